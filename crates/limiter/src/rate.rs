@@ -1,0 +1,108 @@
+//! A rate in bits per second, written as people write it.
+
+use std::fmt;
+use std::str::FromStr;
+
+#[cfg(test)]
+mod tests;
+
+/// A rate in bits per second.
+///
+/// Parsed from a number and a unit of `bit`, `kbit`, `mbit`, `gbit` or `tbit`, decimal multiples
+/// (1 kbit = 1000 bit), upper or lower case, with an optional `/s`: `10mbit`, `1.5 Mbit/s`,
+/// `500kbit`. `bps` is refused: tc(8) means bytes by it and everyone else bits.
+///
+/// ```
+/// use tidegate_limiter::Rate;
+/// let rate: Rate = "1.5mbit".parse().unwrap();
+/// assert_eq!(rate.bits_per_second(), 1_500_000);
+/// assert_eq!(rate.to_string(), "1.50 Mbit/s");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+/// Why a text is no rate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RateError {
+    /// No digits, or something that is no decimal number, before the unit.
+    #[error("'{0}' is no rate: write a number and a unit, such as 10mbit, 1.5mbit or 500kbit")]
+    Number(String),
+    /// The unit is missing or not one of ours.
+    #[error("'{0}' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)")]
+    Unit(String),
+    /// More than 2^64 bit/s, or less than 1 bit/s without being 0.
+    #[error("'{0}' is out of range for a rate")]
+    Range(String),
+}
+
+impl Rate {
+    /// A rate of so many bits per second.
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The rate in bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let trimmed = text.trim();
+        let split = trimmed
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let unit = unit.trim().to_ascii_lowercase();
+        let unit = unit.strip_suffix("/s").unwrap_or(&unit);
+        let scale: u128 = match unit {
+            "bit" => 1,
+            "kbit" => 1_000,
+            "mbit" => 1_000_000,
+            "gbit" => 1_000_000_000,
+            "tbit" => 1_000_000_000_000,
+            _ if number.is_empty() => return Err(RateError::Number(text.into())),
+            _ => return Err(RateError::Unit(text.into())),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
+            return Err(RateError::Number(text.into()));
+        }
+        let mantissa: u128 = digits.parse().map_err(|_| RateError::Number(text.into()))?;
+        let divisor = 10u128.pow(fraction.len() as u32);
+        let bits = mantissa
+            .checked_mul(scale)
+            .map(|bits| bits / divisor)
+            .and_then(|bits| u64::try_from(bits).ok())
+            .ok_or_else(|| RateError::Range(text.into()))?;
+        if bits == 0 && mantissa != 0 {
+            return Err(RateError::Range(text.into()));
+        }
+        Ok(Self(bits))
+    }
+}
+
+impl fmt::Display for Rate {
+    /// Three significant digits and the unit that keeps the number below 1000.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        // 999.5 would be printed as 1000 of the smaller unit.
+        while value >= 999.5 && unit + 1 < UNITS.len() {
+            value /= 1000.0;
+            unit += 1;
+        }
+        let text = match (unit, value) {
+            (0, _) => format!("{value:.0} {}", UNITS[unit]),
+            (_, v) if v < 9.995 => format!("{v:.2} {}", UNITS[unit]),
+            (_, v) if v < 99.95 => format!("{v:.1} {}", UNITS[unit]),
+            (_, v) => format!("{v:.0} {}", UNITS[unit]),
+        };
+        f.pad(&text)
+    }
+}

@@ -1,0 +1,63 @@
+//! The data packets of one sender that are still kept, by their number in the flow.
+
+use super::Sent;
+
+/// A packet's number among the data packets of its sender, modulo 2^32.
+pub(crate) type Number = u32;
+
+/// The kept end of a sender's data packets.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    kept: Vec<Sent>,
+    /// How many packets stood before the kept ones.
+    dropped: u64,
+}
+
+impl Log {
+    /// The number that the next packet will have, not reduced modulo 2^32.
+    pub fn next(&self) -> u64 {
+        self.dropped + self.kept.len() as u64
+    }
+
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    #[inline]
+    pub fn push(&mut self, sent: Sent) -> Number {
+        let number = self.next() as Number;
+        self.kept.push(sent);
+        number
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, number: Number) -> Option<&mut Sent> {
+        let i = number.wrapping_sub(self.dropped as Number) as usize;
+        self.kept.get_mut(i)
+    }
+
+    /// The packet of that number, if it is still kept.
+    #[inline]
+    pub fn get(&self, number: Number) -> Option<&Sent> {
+        let i = number.wrapping_sub(self.dropped as Number) as usize;
+        self.kept.get(i)
+    }
+
+    /// The kept packets from one number to before another.
+    pub fn range(&self, from: u64, to: u64) -> &[Sent] {
+        let index = |n: u64| (n.saturating_sub(self.dropped) as usize).min(self.kept.len());
+        &self.kept[index(from).min(index(to))..index(to)]
+    }
+
+    /// Forgets the packets before a number.
+    pub fn forget(&mut self, before: u64) {
+        let n = (before.saturating_sub(self.dropped) as usize).min(self.kept.len());
+        self.kept.drain(..n);
+        self.dropped += n as u64;
+        // A long segment's memory does not outlive it.
+        if self.kept.capacity() > 1024 && self.kept.capacity() / 8 > self.kept.len() {
+            self.kept.shrink_to(self.kept.len() * 2);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Per-packet, per-segment and per-flow annotation: the annotator of [Flach16 §2.2].
+//!
+//! While packets come, [`sender`] keeps what is needed to tell their fate; when a segment is done,
+//! [`measure`] reads its packets once more and sums up.
+
+mod board;
+mod capacity;
+mod log;
+mod measure;
+mod pattern;
+mod ranges;
+mod rtt;
+pub(crate) mod sender;
+mod sent;
+mod totals;
+mod transfer;
+
+pub use capacity::Capacity;
+pub use measure::{Measurer, Metrics};
+pub use pattern::{Evidence, Pattern};
+pub use rtt::{Growth, Rtt, median};
+pub use sent::{Marks, Sent};
+pub use totals::Totals;
+pub use transfer::{Tally, Transfer};

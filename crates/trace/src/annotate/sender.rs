@@ -1,0 +1,409 @@
+//! One direction of a flow: the data that one endpoint sends, followed packet by packet.
+
+use super::board::Board;
+use super::log::{Log, Number};
+use super::{Marks, Sent};
+use crate::read::Nanos;
+use crate::wire::Packet;
+
+/// An acknowledgement so far beyond all data seen is damage, not data that the capture missed.
+const MAX_UNSEEN: u64 = 1 << 30;
+
+/// What a packet's payload turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// None.
+    None,
+    /// Bytes not sent before (some of them at least).
+    New,
+    /// Bytes sent before, or missed by the capture when they were.
+    Old,
+    /// A keepalive or a zero-window probe: no data, and no loss if it repeats.
+    Probe,
+}
+
+/// What an acknowledgement moved, in stream positions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// The cumulative acknowledgement before.
+    pub from: u64,
+    /// And now.
+    pub to: u64,
+    /// Bytes acknowledged that the capture never saw sent.
+    pub unseen: u64,
+}
+
+/// Follows what one endpoint sends.
+#[derive(Debug, Default)]
+pub(crate) struct Sender {
+    /// Everything below was sent; 0 while no sequence number is known.
+    max: u64,
+    /// Everything below was acknowledged.
+    una: u64,
+    /// Bytes acknowledged in any way since the flow began.
+    delivered: u64,
+    /// The receiver's window in bytes, where its scale is known.
+    window: Option<u64>,
+    pub log: Log,
+    board: Board,
+    /// Since when it could not send for want of window, and for how long in all.
+    window_full_since: Option<Nanos>,
+    pub window_limited: Nanos,
+    /// Since when nothing is in flight, and for how long in all while data followed.
+    idle_since: Option<Nanos>,
+    pub idle: Nanos,
+    /// Whether the stream's end was seen.
+    pub fin: bool,
+}
+
+impl Sender {
+    /// The sequence number as a position in the stream.
+    ///
+    /// 32 bits name the position nearest to the last one sent: half the number space either way
+    /// (RFC 9293 §3.4). The stream starts at 2^32 or above, so that nothing underflows.
+    #[inline]
+    pub fn position(&self, seq: u32) -> u64 {
+        if self.max == 0 {
+            return 1 << 32 | u64::from(seq);
+        }
+        let step = seq.wrapping_sub(self.max as u32) as i32;
+        self.max.wrapping_add_signed(i64::from(step)).max(1)
+    }
+
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Whether all that was sent is acknowledged.
+    pub fn is_quiet(&self) -> bool {
+        self.una >= self.max
+    }
+
+    /// Takes the first sequence number that is seen as where the stream stands.
+    pub fn begin(&mut self, position: u64) {
+        if self.max == 0 {
+            self.max = position;
+            self.una = position;
+        }
+    }
+
+    /// What a packet's payload is; `position` is that of its first byte.
+    #[inline]
+    pub fn classify(&self, position: u64, payload: u32) -> Payload {
+        let end = position + u64::from(payload);
+        if payload == 0 {
+            Payload::None
+        } else if payload == 1 && (self.window == Some(0) || (end == self.una && self.is_quiet())) {
+            // A byte into a closed window, or the byte before the next (RFC 9293 §3.8.6.1,
+            // RFC 1122 §4.2.3.6).
+            Payload::Probe
+        } else if end > self.max {
+            Payload::New
+        } else {
+            Payload::Old
+        }
+    }
+
+    /// A data packet was sent, in wire packets of at most `mss` bytes. Returns the bytes between
+    /// what was sent before and this packet: the capture has missed them.
+    #[inline]
+    pub fn send(&mut self, packet: &Packet, position: u64, mss: u32) -> u64 {
+        let now = packet.at;
+        self.account_window(now);
+        if let Some(since) = self.idle_since.take() {
+            self.idle += now.saturating_sub(since);
+        }
+        let gap = position.saturating_sub(self.max);
+        let tsval = packet.options.timestamps.map_or(0, |(value, _)| value);
+        let mut seq = position;
+        let end = position + u64::from(packet.payload);
+        while seq < end {
+            let len = (end - seq).min(u64::from(mss)) as u32;
+            self.send_one(now, seq, len, tsval, mss);
+            seq += u64::from(len);
+        }
+        gap
+    }
+
+    #[inline]
+    fn send_one(&mut self, at: Nanos, seq: u64, len: u32, tsval: u32, mss: u32) {
+        let end = seq + u64::from(len);
+        let fresh = end > self.max;
+        let before = self.max;
+        self.max = self.max.max(end);
+        let flying = (self.max - self.una.min(self.max)).saturating_sub(self.board.sacked_bytes());
+        let mut marks = Marks::default();
+        if let Some(window) = self.window
+            && flying + u64::from(mss) > window
+        {
+            marks.set(Marks::WINDOW_FULL);
+            self.window_full_since.get_or_insert(at);
+        }
+        let number = self.log.push(Sent {
+            at,
+            acked_at: 0,
+            seq,
+            delivered: self.delivered,
+            len,
+            in_flight: u32::try_from(flying).unwrap_or(u32::MAX),
+            tsval,
+            repeats: 0,
+            repeated: 0,
+            marks,
+        });
+        if fresh {
+            self.board.first(seq.max(before), end, number);
+        } else {
+            self.send_again(seq, end, number);
+        }
+    }
+
+    /// Links a retransmission with the packet that it repeats: the last that carried its first
+    /// byte.
+    fn send_again(&mut self, seq: u64, end: u64, number: Number) {
+        let previous = self.board.latest(seq);
+        self.board.again(seq, end, number);
+        let mut marks = Marks::LATE;
+        if let Some(previous) = previous {
+            let back = number.wrapping_sub(previous);
+            marks = Marks::RETRANSMISSION;
+            if let Some(sent) = self.log.get_mut(previous) {
+                sent.repeated = back;
+                if sent.acked_at != 0 {
+                    sent.marks.set(Marks::SPURIOUS_ACKED);
+                }
+            }
+            if let Some(sent) = self.log.get_mut(number) {
+                sent.repeats = back;
+            }
+        } else if end <= self.una {
+            // Of something too long acknowledged to be remembered.
+            marks = Marks::RETRANSMISSION;
+        }
+        if let Some(sent) = self.log.get_mut(number) {
+            sent.marks.set(marks);
+        }
+    }
+
+    /// The stream ends at `end`: the FIN takes a number of its own.
+    pub fn finish(&mut self, end: u64) {
+        if !self.fin {
+            self.fin = true;
+            self.max = self.max.max(end + 1);
+        }
+    }
+
+    /// The other endpoint acknowledged. Returns what moved; `None` if nothing that makes sense.
+    #[inline]
+    pub fn acknowledge(&mut self, packet: &Packet) -> Option<Progress> {
+        let now = packet.at;
+        let to = self.position(packet.ack);
+        if self.max == 0 {
+            self.begin(to);
+        }
+        if to > self.max + MAX_UNSEEN {
+            return None;
+        }
+        let unseen = to.saturating_sub(self.max);
+        if unseen > 0 {
+            self.max = to;
+        }
+        self.account_window(now);
+        let sacks = packet.options.sacks.blocks();
+        let from = self.una;
+        if !sacks.is_empty() {
+            self.selective(now, to, sacks);
+        }
+        if to > from {
+            let selectively = self.board.sacked_bytes();
+            self.una = to;
+            let echo = packet
+                .options
+                .timestamps
+                .map(|(_, echo)| echo)
+                .filter(|&echo| echo != 0);
+            if let Some(echo) = echo {
+                self.judge_by_timestamp(now, from, to, echo);
+            }
+            let Self { board, log, .. } = self;
+            board.acknowledge(to, |number| settle(log, number, now, 0));
+            // Bytes that a selective acknowledgement had counted are not counted twice.
+            let counted = selectively - self.board.sacked_bytes();
+            self.delivered += (to - from).saturating_sub(counted);
+            if self.is_quiet() {
+                self.idle_since = Some(now);
+                self.window_full_since = None;
+            }
+        }
+        Some(Progress { from, to, unseen })
+    }
+
+    /// Selective acknowledgements, duplicate ones among them.
+    fn selective(&mut self, now: Nanos, ack: u64, sacks: &[(u32, u32)]) {
+        let block = |(start, end): (u32, u32)| {
+            let length = end.wrapping_sub(start);
+            let start = self.position(start);
+            (start, start + u64::from(length))
+        };
+        let blocks: [(u64, u64); 4] =
+            std::array::from_fn(|i| sacks.get(i).map_or((0, 0), |&raw| block(raw)));
+        let blocks = &blocks[..sacks.len()];
+        for (i, &(start, end)) in blocks.iter().enumerate() {
+            if end <= start || end - start > MAX_UNSEEN {
+                continue;
+            }
+            // RFC 2883 §4: the first block repeats what the acknowledgement or the second covers.
+            let within_second = i == 0
+                && blocks
+                    .get(1)
+                    .is_some_and(|&(outer, outer_end)| start >= outer && end <= outer_end);
+            if end <= ack || within_second {
+                self.duplicate(start, end, end <= ack && start < ack);
+                continue;
+            }
+            let (start, end) = (start.max(self.una), end.min(self.max));
+            if start >= end {
+                continue;
+            }
+            let before = self.board.sacked_bytes();
+            let Self { board, log, .. } = self;
+            board.sack(start, end, |number| settle(log, number, now, Marks::SACKED));
+            self.delivered += self.board.sacked_bytes() - before;
+        }
+    }
+
+    /// The receiver got these bytes twice, so a retransmission was in vain: the latest that is
+    /// not known to be is taken to be the one.
+    fn duplicate(&mut self, start: u64, end: u64, below: bool) {
+        let Self { board, log, .. } = self;
+        board.duplicated(start, end, |number, whole| {
+            let mut number = number;
+            let mut mark = if whole && below {
+                Marks::SPURIOUS_DSACK
+            } else {
+                Marks::SPURIOUS_DSACK_OTHER
+            };
+            // As many duplicates as transmissions; nobody sends a packet so often.
+            for _ in 0..16 {
+                let Some(sent) = log.get_mut(number) else {
+                    return;
+                };
+                if sent.repeated != 0 {
+                    let known = Marks::SPURIOUS_DSACK | Marks::SPURIOUS_DSACK_OTHER;
+                    if !sent.marks.has(known) {
+                        sent.marks.set(mark);
+                        return;
+                    }
+                    mark = Marks::SPURIOUS_DSACK_OTHER;
+                }
+                if sent.repeats == 0 {
+                    return;
+                }
+                number = number.wrapping_sub(sent.repeats);
+            }
+        });
+    }
+
+    /// Where bytes at the left edge were sent more than once, the echoed timestamp tells which
+    /// transmission arrived (RFC 3522, RFC 7323 §4.3): that one gives a round-trip time, and its
+    /// retransmission was in vain.
+    fn judge_by_timestamp(&mut self, now: Nanos, edge: u64, to: u64, echo: u32) {
+        let Some(latest) = self.board.latest(edge) else {
+            return;
+        };
+        let Some(sent) = self.log.get(latest) else {
+            return;
+        };
+        if sent.repeats == 0 || sent.acked_at != 0 || sent.end() > to || sent.seq > edge {
+            return;
+        }
+        let mut number = latest;
+        let mut later = None;
+        for _ in 0..16 {
+            let Some(sent) = self.log.get(number).copied() else {
+                return;
+            };
+            if sent.tsval == echo {
+                // Two in one tick of the clock cannot be told apart.
+                let older = number.wrapping_sub(sent.repeats);
+                let twin = sent.repeats != 0
+                    && self.log.get(older).is_none_or(|older| older.tsval == echo);
+                if let Some(sent) = self.log.get_mut(number)
+                    && !twin
+                    && later != Some(echo)
+                {
+                    // Not yet acknowledged: `settle` is about to give it this very time.
+                    sent.acked_at = now.max(1);
+                    sent.marks.set(Marks::RTT);
+                    if sent.repeated != 0 {
+                        sent.marks.set(Marks::SPURIOUS_TIMESTAMP);
+                    }
+                }
+                return;
+            }
+            if sent.repeats == 0 {
+                return;
+            }
+            later = Some(sent.tsval);
+            number = number.wrapping_sub(sent.repeats);
+        }
+    }
+
+    /// The receiver's window, in bytes; `None` where its scale is not known.
+    #[inline]
+    pub fn set_window(&mut self, window: Option<u64>, now: Nanos) {
+        if self.window_full_since.is_some() && window != self.window {
+            self.account_window(now);
+            self.window_full_since = None;
+        }
+        self.window = window;
+    }
+
+    /// Adds the time that the window was full, up to now.
+    #[inline]
+    fn account_window(&mut self, now: Nanos) {
+        if let Some(since) = &mut self.window_full_since {
+            self.window_limited += now.saturating_sub(*since);
+            *since = now;
+        }
+    }
+
+    /// A new segment begins: being idle before it is not its idleness.
+    pub fn forget_idle(&mut self) {
+        self.idle_since = None;
+    }
+}
+
+/// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement.
+#[inline]
+fn settle(log: &mut Log, number: Number, now: Nanos, how: u16) {
+    let Some(sent) = log.get_mut(number) else {
+        return;
+    };
+    if sent.repeats == 0 {
+        if sent.acked_at == 0 {
+            sent.acked_at = now.max(1);
+            // Sent once, and seen when it was: no doubt what was acknowledged.
+            let clear = !sent.marks.has(Marks::LATE | Marks::RETRANSMISSION) && sent.repeated == 0;
+            sent.marks.set(how | if clear { Marks::RTT } else { 0 });
+        }
+        return;
+    }
+    let mut number = number;
+    while let Some(sent) = log.get_mut(number) {
+        if sent.acked_at == 0 {
+            sent.acked_at = now.max(1);
+            sent.marks.set(how);
+        } else if !sent.marks.has(Marks::RTT) {
+            return;
+        }
+        if sent.repeats == 0 {
+            return;
+        }
+        number = number.wrapping_sub(sent.repeats);
+    }
+}

@@ -1,0 +1,66 @@
+//! Packets that the capture holds twice: taken on two interfaces, or mirrored from two ports.
+
+use crate::read::Nanos;
+use crate::wire::Packet;
+
+/// A copy comes so soon behind the original. With an IPv4 identification, which a retransmission
+/// would not share, there is time for a detour through a mirror port.
+const IDENTIFIED: Nanos = 50_000_000;
+/// Without one, no sender retransmits so soon.
+const UNIDENTIFIED: Nanos = 200_000;
+
+/// The last few packets of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    seen: [(u64, Nanos); 4],
+    next: u8,
+}
+
+impl Recent {
+    /// Whether the packet is a copy of one of the last few; remembers it if not.
+    #[inline]
+    pub(super) fn is_copy(&mut self, packet: &Packet) -> bool {
+        let print = fingerprint(packet);
+        let limit = if packet.ip_id != 0 {
+            IDENTIFIED
+        } else {
+            UNIDENTIFIED
+        };
+        let copy = self
+            .seen
+            .iter()
+            .any(|&(seen, at)| seen == print && packet.at.abs_diff(at) <= limit);
+        if !copy {
+            self.seen[usize::from(self.next)] = (print, packet.at);
+            self.next = (self.next + 1) % 4;
+        }
+        copy
+    }
+}
+
+/// Everything that two packets of a flow must share to be one, never 0. Not keyed: whoever makes
+/// packets collide on purpose only hides his own.
+#[inline]
+fn fingerprint(packet: &Packet) -> u64 {
+    let (value, echo) = packet.options.timestamps.unwrap_or_default();
+    let words = [
+        u64::from(packet.seq) << 32 | u64::from(packet.ack),
+        u64::from(packet.payload) << 32 | u64::from(packet.window) << 16 | u64::from(packet.ip_id),
+        u64::from(value) << 32 | u64::from(echo),
+        u64::from(packet.flags.0) << 32
+            | u64::from(
+                packet
+                    .options
+                    .sacks
+                    .blocks()
+                    .first()
+                    .map_or(0, |block| block.1),
+            ),
+    ];
+    let mut hash = 0x9e37_79b9_7f4a_7c15u64;
+    for word in words {
+        let product = u128::from(hash ^ word) * 0xd6e8_feb8_6659_fd93;
+        hash = (product as u64) ^ (product >> 64) as u64 ^ word.rotate_left(29);
+    }
+    hash | 1
+}

@@ -1,0 +1,329 @@
+//! All flows that are going on, within bounds.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+
+use super::tracker::Flow;
+use super::{Ended, FlowSummary};
+use crate::annotate::{Measurer, Metrics, Transfer};
+use crate::read::{Frame, Nanos};
+use crate::wire::{self, Endpoint, Packet, Skip};
+
+/// Receives what the table finds out, as soon as it is certain.
+pub trait Sink {
+    /// A segment is done: what one endpoint sent in it.
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics);
+
+    /// A flow is done; all its transfers came before.
+    fn flow(&mut self, summary: &FlowSummary<'_>) {
+        let _ = summary;
+    }
+}
+
+/// How much is kept and for how long, and where a segment ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// A flow without packets for so long is over, in nanoseconds of capture time.
+    pub idle_timeout: Nanos,
+    /// A closed flow waits so long for stragglers.
+    pub linger: Nanos,
+    /// More flows at once than this, and the quietest are ended.
+    pub max_flows: usize,
+    /// More packets kept than this in all flows together, and the quietest flows are ended. A
+    /// packet takes about 100 bytes.
+    pub max_packets: usize,
+    /// A segment with more packets of one sender is cut and continued in another.
+    pub max_segment_packets: u64,
+    /// Whether a request that is sent again, after the response to it has begun, still belongs to
+    /// the same segment. The published detector begins another there, so the default is that it
+    /// does not.
+    pub join_repeated_requests: bool,
+    /// The bitrate at which the wait time assumes video to be played.
+    pub playback_bits_per_second: u64,
+}
+
+impl Default for Settings {
+    /// 5 minutes idle, 10 s of linger, 500 000 flows, 16 million packets (about 1.6 GB), 4 million
+    /// packets a segment, and video in HD at 2.5 Mbit/s [Flach16 §4.3].
+    fn default() -> Self {
+        Self {
+            idle_timeout: 300_000_000_000,
+            linger: 10_000_000_000,
+            max_flows: 500_000,
+            max_packets: 16_000_000,
+            max_segment_packets: 4_000_000,
+            join_repeated_requests: false,
+            playback_bits_per_second: 2_500_000,
+        }
+    }
+}
+
+/// What became of a capture's frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// All frames.
+    pub frames: u64,
+    /// TCP packets, followed.
+    pub tcp: u64,
+    /// Frames that are not IP.
+    pub not_ip: u64,
+    /// IP packets that are not TCP.
+    pub not_tcp: u64,
+    /// Parts of fragmented IP packets, left out.
+    pub fragments: u64,
+    /// Frames that the capture cut before the TCP flags.
+    pub cut: u64,
+    /// TCP packets whose options the capture cut, so that selective acknowledgements and
+    /// timestamps may be missing.
+    pub options_cut: u64,
+    /// Frames whose headers contradict themselves.
+    pub malformed: u64,
+    /// Times that the clock went backwards.
+    pub backwards: u64,
+    /// Flows seen.
+    pub flows: u64,
+    /// Flows ended early because too many went on at once.
+    pub evicted: u64,
+    /// When the first and the last frame were captured.
+    pub span: Option<(Nanos, Nanos)>,
+}
+
+/// Both ends of a flow, whichever way the packet went.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key(Endpoint, Endpoint);
+
+impl Key {
+    #[inline]
+    fn of(packet: &Packet) -> Self {
+        if packet.src <= packet.dst {
+            Self(packet.src, packet.dst)
+        } else {
+            Self(packet.dst, packet.src)
+        }
+    }
+}
+
+/// Follows all flows of a capture, and hands what is done to a [`Sink`].
+///
+/// Memory is bounded by [`Settings`], whatever the capture holds.
+pub struct FlowTable {
+    settings: Settings,
+    // Captures are hostile input: the hash is keyed.
+    by_key: HashMap<Key, u32, RandomState>,
+    flows: Vec<Option<Flow>>,
+    free: Vec<u32>,
+    /// The flow of the last packet: the next is often of the same.
+    last: Option<(Key, u32)>,
+    measurer: Measurer,
+    counters: Counters,
+    now: Nanos,
+    swept_at: Nanos,
+    packets_to_sweep: usize,
+}
+
+impl FlowTable {
+    /// An empty table.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            by_key: HashMap::with_hasher(RandomState::new()),
+            flows: Vec::new(),
+            free: Vec::new(),
+            last: None,
+            measurer: Measurer::default(),
+            counters: Counters::default(),
+            now: 0,
+            swept_at: 0,
+            packets_to_sweep: 0,
+        }
+    }
+
+    /// What became of the frames so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Decodes a frame and takes it. What is no TCP packet raises a counter.
+    #[inline]
+    pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut impl Sink) {
+        self.counters.frames += 1;
+        let span = self.counters.span.get_or_insert((frame.at, frame.at));
+        *span = (span.0.min(frame.at), span.1.max(frame.at));
+        match wire::decode(frame) {
+            Ok(packet) => self.packet(&packet, sink),
+            Err(skip) => {
+                *match skip {
+                    Skip::NotIp => &mut self.counters.not_ip,
+                    Skip::NotTcp => &mut self.counters.not_tcp,
+                    Skip::Fragment => &mut self.counters.fragments,
+                    Skip::Cut => &mut self.counters.cut,
+                    Skip::Malformed => &mut self.counters.malformed,
+                } += 1;
+            }
+        }
+    }
+
+    /// Takes a TCP packet.
+    #[inline]
+    pub fn packet(&mut self, packet: &Packet, sink: &mut impl Sink) {
+        self.counters.tcp += 1;
+        self.counters.options_cut += u64::from(packet.options.cut);
+        self.counters.backwards += u64::from(packet.at < self.now);
+        self.now = packet.at;
+        self.tend(sink);
+        let key = Key::of(packet);
+        let slot = match self.last {
+            Some((last, slot)) if last == key => Some(slot),
+            _ => self.by_key.get(&key).copied(),
+        };
+        let slot = match slot {
+            Some(slot) => {
+                let stale = match &self.flows[slot as usize] {
+                    Some(flow) if flow.is_reused_by(packet) => Some(Ended::Reused),
+                    Some(flow)
+                        if packet.at.saturating_sub(flow.last) > self.settings.idle_timeout =>
+                    {
+                        Some(Ended::Idle)
+                    }
+                    _ => None,
+                };
+                if let Some(ended) = stale {
+                    self.end(slot, key, ended, sink);
+                    self.open(key, packet)
+                } else {
+                    slot
+                }
+            }
+            None => {
+                if self.by_key.len() >= self.settings.max_flows {
+                    self.evict(sink);
+                }
+                self.open(key, packet)
+            }
+        };
+        self.last = Some((key, slot));
+        if let Some(flow) = &mut self.flows[slot as usize] {
+            flow.packet(packet, &self.settings, &mut self.measurer, sink);
+        }
+    }
+
+    /// The capture is over: hands everything that is left to the sink, in the order of the flows.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        let mut left: Vec<Flow> = self.flows.drain(..).flatten().collect();
+        left.sort_by_key(|flow| flow.info.number);
+        self.by_key.clear();
+        self.free.clear();
+        self.last = None;
+        for flow in left {
+            let ended = if flow.closed {
+                Ended::Closed
+            } else {
+                Ended::CaptureEnd
+            };
+            flow.finish(ended, &mut self.measurer, sink);
+        }
+    }
+
+    fn open(&mut self, key: Key, packet: &Packet) -> u32 {
+        let flow = Flow::new(self.counters.flows, packet);
+        self.counters.flows += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            (self.flows.len() - 1) as u32
+        });
+        self.flows[slot as usize] = Some(flow);
+        self.by_key.insert(key, slot);
+        slot
+    }
+
+    fn end(&mut self, slot: u32, key: Key, ended: Ended, sink: &mut impl Sink) {
+        self.by_key.remove(&key);
+        self.last = None;
+        if let Some(flow) = self.flows[slot as usize].take() {
+            self.free.push(slot);
+            flow.finish(ended, &mut self.measurer, sink);
+        }
+    }
+
+    /// Ends what is over, now and then.
+    ///
+    /// A sweep looks at every flow, so there is at least a packet between two sweeps for each of
+    /// them, whatever the timestamps say: the cost for a packet is constant.
+    #[inline]
+    fn tend(&mut self, sink: &mut impl Sink) {
+        if self.packets_to_sweep > 0 {
+            self.packets_to_sweep -= 1;
+            return;
+        }
+        self.sweep(sink);
+    }
+
+    #[cold]
+    fn sweep(&mut self, sink: &mut impl Sink) {
+        self.packets_to_sweep = self.flows.len().max(1024);
+        if self.now.abs_diff(self.swept_at) >= self.settings.linger {
+            self.swept_at = self.now;
+            let (now, settings) = (self.now, self.settings);
+            self.end_where(sink, |flow| {
+                let quiet = now.saturating_sub(flow.last);
+                if flow.closed && quiet > settings.linger {
+                    Some(Ended::Closed)
+                } else {
+                    (quiet > settings.idle_timeout).then_some(Ended::Idle)
+                }
+            });
+        }
+        let kept: usize = self.flows.iter().flatten().map(Flow::kept).sum();
+        if kept > self.settings.max_packets {
+            self.evict(sink);
+        }
+    }
+
+    /// Ends the quarter of the flows that has been quiet the longest.
+    fn evict(&mut self, sink: &mut impl Sink) {
+        let mut times: Vec<Nanos> = self.flows.iter().flatten().map(|flow| flow.last).collect();
+        if times.is_empty() {
+            return;
+        }
+        let quarter = times.len() / 4;
+        let (_, &mut bound, _) = times.select_nth_unstable(quarter);
+        let mut left = quarter + 1;
+        let ended = self.end_where(sink, |flow| {
+            (flow.last <= bound && left > 0).then(|| {
+                left -= 1;
+                Ended::Evicted
+            })
+        });
+        self.counters.evicted += ended;
+    }
+
+    fn end_where(
+        &mut self,
+        sink: &mut impl Sink,
+        mut over: impl FnMut(&Flow) -> Option<Ended>,
+    ) -> u64 {
+        let mut ended = Vec::new();
+        for slot in 0..self.flows.len() {
+            let Some(why) = self.flows[slot].as_ref().and_then(&mut over) else {
+                continue;
+            };
+            if let Some(flow) = self.flows[slot].take() {
+                self.free.push(slot as u32);
+                ended.push((flow, why));
+            }
+        }
+        if ended.is_empty() {
+            return 0;
+        }
+        self.last = None;
+        let flows = &self.flows;
+        self.by_key
+            .retain(|_, &mut slot| flows[slot as usize].is_some());
+        ended.sort_by_key(|(flow, _)| flow.info.number);
+        let count = ended.len() as u64;
+        for (flow, why) in ended {
+            flow.finish(why, &mut self.measurer, sink);
+        }
+        count
+    }
+}

@@ -1,0 +1,399 @@
+//! One flow while it lasts.
+
+use std::collections::VecDeque;
+
+use super::duplicate::Recent;
+use super::segment::{Segment, Side};
+use super::segmentation::SegmentSize;
+use super::{Ended, FlowInfo, FlowSummary, Settings, Sink};
+use crate::annotate::sender::{Payload, Progress, Sender};
+use crate::annotate::{Measurer, Totals, Transfer};
+use crate::read::Nanos;
+use crate::wire::{Endpoint, Flags, Packet};
+
+/// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
+const MAX_WAITING: usize = 64;
+/// A packet so far from where its stream stands belongs to another connection.
+const MAX_JUMP: u64 = 1 << 28;
+
+/// The side that opened the flow is 0, the other 1.
+pub(super) const CLIENT: usize = 0;
+const SERVER: usize = 1;
+
+pub(super) struct Flow {
+    pub info: FlowInfo,
+    /// When the last packet came.
+    pub last: Nanos,
+    /// Both sides finished, or one reset.
+    pub closed: bool,
+    senders: [Sender; 2],
+    sizes: [SegmentSize; 2],
+    /// Window scales: outer `None` where the SYN was not seen, inner where it had none.
+    scales: [Option<Option<u8>>; 2],
+    /// Sequence number of each side's SYN.
+    syn: [Option<u32>; 2],
+    recent: [Recent; 2],
+    mss: [u32; 2],
+    segments: VecDeque<Segment>,
+    next_segment: u32,
+    /// The server has sent data since the last request.
+    responding: bool,
+    totals: [Option<Box<Totals>>; 2],
+}
+
+impl Flow {
+    pub fn new(number: u64, packet: &Packet) -> Self {
+        let syn = packet.flags.has(Flags::SYN);
+        let client_sent = if syn {
+            !packet.flags.has(Flags::ACK)
+        } else {
+            !looks_like_server(packet.src, packet.dst)
+        };
+        let (client, server) = if client_sent {
+            (packet.src, packet.dst)
+        } else {
+            (packet.dst, packet.src)
+        };
+        Self {
+            info: FlowInfo {
+                number,
+                client,
+                server,
+                started_at: packet.at,
+                syn_seen: syn,
+            },
+            last: packet.at,
+            closed: false,
+            senders: Default::default(),
+            sizes: Default::default(),
+            scales: [None; 2],
+            syn: [None; 2],
+            recent: Default::default(),
+            mss: [0; 2],
+            segments: VecDeque::new(),
+            next_segment: 0,
+            responding: false,
+            totals: [None, None],
+        }
+    }
+
+    /// Which side sent a packet of this flow.
+    #[inline]
+    pub fn side(&self, packet: &Packet) -> usize {
+        if packet.src == self.info.client {
+            CLIENT
+        } else {
+            SERVER
+        }
+    }
+
+    /// Whether the packet opens another connection between the same ports.
+    #[inline]
+    pub fn is_reused_by(&self, packet: &Packet) -> bool {
+        let side = self.side(packet);
+        if packet.flags.has(Flags::SYN) {
+            if packet.flags.has(Flags::ACK) {
+                return false;
+            }
+            // A SYN again is a retransmission; another SYN is another connection.
+            return match self.syn[side] {
+                Some(seq) => seq != packet.seq,
+                None => self.closed || self.senders[side].max() != 0,
+            };
+        }
+        // The old one is over, and this is nowhere near its end: a SYN that was not captured.
+        let sender = &self.senders[side];
+        self.closed
+            && packet.payload > 0
+            && sender.max() != 0
+            && sender.position(packet.seq).abs_diff(sender.max()) > MAX_JUMP
+    }
+
+    /// Packets kept for this flow.
+    pub fn kept(&self) -> usize {
+        self.senders[0].log.len() + self.senders[1].log.len()
+    }
+
+    /// Takes the flow's next packet.
+    #[inline]
+    pub fn packet(
+        &mut self,
+        packet: &Packet,
+        settings: &Settings,
+        measurer: &mut Measurer,
+        sink: &mut impl Sink,
+    ) {
+        self.last = self.last.max(packet.at);
+        let side = self.side(packet);
+        if self.recent[side].is_copy(packet) {
+            if let Some(segment) = self.segments.back_mut() {
+                segment.sides[side].tally.duplicates += 1;
+            }
+            return;
+        }
+        let raw = self.senders[side].position(packet.seq);
+        let syn = packet.flags.has(Flags::SYN);
+        if syn {
+            self.syn[side] = Some(packet.seq);
+            self.scales[side] = Some(packet.options.window_scale);
+            self.sizes[side].learn(packet);
+        }
+        let position = raw + u64::from(syn);
+        self.senders[side].begin(position);
+        let payload = self.senders[side].classify(position, packet.payload);
+        self.divide(packet, side, raw, payload, settings, measurer, sink);
+        self.send(packet, side, raw, position, payload);
+        if packet.flags.has(Flags::RST) {
+            self.closed = true;
+            return;
+        }
+        if packet.flags.has(Flags::FIN) {
+            self.senders[side].finish(position + u64::from(packet.payload));
+        }
+        if packet.flags.has(Flags::ACK) {
+            self.acknowledge(packet, 1 - side, settings);
+        }
+        self.closed |= self
+            .senders
+            .iter()
+            .all(|sender| sender.fin && sender.is_quiet());
+    }
+
+    /// Begins a new segment where the packet is a new request, or the segment has grown too long.
+    fn divide(
+        &mut self,
+        packet: &Packet,
+        side: usize,
+        raw: u64,
+        payload: Payload,
+        settings: &Settings,
+        measurer: &mut Measurer,
+        sink: &mut impl Sink,
+    ) {
+        let speaks = match payload {
+            Payload::New => true,
+            Payload::Old => !settings.join_repeated_requests,
+            Payload::None | Payload::Probe => false,
+        };
+        let request = speaks && side == CLIENT && self.responding;
+        let full = payload == Payload::New
+            && self.segments.back().is_some_and(|segment| {
+                self.senders[side].log.next() - segment.sides[side].first
+                    >= settings.max_segment_packets
+            });
+        if speaks {
+            self.responding = side == SERVER;
+        }
+        if !request && !full && !self.segments.is_empty() {
+            return;
+        }
+        if let Some(segment) = self.segments.back_mut() {
+            for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
+                side.end = sender.max();
+                side.tally.idle = std::mem::take(&mut sender.idle);
+                side.tally.window_limited = std::mem::take(&mut sender.window_limited);
+                sender.forget_idle();
+            }
+        }
+        let mut sides: [Side; 2] = std::array::from_fn(|side| Side {
+            first: self.senders[side].log.next(),
+            ..Side::default()
+        });
+        // Relative numbers start behind what the packet continues: its own number, and the one
+        // that it acknowledges.
+        sides[side].origin = Some(raw - 1);
+        if packet.flags.has(Flags::ACK) {
+            let other = &mut self.senders[1 - side];
+            sides[1 - side].origin = Some(other.position(packet.ack) - 1);
+        }
+        self.segments.push_back(Segment {
+            number: self.next_segment,
+            continues: full && !request,
+            begun: false,
+            begun_at: packet.at,
+            sides,
+        });
+        self.next_segment = self.next_segment.saturating_add(1);
+        // The one before may still wait for its last acknowledgements; those before it are done
+        // once they have them.
+        while self.segments.len() > 2
+            && (self.segments.len() > MAX_WAITING
+                || (0..2).all(|side| self.senders[side].una() >= self.segments[0].sides[side].end))
+        {
+            self.finish_first(measurer, sink);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, packet: &Packet, side: usize, raw: u64, position: u64, payload: Payload) {
+        let Some(segment) = self.segments.back_mut() else {
+            return;
+        };
+        if !segment.begun && payload != Payload::None {
+            segment.begun = true;
+            segment.begun_at = packet.at;
+        }
+        let this = &mut segment.sides[side];
+        this.tally.packets += 1;
+        if segment.begun {
+            // The handshake before the first request is not part of the exchange.
+            this.started_at.get_or_insert(packet.at);
+            this.origin.get_or_insert(raw - 1);
+        }
+        match payload {
+            Payload::None => return,
+            Payload::Probe => {
+                this.tally.probes += 1;
+                return;
+            }
+            Payload::New | Payload::Old => {}
+        }
+        this.data.get_or_insert(position);
+        let [client, server] = &mut self.sizes;
+        let (own, other) = if side == CLIENT {
+            (client, &*server)
+        } else {
+            (server, &*client)
+        };
+        let mss = own.of(other, packet);
+        self.mss[side] = mss;
+        let bytes = u64::from(packet.payload);
+        let pieces = bytes.div_ceil(u64::from(mss));
+        let headers = u64::from(packet.headers) * pieces;
+        this.tally.payload_bytes += bytes;
+        this.tally.ip_bytes += bytes + headers;
+        this.tally.link_bytes += bytes + headers + u64::from(packet.framing) * pieces;
+        this.tally.unseen_bytes += self.senders[side].send(packet, position, mss);
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, packet: &Packet, side: usize, settings: &Settings) {
+        let sender = &mut self.senders[side];
+        let progress = sender.acknowledge(packet);
+        let window = if packet.flags.has(Flags::SYN) {
+            Some(u64::from(packet.window))
+        } else {
+            // Scaled only if both offered to (RFC 7323 §2.2).
+            match (self.scales[0], self.scales[1]) {
+                (Some(Some(_)), Some(Some(_))) => {
+                    let scale = self.scales[1 - side].flatten().unwrap_or(0).min(14);
+                    Some(u64::from(packet.window) << scale)
+                }
+                (Some(None), Some(_)) | (Some(_), Some(None)) => Some(u64::from(packet.window)),
+                // A closed window is closed whatever its scale.
+                _ => (packet.window == 0).then_some(0),
+            }
+        };
+        sender.set_window(window, packet.at);
+        if let Some(progress) = progress {
+            self.credit(packet.at, side, progress, window.is_some(), settings);
+        }
+    }
+
+    /// Books an acknowledgement's progress to the segment whose data it acknowledges.
+    #[inline]
+    fn credit(
+        &mut self,
+        at: Nanos,
+        side: usize,
+        progress: Progress,
+        known: bool,
+        settings: &Settings,
+    ) {
+        let Progress { from, to, unseen } = progress;
+        if to <= from {
+            return;
+        }
+        let belongs = |segment: &&mut Segment| {
+            segment.sides[side]
+                .data
+                .is_some_and(|data| data <= from.max(data.min(to - 1)))
+        };
+        let Some(segment) = self.segments.iter_mut().rev().find(belongs) else {
+            return;
+        };
+        let begun_at = segment.begun_at;
+        let this = &mut segment.sides[side];
+        let data = this.data.unwrap_or(from);
+        this.tally.window_known |= known;
+        this.tally.unseen_bytes += unseen;
+        // Playback that starts `wait` after the request reaches the bytes that have just come
+        // when all before them have been played.
+        let before = from.saturating_sub(data);
+        let playable = u128::from(before) * 8_000_000_000
+            / u128::from(settings.playback_bits_per_second.max(1));
+        let waited = at
+            .saturating_sub(begun_at)
+            .saturating_sub(u64::try_from(playable).unwrap_or(u64::MAX));
+        this.tally.wait = Some(this.tally.wait.unwrap_or(0).max(waited));
+    }
+
+    /// Hands the oldest segment to the sink and forgets it.
+    fn finish_first(&mut self, measurer: &mut Measurer, sink: &mut impl Sink) {
+        let Some(segment) = self.segments.pop_front() else {
+            return;
+        };
+        for side in [CLIENT, SERVER] {
+            let log = &mut self.senders[side].log;
+            let next = self
+                .segments
+                .front()
+                .map_or_else(|| log.next(), |segment| segment.sides[side].first);
+            let this = &segment.sides[side];
+            let sent = log.range(this.first, next);
+            if !sent.is_empty() {
+                let ends = [self.info.client, self.info.server];
+                let transfer = Transfer {
+                    flow: &self.info,
+                    segment: segment.number,
+                    continues: segment.continues,
+                    sender: ends[side],
+                    receiver: ends[1 - side],
+                    sent,
+                    first_number: this.first,
+                    origin: this.origin.unwrap_or(sent[0].seq - 1),
+                    begun_at: segment.begun_at,
+                    started_at: this.started_at.unwrap_or(sent[0].at),
+                    mss: self.mss[side],
+                    tally: &this.tally,
+                };
+                let metrics = measurer.measure(&transfer);
+                self.totals[side]
+                    .get_or_insert_default()
+                    .add(&transfer, &metrics);
+                sink.transfer(&transfer, &metrics);
+            }
+            log.forget(next);
+        }
+    }
+
+    /// Hands all that is left to the sink.
+    pub fn finish(mut self, ended: Ended, measurer: &mut Measurer, sink: &mut impl Sink) {
+        if let Some(segment) = self.segments.back_mut() {
+            for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
+                side.tally.idle = std::mem::take(&mut sender.idle);
+                side.tally.window_limited = std::mem::take(&mut sender.window_limited);
+            }
+        }
+        while !self.segments.is_empty() {
+            self.finish_first(measurer, sink);
+        }
+        sink.flow(&FlowSummary {
+            info: &self.info,
+            ended,
+            sent: [self.totals[0].as_deref(), self.totals[1].as_deref()],
+        });
+    }
+}
+
+/// Without a SYN, ports tell: servers listen on well-known or registered ports, clients connect
+/// from the dynamic ones (RFC 6335 §6; Linux's begin at 32768). Where neither says anything, the
+/// first to speak is taken for the client.
+fn looks_like_server(this: Endpoint, other: Endpoint) -> bool {
+    let rank = |port: u16| match port {
+        0..1024 => 0,
+        1024..32768 => 1,
+        _ => 2,
+    };
+    rank(this.port()) < rank(other.port())
+}

@@ -1,0 +1,67 @@
+//! What can be wrong with a capture, and where.
+
+use std::io;
+
+use super::link::LinkType;
+
+/// Why a capture cannot be read (further), and at which byte.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason} (at byte {offset}{})", if *.decompressed { " of the decompressed data" } else { "" })]
+pub struct ReadError {
+    /// Offset in bytes from the start of the capture, after decompression.
+    pub offset: u64,
+    /// Whether the offset counts decompressed bytes.
+    pub decompressed: bool,
+    /// What is wrong there.
+    pub reason: Reason,
+}
+
+/// What is wrong with a capture.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// No bytes at all.
+    #[error("empty input")]
+    Empty,
+    /// Neither pcap nor pcapng.
+    #[error("not a packet capture: neither pcap nor pcapng")]
+    NotACapture,
+    /// A pcap version other than 2.x.
+    #[error("pcap version {0}.{1} is not supported, only 2.x")]
+    Version(u16, u16),
+    /// The input ends inside a header or a packet.
+    #[error("cut off in the middle of {what}: {needed} bytes needed, {available} there")]
+    CutOff {
+        /// What was being read.
+        what: &'static str,
+        /// Its length in bytes.
+        needed: usize,
+        /// The bytes left in the input.
+        available: usize,
+    },
+    /// A length that no capture of this kind can have.
+    #[error("{what} claims {length} bytes, which cannot be")]
+    BadLength {
+        /// What claims it.
+        what: &'static str,
+        /// The claimed length in bytes.
+        length: u64,
+    },
+    /// A pcapng block where no section has begun, or with an unknown byte order.
+    #[error("damaged pcapng section header")]
+    BadSection,
+    /// No decoder for the link layer.
+    #[error("link layer {0} is not supported")]
+    Link(LinkType),
+    /// A packet names an interface that the section has not described.
+    #[error("packet of interface {0}, which the capture does not describe")]
+    NoInterface(u32),
+    /// The operating system or a decompressor failed.
+    #[error("{0}")]
+    Io(String),
+}
+
+impl From<&io::Error> for Reason {
+    fn from(error: &io::Error) -> Self {
+        Self::Io(error.to_string())
+    }
+}
