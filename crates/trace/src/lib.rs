@@ -10,3 +10,7 @@ pub mod detect;
 pub mod flow;
 pub mod read;
 pub mod wire;
+pub mod write;
+
+#[cfg(test)]
+mod testing;

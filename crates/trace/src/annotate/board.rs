@@ -48,6 +48,11 @@ impl Board {
         self.sacked.bytes()
     }
 
+    /// How many stretches, parts and ranges are kept.
+    pub fn parts(&self) -> usize {
+        self.stretches.len() + self.odd.len() + self.sacked.len()
+    }
+
     /// Bytes sent for the first time, all behind what was sent before.
     #[inline]
     pub fn first(&mut self, start: u64, end: u64, number: Number) {
@@ -169,8 +174,8 @@ impl Board {
                     .range(..=from)
                     .next_back()
                     .map_or(from, |(&start, _)| start);
-                for (_, &(part_end, number)) in odd.range(first..to) {
-                    if part_end <= end {
+                for (&part, &(part_end, number)) in odd.range(first..to) {
+                    if part >= start && part_end <= end {
                         newly(number);
                     }
                 }

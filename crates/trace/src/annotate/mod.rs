@@ -1,7 +1,7 @@
 //! Per-packet, per-segment and per-flow annotation: the annotator of [Flach16 §2.2].
 //!
-//! While packets come, [`sender`] keeps what is needed to tell their fate; when a segment is done,
-//! [`measure`] reads its packets once more and sums up.
+//! While packets come, `sender` keeps what is needed to tell their fate; when a segment is done,
+//! `measure` reads its packets once more and sums up.
 
 mod board;
 mod capacity;
@@ -22,3 +22,6 @@ pub use rtt::{Growth, Rtt, median};
 pub use sent::{Marks, Sent};
 pub use totals::Totals;
 pub use transfer::{Tally, Transfer};
+
+#[cfg(test)]
+mod tests;

@@ -51,9 +51,9 @@ pub struct Evidence {
 
 /// Linux's least retransmission time-out, and twice the delay of an acknowledgement.
 const MIN_STALL: Nanos = 200_000_000;
-/// Bursts are "multiple times" the policed rate.
 /// Shorter round trips hold too few packets to tell a rate by.
 const MIN_ROUND: Nanos = 1_000_000;
+/// Bursts are "multiple times" the policed rate.
 const STAIRCASE_OVERSHOOT: f64 = 2.0;
 const STAIRCASE_STALLED: f64 = 0.2;
 /// A window of two packets, and what is left of an earlier one.
@@ -171,7 +171,7 @@ fn stalls(transfer: &Transfer<'_>, long: Nanos, duration: Nanos, evidence: &mut 
             let pause = sent.at.saturating_sub(before.at);
             if pause >= long && lost_between {
                 evidence.stalls += 1;
-                stalled += pause;
+                stalled = pause.saturating_add(stalled);
             }
         }
         last = Some(sent);

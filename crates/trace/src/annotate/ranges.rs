@@ -15,6 +15,11 @@ impl Ranges {
         self.bytes
     }
 
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.by_start.len()
+    }
+
     /// Adds a range and calls `new` for every part of it that was not there before, from low to
     /// high. Takes time in the parts found, not in the range's length.
     pub fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {

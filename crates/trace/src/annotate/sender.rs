@@ -44,8 +44,12 @@ pub(crate) struct Sender {
     delivered: u64,
     /// The receiver's window in bytes, where its scale is known.
     window: Option<u64>,
+    /// The payload of a full packet.
+    full: u64,
     pub log: Log,
     board: Board,
+    /// Nothing from here on was sent more than once.
+    repeated_to: u64,
     /// Since when it could not send for want of window, and for how long in all.
     window_full_since: Option<Nanos>,
     pub window_limited: Nanos,
@@ -78,9 +82,21 @@ impl Sender {
         self.una
     }
 
+    /// What is kept, in packets. The history of stretches outlives the packets, and hostile
+    /// selective acknowledgements can leave more ranges than there are packets.
+    pub fn kept(&self) -> usize {
+        self.log.len().max(self.board.parts())
+    }
+
     /// Whether all that was sent is acknowledged.
     pub fn is_quiet(&self) -> bool {
         self.una >= self.max
+    }
+
+    /// Bytes sent and neither acknowledged nor selectively acknowledged.
+    #[inline]
+    fn flying(&self) -> u64 {
+        (self.max - self.una.min(self.max)).saturating_sub(self.board.sacked_bytes())
     }
 
     /// Takes the first sequence number that is seen as where the stream stands.
@@ -108,37 +124,42 @@ impl Sender {
         }
     }
 
-    /// A data packet was sent, in wire packets of at most `mss` bytes. Returns the bytes between
-    /// what was sent before and this packet: the capture has missed them.
+    /// A data packet was sent, in wire packets of at most `mss` bytes. Returns how many bytes more
+    /// the capture has missed: those between what was sent before and this packet, or fewer than
+    /// none where it fills a gap.
     #[inline]
-    pub fn send(&mut self, packet: &Packet, position: u64, mss: u32) -> u64 {
+    pub fn send(&mut self, packet: &Packet, position: u64, mss: u32) -> i64 {
         let now = packet.at;
         self.account_window(now);
         if let Some(since) = self.idle_since.take() {
-            self.idle += now.saturating_sub(since);
+            self.idle = self.idle.saturating_add(now.saturating_sub(since));
         }
-        let gap = position.saturating_sub(self.max);
+        let mut unseen = position.saturating_sub(self.max) as i64;
         let tsval = packet.options.timestamps.map_or(0, |(value, _)| value);
         let mut seq = position;
         let end = position + u64::from(packet.payload);
         while seq < end {
             let len = (end - seq).min(u64::from(mss)) as u32;
-            self.send_one(now, seq, len, tsval, mss);
+            if self.send_one(now, seq, len, tsval, mss) == Marks::LATE {
+                unseen -= i64::from(len);
+            }
             seq += u64::from(len);
         }
-        gap
+        unseen
     }
 
+    /// Returns the mark of a packet with no new bytes.
     #[inline]
-    fn send_one(&mut self, at: Nanos, seq: u64, len: u32, tsval: u32, mss: u32) {
+    fn send_one(&mut self, at: Nanos, seq: u64, len: u32, tsval: u32, mss: u32) -> u16 {
         let end = seq + u64::from(len);
         let fresh = end > self.max;
         let before = self.max;
         self.max = self.max.max(end);
-        let flying = (self.max - self.una.min(self.max)).saturating_sub(self.board.sacked_bytes());
+        let flying = self.flying();
+        self.full = u64::from(mss);
         let mut marks = Marks::default();
         if let Some(window) = self.window
-            && flying + u64::from(mss) > window
+            && flying + self.full > window
         {
             marks.set(Marks::WINDOW_FULL);
             self.window_full_since.get_or_insert(at);
@@ -157,16 +178,18 @@ impl Sender {
         });
         if fresh {
             self.board.first(seq.max(before), end, number);
+            0
         } else {
-            self.send_again(seq, end, number);
+            self.send_again(seq, end, number)
         }
     }
 
     /// Links a retransmission with the packet that it repeats: the last that carried its first
-    /// byte.
-    fn send_again(&mut self, seq: u64, end: u64, number: Number) {
+    /// byte. Returns the mark that it gives.
+    fn send_again(&mut self, seq: u64, end: u64, number: Number) -> u16 {
         let previous = self.board.latest(seq);
         self.board.again(seq, end, number);
+        self.repeated_to = self.repeated_to.max(end);
         let mut marks = Marks::LATE;
         if let Some(previous) = previous {
             let back = number.wrapping_sub(previous);
@@ -187,6 +210,7 @@ impl Sender {
         if let Some(sent) = self.log.get_mut(number) {
             sent.marks.set(marks);
         }
+        marks
     }
 
     /// The stream ends at `end`: the FIN takes a number of its own.
@@ -226,11 +250,23 @@ impl Sender {
                 .timestamps
                 .map(|(_, echo)| echo)
                 .filter(|&echo| echo != 0);
-            if let Some(echo) = echo {
+            if let Some(echo) = echo
+                && from < self.repeated_to
+            {
                 self.judge_by_timestamp(now, from, to, echo);
             }
+            let repeated = from < self.repeated_to;
             let Self { board, log, .. } = self;
-            board.acknowledge(to, |number| settle(log, number, now, 0));
+            // The latest retransmission so far that it acknowledges: what had been sent before
+            // that, and comes behind it, waited for it to fill the hole.
+            let mut filled: Option<Number> = None;
+            board.acknowledge(to, |number| {
+                let waited = filled.is_some_and(|filled| filled.wrapping_sub(number) < 1 << 31);
+                settle(log, number, now, 0, !waited);
+                if repeated && !waited && log.get(number).is_some_and(|sent| sent.repeats != 0) {
+                    filled = Some(number);
+                }
+            });
             // Bytes that a selective acknowledgement had counted are not counted twice.
             let counted = selectively - self.board.sacked_bytes();
             self.delivered += (to - from).saturating_sub(counted);
@@ -271,7 +307,9 @@ impl Sender {
             }
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;
-            board.sack(start, end, |number| settle(log, number, now, Marks::SACKED));
+            board.sack(start, end, |number| {
+                settle(log, number, now, Marks::SACKED, true)
+            });
             self.delivered += self.board.sacked_bytes() - before;
         }
     }
@@ -322,7 +360,6 @@ impl Sender {
             return;
         }
         let mut number = latest;
-        let mut later = None;
         for _ in 0..16 {
             let Some(sent) = self.log.get(number).copied() else {
                 return;
@@ -334,7 +371,6 @@ impl Sender {
                     && self.log.get(older).is_none_or(|older| older.tsval == echo);
                 if let Some(sent) = self.log.get_mut(number)
                     && !twin
-                    && later != Some(echo)
                 {
                     // Not yet acknowledged: `settle` is about to give it this very time.
                     sent.acked_at = now.max(1);
@@ -348,7 +384,6 @@ impl Sender {
             if sent.repeats == 0 {
                 return;
             }
-            later = Some(sent.tsval);
             number = number.wrapping_sub(sent.repeats);
         }
     }
@@ -356,7 +391,9 @@ impl Sender {
     /// The receiver's window, in bytes; `None` where its scale is not known.
     #[inline]
     pub fn set_window(&mut self, window: Option<u64>, now: Nanos) {
-        if self.window_full_since.is_some() && window != self.window {
+        if self.window_full_since.is_some()
+            && window.is_none_or(|window| self.flying() + self.full <= window)
+        {
             self.account_window(now);
             self.window_full_since = None;
         }
@@ -367,20 +404,22 @@ impl Sender {
     #[inline]
     fn account_window(&mut self, now: Nanos) {
         if let Some(since) = &mut self.window_full_since {
-            self.window_limited += now.saturating_sub(*since);
+            let full = now.saturating_sub(*since);
+            self.window_limited = self.window_limited.saturating_add(full);
             *since = now;
         }
     }
 
-    /// A new segment begins: being idle before it is not its idleness.
+    /// It has had nothing to send in this segment yet: that is not idleness.
     pub fn forget_idle(&mut self) {
         self.idle_since = None;
     }
 }
 
-/// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement.
+/// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement;
+/// `timely`, if that came as soon as it had arrived.
 #[inline]
-fn settle(log: &mut Log, number: Number, now: Nanos, how: u16) {
+fn settle(log: &mut Log, number: Number, now: Nanos, how: u16, timely: bool) {
     let Some(sent) = log.get_mut(number) else {
         return;
     };
@@ -388,7 +427,9 @@ fn settle(log: &mut Log, number: Number, now: Nanos, how: u16) {
         if sent.acked_at == 0 {
             sent.acked_at = now.max(1);
             // Sent once, and seen when it was: no doubt what was acknowledged.
-            let clear = !sent.marks.has(Marks::LATE | Marks::RETRANSMISSION) && sent.repeated == 0;
+            let clear = timely
+                && !sent.marks.has(Marks::LATE | Marks::RETRANSMISSION)
+                && sent.repeated == 0;
             sent.marks.set(how | if clear { Marks::RTT } else { 0 });
         }
         return;

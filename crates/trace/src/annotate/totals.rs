@@ -51,8 +51,8 @@ impl Totals {
         tally.duplicates += more.duplicates;
         tally.probes += more.probes;
         tally.unseen_bytes += more.unseen_bytes;
-        tally.idle += more.idle;
-        tally.window_limited += more.window_limited;
+        tally.idle = tally.idle.saturating_add(more.idle);
+        tally.window_limited = tally.window_limited.saturating_add(more.window_limited);
         tally.window_known |= more.window_known;
         for rtt in transfer.sent.iter().filter_map(super::Sent::rtt) {
             if self.rtts.is_empty() {

@@ -46,7 +46,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The verdict that counts: a policer if either run finds one, as in [Flach16]'s Table 3.
+    /// The verdict that counts: a policer if either run finds one, as in Table 3 of \[Flach16\].
     pub fn deciding(&self) -> &Verdict {
         match &self.cut {
             Some(cut) if cut.is_policed() && !self.verdict.is_policed() => cut,

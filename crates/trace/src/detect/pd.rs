@@ -10,6 +10,9 @@ use super::{Check, Code, Detector, Judgement, Verdict};
 use crate::annotate::{Marks, Sent, Transfer, median};
 use crate::read::Nanos;
 
+#[cfg(test)]
+mod tests;
+
 /// The published code's and the paper's constants. [Flach16 §2.1 and code]
 const MIN_SAMPLES: usize = 15;
 const MIN_SLICES: usize = 3;
@@ -35,7 +38,10 @@ enum Edition {
 #[derive(Debug)]
 pub struct Pd {
     edition: Edition,
-    rtts: Vec<f64>,
+    /// Of the transfer at hand: which packets were lost.
+    losses: Vec<usize>,
+    /// And its median round-trip time, once it was needed.
+    rtt_ms: Option<f64>,
     on_loss: Vec<f64>,
     on_pass: Vec<f64>,
     scratch: Vec<f64>,
@@ -59,7 +65,8 @@ impl Pd {
     fn of(edition: Edition) -> Self {
         Self {
             edition,
-            rtts: Vec::new(),
+            losses: Vec::new(),
+            rtt_ms: None,
             on_loss: Vec::new(),
             on_pass: Vec::new(),
             scratch: Vec::new(),
@@ -77,7 +84,7 @@ impl Pd {
 
     /// What the published code takes for a packet's round-trip time, in ms: until it was first
     /// acknowledged, if it was not retransmitted (even if it is a retransmission itself).
-    fn rtt_ms(&self, sent: &Sent) -> Option<f64> {
+    fn rtt_of(&self, sent: &Sent) -> Option<f64> {
         match self.edition {
             Edition::Published => (sent.repeated == 0 && sent.acked_at != 0).then(|| {
                 // Microseconds of either time, and then whole milliseconds of the difference.
@@ -91,24 +98,16 @@ impl Pd {
     fn run(&mut self, transfer: &Transfer<'_>, cut: usize) -> Verdict {
         let mut report = Report::default();
         let sent = transfer.sent;
+        let lost = self.losses.len();
         // The first and the last loss, without so many at either end.
-        let first = sent
-            .iter()
-            .enumerate()
-            .filter(|(_, sent)| self.lost(sent))
-            .nth(cut)
-            .map(|(i, _)| i);
-        let last = sent
-            .iter()
-            .enumerate()
-            .rev()
-            .filter(|(_, sent)| self.lost(sent))
-            .nth(cut)
-            .map(|(i, _)| i);
+        let first = self.losses.get(cut).copied();
+        let last = lost
+            .checked_sub(1 + cut)
+            .and_then(|i| self.losses.get(i))
+            .copied();
         let (first, last) = match (first, last) {
             (Some(first), Some(last)) if first < last => (first, last),
             _ => {
-                let lost = sent.iter().filter(|sent| self.lost(sent)).count();
                 let wanted = 2.0 * cut as f64 + 2.0;
                 report.check(
                     Code::TooFewLosses,
@@ -122,7 +121,6 @@ impl Pd {
             }
         };
         let published = self.edition == Edition::Published;
-        let lost = sent.iter().filter(|sent| self.lost(sent)).count();
         if !published
             && !report.check(
                 Code::TooFewLosses,
@@ -150,12 +148,19 @@ impl Pd {
         }
 
         let rate = self.rate(&sent[first..=last]);
-        self.rtts.clear();
-        for sent in sent {
-            self.rtts.extend(self.rtt_ms(sent));
+        let rtt_ms = self.median_rtt_ms(sent);
+        if !published {
+            // Nothing to measure by: no packet that was acknowledged in one round trip, or a clock
+            // that stood still or went back. The code answers the same further on.
+            for (what, found, unit) in [
+                ("median round-trip time", rtt_ms, "ms"),
+                ("rate between losses", rate, "bit/s"),
+            ] {
+                if !report.check(Code::TooFewLosses, what, found, 0.0, unit, found > 0.0) {
+                    return report.ruled_out();
+                }
+            }
         }
-        // Without a round-trip time nothing compares: as the code's NaN.
-        let rtt_ms = median(&mut self.rtts).unwrap_or(f64::NAN);
         let loss_zero = LOSS_ZERO_RTTS * rtt_ms * rate / 8e3;
         let pass_zero = PASS_ZERO_RTTS * rtt_ms * rate / 8e3;
         if published {
@@ -272,7 +277,8 @@ impl Pd {
             .map(|sent| u64::from(sent.len))
             .sum();
         let time = seconds(sent[0].at, sent[sent.len() - 1].at);
-        if time == 0.0 {
+        // Negative where the clock was set back in between.
+        if time <= 0.0 {
             0.0
         } else {
             passed as f64 * 8.0 / time
@@ -305,6 +311,21 @@ impl Pd {
         slices
     }
 
+    /// The median round-trip time, found once for both runs. Without one nothing compares: as the
+    /// code's NaN.
+    fn median_rtt_ms(&mut self, sent: &[Sent]) -> f64 {
+        if let Some(known) = self.rtt_ms {
+            return known;
+        }
+        self.scratch.clear();
+        for sent in sent {
+            self.scratch.extend(self.rtt_of(sent));
+        }
+        *self
+            .rtt_ms
+            .insert(median(&mut self.scratch).unwrap_or(f64::NAN))
+    }
+
     fn median_of(&mut self, loss: bool) -> f64 {
         self.scratch.clear();
         self.scratch
@@ -317,14 +338,14 @@ impl Pd {
     /// A sample counts if no loss was pending that could have delayed it: if it was sent after
     /// the acknowledgement of every packet that was retransmitted before.
     fn inflated(&self, sent: &[Sent], range: std::ops::Range<usize>) -> (usize, usize) {
-        let mut order = Order::of(sent.iter().filter_map(|sent| self.rtt_ms(sent)).collect());
+        let mut order = Order::of(sent.iter().filter_map(|sent| self.rtt_of(sent)).collect());
         let (mut latest, mut before) = (None, None);
         let mut pending: Nanos = 0;
         let (mut inflated, mut losses) = (0, 0);
         for (i, sent) in sent[..range.end].iter().enumerate() {
             if sent.repeated != 0 {
                 pending = pending.max(sent.acked_at);
-            } else if let Some(ms) = self.rtt_ms(sent)
+            } else if let Some(ms) = self.rtt_of(sent)
                 && sent.at >= pending
             {
                 order.add(ms);
@@ -398,6 +419,15 @@ impl Detector for Pd {
     }
 
     fn judge(&mut self, transfer: &Transfer<'_>) -> Judgement {
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.clear();
+        losses.extend(
+            (transfer.sent.iter().enumerate())
+                .filter(|(_, sent)| self.lost(sent))
+                .map(|(i, _)| i),
+        );
+        self.losses = losses;
+        self.rtt_ms = None;
         Judgement {
             verdict: self.run(transfer, 0),
             cut: Some(self.run(transfer, CUT)),

@@ -57,10 +57,16 @@ fn fingerprint(packet: &Packet) -> u64 {
                     .map_or(0, |block| block.1),
             ),
     ];
-    let mut hash = 0x9e37_79b9_7f4a_7c15u64;
-    for word in words {
-        let product = u128::from(hash ^ word) * 0xd6e8_feb8_6659_fd93;
-        hash = (product as u64) ^ (product >> 64) as u64 ^ word.rotate_left(29);
-    }
+    // Odd multipliers: independent, so that the processor takes all at once.
+    const ODD: [u64; 4] = [
+        0x9e37_79b9_7f4a_7c15,
+        0xd6e8_feb8_6659_fd93,
+        0xc2b2_ae3d_27d4_eb4f,
+        0x1656_67b1_9e37_79f9,
+    ];
+    let hash = words.into_iter().zip(ODD).fold(0, |hash, (word, odd)| {
+        let product = word.wrapping_mul(odd);
+        hash ^ product ^ (product >> 32)
+    });
     hash | 1
 }

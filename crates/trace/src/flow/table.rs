@@ -30,7 +30,8 @@ pub struct Settings {
     /// More flows at once than this, and the quietest are ended.
     pub max_flows: usize,
     /// More packets kept than this in all flows together, and the quietest flows are ended. A
-    /// packet takes about 100 bytes.
+    /// packet takes about 100 bytes; what else is kept of a flow counts as the packets that would
+    /// take as much.
     pub max_packets: usize,
     /// A segment with more packets of one sender is cut and continued in another.
     pub max_segment_packets: u64,
@@ -141,6 +142,17 @@ impl FlowTable {
     /// What became of the frames so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// How many flows go on.
+    pub fn flows_going_on(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// What is kept for all of them, in packets: what [`Settings::max_packets`] bounds. Counted
+    /// anew at each call.
+    pub fn kept(&self) -> usize {
+        self.flows.iter().flatten().map(Flow::kept).sum()
     }
 
     /// Decodes a frame and takes it. What is no TCP packet raises a counter.
@@ -273,10 +285,33 @@ impl FlowTable {
                 }
             });
         }
-        let kept: usize = self.flows.iter().flatten().map(Flow::kept).sum();
+        let kept = self.kept();
         if kept > self.settings.max_packets {
-            self.evict(sink);
+            self.evict_packets(kept - self.settings.max_packets / 4 * 3, sink);
         }
+    }
+
+    /// Ends the flows that have been quiet the longest, until that many packets are kept less. As
+    /// many as it takes, even if the last is the only busy one: nobody can hide a flow that grows
+    /// without end behind others that come and go.
+    fn evict_packets(&mut self, excess: usize, sink: &mut impl Sink) {
+        let mut quietest: Vec<(Nanos, u64, usize)> = self
+            .flows
+            .iter()
+            .flatten()
+            .map(|flow| (flow.last, flow.info.number, flow.kept()))
+            .collect();
+        quietest.sort_unstable();
+        let mut freed = 0;
+        let Some(&(last, number, _)) = quietest.iter().find(|&&(_, _, kept)| {
+            freed += kept;
+            freed >= excess
+        }) else {
+            return;
+        };
+        self.counters.evicted += self.end_where(sink, |flow| {
+            ((flow.last, flow.info.number) <= (last, number)).then_some(Ended::Evicted)
+        });
     }
 
     /// Ends the quarter of the flows that has been quiet the longest.

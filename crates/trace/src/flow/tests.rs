@@ -1,1 +1,5 @@
-
+mod arbitrary;
+mod faults;
+mod lifetime;
+mod segmentation;
+mod segments;

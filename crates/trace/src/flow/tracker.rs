@@ -13,6 +13,9 @@ use crate::wire::{Endpoint, Flags, Packet};
 
 /// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
 const MAX_WAITING: usize = 64;
+/// A segment and a side's totals take the memory of so many packets.
+const SEGMENT_WEIGHT: usize = 4;
+const TOTALS_WEIGHT: usize = 44;
 /// A packet so far from where its stream stands belongs to another connection.
 const MAX_JUMP: u64 = 1 << 28;
 
@@ -60,7 +63,7 @@ impl Flow {
                 client,
                 server,
                 started_at: packet.at,
-                syn_seen: syn,
+                syn_seen: syn && client_sent,
             },
             last: packet.at,
             closed: false,
@@ -98,7 +101,12 @@ impl Flow {
             // A SYN again is a retransmission; another SYN is another connection.
             return match self.syn[side] {
                 Some(seq) => seq != packet.seq,
-                None => self.closed || self.senders[side].max() != 0,
+                None => {
+                    // Behind its own SYN-ACK: captured by queues that were not in step.
+                    let sender = &self.senders[side];
+                    let late = sender.max() == sender.position(packet.seq) + 1;
+                    self.closed || (sender.max() != 0 && !late)
+                }
             };
         }
         // The old one is over, and this is nowhere near its end: a SYN that was not captured.
@@ -109,9 +117,11 @@ impl Flow {
             && sender.position(packet.seq).abs_diff(sender.max()) > MAX_JUMP
     }
 
-    /// Packets kept for this flow.
+    /// What is kept for this flow, in packets.
     pub fn kept(&self) -> usize {
-        self.senders[0].log.len() + self.senders[1].log.len()
+        let senders: usize = self.senders.iter().map(Sender::kept).sum();
+        let totals = self.totals.iter().flatten().count();
+        senders + self.segments.len() * SEGMENT_WEIGHT + totals * TOTALS_WEIGHT
     }
 
     /// Takes the flow's next packet.
@@ -131,18 +141,20 @@ impl Flow {
             }
             return;
         }
-        let raw = self.senders[side].position(packet.seq);
         let syn = packet.flags.has(Flags::SYN);
         if syn {
+            self.info.syn_seen |= side == CLIENT;
             self.syn[side] = Some(packet.seq);
             self.scales[side] = Some(packet.options.window_scale);
             self.sizes[side].learn(packet);
         }
-        let position = raw + u64::from(syn);
+        let position = self.senders[side].position(packet.seq) + u64::from(syn);
         self.senders[side].begin(position);
         let payload = self.senders[side].classify(position, packet.payload);
-        self.divide(packet, side, raw, payload, settings, measurer, sink);
-        self.send(packet, side, raw, position, payload);
+        if self.divide(packet, side, position, payload, settings) {
+            self.finish_settled(measurer, sink);
+        }
+        self.send(packet, side, position, payload);
         if packet.flags.has(Flags::RST) {
             self.closed = true;
             return;
@@ -159,17 +171,16 @@ impl Flow {
             .all(|sender| sender.fin && sender.is_quiet());
     }
 
-    /// Begins a new segment where the packet is a new request, or the segment has grown too long.
+    /// Begins a new segment where the packet is a new request, or the segment has grown too long;
+    /// whether it did.
     fn divide(
         &mut self,
         packet: &Packet,
         side: usize,
-        raw: u64,
+        position: u64,
         payload: Payload,
         settings: &Settings,
-        measurer: &mut Measurer,
-        sink: &mut impl Sink,
-    ) {
+    ) -> bool {
         let speaks = match payload {
             Payload::New => true,
             Payload::Old => !settings.join_repeated_requests,
@@ -185,14 +196,13 @@ impl Flow {
             self.responding = side == SERVER;
         }
         if !request && !full && !self.segments.is_empty() {
-            return;
+            return false;
         }
         if let Some(segment) = self.segments.back_mut() {
             for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
                 side.end = sender.max();
                 side.tally.idle = std::mem::take(&mut sender.idle);
                 side.tally.window_limited = std::mem::take(&mut sender.window_limited);
-                sender.forget_idle();
             }
         }
         let mut sides: [Side; 2] = std::array::from_fn(|side| Side {
@@ -201,7 +211,7 @@ impl Flow {
         });
         // Relative numbers start behind what the packet continues: its own number, and the one
         // that it acknowledges.
-        sides[side].origin = Some(raw - 1);
+        sides[side].origin = Some(position - 1);
         if packet.flags.has(Flags::ACK) {
             let other = &mut self.senders[1 - side];
             sides[1 - side].origin = Some(other.position(packet.ack) - 1);
@@ -214,8 +224,12 @@ impl Flow {
             sides,
         });
         self.next_segment = self.next_segment.saturating_add(1);
-        // The one before may still wait for its last acknowledgements; those before it are done
-        // once they have them.
+        true
+    }
+
+    /// Hands on what is certain after a new segment has begun: the one before may still wait for
+    /// its last acknowledgements; those before it are done once they have them.
+    fn finish_settled(&mut self, measurer: &mut Measurer, sink: &mut impl Sink) {
         while self.segments.len() > 2
             && (self.segments.len() > MAX_WAITING
                 || (0..2).all(|side| self.senders[side].una() >= self.segments[0].sides[side].end))
@@ -225,7 +239,7 @@ impl Flow {
     }
 
     #[inline]
-    fn send(&mut self, packet: &Packet, side: usize, raw: u64, position: u64, payload: Payload) {
+    fn send(&mut self, packet: &Packet, side: usize, position: u64, payload: Payload) {
         let Some(segment) = self.segments.back_mut() else {
             return;
         };
@@ -238,7 +252,7 @@ impl Flow {
         if segment.begun {
             // The handshake before the first request is not part of the exchange.
             this.started_at.get_or_insert(packet.at);
-            this.origin.get_or_insert(raw - 1);
+            this.origin.get_or_insert(position - 1);
         }
         match payload {
             Payload::None => return,
@@ -248,7 +262,12 @@ impl Flow {
             }
             Payload::New | Payload::Old => {}
         }
-        this.data.get_or_insert(position);
+        if this.data.is_none() {
+            // Until now it had nothing to send: the request may have come with the last
+            // acknowledgement.
+            self.senders[side].forget_idle();
+            this.data = Some(position);
+        }
         let [client, server] = &mut self.sizes;
         let (own, other) = if side == CLIENT {
             (client, &*server)
@@ -263,7 +282,8 @@ impl Flow {
         this.tally.payload_bytes += bytes;
         this.tally.ip_bytes += bytes + headers;
         this.tally.link_bytes += bytes + headers + u64::from(packet.framing) * pieces;
-        this.tally.unseen_bytes += self.senders[side].send(packet, position, mss);
+        let unseen = self.senders[side].send(packet, position, mss);
+        this.tally.unseen_bytes = this.tally.unseen_bytes.saturating_add_signed(unseen);
     }
 
     #[inline]

@@ -13,6 +13,9 @@ const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER: u32 = 0x1A2B_3C4D;
 
+/// No packet is later (it is in the year 2262): a time and twice a time fit their type.
+const LATEST: Nanos = i64::MAX as Nanos;
+
 /// A section may describe so many interfaces, far more than any capture has.
 const MAX_INTERFACES: usize = 1 << 16;
 
@@ -54,7 +57,7 @@ impl Clock {
             other => i128::from(units) * 1_000_000_000 / i128::from(other),
         };
         let nanos = nanos + i128::from(self.offset) * 1_000_000_000;
-        nanos.clamp(0, i128::from(u64::MAX)) as u64
+        nanos.clamp(0, i128::from(LATEST)) as Nanos
     }
 }
 

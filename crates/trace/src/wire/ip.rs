@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers.
 
 use super::link::Network;
-use super::{Skip, bytes};
+use super::{Skip, bytes, header};
 
 const TCP: u8 = 6;
 /// More extension headers than any packet has.
@@ -25,7 +25,7 @@ pub(super) enum Address {
     V6([u8; 16]),
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn datagram<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
     match bytes::<1>(network.data, 0)?[0] >> 4 {
         4 => v4(network),
@@ -34,16 +34,16 @@ pub(super) fn datagram<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> 
     }
 }
 
-#[inline]
+#[inline(always)]
 fn v4<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
-    let head: [u8; 20] = bytes(network.data, 0)?;
-    let header = usize::from(head[0] & 15) * 4;
+    let head: &[u8; 20] = header(network.data, 0)?;
+    let length = usize::from(head[0] & 15) * 4;
     let mut total = usize::from(u16::from_be_bytes([head[2], head[3]]));
     if total == 0 {
         // A super-packet that the field cannot hold (BIG TCP): the frame's length is the only one.
         total = network.wire_len;
     }
-    if header < 20 || total < header {
+    if length < 20 || total < length {
         return Err(Skip::Malformed);
     }
     if head[9] != TCP {
@@ -54,17 +54,17 @@ fn v4<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
         return Err(Skip::Fragment);
     }
     Ok(Datagram {
-        source: Address::V4(bytes(&head, 12)?),
-        destination: Address::V4(bytes(&head, 16)?),
+        source: Address::V4(bytes(head, 12)?),
+        destination: Address::V4(bytes(head, 16)?),
         id: u16::from_be_bytes([head[4], head[5]]),
-        header,
-        data: network.data.get(header..).ok_or(Skip::Cut)?,
-        length: total - header,
+        header: length,
+        data: network.data.get(length..).ok_or(Skip::Cut)?,
+        length: total - length,
     })
 }
 
 fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
-    let head: [u8; 40] = bytes(network.data, 0)?;
+    let head: &[u8; 40] = header(network.data, 0)?;
     let mut length = usize::from(u16::from_be_bytes([head[4], head[5]]));
     let mut next = head[6];
     let mut i = 40;
@@ -75,8 +75,8 @@ fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
                     length = network.wire_len.saturating_sub(40);
                 }
                 return Ok(Datagram {
-                    source: Address::V6(bytes(&head, 8)?),
-                    destination: Address::V6(bytes(&head, 24)?),
+                    source: Address::V6(bytes(head, 8)?),
+                    destination: Address::V6(bytes(head, 24)?),
                     id: 0,
                     header: i,
                     data: network.data.get(i..).ok_or(Skip::Cut)?,

@@ -27,12 +27,18 @@ const ETHERNET: usize = 14 + FCS;
 /// More tags or labels than any network stacks.
 const MAX_TAGS: usize = 16;
 
-#[inline]
+#[inline(always)]
 pub(super) fn network<'a>(frame: &Frame<'a>) -> Result<Network<'a>, Skip> {
     let data = frame.data;
     match frame.link {
         LinkType::ETHERNET => {
-            let start = ethernet(data, 0)?;
+            let kind = u16::from_be_bytes(bytes(data, 12)?);
+            // Nearly always IPv4 or IPv6 at once.
+            let start = if kind == IPV4 || kind == IPV6 {
+                14
+            } else {
+                typed(data, 14, kind)?
+            };
             at(frame, start, start + FCS)
         }
         LinkType::LINUX_SLL => {
@@ -70,7 +76,7 @@ pub(super) fn network<'a>(frame: &Frame<'a>) -> Result<Network<'a>, Skip> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>, Skip> {
     Ok(Network {
         data: frame.data.get(start..).ok_or(Skip::Cut)?,
@@ -79,18 +85,7 @@ fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>
     })
 }
 
-/// The offset of the IP header behind an Ethernet header at `start`.
-#[inline]
-fn ethernet(data: &[u8], start: usize) -> Result<usize, Skip> {
-    typed(
-        data,
-        start + 14,
-        u16::from_be_bytes(bytes(data, start + 12)?),
-    )
-}
-
 /// The offset of the IP header behind any tags, with `next` the Ethernet type of what is at `i`.
-#[inline]
 fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
     for _ in 0..MAX_TAGS {
         match next {

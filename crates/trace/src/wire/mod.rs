@@ -124,10 +124,15 @@ pub fn decode(frame: &Frame<'_>) -> Result<Packet, Skip> {
 }
 
 /// The first `N` bytes at `i`, or [`Skip::Cut`].
-#[inline]
-fn bytes<const N: usize>(data: &[u8], i: usize) -> Result<[u8; N], Skip> {
+#[inline(always)]
+fn header<const N: usize>(data: &[u8], i: usize) -> Result<&[u8; N], Skip> {
     data.get(i..)
         .and_then(|rest| rest.first_chunk::<N>())
-        .copied()
         .ok_or(Skip::Cut)
+}
+
+/// A copy of them.
+#[inline(always)]
+fn bytes<const N: usize>(data: &[u8], i: usize) -> Result<[u8; N], Skip> {
+    header(data, i).copied()
 }

@@ -34,6 +34,16 @@ pub struct Sacks {
 }
 
 impl Sacks {
+    /// The first four of these blocks.
+    pub fn new(blocks: &[(u32, u32)]) -> Self {
+        let mut sacks = Self::default();
+        for (slot, &block) in sacks.blocks.iter_mut().zip(blocks) {
+            *slot = block;
+            sacks.count += 1;
+        }
+        sacks
+    }
+
     /// The blocks, in the option's order.
     #[inline]
     pub fn blocks(&self) -> &[(u32, u32)] {
@@ -59,10 +69,10 @@ pub struct Options {
 /// The largest super-packets (IPv6 BIG TCP) have 512 KiB; what claims more is no packet.
 const MAX_SEGMENT: usize = 1 << 20;
 
-#[inline]
+#[inline(always)]
 pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packet, Skip> {
     // Up to the flags; the window is worth having, but not at the price of the packet.
-    let head: [u8; 14] = bytes(ip.data, 0)?;
+    let head: &[u8; 14] = super::header(ip.data, 0)?;
     let header = usize::from(head[12] >> 4) * 4;
     if header < 20 || header > ip.length || ip.length > MAX_SEGMENT {
         return Err(Skip::Malformed);
@@ -88,8 +98,8 @@ pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packe
         at,
         src: end(&ip.source, source),
         dst: end(&ip.destination, destination),
-        seq: u32::from_be_bytes(bytes(&head, 4)?),
-        ack: u32::from_be_bytes(bytes(&head, 8)?),
+        seq: u32::from_be_bytes(bytes(head, 4)?),
+        ack: u32::from_be_bytes(bytes(head, 8)?),
         flags: Flags(head[13]),
         window: bytes(ip.data, 14).map_or(u16::MAX, u16::from_be_bytes),
         payload: u32::try_from(ip.length - header).map_err(|_| Skip::Malformed)?,

@@ -1,0 +1,118 @@
+# `make` lists what there is. Every target installs what it needs and is missing, and says so.
+
+CARGO ?= cargo
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+DEMO := corpus/policed-1500kbit/policed-1500kbit.pcap.xz
+SHAPED := corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TIDEGATE := $(TARGET)/release/tidegate
+
+.PHONY: help demo build test bench study fuzz lint docs docs-check clean
+
+help:
+	@echo 'make demo    builds Tidegate and looks for policers in two real captures'
+	@echo 'make test    runs every test'
+	@echo 'make bench   measures speed and memory, beside other tools'
+	@echo 'make study   repeats the tables of the papers (needs the captures, see TIDEGATE_TRACES)'
+	@echo 'make fuzz    feeds damaged input to every reader, FUZZ_SECONDS (60) each'
+	@echo 'make lint    checks format and lints'
+	@echo 'make docs    builds the API documentation and writes docs/columns.md'
+	@echo 'make clean   removes everything that was built'
+	@echo
+	@echo 'TIDEGATE_TRACES  folder of the published lab captures, for the tests and studies that'
+	@echo '                 need them; without it they are skipped'
+
+build:
+	@packaging/setup build
+	@echo '== building in release (the first time takes minutes, most of it for Parquet)'
+	$(CARGO) build --release --locked --package tidegate
+
+demo: build
+	@echo
+	@echo '== a capture of five transfers that a router policed to 1.5 Mbit/s:'
+	@echo '   $(DEMO)'
+	$(TIDEGATE) detect $(DEMO)
+	@echo
+	@echo '== the same server behind a shaper of 1.5 Mbit/s, which delays where a policer drops:'
+	$(TIDEGATE) detect $(SHAPED)
+	@echo
+	@echo '== the story of the first transfer, and its picture:'
+	$(TIDEGATE) explain $(DEMO) --flow 0 --segment 0 --svg $(TARGET)/demo.svg
+	@echo
+	@echo '== done. The picture is $(TARGET)/demo.svg, for any web browser. To go on:'
+	@echo '   $(TIDEGATE) detect --help'
+
+test:
+	@packaging/setup build
+	@echo '== running every test of the workspace'
+	@$(traces_note)
+	$(CARGO) test --workspace --locked
+	@$(traces_note)
+
+define traces_note
+if [ -n "$$TIDEGATE_TRACES" ]; then \
+	echo "== the lab captures are in $$TIDEGATE_TRACES"; \
+else \
+	echo '== TIDEGATE_TRACES is not set: tests that need the lab captures are SKIPPED'; \
+fi
+endef
+
+bench:
+	@packaging/setup bench
+	@echo '== measuring, beside tcptrace and tshark on the same capture'
+	$(CARGO) run --release --locked --package tidegate-bench
+
+study:
+	@packaging/setup build
+	@echo '== agreement with the published detector on its own captures'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-agreement
+	@echo '== accuracy by class, as in Table 3 of the paper'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
+
+fuzz:
+	@packaging/setup build
+	@packaging/setup fuzz
+	fuzz/run
+
+lint:
+	@packaging/setup build
+	@packaging/setup lint
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs: build
+	@echo '== API documentation, to $(TARGET)/doc'
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	@echo '== docs/columns.md, from the program'
+	@mkdir -p docs
+	@$(columns) >docs/columns.md
+
+# Fails if docs/columns.md is not what the program would write.
+docs-check: build
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	@mkdir -p $(TARGET)
+	@$(columns) >$(TARGET)/columns.md
+	@if ! diff -u docs/columns.md $(TARGET)/columns.md; then \
+		echo 'docs/columns.md is out of date: make docs writes it'; exit 1; \
+	fi
+
+columns = { \
+	echo '<!-- Written by make docs: change crates/store instead. -->'; \
+	echo '\# Columns'; \
+	echo; \
+	echo 'Of the CSV, JSON and Parquet formats. Names and units are stable; new columns come last.'; \
+	echo; \
+	echo '\#\# tidegate detect: a row is what an endpoint sent in a segment'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by segment; \
+	echo; \
+	echo '\#\# tidegate detect --by flow: a row is what an endpoint sent in a connection'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by flow; \
+}
+
+clean:
+	$(CARGO) clean
+	rm -rf fuzz/target fuzz/work fuzz/artifacts

@@ -1,0 +1,92 @@
+//! A row for each flow and endpoint that sent data in it.
+
+use std::sync::Arc;
+
+use tidegate_trace::annotate::Totals;
+use tidegate_trace::flow::{Ended, FlowInfo};
+use tidegate_trace::read::Nanos;
+use tidegate_trace::wire::Endpoint;
+
+use crate::column::{Column, bits, columns, millis, rounded, seconds};
+
+/// What one endpoint sent in a whole flow.
+#[derive(Debug, Clone)]
+pub struct FlowRow {
+    /// The capture's name as it was given.
+    pub file: Arc<str>,
+    /// When the capture's first packet was captured.
+    pub capture_start: Nanos,
+    /// Who and when.
+    pub info: FlowInfo,
+    /// Why the flow ended.
+    pub ended: Ended,
+    /// Who sent.
+    pub sender: Endpoint,
+    /// Who received.
+    pub receiver: Endpoint,
+    /// Sums over the segments.
+    pub totals: Totals,
+    /// How many of the sender's segments are policed.
+    pub policed_segments: u64,
+}
+
+impl crate::Row for FlowRow {
+    const TITLE: &'static str = "a flow and an endpoint that sent data in it";
+
+    fn columns() -> &'static [Column<Self>] {
+        COLUMNS
+    }
+}
+
+fn percentile(row: &FlowRow, percent: u64) -> Option<f64> {
+    row.totals
+        .rtt_percentile(percent)
+        .map(|rtt| rounded(millis(rtt), 3))
+}
+
+const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
+    file: Text [""] "The capture, as it was named on the command line; `-` is standard input." = |r| r.file.to_string();
+    flow: Integer [""] "The connection's number in the capture, from 0, in the order of first packets." = |r| r.info.number;
+    sender: Text [""] "Address of the endpoint whose data the row is about." = |r| r.sender.ip().to_string();
+    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.sender.port());
+    receiver: Text [""] "Address of the other endpoint." = |r| r.receiver.ip().to_string();
+    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.receiver.port());
+    start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.totals.metrics.first_sent);
+    duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet), pauses between segments included." = |r| seconds(r.totals.metrics.duration);
+    segments: Integer [""] "Segments in which the endpoint sent data." = |r| r.totals.segments;
+    policed_segments: Integer [""] "Of these, the policed, by either run of the detector." = |r| r.policed_segments;
+    data_packets: Integer ["packets"] "Packets on the wire with data, retransmissions among them." = |r| r.totals.metrics.data_packets;
+    lost_packets: Integer ["packets"] "Of these, the lost." = |r| r.totals.metrics.lost_packets;
+    loss_rate: Real [""] "Lost over data packets, 0 to 1." = |r| rounded(r.totals.metrics.loss_rate(), 6);
+    goodput_bps: Integer ["bit/s"] "Payload delivered, over the duration." = |r| r.totals.metrics.goodput_bps().map(bits);
+    rtt_p1_ms: Real ["ms"] "1st percentile of unambiguous round-trip times, within 3.2 %, as are the others." = |r| percentile(r, 1);
+    rtt_median_ms: Real ["ms"] "Median round-trip time." = |r| percentile(r, 50);
+    rtt_p90_ms: Real ["ms"] "90th percentile." = |r| percentile(r, 90);
+    rtt_p99_ms: Real ["ms"] "99th percentile." = |r| percentile(r, 99);
+    from_client: Truth [""] "Whether the sender opened the connection." = |r| r.sender == r.info.client;
+    syn_seen: Truth [""] "Whether the capture holds the connection's SYN." = |r| r.info.syn_seen;
+    ended: Text [""] "Why the flow ended: closed, idle, reused (its ports), capture-end or evicted (too many flows at once)." = |r| ended(r.ended);
+    packets: Integer ["packets"] "Packets that the sender sent as the capture shows them." = |r| r.totals.tally.packets;
+    retransmitted_packets: Integer ["packets"] "Data packets that repeat bytes sent before." = |r| r.totals.metrics.retransmitted_packets;
+    spurious_packets: Integer ["packets"] "Data packets that were retransmitted although they had arrived." = |r| r.totals.metrics.spurious_packets;
+    duplicate_packets: Integer ["packets"] "Packets that the capture holds twice." = |r| r.totals.tally.duplicates;
+    probe_packets: Integer ["packets"] "Keepalives and zero-window probes." = |r| r.totals.tally.probes;
+    payload_bytes: Integer ["B"] "Payload sent, retransmissions included." = |r| r.totals.tally.payload_bytes;
+    unique_bytes: Integer ["B"] "Payload sent for the first time." = |r| r.totals.metrics.unique_bytes;
+    delivered_bytes: Integer ["B"] "Of this, what was acknowledged." = |r| r.totals.metrics.delivered_bytes;
+    unseen_bytes: Integer ["B"] "Payload that the capture missed." = |r| r.totals.tally.unseen_bytes;
+    bytes_before_loss: Integer ["B"] "Payload sent before the first lost packet." = |r| r.totals.metrics.bytes_before_loss;
+    max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.totals.metrics.max_in_flight);
+    window_limited_s: Real ["s"] "Time in which the receiver's window held the sender back; missing where its scale is not known." = |r| r.totals.tally.window_known.then(|| seconds(r.totals.tally.window_limited));
+    idle_s: Real ["s"] "Time with nothing in flight inside segments." = |r| seconds(r.totals.tally.idle);
+};
+
+fn ended(why: Ended) -> &'static str {
+    match why {
+        Ended::Closed => "closed",
+        Ended::Idle => "idle",
+        Ended::Reused => "reused",
+        Ended::CaptureEnd => "capture-end",
+        Ended::Evicted => "evicted",
+    }
+}

@@ -1,0 +1,21 @@
+//! The one schema of Tidegate's results: what a row holds, what each column means, and how rows
+//! become CSV, JSON or Parquet.
+
+mod column;
+mod flow;
+mod segment;
+mod write;
+
+pub use column::{Column, Kind, Value};
+pub use flow::FlowRow;
+pub use segment::SegmentRow;
+pub use write::{Format, Writer};
+
+/// Something that has columns.
+pub trait Row: Sized + 'static {
+    /// What a row is, for people.
+    const TITLE: &'static str;
+
+    /// Its columns, in order.
+    fn columns() -> &'static [Column<Self>];
+}

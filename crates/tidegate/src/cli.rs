@@ -1,0 +1,259 @@
+//! The command line: every option, once, for parsing, help, completions and manual pages.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tidegate_limiter::Rate;
+use tidegate_trace::detect::DETECTORS;
+use tidegate_trace::flow::Settings;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    some input was bad (what could be read of it is reported all the same), or output failed
+  2    wrong use
+  130  interrupted; what was read until then is reported";
+
+/// Finds rate limits in packet captures.
+///
+/// Tidegate reads captures of TCP traffic taken at the sender's side and says for every transfer
+/// in them whether a traffic policer limited it, at what rate, and why it thinks so.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, propagate_version = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of all commands.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// When to colour output: NO_COLOR and CLICOLOR_FORCE are heeded in `auto`
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+    /// No progress bar
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Detect(Detect),
+    Explain(Explain),
+    Columns(Columns),
+    Completions(Completions),
+    Man(Man),
+}
+
+const DETECT_EXAMPLES: &str = "\
+Examples:
+  tidegate detect transfer.pcap              a table of every transfer, and a summary
+  tidegate detect /var/captures              all captures in a folder, and in folders in it
+  zcat *.gz | tidegate detect -              one capture from standard input
+  tcpdump -s 128 -w - tcp | tidegate detect  while it is captured; Ctrl-C ends it
+  tidegate detect -f csv -o rows.csv *.pcapng
+  tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
+  tidegate detect --by flow -f parquet -o flows.parquet captures/
+  tidegate detect --summary captures/        only the summary
+
+Captures are pcap or pcapng, plain or compressed with gzip, xz or zstd. Take them where the data
+is sent (at the server), with at least 128 bytes of each packet. `tidegate columns` describes what
+the machine-readable formats hold; docs/detectors.md says how the detectors work.
+";
+
+/// Say for every transfer in captures whether a policer limited it.
+///
+/// A transfer is what one endpoint sent in a segment: a request and its response. Each is
+/// annotated packet by packet (losses, round-trip times, retransmissions in vain) and judged.
+#[derive(Debug, Args)]
+#[command(after_help = DETECT_EXAMPLES, after_long_help = format!("{DETECT_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Detect {
+    /// Captures, folders of captures, or `-` for standard input (the default if it is no terminal)
+    #[arg(value_name = "CAPTURE")]
+    pub captures: Vec<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+    /// Write to a file, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What a row is
+    #[arg(long, value_name = "WHAT", default_value = "segment")]
+    pub by: By,
+    /// Print only the summary: as text, or as an object with -f json
+    #[arg(long)]
+    pub summary: bool,
+    /// Show all rows in the table, also of transfers too short to be judged
+    #[arg(short, long)]
+    pub all: bool,
+    /// Captures to read at the same time [default: the number of cores]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<usize>,
+    #[command(flatten)]
+    pub analysis: Analysis,
+}
+
+/// Options of the analysis.
+#[derive(Debug, Clone, Args)]
+pub struct Analysis {
+    /// Who judges: `pd` as published, or `pd-paper` as the paper describes it
+    #[arg(long, value_name = "NAME", default_value = DETECTORS[0], value_parser = PossibleValuesParser::new(DETECTORS), help_heading = "Analysis")]
+    pub detector: String,
+    /// Only connections with this TCP port on either side; may be repeated
+    #[arg(short, long, value_name = "PORT", help_heading = "Analysis")]
+    pub port: Vec<u16>,
+    /// A request that is sent again after its response began does not begin another segment
+    #[arg(long, help_heading = "Analysis")]
+    pub join_repeated_requests: bool,
+    /// Bitrate at which the wait time assumes video to be played, such as 2.5mbit
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "2.5mbit",
+        help_heading = "Analysis"
+    )]
+    pub playback_rate: Rate,
+    /// A flow without packets for so long is over, such as 90s or 5min
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration, help_heading = "Analysis")]
+    pub idle_timeout: Duration,
+    /// Flows to follow at once in a capture; the quietest are ended beyond it
+    #[arg(long, value_name = "N", default_value_t = Settings::default().max_flows, help_heading = "Analysis")]
+    pub max_flows: usize,
+}
+
+impl Analysis {
+    pub fn settings(&self) -> Settings {
+        Settings {
+            idle_timeout: u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
+            max_flows: self.max_flows,
+            join_repeated_requests: self.join_repeated_requests,
+            playback_bits_per_second: self.playback_rate.bits_per_second(),
+            ..Settings::default()
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One array of objects
+    Json,
+    /// An object a line
+    Jsonl,
+    /// With a header
+    Csv,
+    /// Apache Parquet, for --output or a pipe
+    Parquet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// What an endpoint sent in a request and its response
+    Segment,
+    /// What an endpoint sent in a connection
+    Flow,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  tidegate explain transfer.pcap                      the connection with the most data
+  tidegate explain transfer.pcap --flow 3             flow 3 of `tidegate detect transfer.pcap`
+  tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
+";
+
+/// Tell the story of one flow, and draw its time-sequence picture.
+///
+/// The words and numbers go to standard output, the picture to an SVG file: data, losses,
+/// retransmissions, acknowledgements, and the line of the policing rate.
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct Explain {
+    /// The capture, or `-` for standard input
+    #[arg(value_name = "CAPTURE")]
+    pub capture: PathBuf,
+    /// The flow's number, as `tidegate detect` gives it [default: the one with the most data]
+    #[arg(long, value_name = "N")]
+    pub flow: Option<u64>,
+    /// Only this segment of the flow
+    #[arg(long, value_name = "N")]
+    pub segment: Option<u32>,
+    /// Whose data [default: whoever sent more]
+    #[arg(long, value_name = "SIDE")]
+    pub from: Option<Side>,
+    /// The picture's file, or `-` for standard output instead of the story [default: CAPTURE's
+    /// name with -flow-N.svg, in this folder]
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// No picture
+    #[arg(long, conflicts_with = "svg")]
+    pub no_svg: bool,
+    #[command(flatten)]
+    pub analysis: Analysis,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+/// Describe the columns of the machine-readable formats.
+#[derive(Debug, Args)]
+pub struct Columns {
+    /// What a row is
+    #[arg(long, value_name = "WHAT", default_value = "segment")]
+    pub by: By,
+    /// As a Markdown table
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate completions bash > /etc/bash_completion.d/tidegate
+  tidegate completions zsh > ~/.zfunc/_tidegate
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish
+")]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write all pages to a folder.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidegate man | man -l -
+  tidegate man --dir /usr/local/share/man/man1
+")]
+pub struct Man {
+    /// Write tidegate.1, tidegate-detect.1 and so on to this folder
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// The command line asks for what makes no sense: exit code 2.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}

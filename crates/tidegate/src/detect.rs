@@ -1,0 +1,179 @@
+//! `tidegate detect`.
+
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZero;
+use std::sync::atomic::Ordering;
+
+use indicatif::ProgressBar;
+use tidegate_store::{FlowRow, SegmentRow, Writer};
+
+use crate::Exit;
+use crate::cli::{By, Common, Detect, Format, UsageError};
+use crate::output::Output;
+use crate::pipeline::{self, Event, Report};
+use crate::summary::Summary;
+use crate::table::{Paint, Table};
+use crate::{cli, input};
+
+/// Where rows go.
+enum View {
+    Table(Box<Table>, Output),
+    Rows(Box<Writer<Output>>),
+    /// Nowhere: only the summary is wanted.
+    Summary(Output),
+}
+
+pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
+    check(options)?;
+    let inputs = input::find(&options.captures)?;
+    let stop = pipeline::interrupt_flag()?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = options.jobs.unwrap_or(cores).max(1);
+    let mut view = View::new(options, common, inputs.len() > 1)?;
+    let mut summary = Summary::default();
+    let mut failed = false;
+    let bar = pipeline::progress(&inputs, common.quiet);
+    let shown = options.output.is_none() && io::stdout().is_terminal();
+
+    let result = pipeline::run(
+        &inputs,
+        options.by,
+        &options.analysis,
+        jobs,
+        &bar,
+        &stop,
+        |event| {
+            match event {
+                Event::Segments(rows) => {
+                    summary.rows(&rows);
+                    if options.by == By::Segment {
+                        beside(&bar, shown, || view.segments(&rows))?;
+                    }
+                }
+                Event::Flows(rows) => beside(&bar, shown, || view.flows(&rows))?,
+                Event::Done(report) => {
+                    summary.capture(&report);
+                    failed |= bar.suspend(|| complain(&report));
+                }
+            }
+            io::Result::Ok(())
+        },
+    );
+    bar.finish_and_clear();
+    result.map_err(|error| match &options.output {
+        Some(path) => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
+        None => anyhow::Error::new(error).context("cannot write to standard output"),
+    })?;
+    view.finish(&summary, options.format)?;
+    Ok(if stop.load(Ordering::Relaxed) {
+        eprintln!("tidegate: interrupted; this is what was read until then");
+        Exit::Interrupted
+    } else if failed {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+fn check(options: &Detect) -> anyhow::Result<()> {
+    let wrong = if options.jobs == Some(0) {
+        "--jobs must be at least 1"
+    } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
+        "--summary is text, or an object with -f json; other formats hold rows"
+    } else if options.format == Format::Parquet
+        && !options.summary
+        && options.output.is_none()
+        && io::stdout().is_terminal()
+    {
+        "Parquet is not for a terminal: name a file with --output"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError(wrong.to_owned()).into())
+}
+
+/// Writes; if that is to the terminal, without the progress bar in the way.
+fn beside<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> T {
+    if shown { bar.suspend(write) } else { write() }
+}
+
+/// One line on standard error for whatever is wrong with a capture.
+fn complain(report: &Report) -> bool {
+    let name = &report.name;
+    let mut failed = false;
+    if let Some(first) = &report.passed_over.first {
+        let packets = report.passed_over.unsupported;
+        eprintln!("tidegate: {name}: {first}; {packets} packets left out");
+        failed = true;
+    }
+    if let Some(error) = &report.error {
+        eprintln!("tidegate: {name}: {error}");
+        failed = true;
+    }
+    failed
+}
+
+impl View {
+    fn new(options: &Detect, common: &Common, name_files: bool) -> anyhow::Result<Self> {
+        let output = Output::to(options.output.as_deref())?;
+        let paint = Paint::for_stdout(common.color, options.output.is_some());
+        let format = match options.format {
+            _ if options.summary => return Ok(Self::Summary(output)),
+            Format::Table => {
+                let table = Table::new(paint, options.all, name_files);
+                return Ok(Self::Table(Box::new(table), output));
+            }
+            Format::Json => tidegate_store::Format::Json,
+            Format::Jsonl => tidegate_store::Format::JsonLines,
+            Format::Csv => tidegate_store::Format::Csv,
+            Format::Parquet => tidegate_store::Format::Parquet,
+        };
+        let writer = match options.by {
+            cli::By::Segment => Writer::new::<SegmentRow>(output, format),
+            cli::By::Flow => Writer::new::<FlowRow>(output, format),
+        };
+        Ok(Self::Rows(Box::new(writer?)))
+    }
+
+    fn segments(&mut self, rows: &[SegmentRow]) -> io::Result<()> {
+        match self {
+            Self::Table(table, out) => {
+                table.segments(out, rows)?;
+                out.flush()
+            }
+            Self::Rows(writer) => writer.rows(rows),
+            Self::Summary(_) => Ok(()),
+        }
+    }
+
+    fn flows(&mut self, rows: &[FlowRow]) -> io::Result<()> {
+        match self {
+            Self::Table(table, out) => {
+                table.flows(out, rows)?;
+                out.flush()
+            }
+            Self::Rows(writer) => writer.rows(rows),
+            Self::Summary(_) => Ok(()),
+        }
+    }
+
+    fn finish(self, summary: &Summary, format: Format) -> anyhow::Result<()> {
+        match self {
+            Self::Table(table, mut out) => {
+                table.finish(&mut out)?;
+                summary.print(&mut out)?;
+                out.commit()
+            }
+            Self::Rows(writer) => writer.finish()?.commit(),
+            Self::Summary(mut out) => {
+                if format == Format::Json {
+                    serde_json::to_writer_pretty(&mut out, &summary.to_json())?;
+                    writeln!(out)?;
+                } else {
+                    summary.print(&mut out)?;
+                }
+                out.commit()
+            }
+        }
+    }
+}

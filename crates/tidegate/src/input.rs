@@ -1,0 +1,190 @@
+//! Captures to read: files, standard input, and what folders hold.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Stdin};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+
+use crate::cli::UsageError;
+
+/// One capture to be read.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Its name in reports.
+    pub name: Arc<str>,
+    path: Option<PathBuf>,
+    /// Bytes in the file, where that is known.
+    pub length: u64,
+}
+
+impl Input {
+    pub fn file(path: &Path) -> Self {
+        Self {
+            name: path.to_string_lossy().into(),
+            length: fs::metadata(path).map_or(0, |meta| meta.len()),
+            path: Some(path.to_owned()),
+        }
+    }
+
+    pub fn stdin() -> Self {
+        Self {
+            name: "-".into(),
+            path: None,
+            length: 0,
+        }
+    }
+
+    pub fn is_stdin(&self) -> bool {
+        self.path.is_none()
+    }
+
+    /// Opens it; the progress bar counts its bytes.
+    pub fn open(&self, bar: &ProgressBar) -> io::Result<impl Read + Send + 'static> {
+        let source = match &self.path {
+            None => Source::Stdin(io::stdin()),
+            Some(path) => {
+                let file = File::open(path)?;
+                if file.metadata()?.is_dir() {
+                    return Err(io::Error::from(io::ErrorKind::IsADirectory));
+                }
+                Source::File(file)
+            }
+        };
+        Ok(Counted {
+            source,
+            bar: bar.clone(),
+        })
+    }
+}
+
+enum Source {
+    File(File),
+    Stdin(Stdin),
+}
+
+/// A reader that moves the progress bar.
+struct Counted {
+    source: Source,
+    bar: ProgressBar,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = match &mut self.source {
+            Source::File(file) => file.read(buffer),
+            Source::Stdin(stdin) => stdin.read(buffer),
+        }?;
+        self.bar.inc(count as u64);
+        Ok(count)
+    }
+}
+
+/// The captures that the arguments name. Folders are searched through; what is named itself is
+/// read whatever its name.
+pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+    if arguments.is_empty() {
+        if io::stdin().is_terminal() {
+            let message = "no capture given: name files or folders, or pipe a capture in \
+                           (see tidegate detect --help)";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        return Ok(vec![Input::stdin()]);
+    }
+    let mut found = Vec::new();
+    for path in arguments {
+        if path.as_os_str() == "-" {
+            if found.iter().any(Input::is_stdin) {
+                let message = "standard input can be read only once".to_owned();
+                return Err(UsageError(message).into());
+            }
+            found.push(Input::stdin());
+        } else if path.is_dir() {
+            let before = found.len();
+            search(path, &mut found)?;
+            if found.len() == before {
+                let folder = path.display();
+                let message = format!(
+                    "{folder}: no captures in this folder (files named .pcap, .pcapng, .cap or \
+                     .dmp, with .gz, .xz or .zst behind it or not, or that begin as captures do)"
+                );
+                return Err(UsageError(message).into());
+            }
+        } else {
+            found.push(Input::file(path));
+        }
+    }
+    Ok(found)
+}
+
+/// Adds the captures in a folder and the folders in it, by name. Links to folders are not
+/// followed, so that no loop is.
+fn search(folder: &Path, found: &mut Vec<Input>) -> anyhow::Result<()> {
+    let list = fs::read_dir(folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+    let mut entries = list.with_context(|| folder.display().to_string())?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let kind = entry
+            .file_type()
+            .with_context(|| path.display().to_string())?;
+        if kind.is_dir() {
+            search(&path, found)?;
+        } else if path.is_file() && (is_named_so(&path) || begins_so(&path)) {
+            found.push(Input::file(&path));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file's name is that of a capture: tcpdump -C and -W put digits behind `.pcap`.
+fn is_named_so(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_ascii_lowercase();
+    let name = [".gz", ".xz", ".zst"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(&name);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let name = name.strip_suffix('.').unwrap_or(name);
+    [".pcap", ".pcapng", ".cap", ".dmp"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+/// Whether an uncompressed file begins as a capture does.
+fn begins_so(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok()
+        && [0xa1b2_c3d4u32, 0xa1b2_3c4d, 0xa1b2_cd34, 0x0a0d_0d0a]
+            .into_iter()
+            .any(|known| magic == known.to_le_bytes() || magic == known.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_by_name() {
+        for name in [
+            "a.pcap",
+            "a.PCAPNG.zst",
+            "a.pcap12",
+            "a.pcap.3.gz",
+            "b.cap",
+            "x.dmp.xz",
+        ] {
+            assert!(is_named_so(Path::new(name)), "{name}");
+        }
+        for name in ["truth.csv", "pcap", "a.gz", "a.pcap.txt", "notes.capital"] {
+            assert!(!is_named_so(Path::new(name)), "{name}");
+        }
+    }
+}

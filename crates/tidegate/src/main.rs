@@ -1,0 +1,52 @@
+//! `tidegate`: the commands. Glue only: what they do lives in the other crates.
+
+mod cli;
+mod detect;
+mod explain;
+mod input;
+mod manual;
+mod output;
+mod pipeline;
+mod summary;
+mod table;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+/// Exit codes, the same for all commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// All done.
+    Done = 0,
+    /// Some input was bad, or some output could not be written.
+    Failed = 1,
+    /// Wrong use: an option, an argument.
+    Usage = 2,
+    /// Ended by Ctrl-C, with what was there until then.
+    Interrupted = 130,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Detect(options) => detect::run(&options, &cli.common),
+        Command::Explain(options) => explain::run(&options, &cli.common),
+        Command::Columns(options) => manual::columns(&options),
+        Command::Completions(options) => manual::completions(&options),
+        Command::Man(options) => manual::man(&options),
+    };
+    match result {
+        Ok(exit) => ExitCode::from(exit as u8),
+        // Whoever reads has had enough: `tidegate detect … | head`.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidegate: {error:#}");
+            let usage = error.downcast_ref::<cli::UsageError>().is_some();
+            ExitCode::from(if usage { Exit::Usage } else { Exit::Failed } as u8)
+        }
+    }
+}

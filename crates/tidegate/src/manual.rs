@@ -1,0 +1,84 @@
+//! What the program says of itself: columns, completions, manual pages.
+
+use std::fs;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use clap::CommandFactory;
+use tidegate_store::{FlowRow, Row, SegmentRow};
+
+use crate::Exit;
+use crate::cli::{By, Cli, Columns, Completions, Man};
+use crate::output::Output;
+
+pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    match options.by {
+        By::Segment => list::<SegmentRow>(&mut out, options.markdown)?,
+        By::Flow => list::<FlowRow>(&mut out, options.markdown)?,
+    }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+fn list<R: Row>(out: &mut impl Write, markdown: bool) -> io::Result<()> {
+    let columns = R::columns();
+    if markdown {
+        writeln!(
+            out,
+            "A row is {}.\n\n| Column | Type | Unit | Meaning |\n|---|---|---|---|",
+            R::TITLE
+        )?;
+        for column in columns {
+            let (name, kind) = (column.name, format!("{:?}", column.kind).to_lowercase());
+            writeln!(
+                out,
+                "| `{name}` | {kind} | {} | {} |",
+                column.unit, column.doc
+            )?;
+        }
+    } else {
+        let width = columns
+            .iter()
+            .map(|column| column.name.len())
+            .max()
+            .unwrap_or(0);
+        for column in columns {
+            let unit = if column.unit.is_empty() {
+                String::new()
+            } else {
+                format!("[{}] ", column.unit)
+            };
+            writeln!(out, "{:width$}  {unit}{}", column.name, column.doc)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn completions(options: &Completions) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "tidegate", &mut script);
+    out.write_all(&script)?;
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+pub fn man(options: &Man) -> anyhow::Result<Exit> {
+    let mut command = Cli::command();
+    command.build();
+    match &options.dir {
+        None => {
+            let mut out = Output::stdout();
+            clap_mangen::Man::new(command).render(&mut out)?;
+            out.commit()?;
+        }
+        Some(folder) => {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot write to {}", folder.display()))?;
+            clap_mangen::generate_to(command, folder)
+                .with_context(|| format!("cannot write to {}", folder.display()))?;
+        }
+    }
+    Ok(Exit::Done)
+}

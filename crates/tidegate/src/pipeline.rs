@@ -1,0 +1,303 @@
+//! Captures to rows: several at a time, in the order in which they were named.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_store::{FlowRow, SegmentRow};
+use tidegate_trace::annotate::{Metrics, Transfer};
+use tidegate_trace::detect::{Detector, by_name};
+use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Sink};
+use tidegate_trace::read::{Capture, Nanos, PassedOver};
+
+use crate::cli::{Analysis, By};
+use crate::input::Input;
+
+/// Rows are sorted and handed on in batches of so many: enough to show a usual capture in the
+/// order of its flows, and little memory.
+const BATCH: usize = 8192;
+/// Batches that a capture may be ahead of the one being written.
+const AHEAD: usize = 2;
+/// Frames between two looks at whether to stop.
+const STRIDE: usize = 4096;
+
+/// What comes out of a capture.
+pub enum Event {
+    Segments(Vec<SegmentRow>),
+    Flows(Vec<FlowRow>),
+    Done(Box<Report>),
+}
+
+/// How the reading of a capture went.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub name: Arc<str>,
+    pub counters: Counters,
+    pub passed_over: PassedOver,
+    /// Why it could not be read, or not to its end.
+    pub error: Option<String>,
+}
+
+/// A flag that Ctrl-C raises: what was read until then is still reported. The second Ctrl-C ends
+/// the program at once.
+pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+/// A bar on standard error, if that is a terminal and there is enough to wait for.
+pub fn progress(inputs: &[Input], quiet: bool) -> ProgressBar {
+    let total: u64 = inputs.iter().map(|input| input.length).sum();
+    let known = !inputs.iter().any(Input::is_stdin);
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = if known {
+        ProgressBar::new(total)
+    } else {
+        ProgressBar::new_spinner()
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    let template = if known {
+        "{bar:30} {percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left"
+    } else {
+        "{spinner} {binary_bytes} read  {binary_bytes_per_sec}"
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+/// Reads all captures, `jobs` at a time, and hands what they give to `each`, capture by capture.
+pub fn run<E>(
+    inputs: &[Input],
+    by: By,
+    analysis: &Analysis,
+    jobs: usize,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+    mut each: impl FnMut(Event) -> Result<(), E>,
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let (senders, receivers): (Vec<SyncSender<Event>>, Vec<Receiver<Event>>) =
+        inputs.iter().map(|_| sync_channel(AHEAD)).unzip();
+    let senders: Vec<_> = senders
+        .into_iter()
+        .map(|sender| std::sync::Mutex::new(Some(sender)))
+        .collect();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(inputs.len()) {
+            // The captures are taken in order, so the one whose turn it is to be written is
+            // always being read, and those behind it wait with a few batches in hand.
+            scope.spawn(|| {
+                while let i = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(input) = inputs.get(i)
+                {
+                    let sender = senders[i].lock().ok().and_then(|mut slot| slot.take());
+                    if let Some(sender) = sender {
+                        read(input, by, analysis, bar, stop, &sender);
+                    }
+                }
+            });
+        }
+        for receiver in receivers {
+            for event in receiver {
+                if let Err(error) = each(event) {
+                    // Nobody listens any more: the readers find their channels closed.
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn read(
+    input: &Input,
+    by: By,
+    analysis: &Analysis,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+    out: &SyncSender<Event>,
+) {
+    let mut report = Report {
+        name: Arc::clone(&input.name),
+        ..Report::default()
+    };
+    if !stop.load(Ordering::Relaxed) {
+        match input.open(bar) {
+            Err(error) => report.error = Some(error.to_string()),
+            Ok(source) => match Capture::new(source) {
+                Err(error) => report.error = Some(error.to_string()),
+                Ok(mut capture) => {
+                    let Some(mut rows) = Rows::new(input, by, analysis, out) else {
+                        return;
+                    };
+                    report.error = drain(
+                        &mut capture,
+                        analysis,
+                        stop,
+                        &mut rows,
+                        &mut report.counters,
+                    );
+                    report.passed_over = capture.passed_over();
+                    rows.hand_on();
+                }
+            },
+        }
+    }
+    let _ = out.send(Event::Done(Box::new(report)));
+}
+
+/// Reads a capture to its end or to what is wrong with it, which is returned.
+fn drain(
+    capture: &mut Capture,
+    analysis: &Analysis,
+    stop: &AtomicBool,
+    rows: &mut Rows<'_>,
+    counters: &mut Counters,
+) -> Option<String> {
+    let mut table = FlowTable::new(analysis.settings());
+    let error = 'capture: loop {
+        if stop.load(Ordering::Relaxed) || rows.closed {
+            break None;
+        }
+        for _ in 0..STRIDE {
+            match capture.frame() {
+                Ok(Some(frame)) => {
+                    rows.start.get_or_insert(frame.at);
+                    table.frame(&frame, rows);
+                }
+                Ok(None) => break 'capture None,
+                Err(error) => break 'capture Some(error.to_string()),
+            }
+        }
+    };
+    table.finish(rows);
+    *counters = *table.counters();
+    error
+}
+
+/// Gathers rows into batches.
+struct Rows<'a> {
+    file: Arc<str>,
+    start: Option<Nanos>,
+    by: By,
+    ports: &'a [u16],
+    detector: Box<dyn Detector>,
+    segments: Vec<SegmentRow>,
+    flows: Vec<FlowRow>,
+    /// Policed segments of flows that are not done, by flow and side.
+    policed: HashMap<(u64, bool), u64>,
+    out: &'a SyncSender<Event>,
+    closed: bool,
+}
+
+impl<'a> Rows<'a> {
+    fn new(
+        input: &Input,
+        by: By,
+        analysis: &'a Analysis,
+        out: &'a SyncSender<Event>,
+    ) -> Option<Self> {
+        Some(Self {
+            file: Arc::clone(&input.name),
+            start: None,
+            by,
+            ports: &analysis.port,
+            detector: by_name(&analysis.detector)?,
+            segments: Vec::new(),
+            flows: Vec::new(),
+            policed: HashMap::new(),
+            out,
+            closed: false,
+        })
+    }
+
+    fn wants(&self, info: &tidegate_trace::flow::FlowInfo) -> bool {
+        self.ports.is_empty()
+            || self.ports.contains(&info.client.port())
+            || self.ports.contains(&info.server.port())
+    }
+
+    fn send(&mut self, event: Event) {
+        self.closed |= self.out.send(event).is_err();
+    }
+
+    fn hand_on(&mut self) {
+        if !self.segments.is_empty() {
+            let mut rows = std::mem::take(&mut self.segments);
+            rows.sort_by_key(|row| (row.flow, row.segment, !row.from_client));
+            self.send(Event::Segments(rows));
+        }
+        if !self.flows.is_empty() {
+            let mut rows = std::mem::take(&mut self.flows);
+            rows.sort_by_key(|row| (row.info.number, row.sender != row.info.client));
+            self.send(Event::Flows(rows));
+        }
+    }
+}
+
+impl Sink for Rows<'_> {
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+        if !self.wants(transfer.flow) {
+            return;
+        }
+        // A batch never ends between the two sides of a segment.
+        let same =
+            |row: &SegmentRow| row.flow == transfer.flow.number && row.segment == transfer.segment;
+        if self.segments.len() >= BATCH && !self.segments.last().is_some_and(same) {
+            self.hand_on();
+        }
+        let judgement = self.detector.judge(transfer);
+        if self.by == By::Flow && judgement.is_policed() {
+            let side = transfer.sender == transfer.flow.client;
+            *self
+                .policed
+                .entry((transfer.flow.number, side))
+                .or_default() += 1;
+        }
+        self.segments.push(SegmentRow::new(
+            &self.file,
+            self.start.unwrap_or(0),
+            transfer,
+            metrics,
+            self.detector.name(),
+            judgement,
+        ));
+    }
+
+    fn flow(&mut self, summary: &FlowSummary<'_>) {
+        if self.by != By::Flow || !self.wants(summary.info) {
+            return;
+        }
+        let ends = [summary.info.client, summary.info.server];
+        for (side, totals) in summary.sent.iter().enumerate() {
+            let policed = self.policed.remove(&(summary.info.number, side == 0));
+            let Some(totals) = totals else { continue };
+            self.flows.push(FlowRow {
+                file: Arc::clone(&self.file),
+                capture_start: self.start.unwrap_or(0),
+                info: *summary.info,
+                ended: summary.ended,
+                sender: ends[side],
+                receiver: ends[1 - side],
+                totals: (*totals).clone(),
+                policed_segments: policed.unwrap_or(0),
+            });
+        }
+        if self.flows.len() >= BATCH {
+            self.hand_on();
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What all captures come to.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use tidegate_store::SegmentRow;
+use tidegate_trace::detect::{Cluster, Code, rate_clusters};
+use tidegate_trace::flow::Counters;
+use tidegate_trace::read::PassedOver;
+
+use crate::pipeline::Report;
+use crate::units::{percent, plural, rate};
+
+/// Losses from which on a transfer counts as lossy: what PD needs. [Flach16 Table 2]
+const LOSSY: u64 = 15;
+/// The share of the policing rates that the clusters are to cover. [Flach16 §3.2]
+const COVERED: f64 = 0.75;
+/// Clusters that are listed for people.
+const LISTED: usize = 10;
+
+/// Sums over captures.
+#[derive(Debug, Default)]
+pub struct Summary {
+    captures: u64,
+    failed: u64,
+    segments: u64,
+    lossy: u64,
+    policed: u64,
+    data_packets: u64,
+    lost_packets: u64,
+    codes: [u64; Code::ALL.len()],
+    rates: Vec<f64>,
+    counters: Counters,
+    passed_over: PassedOver,
+}
+
+impl Summary {
+    pub fn rows(&mut self, rows: &[SegmentRow]) {
+        let mut last = None;
+        for row in rows {
+            // Both endpoints' rows of a segment stand beside each other.
+            let key = Some((row.flow, row.segment));
+            self.segments += u64::from(last != key);
+            last = key;
+            self.data_packets += row.metrics.data_packets;
+            self.lost_packets += row.metrics.lost_packets;
+            self.lossy += u64::from(row.metrics.lost_packets >= LOSSY);
+            let verdict = row.judgement.deciding();
+            self.codes[usize::from(verdict.code.number())] += 1;
+            self.policed += u64::from(verdict.is_policed());
+            self.rates.extend(verdict.rate_bps);
+        }
+    }
+
+    pub fn capture(&mut self, report: &Report) {
+        self.captures += 1;
+        self.failed += u64::from(report.error.is_some());
+        let (sum, more) = (&mut self.counters, &report.counters);
+        sum.frames += more.frames;
+        sum.tcp += more.tcp;
+        sum.not_ip += more.not_ip;
+        sum.not_tcp += more.not_tcp;
+        sum.fragments += more.fragments;
+        sum.cut += more.cut;
+        sum.options_cut += more.options_cut;
+        sum.malformed += more.malformed;
+        sum.backwards += more.backwards;
+        sum.flows += more.flows;
+        sum.evicted += more.evicted;
+        let (sum, more) = (&mut self.passed_over, &report.passed_over);
+        sum.unsupported += more.unsupported;
+        sum.malformed += more.malformed;
+        sum.untimed += more.untimed;
+        sum.dropped_by_capture = sum
+            .dropped_by_capture
+            .saturating_add(more.dropped_by_capture);
+    }
+
+    fn clusters(&self) -> Vec<Cluster> {
+        rate_clusters(&self.rates, COVERED)
+    }
+
+    /// For people. Nothing, where nothing could be read: standard error has said why.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.counters.frames == 0 && self.failed == self.captures {
+            return Ok(());
+        }
+        let share = |part: u64, whole: u64| percent(part as f64 / whole.max(1) as f64);
+        writeln!(
+            out,
+            "{}, {}, {}",
+            plural(self.captures, "capture", "captures"),
+            plural(self.counters.flows, "flow", "flows"),
+            plural(self.counters.frames, "packet", "packets"),
+        )?;
+        writeln!(
+            out,
+            "{} with data; {} lossy ({LOSSY} losses or more); {} policed{}",
+            plural(self.segments, "segment", "segments"),
+            self.lossy,
+            self.policed,
+            if self.lossy > 0 {
+                format!(" ({} of these)", share(self.policed, self.lossy))
+            } else {
+                String::new()
+            },
+        )?;
+        let clusters = self.clusters();
+        if !clusters.is_empty() {
+            let covered: usize = clusters.iter().map(|cluster| cluster.rates).sum();
+            writeln!(
+                out,
+                "{} {} of the policing rates:",
+                plural(
+                    clusters.len() as u64,
+                    "rate cluster (±5 %) covers",
+                    "rate clusters (±5 %) cover"
+                ),
+                share(covered as u64, self.rates.len() as u64),
+            )?;
+            for cluster in clusters.iter().take(LISTED) {
+                writeln!(
+                    out,
+                    "  {:>12}  {}",
+                    rate(cluster.centre_bps),
+                    plural(cluster.rates as u64, "segment", "segments")
+                )?;
+            }
+            if clusters.len() > LISTED {
+                writeln!(out, "  and {} more", clusters.len() - LISTED)?;
+            }
+        }
+        for (number, what) in self.remarks() {
+            if number > 0 {
+                writeln!(out, "note: {} {what}", plural(number, "packet", "packets"))?;
+            }
+        }
+        if self.counters.evicted > 0 {
+            writeln!(
+                out,
+                "note: {} ended early: more at once than --max-flows allows",
+                plural(self.counters.evicted, "flow", "flows")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn remarks(&self) -> [(u64, &'static str); 8] {
+        let (counters, passed_over) = (&self.counters, &self.passed_over);
+        [
+            (counters.cut, "cut too short to see a TCP header"),
+            (
+                counters.options_cut,
+                "with TCP options cut off: selective acknowledgements and timestamps may be missing (capture with -s 128 or more)",
+            ),
+            (
+                counters.fragments,
+                "left out as parts of fragmented IP packets",
+            ),
+            (
+                counters.malformed + passed_over.malformed,
+                "left out as malformed",
+            ),
+            (
+                counters.backwards,
+                "with a time before that of the packet before",
+            ),
+            (passed_over.unsupported, "left out for their link layer"),
+            (passed_over.untimed, "left out for having no timestamp"),
+            (
+                passed_over.dropped_by_capture,
+                "dropped while capturing, as the captures say: losses may be missed or misjudged",
+            ),
+        ]
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let codes: serde_json::Map<String, Value> = Code::ALL
+            .iter()
+            .map(|code| {
+                let count = self.codes[usize::from(code.number())];
+                (
+                    code.number().to_string(),
+                    json!({ "reason": code.reason(), "segments": count }),
+                )
+            })
+            .collect();
+        let clusters: Vec<Value> = self
+            .clusters()
+            .iter()
+            .map(|cluster| {
+                json!({ "rate_bps": cluster.centre_bps.round() as u64, "segments": cluster.rates })
+            })
+            .collect();
+        json!({
+            "captures": self.captures,
+            "captures_failed": self.failed,
+            "flows": self.counters.flows,
+            "segments": self.segments,
+            "segments_lossy": self.lossy,
+            "segments_policed": self.policed,
+            "codes": codes,
+            "rate_clusters": clusters,
+            "data_packets": self.data_packets,
+            "lost_packets": self.lost_packets,
+            "packets": {
+                "all": self.counters.frames,
+                "tcp": self.counters.tcp,
+                "not_ip": self.counters.not_ip,
+                "not_tcp": self.counters.not_tcp,
+                "fragments": self.counters.fragments,
+                "cut": self.counters.cut,
+                "options_cut": self.counters.options_cut,
+                "malformed": self.counters.malformed + self.passed_over.malformed,
+                "time_backwards": self.counters.backwards,
+                "unsupported_link": self.passed_over.unsupported,
+                "without_time": self.passed_over.untimed,
+                "dropped_by_capture": self.passed_over.dropped_by_capture,
+            },
+            "flows_evicted": self.counters.evicted,
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! The table for people: a heading for each flow, a line for each of its transfers, 80 columns.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+
+use tidegate_store::{FlowRow, SegmentRow};
+use tidegate_trace::detect::Code;
+
+use crate::cli::Color;
+use crate::units::{count, percent, rate, time};
+
+/// Fewer data packets than PD's 15 losses and 15 passes cannot be judged.
+pub const LEAST_PACKETS: u64 = 30;
+
+/// Colours, where they are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// Colours on standard output, if that is a terminal that is not told otherwise
+    /// (<https://no-color.org>, <https://bixense.com/clicolors>).
+    pub fn for_stdout(wish: Color, to_file: bool) -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let on = match wish {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto if is_set("NO_COLOR") => false,
+            Color::Auto if std::env::var_os("CLICOLOR_FORCE").is_some_and(|v| v != "0") => true,
+            Color::Auto => {
+                !to_file
+                    && io::stdout().is_terminal()
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
+        };
+        Self { on }
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    pub fn alarm(self, text: &str) -> String {
+        self.wrap("1;31", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+}
+
+/// Prints rows as they come.
+pub struct Table {
+    paint: Paint,
+    all: bool,
+    /// Whether captures need to be told apart.
+    name_files: bool,
+    file: Option<Arc<str>>,
+    flow: Option<u64>,
+    headed: bool,
+    /// Rows left out for being too short to be judged.
+    pub hidden: u64,
+    /// Whether a verdict was marked as the second run's.
+    pub second_run: bool,
+}
+
+impl Table {
+    pub fn new(paint: Paint, all: bool, name_files: bool) -> Self {
+        Self {
+            paint,
+            all,
+            name_files,
+            file: None,
+            flow: None,
+            headed: false,
+            hidden: 0,
+            second_run: false,
+        }
+    }
+
+    /// Names the capture, if it is another one than before.
+    fn capture(&mut self, out: &mut impl Write, file: &Arc<str>) -> io::Result<()> {
+        if self.file.as_ref() != Some(file) {
+            self.file = Some(Arc::clone(file));
+            self.flow = None;
+            if self.name_files {
+                writeln!(out, "{}", self.paint.bold(file))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn segments(&mut self, out: &mut impl Write, rows: &[SegmentRow]) -> io::Result<()> {
+        for row in rows {
+            if !self.all && row.metrics.data_packets < LEAST_PACKETS {
+                self.hidden += 1;
+                continue;
+            }
+            if !self.headed {
+                self.headed = true;
+                let heading = format!(
+                    "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+                    "SEG", "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "VERDICT"
+                );
+                writeln!(out, "{}", self.paint.dim(&heading))?;
+            }
+            self.capture(out, &row.file)?;
+            if self.flow != Some(row.flow) {
+                self.flow = Some(row.flow);
+                let (client, server) = if row.from_client {
+                    (row.sender, row.receiver)
+                } else {
+                    (row.receiver, row.sender)
+                };
+                let title = format!("flow {}  {client} > {server}", row.flow);
+                writeln!(out, "{}", self.paint.bold(&title))?;
+            }
+            writeln!(
+                out,
+                "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+                row.segment,
+                if row.from_client { "client" } else { "server" },
+                time(row.metrics.duration),
+                count(row.metrics.data_packets),
+                percent(row.metrics.loss_rate()),
+                row.metrics.goodput_bps().map_or("-".into(), rate),
+                row.metrics.rtt.map_or("-".into(), |rtt| time(rtt.median)),
+                self.verdict(row),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn verdict(&mut self, row: &SegmentRow) -> String {
+        let verdict = row.judgement.deciding();
+        match (verdict.code, verdict.rate_bps) {
+            (Code::Policed, Some(policed)) => {
+                let second = !row.judgement.verdict.is_policed();
+                self.second_run |= second;
+                let mark = if second { "*" } else { "" };
+                self.paint
+                    .alarm(&format!("policed {}{mark}", rate(policed)))
+            }
+            (Code::TooFewLosses, _) if row.metrics.lost_packets == 0 => self.paint.dim("no losses"),
+            (code, _) => format!("- {code}"),
+        }
+    }
+
+    pub fn flows(&mut self, out: &mut impl Write, rows: &[FlowRow]) -> io::Result<()> {
+        for row in rows {
+            let totals = &row.totals;
+            if !self.all && totals.metrics.data_packets < LEAST_PACKETS {
+                self.hidden += 1;
+                continue;
+            }
+            if !self.headed {
+                self.headed = true;
+                let heading = format!(
+                    "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+                    "SEGS", "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "POLICED"
+                );
+                writeln!(out, "{}", self.paint.dim(&heading))?;
+            }
+            self.capture(out, &row.file)?;
+            if self.flow != Some(row.info.number) {
+                self.flow = Some(row.info.number);
+                let info = &row.info;
+                let title = format!("flow {}  {} > {}", info.number, info.client, info.server);
+                writeln!(out, "{}", self.paint.bold(&title))?;
+            }
+            let policed = format!("{} of {} segments", row.policed_segments, totals.segments);
+            writeln!(
+                out,
+                "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+                totals.segments,
+                if row.sender == row.info.client {
+                    "client"
+                } else {
+                    "server"
+                },
+                time(totals.metrics.duration),
+                count(totals.metrics.data_packets),
+                percent(totals.metrics.loss_rate()),
+                totals.metrics.goodput_bps().map_or("-".into(), rate),
+                totals.rtt_percentile(50).map_or("-".into(), time),
+                if row.policed_segments > 0 {
+                    self.paint.alarm(&policed)
+                } else {
+                    policed
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Explains what the table left open.
+    pub fn finish(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.headed {
+            writeln!(out)?;
+        }
+        if self.second_run {
+            writeln!(out, "* without the first and last two losses")?;
+        }
+        if self.hidden > 0 {
+            writeln!(
+                out,
+                "{} of fewer than {LEAST_PACKETS} data packets not shown; --all shows them",
+                crate::units::plural(self.hidden, "row", "rows")
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! The program as its users meet it: formats, errors, exit codes, pipes.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = tidegate(arguments).output().expect("tidegate runs");
+    parts(&output)
+}
+
+fn parts(output: &Output) -> (i32, String, String) {
+    (
+        output.status.code().expect("an exit code"),
+        String::from_utf8(output.stdout.clone()).expect("text"),
+        String::from_utf8(output.stderr.clone()).expect("text"),
+    )
+}
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../corpus")
+        .join(name)
+}
+
+fn capture() -> String {
+    let path = corpus("policed-1500kbit/policed-1500kbit.pcap.xz");
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn the_table_fits_80_columns_and_tells_the_verdict() {
+    let (code, out, err) = run(&["detect", &capture()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    assert_eq!(out.matches("policed 1.43 Mbit/s").count(), 5, "{out}");
+    assert!(
+        out.contains("5 rows of fewer than 30 data packets not shown"),
+        "{out}"
+    );
+    assert!(
+        out.contains("1 rate cluster (±5 %) covers 100.0% of the policing rates"),
+        "{out}"
+    );
+    assert!(!out.contains('\u{1b}'), "colours only on a terminal");
+
+    let (_, all, _) = run(&["detect", "--all", &capture()]);
+    assert_eq!(all.matches("client").count(), 5, "{all}");
+}
+
+#[test]
+fn colours_are_as_asked() {
+    let coloured = |command: &mut Command| {
+        let output = command.output().expect("tidegate runs");
+        String::from_utf8_lossy(&output.stdout).contains('\u{1b}')
+    };
+    assert!(coloured(&mut tidegate(&[
+        "detect",
+        "--color",
+        "always",
+        &capture()
+    ])));
+    assert!(coloured(
+        tidegate(&["detect", &capture()]).env("CLICOLOR_FORCE", "1")
+    ));
+    let forced = tidegate(&["detect", &capture()])
+        .env("CLICOLOR_FORCE", "1")
+        .env("NO_COLOR", "1")
+        .output();
+    assert!(!String::from_utf8_lossy(&forced.expect("runs").stdout).contains('\u{1b}'));
+}
+
+#[test]
+fn csv_json_and_json_lines_hold_the_same() {
+    let (_, csv, _) = run(&["detect", "-f", "csv", &capture()]);
+    let (_, json, _) = run(&["detect", "-f", "json", &capture()]);
+    let (_, lines, _) = run(&["detect", "-f", "jsonl", &capture()]);
+    let json: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(&json).expect("JSON");
+    let lines: Vec<serde_json::Map<String, serde_json::Value>> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(json, lines);
+    let mut rows = csv.lines();
+    let names: Vec<&str> = rows.next().expect("a header").split(',').collect();
+    // The interface that scripts rely on; more columns follow.
+    let promised = "file,flow,segment,sender,sender_port,receiver,receiver_port,start_s,duration_s,\
+        data_packets,lost_packets,loss_rate,goodput_bps,rtt_min_ms,rtt_median_ms,policed,code,rate_bps,\
+        burst_bytes,policed_cut2,code_cut2,rate_bps_cut2,burst_bytes_cut2";
+    assert_eq!(names[..23].join(","), promised);
+    assert_eq!(json.len(), 10);
+    for (row, object) in rows.zip(&json) {
+        // The corpus's path holds no comma, nor does any other field.
+        for (name, field) in names.iter().zip(row.split(',')) {
+            let value = match &object[*name] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let same = value == field
+                || value
+                    .parse::<f64>()
+                    .ok()
+                    .zip(field.parse::<f64>().ok())
+                    .is_some_and(|(a, b)| a == b);
+            assert!(same, "{name}: {field} in CSV, {value} in JSON");
+        }
+    }
+}
+
+#[test]
+fn parquet_goes_to_a_file_or_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.parquet");
+    let (code, out, err) = run(&[
+        "detect",
+        "-f",
+        "parquet",
+        "-o",
+        path.to_str().expect("text"),
+        &capture(),
+    ]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    let bytes = fs::read(&path).expect("the file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let piped = tidegate(&["detect", "-f", "parquet", &capture()])
+        .output()
+        .expect("runs")
+        .stdout;
+    assert_eq!(piped, bytes);
+}
+
+#[test]
+fn rows_by_flow_and_only_some_ports() {
+    let (code, out, _) = run(&["detect", "--by", "flow", "-f", "jsonl", &capture()]);
+    assert_eq!((code, out.lines().count()), (0, 2));
+    let server: serde_json::Value =
+        serde_json::from_str(out.lines().last().expect("a row")).expect("JSON");
+    assert_eq!(
+        (&server["segments"], &server["policed_segments"]),
+        (&5.into(), &5.into())
+    );
+    let (code, out, _) = run(&["detect", "--port", "1235", "-f", "csv", &capture()]);
+    assert_eq!((code, out.lines().count()), (0, 1), "only the header");
+}
+
+#[test]
+fn the_summary_alone() {
+    let (code, out, _) = run(&["detect", "--summary", "-f", "json", &capture()]);
+    let summary: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(code, 0);
+    assert_eq!(summary["segments"], 5);
+    assert_eq!(summary["segments_policed"], 5);
+    assert_eq!(summary["rate_clusters"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn reads_standard_input_and_folders() {
+    let bytes = fs::read(capture()).expect("the capture");
+    let mut child = tidegate(&["detect", "-f", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(&bytes)
+        .expect("written");
+    let output = child.wait_with_output().expect("ends");
+    let (code, piped, _) = parts(&output);
+    assert_eq!(code, 0);
+    assert_eq!(piped.lines().count(), 11);
+    assert!(piped.lines().skip(1).all(|row| row.starts_with("-,")));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("in")).expect("a folder in it");
+    fs::copy(capture(), folder.path().join("in/a.pcap.xz")).expect("copied");
+    fs::write(folder.path().join("notes.txt"), "no capture").expect("written");
+    let (code, out, err) = run(&["detect", "-f", "csv", folder.path().to_str().expect("text")]);
+    assert_eq!((code, err.as_str(), out.lines().count()), (0, "", 11));
+}
+
+/// One line on standard error with file, offset and reason; what was read before is reported.
+#[test]
+fn bad_input_is_told_and_does_not_hide_the_good() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (_, whole, _) = run(&["detect", "-f", "csv", &capture()]);
+    let compressed = fs::read(capture()).expect("the capture");
+    fs::write(at("cut.pcap.xz"), &compressed[..compressed.len() / 2]).expect("written");
+    fs::write(at("empty.pcap"), "").expect("written");
+    fs::write(at("text.pcap"), "this is not a capture, it is a text").expect("written");
+
+    for (name, reason) in [
+        ("empty.pcap", "empty input (at byte 0)"),
+        (
+            "text.pcap",
+            "not a packet capture: neither pcap nor pcapng (at byte 0)",
+        ),
+        ("missing.pcap", "No such file or directory"),
+    ] {
+        let (code, out, err) = run(&["detect", "-f", "csv", &at(name)]);
+        assert_eq!(code, 1, "{name}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(
+            err.starts_with(&format!("tidegate: {}: {reason}", at(name))),
+            "{err}"
+        );
+        assert_eq!(out.lines().count(), 1, "only the header");
+    }
+    let (code, out, err) = run(&["detect", "-f", "csv", &at("cut.pcap.xz"), &capture()]);
+    assert_eq!(code, 1);
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains("of the decompressed data"), "{err}");
+    let (cut, good): (Vec<&str>, Vec<&str>) = out
+        .lines()
+        .skip(1)
+        .partition(|row| row.contains("cut.pcap.xz"));
+    assert!(!cut.is_empty(), "what was read of it");
+    assert_eq!(
+        good,
+        whole.lines().skip(1).collect::<Vec<_>>(),
+        "and all of the other"
+    );
+}
+
+#[test]
+fn wrong_use_is_code_2() {
+    for arguments in [
+        &["detect", "--frmat", "csv"][..],
+        &["detect", "--jobs", "0", "x.pcap"],
+        &["detect", "--playback-rate", "10", "x.pcap"],
+        &["detect", "--summary", "-f", "csv", "x.pcap"],
+        &["detect", "--detector", "oracle", "x.pcap"],
+        &["detect", "-", "-"],
+        &["explain", &capture(), "--flow", "7"],
+        &["frobnicate"],
+    ] {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(!err.is_empty());
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = tidegate(&["detect", "-f", "csv", &capture(), &capture(), &capture()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    let mut first = [0; 4];
+    child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_exact(&mut first)
+        .expect("the header begins");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: no /dev/full here");
+        return;
+    }
+    for arguments in [
+        &["detect", "-f", "csv"][..],
+        &["detect"],
+        &["detect", "-f", "parquet"],
+    ] {
+        let full = fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
+        let output = tidegate(arguments)
+            .arg(capture())
+            .stdout(full)
+            .output()
+            .expect("runs");
+        let (code, _, err) = parts(&output);
+        assert_eq!(code, 1, "{arguments:?}");
+        assert!(err.contains("No space left on device"), "{err}");
+    }
+}
+
+/// Ctrl-C while a capture still comes in: what came is reported.
+#[test]
+fn an_interrupted_run_reports_what_it_has() {
+    let mut bytes = Vec::new();
+    let decompressed = Command::new("xz").args(["-dc", &capture()]).output();
+    match decompressed {
+        Ok(output) if output.status.success() => bytes.extend(output.stdout),
+        _ => {
+            eprintln!("SKIPPED: no xz here");
+            return;
+        }
+    }
+    let mut child = tidegate(&["detect", "-f", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    pipe.write_all(&bytes).expect("written");
+    let id = child.id().to_string();
+    let killed = Command::new("kill")
+        .args(["-INT", &id])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success());
+    // More must come for the reader to wake up.
+    let _ = pipe.write_all(&bytes[24..]);
+    drop(pipe);
+    let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
+    assert_eq!(code, 130, "{err}");
+    assert!(out.lines().count() > 1, "rows of what was read");
+    assert!(err.contains("interrupted"), "{err}");
+}
+
+#[test]
+fn explain_tells_and_draws() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = tidegate(&["explain", &capture(), "--flow", "0"])
+        .current_dir(folder.path())
+        .output()
+        .expect("runs");
+    let (code, out, err) = parts(&output);
+    assert_eq!((code, err.as_str()), (0, ""));
+    for told in [
+        "policed at 1.43 Mbit/s",
+        "on the link",
+        "first loss",
+        "code 0",
+        "interaction",
+    ] {
+        assert!(out.contains(told), "{told} in {out}");
+    }
+    assert!(
+        out.ends_with("picture: policed-1500kbit-flow-0.svg\n"),
+        "{out}"
+    );
+    let picture =
+        fs::read_to_string(folder.path().join("policed-1500kbit-flow-0.svg")).expect("the picture");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    for class in ["data", "again", "lost", "acks", "rate"] {
+        assert!(
+            picture.contains(&format!("<path class=\"{class}\" d=\"M")),
+            "{class}"
+        );
+    }
+
+    let (code, picture, _) = run(&["explain", &capture(), "--segment", "1", "--svg", "-"]);
+    assert_eq!(code, 0);
+    assert!(picture.starts_with("<svg "));
+}
+
+#[test]
+fn help_completions_and_manual_pages() {
+    let (code, help, _) = run(&["detect", "--help"]);
+    assert_eq!(code, 0);
+    assert!(
+        help.contains("Examples:") && help.contains("Exit codes:"),
+        "{help}"
+    );
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, _) = run(&["completions", shell]);
+        assert!(
+            code == 0 && script.contains("tidegate") && script.contains("explain"),
+            "{shell}"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, _, _) = run(&["man", "--dir", folder.path().to_str().expect("text")]);
+    assert_eq!(code, 0);
+    for page in ["tidegate.1", "tidegate-detect.1", "tidegate-explain.1"] {
+        let text = fs::read_to_string(folder.path().join(page)).expect(page);
+        assert!(text.contains(".TH"), "{page}");
+    }
+}

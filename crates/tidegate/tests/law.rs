@@ -1,0 +1,113 @@
+//! The law of the house: which package may depend on which (see ARCHITECTURE.md).
+//!
+//! Read from `cargo metadata`, so that no dependency comes in unseen. Development dependencies
+//! are bound by it too, but for the tests' own tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each package's dependencies by name: (ours, others).
+type Packages = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>;
+
+fn packages() -> Packages {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    list(&metadata["packages"])
+        .iter()
+        .map(|package| {
+            // Ours have a path and no registry.
+            let (ours, others) = list(&package["dependencies"])
+                .into_iter()
+                .partition::<Vec<_>, _>(|dependency| dependency["source"].is_null());
+            let names = |list: Vec<Value>| list.iter().map(|one| text(&one["name"])).collect();
+            (text(&package["name"]), (names(ours), names(others)))
+        })
+        .collect()
+}
+
+/// What of ours a package may depend on; `None`: on all.
+fn allowed(package: &str) -> Option<&'static [&'static str]> {
+    Some(match package {
+        "tidegate-limiter" => &[],
+        "tidegate-trace" | "tidegate-gate" | "tidegate-pace" => &["tidegate-limiter"],
+        "tidegate-lab" => &["tidegate-limiter", "tidegate-trace"],
+        "tidegate-store" => &["tidegate-trace"],
+        "tidegate" | "tidegate-python" | "tidegate-studies" | "tidegate-bench" => return None,
+        other => panic!("{other} is new: give it a place in this law and in ARCHITECTURE.md"),
+    })
+}
+
+#[test]
+fn packages_depend_in_one_direction() {
+    let packages = packages();
+    assert!(packages.contains_key("tidegate"));
+    for (package, (ours, _)) in &packages {
+        let Some(allowed) = allowed(package) else {
+            continue;
+        };
+        for dependency in ours {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{package} must not depend on {dependency}"
+            );
+        }
+    }
+    // Nobody stands on what sees all.
+    for (package, (ours, _)) in &packages {
+        assert!(
+            !ours.contains("tidegate"),
+            "{package} depends on the binary"
+        );
+    }
+}
+
+#[test]
+fn heavy_libraries_stay_where_they_belong() {
+    let arrow = |name: &str| name == "parquet" || name.split('-').next() == Some("arrow");
+    let runtime = |name: &str| name.split('-').next() == Some("tokio");
+    for (package, (_, others)) in packages() {
+        let above_store = matches!(
+            package.as_str(),
+            "tidegate-store"
+                | "tidegate"
+                | "tidegate-python"
+                | "tidegate-studies"
+                | "tidegate-bench"
+        );
+        let runs_tasks = matches!(package.as_str(), "tidegate-pace" | "tidegate");
+        for dependency in others {
+            assert!(
+                above_store || !arrow(&dependency),
+                "{package}: {dependency} belongs in the store and above"
+            );
+            assert!(
+                runs_tasks || !runtime(&dependency),
+                "{package}: {dependency} belongs in pace and the binary"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_package_for_everything_else() {
+    for package in packages().keys() {
+        let name = package.trim_start_matches("tidegate-");
+        let vague = [
+            "common", "utils", "util", "shared", "core", "helpers", "misc",
+        ];
+        assert!(!vague.contains(&name), "{package}: say what it is for");
+    }
+}

@@ -1,0 +1,3 @@
+mod fate;
+mod measures;
+mod patterns;

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Writes the handmade inputs of fuzz/corpus: every format, compression and link layer once, and
+what is wrong with captures in the wild. Needs nothing but Python, and `zstd` for one of them.
+
+What the fuzzer found and `fuzz/run minimise` kept stands beside them, named by its hash.
+"""
+
+import gzip
+import lzma
+import struct
+import subprocess
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def tcp(seq, ack, flags, payload=0, options=b"", ports=(40000, 443), window=500):
+    options += b"\1" * (-len(options) % 4)
+    head = struct.pack(
+        ">HHIIBBHHH", *ports, seq, ack, (20 + len(options)) // 4 << 4, flags, window, 0, 0
+    )
+    return head + options + bytes(payload)
+
+
+def ipv4(segment, back=False, fragment=0, total=None, options=b""):
+    ends = [bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])]
+    header = 20 + len(options)
+    total = header + len(segment) if total is None else total
+    head = struct.pack(">BBHHHBBH", 0x40 | header // 4, 0, total, 7, fragment, 64, 6, 0)
+    return head + b"".join(ends[::-1] if back else ends) + options + segment
+
+
+def ipv6(segment, next_header=6, extensions=b"", length=None):
+    length = len(extensions) + len(segment) if length is None else length
+    head = struct.pack(">IHBB", 6 << 28, length, next_header, 64)
+    return head + bytes(15) + b"\1" + bytes(15) + b"\2" + extensions + segment
+
+
+def ethernet(kind, payload):
+    return b"\2\0\0\0\0\1\2\0\0\0\0\2" + struct.pack(">H", kind) + payload
+
+
+TIMES = b"\1\1\x08\x0a" + struct.pack(">II", 11, 7)
+SACK = b"\1\1\5\x12" + struct.pack(">IIII", 5000, 6448, 1000, 2448)
+SYN = ipv4(tcp(999, 0, 2, options=b"\2\4\5\xb4\1\3\3\7" + TIMES))
+DATA = ipv4(tcp(1000, 500, 0x18, 40, TIMES))
+ACKS = ipv4(tcp(500, 1000, 0x10, 0, TIMES + SACK, ports=(443, 40000)), back=True)
+DATA6 = ipv6(tcp(1000, 500, 0x18, 40, TIMES))
+SNAP = b"\xaa\xaa\3\0\0\0\x08\0"
+
+# Link type, what the frame is, its bytes.
+FRAMES = [
+    (1, "ethernet", ethernet(0x0800, DATA)),
+    (1, "vlan", ethernet(0x8100, b"\0\5\x08\0" + DATA)),
+    (1, "qinq", ethernet(0x88A8, b"\0\5\x81\0\0\6\x86\xdd" + DATA6)),
+    (1, "mpls", ethernet(0x8847, b"\0\1\0\x40\0\1\1\x40" + DATA)),
+    (1, "pseudowire", ethernet(0x8847, b"\0\1\1\x40\0\0\0\0" + ethernet(0x0800, DATA))),
+    (1, "pppoe", ethernet(0x8864, b"\x11\0\0\1\0\x5e\0\x21" + DATA)),
+    (1, "snap", ethernet(len(SNAP + DATA), SNAP + DATA)),
+    (1, "arp", ethernet(0x0806, bytes(28))),
+    (113, "sll", b"\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x08\0" + DATA),
+    (276, "sll2", b"\x86\xdd\0\0\0\0\0\2\0\1\0\6\2\0\0\0\0\1\0\0" + DATA6),
+    (101, "raw4", DATA),
+    (101, "raw6", DATA6),
+    (12, "raw12", DATA),
+    (14, "raw14", DATA6),
+    (228, "ipv4", DATA),
+    (229, "ipv6", DATA6),
+    (0, "null-le", b"\2\0\0\0" + DATA),
+    (0, "null-be", b"\0\0\0\x1e" + DATA6),
+    (108, "loop", b"\0\0\0\2" + DATA),
+    (9, "ppp", b"\xff\3\0\x21" + DATA),
+    (50, "ppp-hdlc", b"\xff\3\0\x57" + DATA6),
+    (9, "ppp-compressed", b"\x21" + DATA),
+    (51, "ppp-ether", b"\x11\0\0\1\0\x5e\0\x21" + DATA),
+    (101, "fragment", ipv4(tcp(1000, 500, 0x10, 8), fragment=0x2000)),
+    (101, "fragment6", ipv6(tcp(1, 1, 16), 44, b"\6\0\0\1\0\0\0\1")),
+    (101, "atomic6", ipv6(tcp(1, 1, 16, 4), 44, b"\6\0\0\0\0\0\0\1")),
+    (101, "extensions6", ipv6(tcp(1, 1, 16, 4), 0, b"\x3c\0\1\4\0\0\0\0\6\0\1\4\0\0\0\0")),
+    (101, "auth6", ipv6(tcp(1, 1, 16, 4), 51, b"\6\4" + bytes(22))),
+    (101, "jumbo6", ipv6(tcp(1, 1, 16, 4), 0, b"\6\0\xc2\4\0\1\x10\0", 0)),
+    (101, "super4", ipv4(tcp(1000, 1, 16, 0), total=64000)),
+    (101, "big-tcp4", ipv4(tcp(1000, 1, 16, 90), total=0)),
+    (101, "options4", ipv4(tcp(1000, 1, 16, 4), options=b"\x94\4\0\0")),
+    (101, "sack", ACKS),
+    (101, "cut-options", ACKS[:58]),
+    (101, "cut-flags", ACKS[:33]),
+    (101, "short-total", ipv4(tcp(1, 1, 16), total=19)),
+    (101, "udp6", ipv6(bytes(8), 17)),
+]
+
+
+def pcap(frames, order="<", magic=0xA1B2C3D4, link=101, snaplen=65535, version=(2, 4)):
+    out = struct.pack(order + "IHHIIII", magic, *version, 0, 0, snaplen, link)
+    extra = bytes(8) if magic == 0xA1B2CD34 else b""
+    for i, frame in enumerate(frames):
+        kept = frame[:snaplen]
+        out += struct.pack(order + "IIII", 1500000000, 1000 + i * 900, len(kept), len(frame))
+        out += extra + kept
+    return out
+
+
+def block(order, kind, body):
+    body += bytes(-len(body) % 4)
+    length = struct.pack(order + "I", len(body) + 12)
+    return struct.pack(order + "I", kind) + length + body + length
+
+
+def option(order, code, value):
+    return struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def section(order):
+    return block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+
+
+def interface(order, link, *options):
+    body = struct.pack(order + "HHI", link, 0, 0)
+    return block(order, 1, body + b"".join(options))
+
+
+def enhanced(order, number, time, frame):
+    head = (number, time >> 32, time & 0xFFFFFFFF, len(frame), len(frame))
+    return block(order, 6, struct.pack(order + "IIIII", *head) + frame)
+
+
+def pcapng(order):
+    o = order
+    drops = option(o, 5, struct.pack(o + "Q", 3))
+    return (
+        section(o)
+        + interface(o, 101, option(o, 9, b"\x09"), option(o, 14, struct.pack(o + "q", 5)))
+        + interface(o, 1, option(o, 9, b"\x94"))
+        + interface(o, 147)
+        + enhanced(o, 0, 1500000000000000000, SYN)
+        + enhanced(o, 1, 1500000000 << 20, ethernet(0x0800, DATA))
+        + enhanced(o, 2, 1, bytes(4))
+        + block(o, 2, struct.pack(o + "HHIIII", 0, 9, 349245, 3, 60, 60) + DATA[:60])
+        + block(o, 3, struct.pack(o + "I", len(DATA)) + DATA)
+        + block(o, 4, bytes(4))
+        + block(o, 5, struct.pack(o + "III", 0, 0, 0) + drops)
+        + section("<")
+        + interface("<", 101)
+        + enhanced("<", 0, 1500000001000000, ACKS)
+    )
+
+
+def exchange(losses=(), chunks=3, packets=40):
+    """A client asks, a server sends, some packets are lost and sent again."""
+    frames = [SYN]
+    ask, seq = 1000, 500
+    for _ in range(chunks):
+        frames.append(ipv4(tcp(ask, seq, 0x18, 10)))
+        ask += 10
+        first = seq
+        again = []
+        for i in range(packets):
+            frames.append(ipv4(tcp(seq, ask, 0x10, 0, ports=(443, 40000)), True, total=1040))
+            if i in losses:
+                again.append(seq)
+            seq += 1000
+            una = again[0] if again else seq
+            sack = b"\1\1\5\x0a" + struct.pack(">II", seq - 1000, seq) if again else b""
+            frames.append(ipv4(tcp(ask, una, 0x10, 0, sack)))
+        for at in again:
+            frames.append(ipv4(tcp(at, ask, 0x10, 0, ports=(443, 40000)), True, total=1040))
+            frames.append(ipv4(tcp(ask, seq, 0x10)))
+        assert first < seq
+    frames.append(ipv4(tcp(seq, ask, 0x11, 0, ports=(443, 40000)), True))
+    frames.append(ipv4(tcp(ask, seq + 1, 0x11)))
+    return frames
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-19c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def captures():
+    few = [SYN, DATA, ACKS]
+    plain = pcap(few)
+    yield "us-le.pcap", plain
+    yield "us-be.pcap", pcap(few, ">")
+    yield "ns-le.pcap", pcap(few, "<", 0xA1B23C4D)
+    yield "ns-be.pcap", pcap(few, ">", 0xA1B23C4D)
+    yield "kuznetzov.pcap", pcap(few, "<", 0xA1B2CD34)
+    yield "snaplen.pcap", pcap(few, snaplen=58)
+    yield "le.pcapng", pcapng("<")
+    yield "be.pcapng", pcapng(">")
+    yield "us.pcap.gz", gzip.compress(plain, mtime=0)
+    yield "us.pcap.xz", lzma.compress(plain)
+    yield "us.pcap.zst", zstd(plain)
+    yield "two-members.pcap.gz", gzip.compress(plain, mtime=0) + gzip.compress(plain[24:], mtime=0)
+    yield "cut.pcap", plain[:-20]
+    yield "cut-header.pcap", plain[:20]
+    yield "cut.pcapng", pcapng("<")[:-9]
+    yield "cut.pcap.gz", gzip.compress(plain, mtime=0)[:-12]
+    yield "cut.pcap.xz", lzma.compress(plain)[:-30]
+    yield "long-packet.pcap", plain[:32] + b"\xff\xff\xff\x7f" + plain[36:]
+    yield "version.pcap", pcap(few, version=(3, 0))
+    yield "link.pcap", pcap(few, link=147)
+    yield "bad-length.pcapng", section("<") + struct.pack("<II", 6, 13) + bytes(20)
+    yield "no-interface.pcapng", section("<") + enhanced("<", 4, 1, DATA)
+    yield "not-a-capture", b"GIF89a and more"
+    yield "empty", b""
+
+
+def write(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+for name, data in captures():
+    write("read", name, data)
+    if not name.startswith(("cut", "version", "link", "not", "empty")):
+        write("analyse", name, data)
+for link, name, frame in FRAMES:
+    write("wire", name, struct.pack(">HH", link, 0) + frame)
+write("analyse", "clean.pcap.xz", lzma.compress(pcap(exchange())))
+write("analyse", "losses.pcap.xz", lzma.compress(pcap(exchange(range(3, 40, 2)))))
+write("analyse", "bursts.pcap.xz", lzma.compress(pcap(exchange(range(20, 38)))))
+write("packets", "empty", b"")
+# Handshake, request, response with a loss, selective acknowledgement, retransmission, close.
+RECORDS = [
+    (1, 0, 0x48, 0, 0, 0, 9, 0),
+    (1, 1, 0x49, 0, 0, 0, 9, 0),
+    (1, 0, 0x0D, 1, 1, 0x61, 9, 0),
+    *((1, 1, 0x0D, n, 2, 0x61, 9, 0) for n in range(1, 12)),
+    *((1, 0, 0x1D, 2, 3, 0, 9, n) for n in range(4, 12)),
+    (90, 1, 0x0D, 3, 2, 0x61, 9, 0),
+    (1, 0, 0x0D, 2, 12, 0, 9, 0),
+    (1, 0, 0x0D, 2, 12, 0, 0, 0),
+    (99, 1, 0x0D, 12, 2, 0xFF, 9, 0),
+    (1, 1, 0x0A, 12, 2, 0, 9, 0),
+    (1, 0, 0x0A, 2, 13, 0, 9, 0),
+]
+for choice in range(0, 32, 5):
+    write("packets", f"exchange-{choice}", bytes([choice]) + b"".join(map(bytes, RECORDS)))
+for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit", "10bps", "1."]:
+    write("rate", text.replace("/", "-").replace(" ", "-"), text.encode())

@@ -1,0 +1,10 @@
+//! Figures and tables of papers, measured again: a folder each, with the claim, the command and
+//! what it prints. Here is what they share, and what their test calls.
+
+#[path = "annotator-accuracy/accuracy.rs"]
+pub mod accuracy;
+#[path = "flach16-agreement/agreement.rs"]
+pub mod agreement;
+pub mod lab;
+#[path = "flach16-table3/table3.rs"]
+pub mod table3;
