@@ -49,9 +49,9 @@ fn machine() -> Vec<(&'static str, String)> {
             "kernel",
             read("/proc/sys/kernel/osrelease").trim().to_owned(),
         ),
-        // More than 1 at the start: others were at work, and the figures are too low.
+        // More than about 1: others were at work too, and rates by wall time are too low.
         (
-            "load before",
+            "load average at the end",
             read("/proc/loadavg")
                 .split(' ')
                 .next()

@@ -68,7 +68,7 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         .context("the capture's path is not UTF-8")?;
     for round in 0..rounds {
         for tool in &mut tools {
-            if (tool.once && round > 0) || (round > 0 && tool.found.is_empty()) {
+            if round > 0 && (tool.once || tool.found.is_empty()) {
                 continue;
             }
             let mut args = tool.args.clone();

@@ -12,7 +12,8 @@ const UNIDENTIFIED: Nanos = 200_000;
 /// The last few packets of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    seen: [(u64, Nanos); 4],
+    prints: [u64; 4],
+    times: [Nanos; 4],
     next: u8,
 }
 
@@ -26,12 +27,14 @@ impl Recent {
         } else {
             UNIDENTIFIED
         };
-        let copy = self
-            .seen
-            .iter()
-            .any(|&(seen, at)| seen == print && packet.at.abs_diff(at) <= limit);
+        let mut copy = false;
+        for (&seen, &at) in self.prints.iter().zip(&self.times) {
+            // No branches: all four at once.
+            copy |= (seen == print) & (packet.at.abs_diff(at) <= limit);
+        }
         if !copy {
-            self.seen[usize::from(self.next)] = (print, packet.at);
+            let next = usize::from(self.next);
+            (self.prints[next], self.times[next]) = (print, packet.at);
             self.next = (self.next + 1) % 4;
         }
         copy

@@ -181,6 +181,9 @@ impl Flow {
         payload: Payload,
         settings: &Settings,
     ) -> bool {
+        if payload == Payload::None && !self.segments.is_empty() {
+            return false;
+        }
         let speaks = match payload {
             Payload::New => true,
             Payload::Old => !settings.join_repeated_requests,

@@ -58,6 +58,8 @@ impl Header {
         let Some(head) = window.record(self.record_header, "a packet's header")? else {
             return Ok(None);
         };
+        // `record` has made sure of them; a fixed size saves checking each field.
+        let head: [u8; 16] = head.first_chunk().copied().unwrap_or_default();
         let field = |i: usize| {
             let value = u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
             if self.swapped {

@@ -111,7 +111,7 @@ pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packe
 }
 
 /// Parses options; `length` is what the header says they are long, of which `data` was kept.
-#[inline]
+#[inline(always)]
 fn options(data: &[u8], length: usize) -> Options {
     let mut found = Options {
         cut: data.len() < length,
@@ -165,7 +165,7 @@ fn walk(mut data: &[u8], found: &mut Options) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn words(value: &[u8]) -> Option<(u32, u32)> {
     let [a, b, c, d, e, f, g, h] = *value.first_chunk::<8>()?;
     (value.len() == 8).then_some((
