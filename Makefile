@@ -69,6 +69,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-agreement
 	@echo '== accuracy by class, as in Table 3 of the paper'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
+	@echo '== accuracy of rates, capacities and round-trip times'
+	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
 
 fuzz:
 	@packaging/setup build
