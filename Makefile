@@ -113,6 +113,10 @@ columns = { \
 	echo '\#\# tidegate detect --by flow: a row is what an endpoint sent in a connection'; \
 	echo; \
 	$(TIDEGATE) columns --markdown --by flow; \
+	echo; \
+	echo '\#\# tidegate detect --by packet: a row is a data packet'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by packet; \
 }
 
 clean:

@@ -3,11 +3,13 @@
 
 mod column;
 mod flow;
+mod packet;
 mod segment;
 mod write;
 
 pub use column::{Column, Kind, Value};
 pub use flow::FlowRow;
+pub use packet::PacketRow;
 pub use segment::SegmentRow;
 pub use write::{Format, Writer};
 

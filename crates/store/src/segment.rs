@@ -70,30 +70,12 @@ impl SegmentRow {
         }
     }
 
-    /// A payload rate as the rate of IP packets.
-    pub fn at_ip(&self, rate: f64) -> f64 {
-        rate * ratio(self.tally.ip_bytes, self.tally.payload_bytes)
-    }
-
-    /// A payload rate as the rate of frames on the link.
-    pub fn at_link(&self, rate: f64) -> f64 {
-        rate * ratio(self.tally.link_bytes, self.tally.payload_bytes)
-    }
-
     fn cut(&self) -> Option<&Verdict> {
         self.judgement.cut.as_ref()
     }
 
     fn policed_rate(&self) -> Option<f64> {
         self.judgement.deciding().rate_bps
-    }
-}
-
-fn ratio(bytes: u64, payload: u64) -> f64 {
-    if payload == 0 {
-        1.0
-    } else {
-        bytes as f64 / payload as f64
     }
 }
 
@@ -134,10 +116,10 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     reason_cut2: Text [""] "The second run's result code in words." = |r| r.cut().map(|cut| cut.code.reason());
     policed_any: Truth [""] "Whether either run finds a policer: the verdict that counts." = |r| r.judgement.is_policed();
     policer_rate_bps: Integer ["bit/s"] "The rate of the run that decided, as payload." = |r| r.policed_rate().map(bits);
-    policer_rate_ip_bps: Integer ["bit/s"] "The same as IP packets: with IP and TCP headers." = |r| r.policed_rate().map(|rate| bits(r.at_ip(rate)));
-    policer_rate_link_bps: Integer ["bit/s"] "The same as frames on the link: with framing and frame check sequence, Ethernet's where the capture has no link layer." = |r| r.policed_rate().map(|rate| bits(r.at_link(rate)));
-    goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.metrics.goodput_bps().map(|rate| bits(r.at_ip(rate)));
-    goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.metrics.goodput_bps().map(|rate| bits(r.at_link(rate)));
+    policer_rate_ip_bps: Integer ["bit/s"] "The same as IP packets: with IP and TCP headers." = |r| r.policed_rate().map(|rate| bits(r.tally.at_ip(rate)));
+    policer_rate_link_bps: Integer ["bit/s"] "The same as frames on the link: with framing and frame check sequence, Ethernet's where the capture has no link layer." = |r| r.policed_rate().map(|rate| bits(r.tally.at_link(rate)));
+    goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.metrics.goodput_bps().map(|rate| bits(r.tally.at_ip(rate)));
+    goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.metrics.goodput_bps().map(|rate| bits(r.tally.at_link(rate)));
     start_offset_s: Real ["s"] "When the first data packet was sent, since the capture's first packet." = |r| seconds(r.metrics.first_sent.saturating_sub(r.capture_start));
     from_client: Truth [""] "Whether the sender opened the connection." = |r| r.from_client;
     syn_seen: Truth [""] "Whether the capture holds the connection's SYN." = |r| r.syn_seen;

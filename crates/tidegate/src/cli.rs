@@ -65,6 +65,7 @@ Examples:
   tidegate detect -f csv -o rows.csv *.pcapng
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
   tidegate detect --by flow -f parquet -o flows.parquet captures/
+  tidegate detect --by packet -f csv x.pcap  every data packet: lost, RTT, in flight …
   tidegate detect --summary captures/        only the summary
 
 Captures are pcap or pcapng, plain or compressed with gzip, xz or zstd. Take them where the data
@@ -164,6 +165,8 @@ pub enum By {
     Segment,
     /// What an endpoint sent in a connection
     Flow,
+    /// A data packet, with what became of it; not as a table
+    Packet,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\

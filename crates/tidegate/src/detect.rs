@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::sync::atomic::Ordering;
 
 use indicatif::ProgressBar;
-use tidegate_store::{FlowRow, SegmentRow, Writer};
+use tidegate_store::{FlowRow, PacketRow, SegmentRow, Writer};
 
 use crate::Exit;
 use crate::cli::{By, Common, Detect, Format, UsageError};
@@ -51,6 +51,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
                     }
                 }
                 Event::Flows(rows) => beside(&bar, shown, || view.flows(&rows))?,
+                Event::Packets(rows) => beside(&bar, shown, || view.packets(&rows))?,
                 Event::Done(report) => {
                     summary.capture(&report);
                     failed |= bar.suspend(|| complain(&report));
@@ -80,6 +81,8 @@ fn check(options: &Detect) -> anyhow::Result<()> {
         "--jobs must be at least 1"
     } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
         "--summary is text, or an object with -f json; other formats hold rows"
+    } else if options.by == By::Packet && options.format == Format::Table {
+        "--by packet is not for a table: add -f csv, json, jsonl or parquet"
     } else if options.format == Format::Parquet
         && !options.summary
         && options.output.is_none()
@@ -131,6 +134,7 @@ impl View {
         let writer = match options.by {
             cli::By::Segment => Writer::new::<SegmentRow>(output, format),
             cli::By::Flow => Writer::new::<FlowRow>(output, format),
+            cli::By::Packet => Writer::new::<PacketRow>(output, format),
         };
         Ok(Self::Rows(Box::new(writer?)))
     }
@@ -154,6 +158,13 @@ impl View {
             }
             Self::Rows(writer) => writer.rows(rows),
             Self::Summary(_) => Ok(()),
+        }
+    }
+
+    fn packets(&mut self, rows: &[PacketRow]) -> io::Result<()> {
+        match self {
+            Self::Rows(writer) => writer.rows(rows),
+            Self::Table(..) | Self::Summary(_) => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::CommandFactory;
-use tidegate_store::{FlowRow, Row, SegmentRow};
+use tidegate_store::{FlowRow, PacketRow, Row, SegmentRow};
 
 use crate::Exit;
 use crate::cli::{By, Cli, Columns, Completions, Man};
@@ -16,6 +16,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
     match options.by {
         By::Segment => list::<SegmentRow>(&mut out, options.markdown)?,
         By::Flow => list::<FlowRow>(&mut out, options.markdown)?,
+        By::Packet => list::<PacketRow>(&mut out, options.markdown)?,
     }
     out.commit()?;
     Ok(Exit::Done)

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_store::{FlowRow, SegmentRow};
+use tidegate_store::{FlowRow, PacketRow, SegmentRow};
 use tidegate_trace::annotate::{Metrics, Transfer};
 use tidegate_trace::detect::{Detector, by_name};
 use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Sink};
@@ -28,6 +28,7 @@ const STRIDE: usize = 4096;
 pub enum Event {
     Segments(Vec<SegmentRow>),
     Flows(Vec<FlowRow>),
+    Packets(Vec<PacketRow>),
     Done(Box<Report>),
 }
 
@@ -197,6 +198,7 @@ struct Rows<'a> {
     detector: Box<dyn Detector>,
     segments: Vec<SegmentRow>,
     flows: Vec<FlowRow>,
+    packets: Vec<PacketRow>,
     /// Policed segments of flows that are not done, by flow and side.
     policed: HashMap<(u64, bool), u64>,
     out: &'a SyncSender<Event>,
@@ -218,6 +220,7 @@ impl<'a> Rows<'a> {
             detector: by_name(&analysis.detector)?,
             segments: Vec::new(),
             flows: Vec::new(),
+            packets: Vec::new(),
             policed: HashMap::new(),
             out,
             closed: false,
@@ -245,6 +248,10 @@ impl<'a> Rows<'a> {
             rows.sort_by_key(|row| (row.info.number, row.sender != row.info.client));
             self.send(Event::Flows(rows));
         }
+        if !self.packets.is_empty() {
+            let rows = std::mem::take(&mut self.packets);
+            self.send(Event::Packets(rows));
+        }
     }
 }
 
@@ -258,6 +265,16 @@ impl Sink for Rows<'_> {
             |row: &SegmentRow| row.flow == transfer.flow.number && row.segment == transfer.segment;
         if self.segments.len() >= BATCH && !self.segments.last().is_some_and(same) {
             self.hand_on();
+        }
+        if self.by == By::Packet {
+            let file = Arc::clone(&self.file);
+            for row in PacketRow::of(&file, self.start.unwrap_or(0), transfer) {
+                self.packets.push(row);
+                if self.packets.len() == BATCH {
+                    let rows = std::mem::take(&mut self.packets);
+                    self.send(Event::Packets(rows));
+                }
+            }
         }
         let judgement = self.detector.judge(transfer);
         if self.by == By::Flow && judgement.is_policed() {

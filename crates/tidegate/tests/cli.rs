@@ -148,12 +148,53 @@ fn rows_by_flow_and_only_some_ports() {
     assert_eq!((code, out.lines().count()), (0, 2));
     let server: serde_json::Value =
         serde_json::from_str(out.lines().last().expect("a row")).expect("JSON");
+    assert_eq!(server["pattern"], "none");
+    assert_eq!(server["mss_bytes"], 1448);
     assert_eq!(
         (&server["segments"], &server["policed_segments"]),
         (&5.into(), &5.into())
     );
     let (code, out, _) = run(&["detect", "--port", "1235", "-f", "csv", &capture()]);
     assert_eq!((code, out.lines().count()), (0, 1), "only the header");
+}
+
+/// Every number of a segment's row can be recomputed from its packets' rows.
+#[test]
+fn rows_by_packet_add_up_to_those_by_segment() {
+    let rows = |by: &str| -> Vec<serde_json::Value> {
+        let (code, out, err) = run(&["detect", "--by", by, "-f", "json", &capture()]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let packets = rows("packet");
+    for segment in rows("segment") {
+        let of_it: Vec<_> = packets
+            .iter()
+            .filter(|packet| {
+                packet["segment"] == segment["segment"] && packet["sender"] == segment["sender"]
+            })
+            .collect();
+        let count = |name: &str| of_it.iter().filter(|packet| packet[name] == true).count();
+        assert_eq!(segment["data_packets"], of_it.len());
+        assert_eq!(segment["lost_packets"], count("lost"));
+        assert_eq!(segment["retransmitted_packets"], count("retransmission"));
+        let rtts = of_it.iter().filter_map(|packet| packet["rtt_ms"].as_f64());
+        let least = rtts.fold(f64::INFINITY, f64::min);
+        assert!((segment["rtt_min_ms"].as_f64().expect("a time") - least).abs() < 1e-6);
+        for packet in &of_it {
+            if let Some(repeats) = packet["retransmits"].as_u64() {
+                let original = packets.iter().find(|other| {
+                    other["packet"] == repeats && other["sender"] == packet["sender"]
+                });
+                let original = original.expect("the packet that it repeats");
+                assert_eq!(original["retransmitted_by"], packet["packet"]);
+                assert_eq!(original["sequence"], packet["sequence"]);
+            }
+        }
+    }
+    let (code, _, err) = run(&["detect", "--by", "packet", &capture()]);
+    assert_eq!(code, 2);
+    assert!(err.contains("-f csv"), "{err}");
 }
 
 #[test]

@@ -202,15 +202,14 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
 fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<()> {
     let deciding = kept.judgement.deciding();
     if let (Some(policed), Some(burst)) = (deciding.rate_bps, deciding.burst_bytes) {
-        let ratio = |bytes: u64| bytes as f64 / kept.tally.payload_bytes.max(1) as f64;
         line(
             out,
             "policing rate",
             &format!(
                 "{} as payload, {} as IP packets, {} on the link",
                 rate(policed),
-                rate(policed * ratio(kept.tally.ip_bytes)),
-                rate(policed * ratio(kept.tally.link_bytes)),
+                rate(kept.tally.at_ip(policed)),
+                rate(kept.tally.at_link(policed)),
             ),
         )?;
         line(out, "", &format!("behind a burst of {}", bytes(burst)))?;

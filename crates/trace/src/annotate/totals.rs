@@ -12,10 +12,19 @@ const BUCKETS: usize = 64 << STEPS;
 pub struct Totals {
     /// Segments in which it sent data.
     pub segments: u64,
-    /// Sums over the segments.
+    /// Sums over the segments; the capacity is that of the segment with the most trains, pattern and
+    /// evidence are those of the segment with the most losses.
     pub metrics: Metrics,
-    /// Sums over the segments.
+    /// Sums over the segments; the wait time is the longest.
     pub tally: Tally,
+    /// The largest payload of a wire packet.
+    pub mss: u32,
+    /// The least and the greatest round-trip time.
+    pub rtt_range: Option<(Nanos, Nanos)>,
+    /// Segments with bufferbloat.
+    pub bloated_segments: u64,
+    /// Losses in the segment that had the most.
+    most_lost: u64,
     /// Counts of round-trip times by size, from the shortest seen.
     rtts: Vec<u32>,
 }
@@ -43,7 +52,23 @@ impl Totals {
         sum.unique_bytes += metrics.unique_bytes;
         sum.delivered_bytes += metrics.delivered_bytes;
         sum.max_in_flight = sum.max_in_flight.max(metrics.max_in_flight);
+        if metrics.lost_packets > self.most_lost {
+            self.most_lost = metrics.lost_packets;
+            sum.pattern = metrics.pattern;
+            sum.evidence = metrics.evidence;
+        }
+        let trains = |metrics: &Metrics| metrics.capacity.map_or(0, |capacity| capacity.trains);
+        if trains(metrics) > trains(sum) {
+            sum.capacity = metrics.capacity;
+        }
+        if let Some(rtt) = metrics.rtt {
+            let (least, most) = self.rtt_range.unwrap_or((rtt.min, rtt.max));
+            self.rtt_range = Some((least.min(rtt.min), most.max(rtt.max)));
+        }
+        self.bloated_segments += u64::from(metrics.bufferbloat);
+        self.mss = self.mss.max(transfer.mss);
         let more = transfer.tally;
+        tally.wait = tally.wait.max(more.wait);
         tally.packets += more.packets;
         tally.payload_bytes += more.payload_bytes;
         tally.ip_bytes += more.ip_bytes;

@@ -71,3 +71,23 @@ pub struct Tally {
     /// later: the paper's wait time [Flach16 §4.3].
     pub wait: Option<Nanos>,
 }
+
+impl Tally {
+    /// A rate of payload as the rate of the IP packets that carry it.
+    pub fn at_ip(&self, payload_rate: f64) -> f64 {
+        payload_rate * self.share(self.ip_bytes)
+    }
+
+    /// A rate of payload as the rate of the frames that carry it.
+    pub fn at_link(&self, payload_rate: f64) -> f64 {
+        payload_rate * self.share(self.link_bytes)
+    }
+
+    fn share(&self, bytes: u64) -> f64 {
+        if self.payload_bytes == 0 {
+            1.0
+        } else {
+            bytes as f64 / self.payload_bytes as f64
+        }
+    }
+}

@@ -73,7 +73,8 @@ impl Flow {
             syn: [None; 2],
             recent: Default::default(),
             mss: [0; 2],
-            segments: VecDeque::new(),
+            // Most flows of a scan or a flood have one, and there can be many such.
+            segments: VecDeque::with_capacity(1),
             next_segment: 0,
             responding: false,
             totals: [None, None],
