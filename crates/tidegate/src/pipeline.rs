@@ -21,6 +21,8 @@ use crate::input::Input;
 const BATCH: usize = 8192;
 /// Batches that a capture may be ahead of the one being written.
 const AHEAD: usize = 2;
+/// Fewer bytes than this, even compressed, are read before a bar could be looked at.
+const WORTH_A_BAR: u64 = 4 << 20;
 /// Frames between two looks at whether to stop.
 const STRIDE: usize = 4096;
 
@@ -57,7 +59,7 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
 pub fn progress(inputs: &[Input], quiet: bool) -> ProgressBar {
     let total: u64 = inputs.iter().map(|input| input.length).sum();
     let known = !inputs.iter().any(Input::is_stdin);
-    if quiet {
+    if quiet || (known && total < WORTH_A_BAR) {
         return ProgressBar::hidden();
     }
     let bar = if known {

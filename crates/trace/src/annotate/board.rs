@@ -136,6 +136,10 @@ impl Board {
             self.stretches.pop_front();
             self.acked -= 1;
         }
+        // A large window's memory does not outlive it.
+        if self.stretches.capacity() > 4 * self.stretches.len() + 1024 {
+            self.stretches.shrink_to(2 * self.stretches.len());
+        }
         if !self.odd.is_empty() {
             while let Some(first) = self.odd.first_entry()
                 && first.get().0 <= una

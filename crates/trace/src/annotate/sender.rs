@@ -250,19 +250,17 @@ impl Sender {
                 .timestamps
                 .map(|(_, echo)| echo)
                 .filter(|&echo| echo != 0);
-            if let Some(echo) = echo
-                && from < self.repeated_to
-            {
-                self.judge_by_timestamp(now, from, to, echo);
-            }
             let repeated = from < self.repeated_to;
+            let echoed = echo
+                .filter(|_| repeated)
+                .and_then(|echo| self.judge_by_timestamp(now, from, to, echo));
             let Self { board, log, .. } = self;
             // The latest retransmission so far that it acknowledges: what had been sent before
             // that, and comes behind it, waited for it to fill the hole.
             let mut filled: Option<Number> = None;
             board.acknowledge(to, |number| {
                 let waited = filled.is_some_and(|filled| filled.wrapping_sub(number) < 1 << 31);
-                settle(log, number, now, 0, !waited);
+                settle(log, number, now, 0, !waited, echoed);
                 if repeated && !waited && log.get(number).is_some_and(|sent| sent.repeats != 0) {
                     filled = Some(number);
                 }
@@ -308,7 +306,7 @@ impl Sender {
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;
             board.sack(start, end, |number| {
-                settle(log, number, now, Marks::SACKED, true)
+                settle(log, number, now, Marks::SACKED, true, None)
             });
             self.delivered += self.board.sacked_bytes() - before;
         }
@@ -349,43 +347,38 @@ impl Sender {
     /// Where bytes at the left edge were sent more than once, the echoed timestamp tells which
     /// transmission arrived (RFC 3522, RFC 7323 §4.3): that one gives a round-trip time, and its
     /// retransmission was in vain.
-    fn judge_by_timestamp(&mut self, now: Nanos, edge: u64, to: u64, echo: u32) {
-        let Some(latest) = self.board.latest(edge) else {
-            return;
-        };
-        let Some(sent) = self.log.get(latest) else {
-            return;
-        };
+    fn judge_by_timestamp(&mut self, now: Nanos, edge: u64, to: u64, echo: u32) -> Option<Number> {
+        let latest = self.board.latest(edge)?;
+        let sent = self.log.get(latest)?;
         if sent.repeats == 0 || sent.acked_at != 0 || sent.end() > to || sent.seq > edge {
-            return;
+            return None;
         }
         let mut number = latest;
         for _ in 0..16 {
-            let Some(sent) = self.log.get(number).copied() else {
-                return;
-            };
+            let sent = *self.log.get(number)?;
             if sent.tsval == echo {
                 // Two in one tick of the clock cannot be told apart.
                 let older = number.wrapping_sub(sent.repeats);
                 let twin = sent.repeats != 0
                     && self.log.get(older).is_none_or(|older| older.tsval == echo);
-                if let Some(sent) = self.log.get_mut(number)
-                    && !twin
-                {
-                    // Not yet acknowledged: `settle` is about to give it this very time.
-                    sent.acked_at = now.max(1);
-                    sent.marks.set(Marks::RTT);
-                    if sent.repeated != 0 {
-                        sent.marks.set(Marks::SPURIOUS_TIMESTAMP);
-                    }
+                let sent = self.log.get_mut(number)?;
+                if twin || sent.acked_at != 0 {
+                    return None;
                 }
-                return;
+                // `settle` is about to give the others of these bytes this very time.
+                sent.acked_at = now.max(1);
+                sent.marks.set(Marks::RTT);
+                if sent.repeated != 0 {
+                    sent.marks.set(Marks::SPURIOUS_TIMESTAMP);
+                }
+                return Some(number);
             }
             if sent.repeats == 0 {
-                return;
+                return None;
             }
             number = number.wrapping_sub(sent.repeats);
         }
+        None
     }
 
     /// The receiver's window, in bytes; `None` where its scale is not known.
@@ -417,9 +410,17 @@ impl Sender {
 }
 
 /// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement;
-/// `timely`, if that came as soon as it had arrived.
+/// `timely`, if that came as soon as it had arrived; `echoed` is the transmission that
+/// [`Sender::judge_by_timestamp`] has just given its time.
 #[inline]
-fn settle(log: &mut Log, number: Number, now: Nanos, how: u16, timely: bool) {
+fn settle(
+    log: &mut Log,
+    number: Number,
+    now: Nanos,
+    how: u16,
+    timely: bool,
+    echoed: Option<Number>,
+) {
     let Some(sent) = log.get_mut(number) else {
         return;
     };
@@ -439,7 +440,8 @@ fn settle(log: &mut Log, number: Number, now: Nanos, how: u16, timely: bool) {
         if sent.acked_at == 0 {
             sent.acked_at = now.max(1);
             sent.marks.set(how);
-        } else if !sent.marks.has(Marks::RTT) {
+        } else if Some(number) != echoed {
+            // Settled before, and so is all behind it: nothing is walked twice.
             return;
         }
         if sent.repeats == 0 {

@@ -118,6 +118,7 @@ pub struct FlowTable {
     measurer: Measurer,
     counters: Counters,
     now: Nanos,
+    earliest: Nanos,
     swept_at: Nanos,
     packets_to_sweep: usize,
 }
@@ -134,6 +135,7 @@ impl FlowTable {
             measurer: Measurer::default(),
             counters: Counters::default(),
             now: 0,
+            earliest: Nanos::MAX,
             swept_at: 0,
             packets_to_sweep: 0,
         }
@@ -182,7 +184,8 @@ impl FlowTable {
         self.counters.options_cut += u64::from(packet.options.cut);
         self.counters.backwards += u64::from(packet.at < self.now);
         self.now = packet.at;
-        self.tend(sink);
+        // A super-packet is as many packets as it is split into.
+        self.tend(1 + packet.payload as usize / 1460, sink);
         let key = Key::of(packet);
         let slot = match self.last {
             Some((last, slot)) if last == key => Some(slot),
@@ -221,12 +224,13 @@ impl FlowTable {
 
     /// The capture is over: hands everything that is left to the sink, in the order of the flows.
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        let mut left: Vec<Flow> = self.flows.drain(..).flatten().collect();
-        left.sort_by_key(|flow| flow.info.number);
         self.by_key.clear();
         self.free.clear();
         self.last = None;
-        for flow in left {
+        self.flows.retain(Option::is_some);
+        self.flows
+            .sort_unstable_by_key(|flow| flow.as_ref().map(|flow| flow.info.number));
+        for flow in self.flows.drain(..).flatten() {
             let ended = if flow.closed {
                 Ended::Closed
             } else {
@@ -262,9 +266,10 @@ impl FlowTable {
     /// A sweep looks at every flow, so there is at least a packet between two sweeps for each of
     /// them, whatever the timestamps say: the cost for a packet is constant.
     #[inline]
-    fn tend(&mut self, sink: &mut impl Sink) {
+    fn tend(&mut self, weight: usize, sink: &mut impl Sink) {
+        self.earliest = self.earliest.min(self.now);
         if self.packets_to_sweep > 0 {
-            self.packets_to_sweep -= 1;
+            self.packets_to_sweep = self.packets_to_sweep.saturating_sub(weight);
             return;
         }
         self.sweep(sink);
@@ -273,9 +278,12 @@ impl FlowTable {
     #[cold]
     fn sweep(&mut self, sink: &mut impl Sink) {
         self.packets_to_sweep = self.flows.len().max(1024);
-        if self.now.abs_diff(self.swept_at) >= self.settings.linger {
-            self.swept_at = self.now;
-            let (now, settings) = (self.now, self.settings);
+        // The earliest time since the last sweep: where interfaces have clocks of their own, or one
+        // packet's time is wrong, no flow is idle by another's clock.
+        let now = std::mem::replace(&mut self.earliest, Nanos::MAX);
+        if now.abs_diff(self.swept_at) >= self.settings.linger {
+            self.swept_at = now;
+            let settings = self.settings;
             self.end_where(sink, |flow| {
                 let quiet = now.saturating_sub(flow.last);
                 if flow.closed && quiet > settings.linger {

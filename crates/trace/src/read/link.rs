@@ -8,6 +8,8 @@ use std::fmt;
 pub struct LinkType(pub u16);
 
 impl LinkType {
+    /// An interface that the capture does not describe.
+    pub(super) const UNKNOWN: Self = Self(u16::MAX);
     /// BSD loopback: an address family in the capturing host's byte order.
     pub const NULL: Self = Self(0);
     /// Ethernet, with any tags.

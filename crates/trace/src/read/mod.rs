@@ -103,7 +103,7 @@ impl Capture {
 /// What a reader left out of a capture that it could otherwise read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Packets on interfaces with an unsupported link layer, and where the first of them stood.
+    /// Packets on interfaces with an unsupported link layer, or that are not described.
     pub unsupported: u64,
     /// The first such packet as an error with its place.
     pub first: Option<ReadError>,

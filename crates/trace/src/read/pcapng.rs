@@ -48,6 +48,16 @@ struct Clock {
     offset: i64,
 }
 
+impl Default for Clock {
+    /// Microseconds since the epoch.
+    fn default() -> Self {
+        Self {
+            per_second: 1_000_000,
+            offset: 0,
+        }
+    }
+}
+
 impl Clock {
     fn nanos(self, high: u32, low: u32) -> Nanos {
         let units = u64::from(high) << 32 | u64::from(low);
@@ -120,9 +130,13 @@ impl Sections {
                     self.count_drops(body);
                     None
                 }
-                _ => self
-                    .locate(kind, body)
-                    .map_err(|reason| window.error(reason))?,
+                _ => match self.locate(kind, body) {
+                    Ok(place) => place,
+                    Err(reason) => {
+                        self.pass_over(window, reason);
+                        None
+                    }
+                },
             };
             let Some(place) = place else {
                 window.take(length);
@@ -130,10 +144,7 @@ impl Sections {
             };
             let link = self.interfaces[place.interface].link;
             if !link.is_supported() {
-                self.passed_over.unsupported += 1;
-                self.passed_over
-                    .first
-                    .get_or_insert_with(|| window.error(Reason::Link(link)));
+                self.pass_over(window, Reason::Link(link));
                 window.take(length);
                 continue;
             }
@@ -145,6 +156,14 @@ impl Sections {
                 wire_len: place.wire_len.max(place.kept as u32),
             }));
         }
+    }
+
+    /// Leaves a packet out, and remembers the first with its place.
+    fn pass_over(&mut self, window: &Window, reason: Reason) {
+        self.passed_over.unsupported += 1;
+        self.passed_over
+            .first
+            .get_or_insert_with(|| window.error(reason));
     }
 
     fn begin_section(&mut self, window: &mut Window) -> Result<(), ReadError> {
@@ -169,14 +188,21 @@ impl Sections {
     }
 
     fn describe_interface(&mut self, body: &[u8]) {
-        if body.len() < 8 || self.interfaces.len() == MAX_INTERFACES {
+        if self.interfaces.len() == MAX_INTERFACES {
             self.passed_over.malformed += 1;
             return;
         }
-        let mut clock = Clock {
-            per_second: 1_000_000,
-            offset: 0,
-        };
+        if body.len() < 8 {
+            self.passed_over.malformed += 1;
+            // It still counts, or those behind it would be taken for each other.
+            self.interfaces.push(Interface {
+                link: LinkType::UNKNOWN,
+                clock: Clock::default(),
+                dropped: 0,
+            });
+            return;
+        }
+        let mut clock = Clock::default();
         for (code, value) in self.options(&body[8..]) {
             match (code, value) {
                 // if_tsresol: a power of ten, or of two where the highest bit is set.

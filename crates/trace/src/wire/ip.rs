@@ -43,7 +43,8 @@ fn v4<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
         // A super-packet that the field cannot hold (BIG TCP): the frame's length is the only one.
         total = network.wire_len;
     }
-    if length < 20 || total < length {
+    // More than the frame holds on the wire is a lie, or a part of a packet.
+    if length < 20 || total < length || total > network.wire_len {
         return Err(Skip::Malformed);
     }
     if head[9] != TCP {
@@ -73,6 +74,9 @@ fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
             TCP => {
                 if length == 0 {
                     length = network.wire_len.saturating_sub(40);
+                }
+                if length + 40 > network.wire_len {
+                    return Err(Skip::Malformed);
                 }
                 return Ok(Datagram {
                     source: Address::V6(bytes(head, 8)?),

@@ -67,7 +67,7 @@ pub struct Options {
 }
 
 /// The largest super-packets (IPv6 BIG TCP) have 512 KiB; what claims more is no packet.
-const MAX_SEGMENT: usize = 1 << 20;
+const MAX_SEGMENT: usize = 512 << 10;
 
 #[inline(always)]
 pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packet, Skip> {

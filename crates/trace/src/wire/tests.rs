@@ -268,10 +268,21 @@ fn ipv6_jumbo_payload() {
     jumbo.extend(length.to_be_bytes());
     let mut bytes = extended(&[(0, &jumbo)]);
     bytes[18..20].copy_from_slice(&[0, 0]);
-    // Even where the frame's length is not to be had.
-    let packet = decode_as(LinkType::ETHERNET, &bytes, bytes.len()).unwrap();
+    let wire_len = 14 + 40 + length as usize;
+    let packet = decode_as(LinkType::ETHERNET, &bytes, wire_len).unwrap();
     assert_eq!(packet.payload, 300_000);
     assert_eq!(packet.headers, 68);
+}
+
+/// An IP length beyond the frame's on the wire is a lie, or a part of a packet.
+#[test]
+fn what_claims_more_than_the_frame_holds_is_malformed() {
+    let mut bytes = Vec::new();
+    let wire_len = plain().encode(&mut bytes) as usize;
+    assert!(decode_as(LinkType::ETHERNET, &bytes, wire_len).is_ok());
+    bytes[16..18].copy_from_slice(&65_000u16.to_be_bytes());
+    let found = decode_as(LinkType::ETHERNET, &bytes, wire_len);
+    assert_eq!(found.unwrap_err(), Skip::Malformed);
 }
 
 #[test]

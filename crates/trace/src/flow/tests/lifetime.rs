@@ -187,7 +187,7 @@ fn a_closed_flow_lingers_and_then_ends() {
     close(&mut talk, 10 * MS);
     // Packets of another flow let time pass: sweeps come every so many packets.
     talk.ends[0].set_port(1);
-    for n in 0..1500 {
+    for n in 0..2500 {
         talk.full((20 + 10 * u64::from(n)) * MS, n);
     }
     assert_eq!(talk.found.flows.len(), 1);
@@ -244,11 +244,27 @@ fn a_sweep_finds_idle_flows_too() {
     let mut talk = Talk::begun();
     talk.full(5 * MS, 0);
     talk.ends[0].set_port(1);
-    for n in 0..1500 {
+    for n in 0..2500 {
         talk.full((20 + 1000 * u64::from(n)) * MS, n);
     }
     assert_eq!(talk.found.flows.len(), 1);
     assert_eq!(talk.found.flows[0].ended, Ended::Idle);
+}
+
+/// Interfaces with clocks of their own, or one wrong time: nobody is idle by another's clock.
+#[test]
+fn another_clock_ends_no_flow() {
+    let hour = 3_600_000 * MS;
+    let mut talk = Talk::begun();
+    let first = client();
+    for n in 0..3000 {
+        let at = (20 + 10 * u64::from(n)) * MS;
+        talk.full(at, n);
+        talk.ends[0].set_port(1);
+        talk.full(at + hour, n);
+        talk.ends[0] = first;
+    }
+    assert!(talk.found.flows.is_empty());
 }
 
 #[test]

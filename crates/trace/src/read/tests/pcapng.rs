@@ -154,8 +154,12 @@ fn a_new_section_forgets_the_interfaces_before() {
     ng.interface(1, &[]);
     ng.section(false);
     ng.enhanced(0, 1, &[1]);
-    let error = read_bytes(&ng.bytes).error.unwrap();
-    assert_eq!(error.reason, Reason::NoInterface(0));
+    let found = read_bytes(&ng.bytes);
+    assert!(found.frames.is_empty());
+    assert_eq!(
+        found.passed_over.first.unwrap().reason,
+        Reason::NoInterface(0)
+    );
 }
 
 #[test]
@@ -306,11 +310,14 @@ fn a_packet_of_an_interface_that_is_not_described() {
     ng.enhanced(0, 1, &[1]);
     let second = ng.bytes.len();
     ng.enhanced(1, 1, &[1]);
+    ng.enhanced(0, 2, &[1]);
     let found = read_bytes(&ng.bytes);
-    assert_eq!(found.frames.len(), 1);
-    let error = found.error.unwrap();
-    assert_eq!(error.reason, Reason::NoInterface(1));
-    assert_eq!(error.offset, second as u64);
+    assert_eq!(found.error, None);
+    assert_eq!(found.frames.len(), 2, "the one behind it too");
+    assert_eq!(found.passed_over.unsupported, 1);
+    let first = found.passed_over.first.unwrap();
+    assert_eq!(first.reason, Reason::NoInterface(1));
+    assert_eq!(first.offset, second as u64);
 }
 
 #[test]
