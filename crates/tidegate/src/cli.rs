@@ -60,7 +60,7 @@ const DETECT_EXAMPLES: &str = "\
 Examples:
   tidegate detect transfer.pcap              a table of every transfer, and a summary
   tidegate detect /var/captures              all captures in a folder, and in folders in it
-  zcat *.gz | tidegate detect -              one capture from standard input
+  ssh server cat x.pcap.gz | tidegate detect one capture from standard input
   tcpdump -s 128 -w - tcp | tidegate detect  while it is captured; Ctrl-C ends it
   tidegate detect -f csv -o rows.csv *.pcapng
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
@@ -101,6 +101,9 @@ pub struct Detect {
     /// Captures to read at the same time [default: the number of cores]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<usize>,
+    /// Only connections with this TCP port on either side; may be repeated
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Vec<u16>,
     #[command(flatten)]
     pub analysis: Analysis,
 }
@@ -111,9 +114,6 @@ pub struct Analysis {
     /// Who judges: `pd` as published, or `pd-paper` as the paper describes it
     #[arg(long, value_name = "NAME", default_value = DETECTORS[0], value_parser = PossibleValuesParser::new(DETECTORS), help_heading = "Analysis")]
     pub detector: String,
-    /// Only connections with this TCP port on either side; may be repeated
-    #[arg(short, long, value_name = "PORT", help_heading = "Analysis")]
-    pub port: Vec<u16>,
     /// A request that is sent again after its response began does not begin another segment
     #[arg(long, help_heading = "Analysis")]
     pub join_repeated_requests: bool,

@@ -10,9 +10,10 @@ use tidegate_store::{FlowRow, PacketRow, SegmentRow, Writer};
 use crate::Exit;
 use crate::cli::{By, Common, Detect, Format, UsageError};
 use crate::output::Output;
-use crate::pipeline::{self, Event, Report};
+use crate::pipeline::{self, Event, Report, Task};
 use crate::summary::Summary;
 use crate::table::{Paint, Table};
+use crate::units::plural;
 use crate::{cli, input};
 
 /// Where rows go.
@@ -26,6 +27,7 @@ enum View {
 pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     check(options)?;
     let inputs = input::find(&options.captures)?;
+    input::spare(&inputs, options.output.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = options.jobs.unwrap_or(cores).max(1);
@@ -35,31 +37,32 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     let bar = pipeline::progress(&inputs, common.quiet);
     let shown = options.output.is_none() && io::stdout().is_terminal();
 
-    let result = pipeline::run(
-        &inputs,
-        options.by,
-        &options.analysis,
+    let task = Task {
+        inputs: &inputs,
+        by: options.by,
+        analysis: &options.analysis,
+        ports: &options.port,
         jobs,
-        &bar,
-        &stop,
-        |event| {
-            match event {
-                Event::Segments(rows) => {
-                    summary.rows(&rows);
-                    if options.by == By::Segment {
-                        beside(&bar, shown, || view.segments(&rows))?;
-                    }
-                }
-                Event::Flows(rows) => beside(&bar, shown, || view.flows(&rows))?,
-                Event::Packets(rows) => beside(&bar, shown, || view.packets(&rows))?,
-                Event::Done(report) => {
-                    summary.capture(&report);
-                    failed |= bar.suspend(|| complain(&report));
+        bar: &bar,
+        stop: &stop,
+    };
+    let result = pipeline::run(task, |event| {
+        match event {
+            Event::Segments(rows) => {
+                summary.rows(&rows);
+                if options.by == By::Segment {
+                    beside(&bar, shown, || view.segments(&rows))?;
                 }
             }
-            io::Result::Ok(())
-        },
-    );
+            Event::Flows(rows) => beside(&bar, shown, || view.flows(&rows))?,
+            Event::Packets(rows) => beside(&bar, shown, || view.packets(&rows))?,
+            Event::Done(report) => {
+                summary.capture(&report);
+                failed |= bar.suspend(|| complain(&report));
+            }
+        }
+        io::Result::Ok(())
+    });
     bar.finish_and_clear();
     result.map_err(|error| match &options.output {
         Some(path) => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
@@ -79,6 +82,8 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
 fn check(options: &Detect) -> anyhow::Result<()> {
     let wrong = if options.jobs == Some(0) {
         "--jobs must be at least 1"
+    } else if options.analysis.max_flows == 0 {
+        "--max-flows must be at least 1"
     } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
         "--summary is text, or an object with -f json; other formats hold rows"
     } else if options.by == By::Packet && options.format == Format::Table {
@@ -101,12 +106,12 @@ fn beside<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> T {
 }
 
 /// One line on standard error for whatever is wrong with a capture.
-fn complain(report: &Report) -> bool {
+pub fn complain(report: &Report) -> bool {
     let name = &report.name;
     let mut failed = false;
     if let Some(first) = &report.passed_over.first {
-        let packets = report.passed_over.unsupported;
-        eprintln!("tidegate: {name}: {first}; {packets} packets left out");
+        let packets = plural(report.passed_over.unsupported, "packet", "packets");
+        eprintln!("tidegate: {name}: {first}; {packets} left out");
         failed = true;
     }
     if let Some(error) = &report.error {

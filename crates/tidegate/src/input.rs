@@ -1,12 +1,16 @@
 //! Captures to read: files, standard input, and what folders hold.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read, Stdin};
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use indicatif::ProgressBar;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::cli::UsageError;
 
@@ -16,6 +20,8 @@ pub struct Input {
     /// Its name in reports.
     pub name: Arc<str>,
     path: Option<PathBuf>,
+    /// Why it cannot be read, where that is known.
+    problem: Option<String>,
     /// Bytes in the file, where that is known.
     pub length: u64,
 }
@@ -23,7 +29,8 @@ pub struct Input {
 impl Input {
     pub fn file(path: &Path) -> Self {
         Self {
-            name: path.to_string_lossy().into(),
+            name: display(path),
+            problem: None,
             length: fs::metadata(path).map_or(0, |meta| meta.len()),
             path: Some(path.to_owned()),
         }
@@ -33,7 +40,17 @@ impl Input {
         Self {
             name: "-".into(),
             path: None,
+            problem: None,
             length: 0,
+        }
+    }
+
+    /// Something that was named, but holds nothing to read.
+    fn broken(path: &Path, problem: String) -> Self {
+        Self {
+            problem: Some(problem),
+            length: 0,
+            ..Self::file(path)
         }
     }
 
@@ -41,10 +58,32 @@ impl Input {
         self.path.is_none()
     }
 
+    /// Whether it can be read only once: standard input, or a pipe that has a name.
+    pub fn is_read_once(&self) -> bool {
+        self.path
+            .as_deref()
+            .is_none_or(|path| path.exists() && !path.is_file())
+    }
+
+    /// Whether writing to the path would write over it.
+    pub fn is_same(&self, path: &Path) -> bool {
+        let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let this = self.path.as_deref().and_then(identity);
+        this.is_some() && !self.is_read_once() && this == identity(path)
+    }
+
     /// Opens it; the progress bar counts its bytes.
-    pub fn open(&self, bar: &ProgressBar) -> io::Result<impl Read + Send + 'static> {
+    pub fn open(
+        &self,
+        bar: &ProgressBar,
+        stop: &Arc<AtomicBool>,
+    ) -> io::Result<impl Read + Send + 'static> {
+        if let Some(problem) = &self.problem {
+            return Err(io::Error::other(problem.clone()));
+        }
         let source = match &self.path {
-            None => Source::Stdin(io::stdin()),
+            // The descriptor itself: what std buffers, poll would not see.
+            None => Source::Stdin(io::stdin().as_fd().try_clone_to_owned()?.into()),
             Some(path) => {
                 let file = File::open(path)?;
                 if file.metadata()?.is_dir() {
@@ -56,26 +95,47 @@ impl Input {
         Ok(Counted {
             source,
             bar: bar.clone(),
+            stop: Arc::clone(stop),
         })
     }
 }
 
 enum Source {
     File(File),
-    Stdin(Stdin),
+    Stdin(File),
 }
 
 /// A reader that moves the progress bar.
 struct Counted {
     source: Source,
     bar: ProgressBar,
+    stop: Arc<AtomicBool>,
 }
+
+/// How often a silent pipe is left to look whether to stop.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = match &mut self.source {
             Source::File(file) => file.read(buffer),
-            Source::Stdin(stdin) => stdin.read(buffer),
+            Source::Stdin(stdin) => {
+                loop {
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Ok(0);
+                    }
+                    let mut ready = [PollFd::new(stdin, PollFlags::IN)];
+                    match poll(&mut ready, Some(&LOOK)) {
+                        Ok(0) | Err(Errno::INTR) => {}
+                        Ok(_) => break,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                stdin.read(buffer)
+            }
         }?;
         self.bar.inc(count as u64);
         Ok(count)
@@ -103,14 +163,11 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
             found.push(Input::stdin());
         } else if path.is_dir() {
             let before = found.len();
-            search(path, &mut found)?;
+            search(path, &mut found);
             if found.len() == before {
-                let folder = path.display();
-                let message = format!(
-                    "{folder}: no captures in this folder (files named .pcap, .pcapng, .cap or \
-                     .dmp, with .gz, .xz or .zst behind it or not, or that begin as captures do)"
-                );
-                return Err(UsageError(message).into());
+                let problem = "no captures in this folder (files named .pcap, .pcapng, .cap or \
+                     .dmp, with .gz, .xz or .zst behind it or not, or that begin as captures do)";
+                found.push(Input::broken(path, problem.to_owned()));
             }
         } else {
             found.push(Input::file(path));
@@ -119,24 +176,53 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     Ok(found)
 }
 
+/// Refuses to write results over a capture.
+pub fn spare(inputs: &[Input], output: Option<&Path>) -> anyhow::Result<()> {
+    let Some(output) = output else { return Ok(()) };
+    match inputs.iter().find(|input| input.is_same(output)) {
+        Some(input) => {
+            let message = format!(
+                "{}: is read, and cannot be written at the same time",
+                input.name
+            );
+            Err(UsageError(message).into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Adds the captures in a folder and the folders in it, by name. Links to folders are not
 /// followed, so that no loop is.
-fn search(folder: &Path, found: &mut Vec<Input>) -> anyhow::Result<()> {
+fn search(folder: &Path, found: &mut Vec<Input>) {
     let list = fs::read_dir(folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-    let mut entries = list.with_context(|| folder.display().to_string())?;
+    let mut entries = match list {
+        Ok(entries) => entries,
+        Err(error) => return found.push(Input::broken(folder, error.to_string())),
+    };
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        let kind = entry
-            .file_type()
-            .with_context(|| path.display().to_string())?;
-        if kind.is_dir() {
-            search(&path, found)?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            search(&path, found);
         } else if path.is_file() && (is_named_so(&path) || begins_so(&path)) {
             found.push(Input::file(&path));
         }
     }
-    Ok(())
+}
+
+/// A path for people: whoever names a file cannot steer a terminal.
+fn display(path: &Path) -> Arc<str> {
+    let name = path.to_string_lossy();
+    name.chars()
+        .map(|c| {
+            if c.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect::<String>()
+        .into()
 }
 
 /// Whether a file's name is that of a capture: tcpdump -C and -W put digits behind `.pcap`.

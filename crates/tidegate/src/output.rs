@@ -79,14 +79,25 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+    // What a link names is replaced, not the link. What is no file in a folder (a pipe, a device,
+    // an open file under another's name) is written as it is: there is nothing to replace.
+    let real = fs::canonicalize(path);
+    let path = real.as_deref().unwrap_or(path);
+    let special = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+    let linked =
+        fs::read_link(path).is_ok() || (real.is_err() && fs::symlink_metadata(path).is_ok());
     let mut unfinished = Unfinished {
         path: path.to_owned(),
         named: None,
     };
-    // A pipe or a device is written as it is: there is nothing to replace.
-    if path.exists() && !path.is_file() {
+    if special || linked || (path.exists() && !path.is_file()) {
         unfinished.named = Some(path.to_owned());
-        return Ok((File::options().write(true).open(path)?, unfinished));
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        return Ok((file, unfinished));
     }
     let mode = Mode::from_raw_mode(0o666);
     let nameless = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -108,6 +119,10 @@ impl Unfinished {
             return Ok(());
         }
         file.sync_data()?;
+        if let Ok(old) = fs::metadata(&self.path) {
+            // Private results stay private.
+            file.set_permissions(old.permissions())?;
+        }
         if self.named.is_none() {
             // A link cannot replace a file, but a rename can.
             let descriptor = format!(
@@ -199,6 +214,23 @@ mod tests {
         output.commit().expect("placed");
         assert_eq!(fs::read(&path).expect("read"), b"new");
         assert_eq!(names(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_and_so_do_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("rows.csv"), folder.path().join("link"));
+        fs::write(&file, "old").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("set");
+        symlink(&file, &link).expect("linked");
+        let mut output = Output::file(&link).expect("can be written");
+        output.write_all(b"new").expect("written");
+        output.commit().expect("placed");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read(&file).expect("read"), b"new");
+        let mode = fs::metadata(&file).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Captures to rows: several at a time, in the order in which they were named.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_store::{FlowRow, PacketRow, SegmentRow};
@@ -23,6 +23,8 @@ const BATCH: usize = 8192;
 const AHEAD: usize = 2;
 /// Fewer bytes than this, even compressed, are read before a bar could be looked at.
 const WORTH_A_BAR: u64 = 4 << 20;
+/// How old rows of a live capture may become.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Frames between two looks at whether to stop.
 const STRIDE: usize = 4096;
 
@@ -80,43 +82,43 @@ pub fn progress(inputs: &[Input], quiet: bool) -> ProgressBar {
     bar
 }
 
+/// What is to be read, and how.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    pub inputs: &'a [Input],
+    pub by: By,
+    pub analysis: &'a Analysis,
+    /// Only flows with one of these ports, if there are any.
+    pub ports: &'a [u16],
+    pub jobs: usize,
+    pub bar: &'a ProgressBar,
+    pub stop: &'a Arc<AtomicBool>,
+}
+
 /// Reads all captures, `jobs` at a time, and hands what they give to `each`, capture by capture.
-pub fn run<E>(
-    inputs: &[Input],
-    by: By,
-    analysis: &Analysis,
-    jobs: usize,
-    bar: &ProgressBar,
-    stop: &AtomicBool,
-    mut each: impl FnMut(Event) -> Result<(), E>,
-) -> Result<(), E> {
-    let next = AtomicUsize::new(0);
+pub fn run<E>(task: Task<'_>, mut each: impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
     let (senders, receivers): (Vec<SyncSender<Event>>, Vec<Receiver<Event>>) =
-        inputs.iter().map(|_| sync_channel(AHEAD)).unzip();
-    let senders: Vec<_> = senders
-        .into_iter()
-        .map(|sender| std::sync::Mutex::new(Some(sender)))
-        .collect();
+        task.inputs.iter().map(|_| sync_channel(AHEAD)).unzip();
+    // Held by the workers alone: if all of them should fail, the receivers are told.
+    let queue = Arc::new(Mutex::new(task.inputs.iter().zip(senders)));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(inputs.len()) {
+        for _ in 0..task.jobs.min(task.inputs.len()) {
             // The captures are taken in order, so the one whose turn it is to be written is
             // always being read, and those behind it wait with a few batches in hand.
-            scope.spawn(|| {
-                while let i = next.fetch_add(1, Ordering::Relaxed)
-                    && let Some(input) = inputs.get(i)
-                {
-                    let sender = senders[i].lock().ok().and_then(|mut slot| slot.take());
-                    if let Some(sender) = sender {
-                        read(input, by, analysis, bar, stop, &sender);
-                    }
+            let queue = Arc::clone(&queue);
+            scope.spawn(move || {
+                let next = || queue.lock().ok().and_then(|mut queue| queue.next());
+                while let Some((input, sender)) = next() {
+                    read(input, task, &sender);
                 }
             });
         }
+        drop(queue);
         for receiver in receivers {
             for event in receiver {
                 if let Err(error) = each(event) {
                     // Nobody listens any more: the readers find their channels closed.
-                    stop.store(true, Ordering::Relaxed);
+                    task.stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
             }
@@ -125,39 +127,30 @@ pub fn run<E>(
     })
 }
 
-fn read(
-    input: &Input,
-    by: By,
-    analysis: &Analysis,
-    bar: &ProgressBar,
-    stop: &AtomicBool,
-    out: &SyncSender<Event>,
-) {
+fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
     let mut report = Report {
         name: Arc::clone(&input.name),
         ..Report::default()
     };
-    if !stop.load(Ordering::Relaxed) {
-        match input.open(bar) {
+    if !task.stop.load(Ordering::Relaxed) {
+        match input.open(task.bar, task.stop) {
             Err(error) => report.error = Some(error.to_string()),
             Ok(source) => match Capture::new(source) {
                 Err(error) => report.error = Some(error.to_string()),
                 Ok(mut capture) => {
-                    let Some(mut rows) = Rows::new(input, by, analysis, out) else {
+                    let Some(mut rows) = Rows::new(input, task, out) else {
                         return;
                     };
-                    report.error = drain(
-                        &mut capture,
-                        analysis,
-                        stop,
-                        &mut rows,
-                        &mut report.counters,
-                    );
+                    report.error = drain(&mut capture, task, &mut rows, &mut report.counters);
                     report.passed_over = capture.passed_over();
                     rows.hand_on();
                 }
             },
         }
+    }
+    if task.stop.load(Ordering::Relaxed) {
+        // The input was left in the middle: that is nothing wrong with it.
+        report.error = None;
     }
     let _ = out.send(Event::Done(Box::new(report)));
 }
@@ -165,14 +158,13 @@ fn read(
 /// Reads a capture to its end or to what is wrong with it, which is returned.
 fn drain(
     capture: &mut Capture,
-    analysis: &Analysis,
-    stop: &AtomicBool,
+    task: Task<'_>,
     rows: &mut Rows<'_>,
     counters: &mut Counters,
 ) -> Option<String> {
-    let mut table = FlowTable::new(analysis.settings());
+    let mut table = FlowTable::new(task.analysis.settings());
     let error = 'capture: loop {
-        if stop.load(Ordering::Relaxed) || rows.closed {
+        if task.stop.load(Ordering::Relaxed) || rows.closed {
             break None;
         }
         for _ in 0..STRIDE {
@@ -198,6 +190,9 @@ struct Rows<'a> {
     by: By,
     ports: &'a [u16],
     detector: Box<dyn Detector>,
+    /// Somebody may be watching: rows are handed on as soon as they are a second old.
+    live: bool,
+    handed_on: Instant,
     segments: Vec<SegmentRow>,
     flows: Vec<FlowRow>,
     packets: Vec<PacketRow>,
@@ -208,18 +203,15 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(
-        input: &Input,
-        by: By,
-        analysis: &'a Analysis,
-        out: &'a SyncSender<Event>,
-    ) -> Option<Self> {
+    fn new(input: &Input, task: Task<'a>, out: &'a SyncSender<Event>) -> Option<Self> {
         Some(Self {
             file: Arc::clone(&input.name),
             start: None,
-            by,
-            ports: &analysis.port,
-            detector: by_name(&analysis.detector)?,
+            by: task.by,
+            ports: task.ports,
+            detector: by_name(&task.analysis.detector)?,
+            live: input.is_stdin(),
+            handed_on: Instant::now(),
             segments: Vec::new(),
             flows: Vec::new(),
             packets: Vec::new(),
@@ -240,6 +232,7 @@ impl<'a> Rows<'a> {
     }
 
     fn hand_on(&mut self) {
+        self.handed_on = Instant::now();
         if !self.segments.is_empty() {
             let mut rows = std::mem::take(&mut self.segments);
             rows.sort_by_key(|row| (row.flow, row.segment, !row.from_client));
@@ -265,7 +258,9 @@ impl Sink for Rows<'_> {
         // A batch never ends between the two sides of a segment.
         let same =
             |row: &SegmentRow| row.flow == transfer.flow.number && row.segment == transfer.segment;
-        if self.segments.len() >= BATCH && !self.segments.last().is_some_and(same) {
+        let due = self.segments.len() >= BATCH
+            || (self.live && !self.segments.is_empty() && self.handed_on.elapsed() >= PATIENCE);
+        if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
         }
         if self.by == By::Packet {

@@ -151,7 +151,7 @@ impl Summary {
             (counters.cut, "cut too short to see a TCP header"),
             (
                 counters.options_cut,
-                "with TCP options cut off: selective acknowledgements and timestamps may be missing (capture with -s 128 or more)",
+                "with TCP options cut off (capture with -s 128 or more)",
             ),
             (
                 counters.fragments,
@@ -169,7 +169,7 @@ impl Summary {
             (passed_over.untimed, "left out for having no timestamp"),
             (
                 passed_over.dropped_by_capture,
-                "dropped while capturing, as the captures say: losses may be missed or misjudged",
+                "dropped while capturing: losses may be missed or misjudged",
             ),
         ]
     }

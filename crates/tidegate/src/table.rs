@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_store::{FlowRow, SegmentRow};
 use tidegate_trace::detect::Code;
+use tidegate_trace::wire::Endpoint;
 
 use crate::cli::Color;
 use crate::units::{count, percent, rate, time};
@@ -55,6 +56,16 @@ impl Paint {
 
     pub fn dim(self, text: &str) -> String {
         self.wrap("2", text)
+    }
+}
+
+/// A flow's heading, in two lines where its addresses are long.
+fn heading(number: u64, client: Endpoint, server: Endpoint) -> String {
+    let line = format!("flow {number}  {client} > {server}");
+    if line.chars().count() <= 80 {
+        line
+    } else {
+        format!("flow {number}  {client}\n      > {server}")
     }
 }
 
@@ -121,7 +132,7 @@ impl Table {
                 } else {
                     (row.receiver, row.sender)
                 };
-                let title = format!("flow {}  {client} > {server}", row.flow);
+                let title = heading(row.flow, client, server);
                 writeln!(out, "{}", self.paint.bold(&title))?;
             }
             writeln!(
@@ -174,7 +185,7 @@ impl Table {
             if self.flow != Some(row.info.number) {
                 self.flow = Some(row.info.number);
                 let info = &row.info;
-                let title = format!("flow {}  {} > {}", info.number, info.client, info.server);
+                let title = heading(info.number, info.client, info.server);
                 writeln!(out, "{}", self.paint.bold(&title))?;
             }
             let policed = format!("{} of {} segments", row.policed_segments, totals.segments);

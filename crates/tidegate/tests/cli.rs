@@ -279,11 +279,66 @@ fn bad_input_is_told_and_does_not_hide_the_good() {
     );
 }
 
+/// What is named and cannot be read does not keep the rest from being read.
+#[test]
+fn an_empty_folder_is_told_and_the_rest_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().to_str().expect("text");
+    let (code, out, err) = run(&["detect", "-f", "csv", empty, &capture()]);
+    assert_eq!((code, out.lines().count()), (1, 11));
+    assert!(err.contains("no captures in this folder"), "{err}");
+}
+
+#[test]
+fn a_capture_is_never_written_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.pcap.xz");
+    fs::copy(capture(), &path).expect("copied");
+    let before = fs::read(&path).expect("the capture");
+    let name = path.to_str().expect("text");
+    for arguments in [
+        &["detect", "-f", "csv", "-o", name, name][..],
+        &["explain", name, "--svg", name],
+    ] {
+        let (code, _, err) = run(arguments);
+        assert_eq!(code, 2, "{err}");
+        assert_eq!(fs::read(&path).expect("the capture"), before);
+    }
+}
+
+/// A pipe that says nothing does not keep the program from ending.
+#[test]
+fn a_silent_pipe_can_be_left() {
+    let mut child = tidegate(&["detect", "-f", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    // The first bytes of a capture, and then nothing: it waits for more.
+    let mut pipe = child.stdin.take().expect("a pipe");
+    pipe.write_all(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0])
+        .expect("written");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
+    let (code, _, err) = parts(&child.wait_with_output().expect("ends"));
+    assert_eq!(code, 130, "{err}");
+    drop(pipe);
+}
+
 #[test]
 fn wrong_use_is_code_2() {
     for arguments in [
         &["detect", "--frmat", "csv"][..],
         &["detect", "--jobs", "0", "x.pcap"],
+        &["detect", "--max-flows", "0", "x.pcap"],
         &["detect", "--playback-rate", "10", "x.pcap"],
         &["detect", "--summary", "-f", "csv", "x.pcap"],
         &["detect", "--detector", "oracle", "x.pcap"],

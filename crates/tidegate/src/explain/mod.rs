@@ -5,6 +5,7 @@ mod scale;
 mod story;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -13,11 +14,11 @@ use tidegate_trace::detect::{Detector, Judgement, by_name};
 use tidegate_trace::flow::{Ended, FlowInfo, FlowSummary, FlowTable, Sink};
 use tidegate_trace::read::{Capture, Nanos};
 
-use crate::Exit;
 use crate::cli::{Common, Explain, Side, UsageError};
 use crate::input::Input;
 use crate::output::Output;
-use crate::pipeline;
+use crate::pipeline::{self, Report};
+use crate::{Exit, detect};
 
 /// A transfer, kept with all its packets.
 struct Kept {
@@ -48,21 +49,24 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     } else {
         Input::file(&options.capture)
     };
+    crate::input::spare(std::slice::from_ref(&input), options.svg.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
-    let read = |sink: &mut dyn Watch| pipeline_read(&input, options, &bar, &stop, sink);
+    let read = |sink: &mut dyn Watch| watch(&input, options, &bar, &stop, sink);
 
     // Without a number, a first pass finds the flow with the most data.
-    let mut error = None;
     let number = match options.flow {
         Some(number) => number,
-        None if input.is_stdin() => {
-            let message = "from standard input, name the flow with --flow".to_owned();
+        None if input.is_read_once() => {
+            let message = "what can be read only once needs --flow".to_owned();
             return Err(UsageError(message).into());
         }
         None => {
             let mut largest = Largest::default();
-            error = read(&mut largest)?;
+            read(&mut largest)?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Exit::Interrupted);
+            }
             bar.set_position(0);
             largest
                 .best
@@ -80,11 +84,9 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         flow: None,
         flows: 0,
     };
-    error = read(&mut keeper)?.or(error);
+    let report = read(&mut keeper)?;
     bar.finish_and_clear();
-    if let Some(error) = &error {
-        eprintln!("tidegate: {}: {error}", input.name);
-    }
+    let failed = detect::complain(&report);
     let account = keeper.account(&input.name, options)?;
 
     let to_stdout = options.svg.as_deref() == Some(Path::new("-"));
@@ -112,7 +114,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     }
     Ok(if stop.load(Ordering::Relaxed) {
         Exit::Interrupted
-    } else if error.is_some() {
+    } else if failed {
         Exit::Failed
     } else {
         Exit::Done
@@ -156,15 +158,15 @@ impl Sink for Through<'_> {
     }
 }
 
-/// Reads the capture through. Returns what is wrong with it behind what could be read.
-fn pipeline_read(
+/// Reads the capture through.
+fn watch(
     input: &Input,
     options: &Explain,
     bar: &indicatif::ProgressBar,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     sink: &mut dyn Watch,
-) -> anyhow::Result<Option<String>> {
-    let open = || -> anyhow::Result<Capture> { Ok(Capture::new(input.open(bar)?)?) };
+) -> anyhow::Result<Report> {
+    let open = || -> anyhow::Result<Capture> { Ok(Capture::new(input.open(bar, stop)?)?) };
     let mut capture = open().with_context(|| input.name.to_string())?;
     let mut table = FlowTable::new(options.analysis.settings());
     let mut first = true;
@@ -184,7 +186,13 @@ fn pipeline_read(
         }
     };
     table.finish(&mut Through(sink));
-    Ok(error)
+    Ok(Report {
+        name: Arc::clone(&input.name),
+        counters: *table.counters(),
+        passed_over: capture.passed_over(),
+        // Left in the middle on purpose, there is nothing wrong with it.
+        error: error.filter(|_| !stop.load(Ordering::Relaxed)),
+    })
 }
 
 /// Finds the flow with the most data packets.

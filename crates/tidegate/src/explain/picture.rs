@@ -247,15 +247,9 @@ impl Plot {
     /// The line that progress cannot cross for long: through the first loss with the policing
     /// rate as its slope, to where the transfer ends.
     fn policing_line(&self, kept: &Kept, path: &mut String) {
-        let Some(rate) = kept
-            .judgement
-            .deciding()
-            .rate_bps
-            .filter(|&rate| rate > 0.0)
-        else {
-            return;
-        };
-        let Some(first) = kept.sent.iter().find(|sent| sent.lost()) else {
+        let verdict = kept.judgement.deciding();
+        let first = verdict.first_loss.and_then(|i| kept.sent.get(i));
+        let (Some(rate), Some(first)) = (verdict.rate_bps.filter(|&rate| rate > 0.0), first) else {
             return;
         };
         let last = kept

@@ -17,7 +17,7 @@ pub struct Capacity {
     /// Payload bits per second: the 75th percentile of the trains' rates. Cross traffic only ever
     /// spreads a train further, and acknowledgements that were held up and came together only ever
     /// make it look denser; of the percentiles, this one was within 5 % on every shaper
-    /// (studies/annotator-accuracy).
+    /// that TCP kept busy (studies/annotator-accuracy).
     pub bps: f64,
     /// How many trains there were.
     pub trains: usize,

@@ -68,6 +68,9 @@ pub struct Verdict {
     /// The policer's rate in payload bits per second, if policed. A goodput: the rate that the
     /// policer is set to counts headers too.
     pub rate_bps: Option<f64>,
+    /// The lost packet from which on the rate was taken, as an index into
+    /// [`Transfer::sent`], if policed.
+    pub first_loss: Option<usize>,
     /// Payload bytes before the first loss, if policed. Not the bucket's depth.
     pub burst_bytes: Option<u64>,
     /// What was tested, in order, up to the first test that rules a policer out.

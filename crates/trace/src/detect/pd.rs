@@ -263,6 +263,7 @@ impl Pd {
         Verdict {
             code: Code::Policed,
             rate_bps: Some(rate),
+            first_loss: Some(first),
             burst_bytes: Some(burst),
             checks: report.checks,
         }
@@ -404,6 +405,7 @@ impl Report {
                 .last()
                 .map_or(Code::TooFewLosses, |check| check.rules_out),
             rate_bps: None,
+            first_loss: None,
             burst_bytes: None,
             checks: self.checks,
         }
