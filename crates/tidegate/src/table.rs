@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use tidegate_store::{FlowRow, SegmentRow};
+use tidegate_trace::annotate::Metrics;
 use tidegate_trace::detect::Code;
+use tidegate_trace::read::Nanos;
 use tidegate_trace::wire::Endpoint;
 
 use crate::cli::Color;
@@ -69,6 +71,20 @@ fn heading(number: u64, client: Endpoint, server: Endpoint) -> String {
     }
 }
 
+/// What a line shows.
+struct Line<'a> {
+    file: &'a Arc<str>,
+    flow: u64,
+    /// Sender and receiver.
+    ends: (Endpoint, Endpoint),
+    from_client: bool,
+    /// The segment's number, or how many there are.
+    number: u64,
+    metrics: &'a Metrics,
+    rtt: Option<Nanos>,
+    verdict: String,
+}
+
 /// Prints rows as they come.
 pub struct Table {
     paint: Paint,
@@ -98,57 +114,98 @@ impl Table {
         }
     }
 
-    /// Names the capture, if it is another one than before.
-    fn capture(&mut self, out: &mut impl Write, file: &Arc<str>) -> io::Result<()> {
-        if self.file.as_ref() != Some(file) {
-            self.file = Some(Arc::clone(file));
-            self.flow = None;
-            if self.name_files {
-                writeln!(out, "{}", self.paint.bold(file))?;
-            }
+    pub fn segments(&mut self, out: &mut impl Write, rows: &[SegmentRow]) -> io::Result<()> {
+        for row in rows {
+            let verdict = self.verdict(row);
+            let line = Line {
+                file: &row.file,
+                flow: row.flow,
+                ends: (row.sender, row.receiver),
+                from_client: row.from_client,
+                number: u64::from(row.segment),
+                metrics: &row.metrics,
+                rtt: row.metrics.rtt.map(|rtt| rtt.median),
+                verdict,
+            };
+            self.line(out, ["SEG", "VERDICT"], line)?;
         }
         Ok(())
     }
 
-    pub fn segments(&mut self, out: &mut impl Write, rows: &[SegmentRow]) -> io::Result<()> {
+    pub fn flows(&mut self, out: &mut impl Write, rows: &[FlowRow]) -> io::Result<()> {
         for row in rows {
-            if !self.all && row.metrics.data_packets < LEAST_PACKETS {
-                self.hidden += 1;
-                continue;
-            }
-            if !self.headed {
-                self.headed = true;
-                let heading = format!(
-                    "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
-                    "SEG", "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "VERDICT"
-                );
-                writeln!(out, "{}", self.paint.dim(&heading))?;
-            }
-            self.capture(out, &row.file)?;
-            if self.flow != Some(row.flow) {
-                self.flow = Some(row.flow);
-                let (client, server) = if row.from_client {
-                    (row.sender, row.receiver)
+            let policed = format!(
+                "{} of {} segments",
+                row.policed_segments, row.totals.segments
+            );
+            let line = Line {
+                file: &row.file,
+                flow: row.info.number,
+                ends: (row.sender, row.receiver),
+                from_client: row.sender == row.info.client,
+                number: row.totals.segments,
+                metrics: &row.totals.metrics,
+                rtt: row.totals.rtt_percentile(50),
+                verdict: if row.policed_segments > 0 {
+                    self.paint.alarm(&policed)
                 } else {
-                    (row.receiver, row.sender)
-                };
-                let title = heading(row.flow, client, server);
-                writeln!(out, "{}", self.paint.bold(&title))?;
-            }
-            writeln!(
-                out,
-                "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
-                row.segment,
-                if row.from_client { "client" } else { "server" },
-                time(row.metrics.duration),
-                count(row.metrics.data_packets),
-                percent(row.metrics.loss_rate()),
-                row.metrics.goodput_bps().map_or("-".into(), rate),
-                row.metrics.rtt.map_or("-".into(), |rtt| time(rtt.median)),
-                self.verdict(row),
-            )?;
+                    policed
+                },
+            };
+            self.line(out, ["SEGS", "POLICED"], line)?;
         }
         Ok(())
+    }
+
+    /// Prints a line, behind the heading, the capture's name and the flow's, where they are due.
+    fn line(
+        &mut self,
+        out: &mut impl Write,
+        [number, verdict]: [&str; 2],
+        line: Line<'_>,
+    ) -> io::Result<()> {
+        let metrics = line.metrics;
+        if !self.all && metrics.data_packets < LEAST_PACKETS {
+            self.hidden += 1;
+            return Ok(());
+        }
+        if !self.headed {
+            self.headed = true;
+            let heading = format!(
+                "{number:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {verdict}",
+                "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT"
+            );
+            writeln!(out, "{}", self.paint.dim(&heading))?;
+        }
+        if self.file.as_ref() != Some(line.file) {
+            self.file = Some(Arc::clone(line.file));
+            self.flow = None;
+            if self.name_files {
+                writeln!(out, "{}", self.paint.bold(line.file))?;
+            }
+        }
+        if self.flow != Some(line.flow) {
+            self.flow = Some(line.flow);
+            let (sender, receiver) = line.ends;
+            let title = if line.from_client {
+                heading(line.flow, sender, receiver)
+            } else {
+                heading(line.flow, receiver, sender)
+            };
+            writeln!(out, "{}", self.paint.bold(&title))?;
+        }
+        writeln!(
+            out,
+            "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+            line.number,
+            if line.from_client { "client" } else { "server" },
+            time(metrics.duration),
+            count(metrics.data_packets),
+            percent(metrics.loss_rate()),
+            metrics.goodput_bps().map_or("-".into(), rate),
+            line.rtt.map_or("-".into(), time),
+            line.verdict,
+        )
     }
 
     fn verdict(&mut self, row: &SegmentRow) -> String {
@@ -164,53 +221,6 @@ impl Table {
             (Code::TooFewLosses, _) if row.metrics.lost_packets == 0 => self.paint.dim("no losses"),
             (code, _) => format!("- {code}"),
         }
-    }
-
-    pub fn flows(&mut self, out: &mut impl Write, rows: &[FlowRow]) -> io::Result<()> {
-        for row in rows {
-            let totals = &row.totals;
-            if !self.all && totals.metrics.data_packets < LEAST_PACKETS {
-                self.hidden += 1;
-                continue;
-            }
-            if !self.headed {
-                self.headed = true;
-                let heading = format!(
-                    "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
-                    "SEGS", "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "POLICED"
-                );
-                writeln!(out, "{}", self.paint.dim(&heading))?;
-            }
-            self.capture(out, &row.file)?;
-            if self.flow != Some(row.info.number) {
-                self.flow = Some(row.info.number);
-                let info = &row.info;
-                let title = heading(info.number, info.client, info.server);
-                writeln!(out, "{}", self.paint.bold(&title))?;
-            }
-            let policed = format!("{} of {} segments", row.policed_segments, totals.segments);
-            writeln!(
-                out,
-                "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
-                totals.segments,
-                if row.sender == row.info.client {
-                    "client"
-                } else {
-                    "server"
-                },
-                time(totals.metrics.duration),
-                count(totals.metrics.data_packets),
-                percent(totals.metrics.loss_rate()),
-                totals.metrics.goodput_bps().map_or("-".into(), rate),
-                totals.rtt_percentile(50).map_or("-".into(), time),
-                if row.policed_segments > 0 {
-                    self.paint.alarm(&policed)
-                } else {
-                    policed
-                },
-            )?;
-        }
-        Ok(())
     }
 
     /// Explains what the table left open.

@@ -139,10 +139,15 @@ impl Window {
                 Err(error) => {
                     // What came before the damage is still good: it is used up first, and a
                     // reader that wants more meets the error then.
+                    let reason = if self.compressed {
+                        Reason::Io(format!("compressed data damaged or cut off: {error}"))
+                    } else {
+                        Reason::from(&error)
+                    };
                     return Err(ReadError {
                         offset: self.passed + self.end as u64,
                         decompressed: self.compressed,
-                        reason: Reason::from(&error),
+                        reason,
                     });
                 }
             }
