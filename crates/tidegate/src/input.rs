@@ -81,33 +81,27 @@ impl Input {
         if let Some(problem) = &self.problem {
             return Err(io::Error::other(problem.clone()));
         }
-        let source = match &self.path {
+        let file = match &self.path {
             // The descriptor itself: what std buffers, poll would not see.
-            None => Source::Stdin(io::stdin().as_fd().try_clone_to_owned()?.into()),
-            Some(path) => {
-                let file = File::open(path)?;
-                if file.metadata()?.is_dir() {
-                    return Err(io::Error::from(io::ErrorKind::IsADirectory));
-                }
-                Source::File(file)
-            }
+            None => File::from(io::stdin().as_fd().try_clone_to_owned()?),
+            Some(path) => File::open(path)?,
         };
+        if file.metadata()?.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
         Ok(Counted {
-            source,
+            file,
+            can_be_silent: self.is_read_once(),
             bar: bar.clone(),
             stop: Arc::clone(stop),
         })
     }
 }
 
-enum Source {
-    File(File),
-    Stdin(File),
-}
-
 /// A reader that moves the progress bar.
 struct Counted {
-    source: Source,
+    file: File,
+    can_be_silent: bool,
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
 }
@@ -118,25 +112,27 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 200_000_000,
 };
 
+impl Counted {
+    /// Waits for something to read; `false` if told to stop meanwhile.
+    fn wait(&self) -> io::Result<bool> {
+        while !self.stop.load(Ordering::Relaxed) {
+            let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut ready, Some(&LOOK)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+}
+
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = match &mut self.source {
-            Source::File(file) => file.read(buffer),
-            Source::Stdin(stdin) => {
-                loop {
-                    if self.stop.load(Ordering::Relaxed) {
-                        return Ok(0);
-                    }
-                    let mut ready = [PollFd::new(stdin, PollFlags::IN)];
-                    match poll(&mut ready, Some(&LOOK)) {
-                        Ok(0) | Err(Errno::INTR) => {}
-                        Ok(_) => break,
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                stdin.read(buffer)
-            }
-        }?;
+        if self.can_be_silent && !self.wait()? {
+            return Ok(0);
+        }
+        let count = self.file.read(buffer)?;
         self.bar.inc(count as u64);
         Ok(count)
     }

@@ -84,13 +84,12 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     let real = fs::canonicalize(path);
     let path = real.as_deref().unwrap_or(path);
     let special = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
-    let linked =
-        fs::read_link(path).is_ok() || (real.is_err() && fs::symlink_metadata(path).is_ok());
+    let dangling = real.is_err() && fs::symlink_metadata(path).is_ok();
     let mut unfinished = Unfinished {
         path: path.to_owned(),
         named: None,
     };
-    if special || linked || (path.exists() && !path.is_file()) {
+    if special || dangling || (path.exists() && !path.is_file()) {
         unfinished.named = Some(path.to_owned());
         let file = File::options()
             .write(true)

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_store::{FlowRow, PacketRow, SegmentRow};
 use tidegate_trace::annotate::{Metrics, Transfer};
 use tidegate_trace::detect::{Detector, by_name};
-use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Sink};
+use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
 use tidegate_trace::read::{Capture, Nanos, PassedOver};
 
 use crate::cli::{Analysis, By};
@@ -141,8 +141,17 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
                     let Some(mut rows) = Rows::new(input, task, out) else {
                         return;
                     };
-                    report.error = drain(&mut capture, task, &mut rows, &mut report.counters);
-                    report.passed_over = capture.passed_over();
+                    let settings = task.analysis.settings();
+                    follow(
+                        &mut capture,
+                        settings,
+                        task.stop,
+                        &mut report,
+                        &mut rows,
+                        |rows, at| {
+                            rows.start = Some(at);
+                        },
+                    );
                     rows.hand_on();
                 }
             },
@@ -155,32 +164,42 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
     let _ = out.send(Event::Done(Box::new(report)));
 }
 
-/// Reads a capture to its end or to what is wrong with it, which is returned.
-fn drain(
+/// Reads a capture through, to its end, to what is wrong with it, or until told to stop, and
+/// reports how that went. `begin` is told the time of the first frame.
+pub fn follow<S: Sink>(
     capture: &mut Capture,
-    task: Task<'_>,
-    rows: &mut Rows<'_>,
-    counters: &mut Counters,
-) -> Option<String> {
-    let mut table = FlowTable::new(task.analysis.settings());
-    let error = 'capture: loop {
-        if task.stop.load(Ordering::Relaxed) || rows.closed {
+    settings: Settings,
+    stop: &AtomicBool,
+    report: &mut Report,
+    sink: &mut S,
+    begin: impl FnOnce(&mut S, Nanos),
+) {
+    let mut table = FlowTable::new(settings);
+    let mut begin = Some(begin);
+    report.error = 'capture: loop {
+        if stop.load(Ordering::Relaxed) {
             break None;
         }
         for _ in 0..STRIDE {
             match capture.frame() {
                 Ok(Some(frame)) => {
-                    rows.start.get_or_insert(frame.at);
-                    table.frame(&frame, rows);
+                    if let Some(begin) = begin.take() {
+                        begin(sink, frame.at);
+                    }
+                    table.frame(&frame, sink);
                 }
                 Ok(None) => break 'capture None,
                 Err(error) => break 'capture Some(error.to_string()),
             }
         }
     };
-    table.finish(rows);
-    *counters = *table.counters();
-    error
+    table.finish(sink);
+    if stop.load(Ordering::Relaxed) {
+        // The capture was left in the middle: that is nothing wrong with it.
+        report.error = None;
+    }
+    report.counters = *table.counters();
+    report.passed_over = capture.passed_over();
 }
 
 /// Gathers rows into batches.
@@ -199,7 +218,6 @@ struct Rows<'a> {
     /// Policed segments of flows that are not done, by flow and side.
     policed: HashMap<(u64, bool), u64>,
     out: &'a SyncSender<Event>,
-    closed: bool,
 }
 
 impl<'a> Rows<'a> {
@@ -217,7 +235,6 @@ impl<'a> Rows<'a> {
             packets: Vec::new(),
             policed: HashMap::new(),
             out,
-            closed: false,
         })
     }
 
@@ -228,7 +245,8 @@ impl<'a> Rows<'a> {
     }
 
     fn send(&mut self, event: Event) {
-        self.closed |= self.out.send(event).is_err();
+        // Where nobody listens any more, everything has been told to stop.
+        let _ = self.out.send(event);
     }
 
     fn hand_on(&mut self) {

@@ -6,18 +6,18 @@ mod story;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_trace::annotate::{Metrics, Sent, Tally, Transfer};
 use tidegate_trace::detect::{Detector, Judgement, by_name};
-use tidegate_trace::flow::{Ended, FlowInfo, FlowSummary, FlowTable, Sink};
+use tidegate_trace::flow::{Ended, FlowInfo, FlowSummary, Sink};
 use tidegate_trace::read::{Capture, Nanos};
 
 use crate::cli::{Common, Explain, Side, UsageError};
 use crate::input::Input;
 use crate::output::Output;
-use crate::pipeline::{self, Report};
+use crate::pipeline::{self, Report, follow};
 use crate::{Exit, detect};
 
 /// A transfer, kept with all its packets.
@@ -52,7 +52,15 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     crate::input::spare(std::slice::from_ref(&input), options.svg.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
-    let read = |sink: &mut dyn Watch| watch(&input, options, &bar, &stop, sink);
+    let settings = options.analysis.settings();
+    let open = || -> anyhow::Result<Capture> {
+        let open = || -> anyhow::Result<Capture> { Ok(Capture::new(input.open(&bar, &stop)?)?) };
+        open().with_context(|| input.name.to_string())
+    };
+    let mut report = Report {
+        name: Arc::clone(&input.name),
+        ..Report::default()
+    };
 
     // Without a number, a first pass finds the flow with the most data.
     let number = match options.flow {
@@ -63,7 +71,14 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         }
         None => {
             let mut largest = Largest::default();
-            read(&mut largest)?;
+            follow(
+                &mut open()?,
+                settings,
+                &stop,
+                &mut report,
+                &mut largest,
+                |_, _| (),
+            );
             if stop.load(Ordering::Relaxed) {
                 return Ok(Exit::Interrupted);
             }
@@ -84,7 +99,16 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         flow: None,
         flows: 0,
     };
-    let report = read(&mut keeper)?;
+    follow(
+        &mut open()?,
+        settings,
+        &stop,
+        &mut report,
+        &mut keeper,
+        |keeper, at| {
+            keeper.start = Some(at);
+        },
+    );
     bar.finish_and_clear();
     let failed = detect::complain(&report);
     let account = keeper.account(&input.name, options)?;
@@ -140,61 +164,6 @@ fn default_picture(capture: &Path, number: u64) -> PathBuf {
     PathBuf::from(format!("{stem}-flow-{number}.svg"))
 }
 
-/// A sink that also wants to know when the capture begins.
-trait Watch: Sink {
-    fn begins(&mut self, at: Nanos);
-}
-
-/// `Sink` through a reference to whatever watches.
-struct Through<'a>(&'a mut dyn Watch);
-
-impl Sink for Through<'_> {
-    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
-        self.0.transfer(transfer, metrics);
-    }
-
-    fn flow(&mut self, summary: &FlowSummary<'_>) {
-        self.0.flow(summary);
-    }
-}
-
-/// Reads the capture through.
-fn watch(
-    input: &Input,
-    options: &Explain,
-    bar: &indicatif::ProgressBar,
-    stop: &Arc<AtomicBool>,
-    sink: &mut dyn Watch,
-) -> anyhow::Result<Report> {
-    let open = || -> anyhow::Result<Capture> { Ok(Capture::new(input.open(bar, stop)?)?) };
-    let mut capture = open().with_context(|| input.name.to_string())?;
-    let mut table = FlowTable::new(options.analysis.settings());
-    let mut first = true;
-    let error = loop {
-        if stop.load(Ordering::Relaxed) {
-            break None;
-        }
-        match capture.frame() {
-            Ok(Some(frame)) => {
-                if std::mem::take(&mut first) {
-                    sink.begins(frame.at);
-                }
-                table.frame(&frame, &mut Through(sink));
-            }
-            Ok(None) => break None,
-            Err(error) => break Some(error.to_string()),
-        }
-    };
-    table.finish(&mut Through(sink));
-    Ok(Report {
-        name: Arc::clone(&input.name),
-        counters: *table.counters(),
-        passed_over: capture.passed_over(),
-        // Left in the middle on purpose, there is nothing wrong with it.
-        error: error.filter(|_| !stop.load(Ordering::Relaxed)),
-    })
-}
-
 /// Finds the flow with the most data packets.
 #[derive(Default)]
 struct Largest {
@@ -220,10 +189,6 @@ impl Sink for Largest {
             self.best = Some((packets, number));
         }
     }
-}
-
-impl Watch for Largest {
-    fn begins(&mut self, _: Nanos) {}
 }
 
 /// Keeps one flow.
@@ -263,12 +228,6 @@ impl Sink for Keeper {
         if summary.info.number == self.number {
             self.flow = Some((*summary.info, summary.ended));
         }
-    }
-}
-
-impl Watch for Keeper {
-    fn begins(&mut self, at: Nanos) {
-        self.start = Some(at);
     }
 }
 

@@ -34,7 +34,6 @@ impl Totals {
         let (sum, tally) = (&mut self.metrics, &mut self.tally);
         if self.segments == 0 {
             sum.first_sent = metrics.first_sent;
-            sum.bytes_before_loss = None;
         }
         if sum.bytes_before_loss.is_none() {
             sum.bytes_before_loss = metrics

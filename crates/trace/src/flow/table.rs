@@ -211,7 +211,8 @@ impl FlowTable {
             }
             None => {
                 if self.by_key.len() >= self.settings.max_flows {
-                    self.evict(sink);
+                    // A quarter, so that the search pays.
+                    self.evict(self.by_key.len() / 4 + 1, |_| 1, sink);
                 }
                 self.open(key, packet)
             }
@@ -295,24 +296,25 @@ impl FlowTable {
         }
         let kept = self.kept();
         if kept > self.settings.max_packets {
-            self.evict_packets(kept - self.settings.max_packets / 4 * 3, sink);
+            let excess = kept - self.settings.max_packets / 4 * 3;
+            self.evict(excess, Flow::kept, sink);
         }
     }
 
-    /// Ends the flows that have been quiet the longest, until that many packets are kept less. As
-    /// many as it takes, even if the last is the only busy one: nobody can hide a flow that grows
-    /// without end behind others that come and go.
-    fn evict_packets(&mut self, excess: usize, sink: &mut impl Sink) {
+    /// Ends the flows that have been quiet the longest, until so much of what `weight` counts is
+    /// gone. As many as it takes, even if the last is the only busy one: nobody can hide a flow
+    /// that grows without end behind others that come and go.
+    fn evict(&mut self, excess: usize, weight: impl Fn(&Flow) -> usize, sink: &mut impl Sink) {
         let mut quietest: Vec<(Nanos, u64, usize)> = self
             .flows
             .iter()
             .flatten()
-            .map(|flow| (flow.last, flow.info.number, flow.kept()))
+            .map(|flow| (flow.last, flow.info.number, weight(flow)))
             .collect();
         quietest.sort_unstable();
         let mut freed = 0;
-        let Some(&(last, number, _)) = quietest.iter().find(|&&(_, _, kept)| {
-            freed += kept;
+        let Some(&(last, number, _)) = quietest.iter().find(|&&(_, _, weight)| {
+            freed += weight;
             freed >= excess
         }) else {
             return;
@@ -320,24 +322,6 @@ impl FlowTable {
         self.counters.evicted += self.end_where(sink, |flow| {
             ((flow.last, flow.info.number) <= (last, number)).then_some(Ended::Evicted)
         });
-    }
-
-    /// Ends the quarter of the flows that has been quiet the longest.
-    fn evict(&mut self, sink: &mut impl Sink) {
-        let mut times: Vec<Nanos> = self.flows.iter().flatten().map(|flow| flow.last).collect();
-        if times.is_empty() {
-            return;
-        }
-        let quarter = times.len() / 4;
-        let (_, &mut bound, _) = times.select_nth_unstable(quarter);
-        let mut left = quarter + 1;
-        let ended = self.end_where(sink, |flow| {
-            (flow.last <= bound && left > 0).then(|| {
-                left -= 1;
-                Ended::Evicted
-            })
-        });
-        self.counters.evicted += ended;
     }
 
     fn end_where(
