@@ -81,9 +81,12 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     }
     // What a link names is replaced, not the link. What is no file in a folder (a pipe, a device,
     // an open file under another's name) is written as it is: there is nothing to replace.
+    let given = path;
     let real = fs::canonicalize(path);
     let path = real.as_deref().unwrap_or(path);
-    let special = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+    // As given, too: /dev/stdout leads to the file that it was sent to, perhaps to be added to.
+    let is_in = |root: &&str| given.starts_with(root) || path.starts_with(root);
+    let special = ["/dev", "/proc"].iter().any(is_in);
     let dangling = real.is_err() && fs::symlink_metadata(path).is_ok();
     let mut unfinished = Unfinished {
         path: path.to_owned(),
@@ -91,11 +94,7 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     };
     if special || dangling || (path.exists() && !path.is_file()) {
         unfinished.named = Some(path.to_owned());
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        let file = File::options().append(true).create(true).open(path)?;
         return Ok((file, unfinished));
     }
     let mode = Mode::from_raw_mode(0o666);

@@ -306,6 +306,23 @@ fn a_capture_is_never_written_over() {
     }
 }
 
+/// What standard output leads to is added to, not replaced.
+#[test]
+fn output_to_dev_stdout_is_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    fs::write(&path, "before\n").expect("written");
+    let log = fs::File::options()
+        .append(true)
+        .open(&path)
+        .expect("opened");
+    let mut command = tidegate(&["detect", "-f", "csv", "-o", "/dev/stdout", &capture()]);
+    assert!(command.stdout(log).status().expect("runs").success());
+    let text = fs::read_to_string(&path).expect("read");
+    assert!(text.starts_with("before\nfile,flow,"), "{text:.40}");
+    assert_eq!(text.lines().count(), 12);
+}
+
 /// A pipe that says nothing does not keep the program from ending.
 #[test]
 fn a_silent_pipe_can_be_left() {
