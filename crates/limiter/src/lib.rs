@@ -1,8 +1,41 @@
-//! What a rate is, and the home of every limiter that Tidegate enforces rates with.
+//! Every rate limiter of Tidegate, as algorithms: integers only, no clock (time is passed in), no
+//! input or output, no allocation per packet. This crate depends on nothing else of the workspace.
 //!
-//! This crate depends on nothing else of the workspace. It holds integers only: no clock (time is
-//! passed in), no input or output, no allocation per packet.
+//! A bufferless limiter answers for each packet of one aggregate (a subscriber's traffic in one
+//! direction) at once; a shaper keeps packets and releases them later. Both share the aggregate's
+//! rate among queues by a [`Program`], made of a [`PolicyTree`].
 
+mod meter;
+mod policy;
 mod rate;
 
+pub use meter::Meter;
+pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
+
+/// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
+pub type Nanos = u64;
+
+/// What a limiter needs to know of a packet; see `classify` for where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacketMeta {
+    /// Bytes to be charged: on whichever layer, with whatever overhead, is the caller's choice.
+    pub bytes: u32,
+    /// The queue of the policy that the packet belongs to, below [`Program::queues`].
+    pub queue: u16,
+    /// The packet's differentiated services code point, RFC 2474.
+    pub dscp: u8,
+    /// A hash of the packet's flow, with a seed that users do not know.
+    pub flow: u32,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// It goes on as it is.
+    Pass,
+    /// It goes on with this differentiated services code point.
+    Mark(u8),
+    /// It goes no further.
+    Drop,
+}

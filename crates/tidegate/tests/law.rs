@@ -44,7 +44,7 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         "tidegate-limiter" => &[],
         "tidegate-trace" | "tidegate-gate" | "tidegate-pace" => &["tidegate-limiter"],
         "tidegate-lab" => &["tidegate-limiter", "tidegate-trace"],
-        "tidegate-store" => &["tidegate-trace"],
+        "tidegate-store" => &["tidegate-trace", "tidegate-lab"],
         "tidegate" | "tidegate-python" | "tidegate-studies" | "tidegate-bench" => return None,
         other => panic!("{other} is new: give it a place in this law and in ARCHITECTURE.md"),
     })

@@ -1,0 +1,14 @@
+//! A network in virtual time, in which real senders meet the limiters of Tidegate.
+//!
+//! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
+//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
+
+pub mod plan;
+pub mod tcp;
+
+pub use tidegate_limiter::Nanos;
+
+/// A second.
+pub const SECOND: Nanos = 1_000_000_000;
+/// A millisecond.
+pub const MILLISECOND: Nanos = 1_000_000;

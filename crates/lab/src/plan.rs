@@ -1,0 +1,308 @@
+//! What a simulation is made of, checked and complete: the engine's input. Scenario files become
+//! plans, one for each group of aggregates that share nothing, each point of a sweep and each seed.
+
+use std::path::PathBuf;
+
+use tidegate_limiter::{Nanos, PolicyTree, Rate};
+
+use crate::tcp::TcpConfig;
+
+/// A simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// All that is random comes from it.
+    pub seed: u64,
+    /// When it ends.
+    pub duration: Nanos,
+    /// Width of the windows over which throughput is counted.
+    pub window: Nanos,
+    /// How often the occupancy of elements is noted; never if `None`.
+    pub sample: Option<Nanos>,
+    /// Names of the aggregates.
+    pub aggregates: Vec<String>,
+    /// What packets pass through.
+    pub elements: Vec<ElementPlan>,
+    /// Who sends.
+    pub flows: Vec<FlowPlan>,
+}
+
+/// Something that packets pass through.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElementPlan {
+    /// Its name in results; unique.
+    pub name: String,
+    /// What it does.
+    pub kind: ElementKind,
+}
+
+/// What an element does to packets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ElementKind {
+    /// Delays by a constant, and a random addition that keeps the order.
+    Delay {
+        /// Of every packet.
+        delay: Nanos,
+        /// Standard deviation of the (normal, truncated at 0) addition.
+        jitter: Nanos,
+    },
+    /// Sends one packet after the other, at its rate, from a queue.
+    Link {
+        /// Bits per second, of bytes at layer 2 without FCS.
+        rate: Rate,
+        /// What happens to packets that wait.
+        queue: QueueKind,
+    },
+    /// Drops at random.
+    Loss {
+        /// Probability of a loss.
+        probability: f64,
+        /// Mean number of packets lost in a row; 1 is independent loss, more is Gilbert's model.
+        burst: f64,
+    },
+    /// Holds some packets back, so that later ones overtake them.
+    Reorder {
+        /// Probability to be held back.
+        probability: f64,
+        /// For so long.
+        by: Nanos,
+    },
+    /// A rate limiter: bufferless, or a shaper.
+    Limiter {
+        /// Which, and its settings.
+        kind: LimiterKind,
+        /// Added to the length of each IP packet before it is charged, in bytes: 14 charges
+        /// Ethernet headers, 18 their check sequence too, 0 is layer 3.
+        overhead: u32,
+    },
+    /// Writes what passes to a capture file.
+    Tap {
+        /// The file.
+        file: PathBuf,
+        /// Bytes kept of each packet.
+        snaplen: u32,
+    },
+}
+
+/// A queue discipline.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueueKind {
+    /// First in, first out; drops what finds no space.
+    DropTail {
+        /// Most bytes.
+        bytes: Option<u64>,
+        /// Most packets.
+        packets: Option<u64>,
+    },
+    /// CoDel, RFC 8289.
+    CoDel {
+        /// Sojourn time that is acceptable.
+        target: Nanos,
+        /// Time in which it must be reached.
+        interval: Nanos,
+        /// Most packets.
+        packets: u64,
+    },
+    /// RED, [Floyd93], in gentle mode.
+    Red {
+        /// Mean queue in bytes from which packets are dropped.
+        min: u64,
+        /// Mean queue in bytes at which `probability` is reached.
+        max: u64,
+        /// Drop probability at `max`.
+        probability: f64,
+        /// Most bytes.
+        limit: u64,
+    },
+    /// PIE, RFC 8033.
+    Pie {
+        /// Delay to be held.
+        target: Nanos,
+        /// How often the probability is updated.
+        update: Nanos,
+        /// Most packets.
+        packets: u64,
+    },
+    /// FQ-CoDel, RFC 8290.
+    FqCoDel {
+        /// Number of queues.
+        flows: u32,
+        /// Bytes a queue may send in a round.
+        quantum: u32,
+        /// CoDel's target.
+        target: Nanos,
+        /// CoDel's interval.
+        interval: Nanos,
+        /// Most packets.
+        packets: u64,
+    },
+}
+
+/// A rate limiter and its settings; see `tidegate_limiter` for what they mean.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LimiterKind {
+    /// A token bucket that drops.
+    Policer {
+        /// Rate of tokens.
+        rate: Rate,
+        /// Depth of the bucket in bytes.
+        burst: u64,
+    },
+    /// Single-rate three-colour marker, RFC 2697, colour-blind.
+    SrTcm {
+        /// Committed information rate.
+        rate: Rate,
+        /// Committed burst size in bytes.
+        committed: u64,
+        /// Excess burst size in bytes.
+        excess: u64,
+        /// DSCP of yellow packets; dropped if `None`.
+        yellow: Option<u8>,
+        /// DSCP of red packets; dropped if `None`.
+        red: Option<u8>,
+    },
+    /// Two-rate three-colour marker, RFC 2698, colour-blind.
+    TrTcm {
+        /// Committed information rate.
+        rate: Rate,
+        /// Committed burst size in bytes.
+        committed: u64,
+        /// Peak information rate.
+        peak: Rate,
+        /// Peak burst size in bytes.
+        peak_burst: u64,
+        /// DSCP of yellow packets; dropped if `None`.
+        yellow: Option<u8>,
+        /// DSCP of red packets; dropped if `None`.
+        red: Option<u8>,
+    },
+    /// FairPolicer.
+    FairPolicer {
+        /// Rate of tokens.
+        rate: Rate,
+        /// Depth of the bucket in bytes.
+        burst: u64,
+        /// Which of its forms.
+        form: FairPolicerForm,
+        /// Weights of flows, by queue number; all equal if empty. Only in form `BcPqp`.
+        weights: Vec<u32>,
+        /// Number of queues that flows are spread to, where flows are not told apart exactly.
+        queues: u16,
+    },
+    /// Phantom queues; burst-controlled if `control` is there.
+    Phantom {
+        /// Rate of the aggregate.
+        rate: Rate,
+        /// How it is shared.
+        policy: PolicyTree,
+        /// Size of each phantom queue in bytes.
+        queue: u64,
+        /// Burst control: BC-PQP.
+        control: Option<BurstControl>,
+    },
+    /// Real queues, released at the rate.
+    Shaper {
+        /// Rate of the aggregate.
+        rate: Rate,
+        /// How it is shared.
+        policy: PolicyTree,
+        /// Bytes that may leave at once after silence: one packet unless burst-tolerant.
+        burst: u64,
+        /// Most bytes in each queue.
+        queue_bytes: Option<u64>,
+        /// Most packets in each queue.
+        queue_packets: Option<u64>,
+    },
+}
+
+/// The forms of FairPolicer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FairPolicerForm {
+    /// Its authors', with exact counters for each flow.
+    Exact,
+    /// Its authors', with their sketch.
+    Sketch,
+    /// That of BC-PQP's authors: tokens are spread to active queues at every packet.
+    BcPqp,
+}
+
+/// Burst control of phantom queues, [BCPQP §4].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BurstControl {
+    /// T: the time over which accepted bytes are counted.
+    pub period: Nanos,
+    /// θ+ in thousandths: above it, magic packets fill the queue.
+    pub upper: u32,
+    /// θ− in thousandths: below it, they are taken out again.
+    pub lower: u32,
+}
+
+/// A connection, or a stream of datagrams, from a server to a client.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowPlan {
+    /// Its name in results; several flows may share one.
+    pub name: String,
+    /// The aggregate it belongs to, an index.
+    pub aggregate: usize,
+    /// Elements on the way to the client, indices, in order.
+    pub forward: Vec<usize>,
+    /// Elements on the way back, indices, in order.
+    pub back: Vec<usize>,
+    /// Its own delay, apart from the elements: half of it before the first element of `forward`,
+    /// half after the last of `back`, so taps at the front of the path see what a server sees.
+    pub delay: Nanos,
+    /// Where its data are classified to: a class of the limiters' policies. `None`: class 0.
+    pub class: Option<u16>,
+    /// Queue within the class; `None`: by the flow's hash.
+    pub queue: Option<u16>,
+    /// The code point of its packets.
+    pub dscp: u8,
+    /// When it begins.
+    pub start: Nanos,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// How, unless it is datagrams.
+    pub tcp: TcpConfig,
+}
+
+/// What a flow's application sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Traffic {
+    /// So many bytes, or without end.
+    Bulk {
+        /// Bytes; without end if `None`.
+        bytes: Option<u64>,
+    },
+    /// Transfers of random size with random pauses between.
+    OnOff {
+        /// Mean size in bytes of a bounded Pareto distribution.
+        mean: f64,
+        /// Its shape; smaller is heavier-tailed.
+        shape: f64,
+        /// Largest size in bytes.
+        max: f64,
+        /// Mean pause (exponential).
+        pause: Nanos,
+        /// A new connection for each transfer.
+        reconnect: bool,
+    },
+    /// Requests of chunks, with pauses.
+    Video {
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// Number of chunks; without end if `None`.
+        chunks: Option<u32>,
+        /// From the end of a chunk to the next request.
+        pause: Nanos,
+        /// Bytes of a request.
+        request: u32,
+    },
+    /// Datagrams at a constant rate, bytes on the wire.
+    Datagrams {
+        /// Rate at the IP layer.
+        rate: Rate,
+        /// Length of each IP packet in bytes.
+        bytes: u32,
+        /// When it ends.
+        stop: Option<Nanos>,
+    },
+}

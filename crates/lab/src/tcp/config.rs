@@ -1,0 +1,79 @@
+//! What can be chosen of a connection.
+
+use tidegate_limiter::{Nanos, Rate};
+
+use crate::MILLISECOND;
+
+/// A congestion control algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Algorithm {
+    /// RFC 5681 with RFC 6582.
+    Reno,
+    /// RFC 9438 as Linux has it, with HyStart.
+    #[default]
+    Cubic,
+    /// BBR version 1, with its detector of policers.
+    Bbr,
+    /// Vegas, as Linux has it.
+    Vegas,
+}
+
+/// How many segments may be sent while losses are repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Recovery {
+    /// One for each delivered, two (slow start) only as long as retransmissions get through
+    /// [Flach16 §5.2.2]: Linux since 4.2, RFC 6937 with PRR-CRB first.
+    #[default]
+    Conservative,
+    /// Two for each delivered whenever below the threshold: Linux before 4.2, PRR-SSRB always.
+    SlowStart,
+}
+
+/// The settings of a connection, the same at both ends unless said otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TcpConfig {
+    /// Largest payload of a segment in bytes.
+    pub mss: u32,
+    /// Segments that may be sent before the first acknowledgement, RFC 6928.
+    pub initial_window: u32,
+    /// How the congestion window moves.
+    pub algorithm: Algorithm,
+    /// What is done while losses are repaired.
+    pub recovery: Recovery,
+    /// Spreads segments over the round trip, as Linux with fq does (2 cwnd/srtt in slow start, 1.2
+    /// after). BBR always does.
+    pub pacing: bool,
+    /// Upper bound of the sending rate (bytes on the wire), smooth: a rate limit at the sender.
+    pub rate_limit: Option<Rate>,
+    /// Largest receive window in bytes.
+    pub receive_window: u32,
+    /// Selective acknowledgements with DSACK; without them, NewReno.
+    pub sack: bool,
+    /// Timestamps, RFC 7323.
+    pub timestamps: bool,
+    /// RACK and tail loss probes, RFC 8985; without them, three duplicates.
+    pub rack: bool,
+    /// Lower bound of the retransmission timeout.
+    pub min_rto: Nanos,
+    /// Longest delay of an acknowledgement.
+    pub delayed_ack: Nanos,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            mss: 1448,
+            initial_window: 10,
+            algorithm: Algorithm::default(),
+            recovery: Recovery::default(),
+            pacing: false,
+            rate_limit: None,
+            receive_window: 6 << 20,
+            sack: true,
+            timestamps: true,
+            rack: true,
+            min_rto: 200 * MILLISECOND,
+            delayed_ack: 40 * MILLISECOND,
+        }
+    }
+}

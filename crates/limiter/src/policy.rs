@@ -1,0 +1,294 @@
+//! How the rate of an aggregate is shared among its queues.
+
+use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
+
+/// A sharing policy: a tree of queues, valid by construction.
+///
+/// ```
+/// use tidegate_limiter::{PolicyTree, Program};
+/// // Voice first; what it leaves is shared 4 to 1 by the web's flows and one bulk queue.
+/// let policy = PolicyTree::priority(vec![
+///     PolicyTree::queue(),
+///     PolicyTree::weighted(vec![(4, PolicyTree::fair(8)?), (1, PolicyTree::queue())])?,
+/// ])?;
+/// let program = Program::new(&policy);
+/// assert_eq!(program.queues(), 10);
+/// assert_eq!(program.classes().len(), 3);
+/// # Ok::<(), tidegate_limiter::PolicyError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyTree {
+    root: Branch,
+    /// Nodes of the whole tree, its root included.
+    nodes: usize,
+    depth: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Branch {
+    Queue,
+    Fair(u16),
+    Weighted(Vec<(u32, Branch)>),
+    Priority(Vec<Branch>),
+}
+
+/// Why there is no such policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// A node without children.
+    #[error("a policy needs at least one queue to share among")]
+    Empty,
+    /// A weight of 0, or above [`PolicyTree::MAX_WEIGHT`].
+    #[error("{0} is no weight: weights are whole numbers from 1 to {max}", max = PolicyTree::MAX_WEIGHT)]
+    Weight(u32),
+    /// More nodes than [`PolicyTree::MAX_NODES`].
+    #[error("a policy has at most {max} nodes, this one would have {0}", max = PolicyTree::MAX_NODES)]
+    Nodes(usize),
+    /// Nested deeper than [`PolicyTree::MAX_DEPTH`].
+    #[error("policies can be nested at most {max} deep", max = PolicyTree::MAX_DEPTH)]
+    Depth,
+}
+
+impl PolicyTree {
+    /// Most nodes of a tree: queues, and what shares among them.
+    pub const MAX_NODES: usize = 1024;
+    /// Levels below the root, at most.
+    pub const MAX_DEPTH: usize = 8;
+    /// The largest weight.
+    pub const MAX_WEIGHT: u32 = 10_000;
+
+    /// One queue for all.
+    pub fn queue() -> Self {
+        Self {
+            root: Branch::Queue,
+            nodes: 1,
+            depth: 0,
+        }
+    }
+
+    /// So many queues with equal shares, to which flows are spread by their hash.
+    ///
+    /// # Errors
+    /// If there are none, or too many.
+    pub fn fair(queues: u16) -> Result<Self, PolicyError> {
+        if queues == 0 {
+            return Err(PolicyError::Empty);
+        }
+        Self::checked(Branch::Fair(queues), 1 + usize::from(queues), 1)
+    }
+
+    /// Parts that share in proportion to their weights, as far as they have anything to send.
+    ///
+    /// # Errors
+    /// If there are none, or too many, or a weight is out of range.
+    pub fn weighted(parts: Vec<(u32, Self)>) -> Result<Self, PolicyError> {
+        if let Some(&(weight, _)) = parts
+            .iter()
+            .find(|(weight, _)| !(1..=Self::MAX_WEIGHT).contains(weight))
+        {
+            return Err(PolicyError::Weight(weight));
+        }
+        let (nodes, depth) = Self::size(parts.iter().map(|(_, part)| part))?;
+        let parts = parts.into_iter().map(|(weight, part)| (weight, part.root));
+        Self::checked(Branch::Weighted(parts.collect()), nodes, depth)
+    }
+
+    /// Parts of which the first that has anything to send gets everything.
+    ///
+    /// # Errors
+    /// If there are none, or too many.
+    pub fn priority(parts: Vec<Self>) -> Result<Self, PolicyError> {
+        let (nodes, depth) = Self::size(parts.iter())?;
+        let parts = parts.into_iter().map(|part| part.root);
+        Self::checked(Branch::Priority(parts.collect()), nodes, depth)
+    }
+
+    fn size<'a>(parts: impl Iterator<Item = &'a Self>) -> Result<(usize, usize), PolicyError> {
+        let sizes = parts.map(|part| (part.nodes, part.depth));
+        sizes
+            .reduce(|all, one| (all.0 + one.0, all.1.max(one.1)))
+            .map(|(nodes, depth)| (nodes + 1, depth + 1))
+            .ok_or(PolicyError::Empty)
+    }
+
+    fn checked(root: Branch, nodes: usize, depth: usize) -> Result<Self, PolicyError> {
+        if nodes > Self::MAX_NODES {
+            return Err(PolicyError::Nodes(nodes));
+        }
+        if depth > Self::MAX_DEPTH {
+            return Err(PolicyError::Depth);
+        }
+        Ok(Self { root, nodes, depth })
+    }
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Holds packets, phantom or real: the queue of this number.
+    Queue(u16),
+    /// Shares by weight. Fair sharing is sharing by weights of 1.
+    Weighted,
+    /// Serves the first child that has anything.
+    Priority,
+}
+
+/// A node of a [`Program`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// What it does.
+    pub kind: Kind,
+    /// The node above; the root is its own.
+    pub parent: u16,
+    /// Its weight where its parent shares by weight, or 1.
+    pub weight: u32,
+    /// The first of its children, which follow each other.
+    pub first: u16,
+    /// Number of its children.
+    pub count: u16,
+}
+
+impl Node {
+    /// Its children.
+    pub fn children(&self) -> Range<usize> {
+        usize::from(self.first)..usize::from(self.first) + usize::from(self.count)
+    }
+}
+
+/// A leaf of the policy as it was written: one queue, or the queues that its flows are spread to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// The first of its queues.
+    pub first: u16,
+    /// Number of its queues, at least 1.
+    pub queues: u16,
+}
+
+/// A policy as flat tables, as data paths use it. Parents come before their children, children of
+/// a node follow each other (and in order of priority), the root is node 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    nodes: Box<[Node]>,
+    /// The node of each queue.
+    leaves: Box<[u16]>,
+    classes: Box<[Class]>,
+}
+
+impl Program {
+    /// The tables of a policy. Queues and classes are numbered in the order in which the policy
+    /// was written, from the left.
+    pub fn new(policy: &PolicyTree) -> Self {
+        let blank = |kind, parent, weight| Node {
+            kind,
+            parent,
+            weight,
+            first: 0,
+            count: 0,
+        };
+        // Level by level, so that siblings follow each other.
+        let mut nodes = vec![blank(Kind::Weighted, 0, 1)];
+        let mut level = vec![(0u16, &policy.root)];
+        let mut below = Vec::new();
+        while !level.is_empty() {
+            for (number, branch) in level.drain(..) {
+                let first = nodes.len() as u16;
+                let mut child = |weight, branch| {
+                    if let Some(branch) = branch {
+                        below.push((nodes.len() as u16, branch));
+                    }
+                    nodes.push(blank(Kind::Queue(0), number, weight));
+                };
+                let kind = match branch {
+                    Branch::Queue => Kind::Queue(0),
+                    Branch::Fair(queues) => {
+                        (0..*queues).for_each(|_| child(1, None));
+                        Kind::Weighted
+                    }
+                    Branch::Weighted(parts) => {
+                        for (weight, part) in parts {
+                            child(*weight, Some(part));
+                        }
+                        Kind::Weighted
+                    }
+                    Branch::Priority(parts) => {
+                        parts.iter().for_each(|part| child(1, Some(part)));
+                        Kind::Priority
+                    }
+                };
+                let count = nodes.len() as u16 - first;
+                let node = &mut nodes[usize::from(number)];
+                (node.kind, node.first, node.count) = (kind, first, count);
+            }
+            std::mem::swap(&mut level, &mut below);
+        }
+        let (mut leaves, mut classes) = (Vec::new(), Vec::new());
+        number(&policy.root, 0, &mut nodes, &mut leaves, &mut classes);
+        Self {
+            nodes: nodes.into(),
+            leaves: leaves.into(),
+            classes: classes.into(),
+        }
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Number of queues, at least 1.
+    pub fn queues(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// The node of a queue.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    #[inline]
+    pub fn leaf(&self, queue: u16) -> usize {
+        usize::from(self.leaves[usize::from(queue)])
+    }
+
+    /// Where packets are classified to, in the order of the policy.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+}
+
+/// Numbers the queues and classes of a branch, from the left.
+fn number(
+    branch: &Branch,
+    node: usize,
+    nodes: &mut [Node],
+    leaves: &mut Vec<u16>,
+    classes: &mut Vec<Class>,
+) {
+    let children = nodes[node].children();
+    let own = match branch {
+        Branch::Queue => node..node + 1,
+        Branch::Fair(_) => children,
+        Branch::Weighted(parts) => {
+            for ((_, part), child) in parts.iter().zip(children) {
+                number(part, child, nodes, leaves, classes);
+            }
+            return;
+        }
+        Branch::Priority(parts) => {
+            for (part, child) in parts.iter().zip(children) {
+                number(part, child, nodes, leaves, classes);
+            }
+            return;
+        }
+    };
+    classes.push(Class {
+        first: leaves.len() as u16,
+        queues: own.len() as u16,
+    });
+    for leaf in own {
+        nodes[leaf].kind = Kind::Queue(leaves.len() as u16);
+        leaves.push(leaf as u16);
+    }
+}

@@ -1,0 +1,58 @@
+use super::{Class, Kind, PolicyError, PolicyTree, Program};
+
+#[test]
+fn one_queue_is_a_root_alone() {
+    let program = Program::new(&PolicyTree::queue());
+    assert_eq!(program.nodes().len(), 1);
+    assert_eq!(program.nodes()[0].kind, Kind::Queue(0));
+    assert_eq!(program.leaf(0), 0);
+}
+
+#[test]
+fn queues_are_numbered_as_written_and_siblings_adjoin() {
+    let policy = PolicyTree::priority(vec![
+        PolicyTree::weighted(vec![
+            (3, PolicyTree::queue()),
+            (1, PolicyTree::fair(2).unwrap()),
+        ])
+        .unwrap(),
+        PolicyTree::queue(),
+    ])
+    .unwrap();
+    let program = Program::new(&policy);
+    let kinds: Vec<_> = program.nodes().iter().map(|node| node.kind).collect();
+    use Kind::{Priority, Queue, Weighted};
+    let expected = [
+        Priority,
+        Weighted,
+        Queue(3),
+        Queue(0),
+        Weighted,
+        Queue(1),
+        Queue(2),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(program.nodes()[3].weight, 3);
+    assert_eq!(program.leaf(1), 5);
+    let classes = [(0, 1), (1, 2), (3, 1)].map(|(first, queues)| Class { first, queues });
+    assert_eq!(program.classes(), classes);
+    for (number, node) in program.nodes().iter().enumerate().skip(1) {
+        assert!(usize::from(node.parent) < number);
+        let parent = program.nodes()[usize::from(node.parent)];
+        assert!(parent.children().contains(&number));
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    assert_eq!(PolicyTree::fair(0), Err(PolicyError::Empty));
+    assert_eq!(PolicyTree::priority(vec![]), Err(PolicyError::Empty));
+    let zero = PolicyTree::weighted(vec![(0, PolicyTree::queue())]);
+    assert_eq!(zero, Err(PolicyError::Weight(0)));
+    assert_eq!(PolicyTree::fair(2000), Err(PolicyError::Nodes(2001)));
+    let mut deep = PolicyTree::queue();
+    for _ in 0..8 {
+        deep = PolicyTree::priority(vec![deep]).unwrap();
+    }
+    assert_eq!(PolicyTree::priority(vec![deep]), Err(PolicyError::Depth));
+}
