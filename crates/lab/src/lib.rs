@@ -3,6 +3,7 @@
 //! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
 //! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
 
+pub mod outcome;
 pub mod plan;
 pub mod tcp;
 

@@ -1,0 +1,119 @@
+//! What a simulation comes to.
+
+use tidegate_limiter::Nanos;
+
+/// The results of one simulation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// Packets sent by all endpoints, acknowledgements included.
+    pub packets: u64,
+    /// Width of the throughput windows.
+    pub window: Nanos,
+    /// In the order of the plan.
+    pub flows: Vec<FlowOutcome>,
+    /// In the order of the plan.
+    pub aggregates: Vec<AggregateOutcome>,
+    /// In the order of the plan.
+    pub elements: Vec<ElementOutcome>,
+}
+
+/// What became of a flow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FlowOutcome {
+    /// Its name in the plan.
+    pub name: String,
+    /// Index of its aggregate.
+    pub aggregate: usize,
+    /// When it began to send.
+    pub start: Nanos,
+    /// When its last byte was received, or the simulation ended.
+    pub end: Nanos,
+    /// Packets with payload sent by the server, retransmissions included.
+    pub sent_packets: u64,
+    /// Their bytes at the IP layer.
+    pub sent_bytes: u64,
+    /// Of `sent_packets`, those sent again.
+    pub retransmitted: u64,
+    /// Of `sent_packets`, those dropped on the way: ground truth.
+    pub dropped: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Payload bytes that the client's application received, in order: goodput.
+    pub delivered: u64,
+    /// Round-trip times as the server measured them.
+    pub rtt: Distribution,
+    /// Transfers that were completed.
+    pub completions: Vec<Completion>,
+    /// Bytes at the IP layer that reached the client, by window from time 0.
+    pub windows: Vec<u64>,
+}
+
+/// A transfer: a chunk, a download, an on period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// From the request or the first write.
+    pub start: Nanos,
+    /// To the last byte at the client.
+    pub end: Nanos,
+    /// Its payload.
+    pub bytes: u64,
+}
+
+/// Percentiles of times; all 0 without any.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Distribution {
+    /// Number of values.
+    pub count: u64,
+    /// Smallest.
+    pub min: Nanos,
+    /// Mean.
+    pub mean: Nanos,
+    /// Median.
+    pub p50: Nanos,
+    /// 95th percentile.
+    pub p95: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+    /// Largest.
+    pub max: Nanos,
+}
+
+/// What became of an aggregate.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AggregateOutcome {
+    /// Its name in the plan.
+    pub name: String,
+    /// Bytes at the IP layer that reached the clients, by window from time 0.
+    pub windows: Vec<u64>,
+}
+
+/// What an element did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ElementOutcome {
+    /// Its name in the plan.
+    pub name: String,
+    /// Packets that came.
+    pub packets: u64,
+    /// Their bytes as the element counts them.
+    pub bytes: u64,
+    /// Packets it dropped.
+    pub dropped: u64,
+    /// Bytes of these.
+    pub dropped_bytes: u64,
+    /// Packets it re-marked.
+    pub marked: u64,
+    /// Its occupancy over time, if the plan wants samples and it has any.
+    pub samples: Vec<Sample>,
+}
+
+/// The occupancy of an element at a time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sample {
+    /// When.
+    pub at: Nanos,
+    /// Bytes in each of its queues, or tokens missing from its bucket; phantom bytes, for phantom
+    /// queues, magic ones included.
+    pub queues: Vec<u64>,
+    /// Of these, magic bytes; empty without burst control.
+    pub magic: Vec<u64>,
+}
