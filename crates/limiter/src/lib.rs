@@ -6,10 +6,12 @@
 //! rate among queues by a [`Program`], made of a [`PolicyTree`].
 
 mod meter;
+mod phantom;
 mod policy;
 mod rate;
 
 pub use meter::Meter;
+pub use phantom::{BurstControl, PhantomError, PhantomQueues};
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
 
