@@ -7,6 +7,7 @@
 
 mod bucket;
 mod classify;
+mod fair_policer;
 mod marker;
 mod meter;
 mod policy;
@@ -18,6 +19,7 @@ pub use bucket::TokenBucket;
 pub use classify::{
     Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Prefix, PrefixError, Rule,
 };
+pub use fair_policer::{FairPolicer, WaterFillingPolicer};
 pub use marker::{Colour, ColourMode, MarkerError, Marking, SingleRateMarker, TwoRateMarker};
 pub use meter::Meter;
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
