@@ -8,10 +8,14 @@
 mod meter;
 mod policy;
 mod rate;
+mod shaper;
+mod wheel;
 
 pub use meter::Meter;
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
+pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
+pub use wheel::Wheel;
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
 pub type Nanos = u64;
