@@ -13,8 +13,10 @@ mod meter;
 mod phantom;
 mod policy;
 mod rate;
+mod shaper;
 pub mod sizing;
 mod units;
+mod wheel;
 
 pub use bucket::TokenBucket;
 pub use classify::{
@@ -26,7 +28,9 @@ pub use meter::Meter;
 pub use phantom::{BurstControl, PhantomError, PhantomQueues};
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
+pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError};
+pub use wheel::Wheel;
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
 pub type Nanos = u64;
