@@ -224,9 +224,6 @@ impl Path {
             ..AckSample::default()
         };
         self.cc.on_acked(self.now, &sample, &mut self.window);
-        if self.state != State::Open && number >= self.recovery_end {
-            self.set_state(State::Open);
-        }
         if lost > 0 && self.state == State::Open {
             self.window.ssthresh = self.cc.ssthresh(self.now, &self.window);
             self.set_state(State::Recovery);
@@ -234,6 +231,8 @@ impl Path {
             if !matches!(self.cc, CongestionControl::Bbr(_)) {
                 self.window.cwnd = self.window.ssthresh;
             }
+        } else if self.state != State::Open && self.una >= self.recovery_end {
+            self.set_state(State::Open);
         }
         sample.state = self.state;
         if !self.cc.control(self.now, &sample, &mut self.window) && self.state != State::Recovery {
