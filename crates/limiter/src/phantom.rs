@@ -88,7 +88,7 @@ pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     size: u64,
     /// T; 0 without burst control.
     period: Nanos,
-    /// When the first period of any active queue ends.
+    /// When queues that nothing is sent to any more are looked for next.
     due: Nanos,
     /// θ+ rT and θ− rT of the aggregate, in bytes.
     thresholds: (u64, u64),
@@ -181,6 +181,9 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             self.end_periods(now);
         }
         self.tree.settle(&self.program, queue);
+        if self.period != 0 && self.tree.length(queue) > 0 {
+            self.end_period(now, queue);
+        }
         let length = self.tree.length(queue);
         if length + bytes > self.size {
             return Decision::Drop;
@@ -198,42 +201,49 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         let at = &mut self.tree.queues[usize::from(queue)];
         if was_idle {
             (at.accepted, at.began) = (0, now);
-            self.due = self.due.min(now.saturating_add(self.period));
         }
         at.accepted += bytes;
         let accepted = at.accepted;
-        let upper = self.tree.share_of(&self.program, queue, self.thresholds.0);
-        if accepted > upper {
+        let upper = self.thresholds.0;
+        if self
+            .tree
+            .exceeds_share(&self.program, queue, accepted, upper)
+        {
             let room = self.size - self.tree.length(queue);
             self.tree.add_magic(&self.program, queue, room);
         }
     }
 
-    /// Ends the periods that are over, and takes the magic out of queues whose flows have slowed
-    /// down or ended: also of those that nothing is sent to any more.
+    /// Ends the period of a settled queue if it is over, and takes its magic out if its flow has
+    /// slowed down or ended.
+    #[inline]
+    fn end_period(&mut self, now: Nanos, queue: u16) {
+        let at = &mut self.tree.queues[usize::from(queue)];
+        if now - at.began < self.period {
+            return;
+        }
+        let periods = (now - at.began) / self.period;
+        // After more than one, nothing was accepted in the last.
+        let accepted = if periods == 1 { at.accepted } else { 0 };
+        at.began += periods * self.period;
+        at.accepted = 0;
+        let lower = self.tree.share_of(&self.program, queue, self.thresholds.1);
+        if accepted < lower {
+            self.tree.remove_magic(&self.program, queue);
+            self.tree.settle(&self.program, queue);
+        }
+    }
+
+    /// Ends all periods that are over, also of queues that nothing is sent to any more.
     #[cold]
     fn end_periods(&mut self, now: Nanos) {
         self.tree.settle_all(&self.program);
-        self.due = Nanos::MAX;
         for queue in 0..self.program.queues() as u16 {
-            if self.tree.length(queue) == 0 {
-                continue;
+            if self.tree.length(queue) > 0 {
+                self.end_period(now, queue);
             }
-            let at = &mut self.tree.queues[usize::from(queue)];
-            let periods = (now - at.began) / self.period;
-            if periods > 0 {
-                // After more than one, nothing was accepted in the last.
-                let accepted = if periods == 1 { at.accepted } else { 0 };
-                at.began += periods * self.period;
-                at.accepted = 0;
-                let lower = self.tree.share_of(&self.program, queue, self.thresholds.1);
-                if accepted < lower {
-                    self.tree.remove_magic(&self.program, queue);
-                }
-            }
-            let began = self.tree.queues[usize::from(queue)].began;
-            self.due = self.due.min(began.saturating_add(self.period));
         }
+        self.due = now.saturating_add(self.period);
     }
 
     #[inline]
