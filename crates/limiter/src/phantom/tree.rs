@@ -8,7 +8,7 @@
 //! batch makes when it treats packets as present that came in its course: queues share as the
 //! fluid reference does, to the byte.
 
-use crate::{Kind, Program, Step};
+use crate::{Kind, Nanos, Program, Step};
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +59,20 @@ pub(super) struct Queue {
     pub(super) accepted: u64,
     /// When it began.
     pub(super) began: u64,
+}
+
+impl Queue {
+    /// Bytes in the queue, once it is settled.
+    #[inline]
+    pub(super) fn length(&self) -> u64 {
+        self.part.length
+    }
+
+    /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
+    #[inline]
+    pub(super) fn magic(&self) -> u64 {
+        self.magic.min(self.part.length)
+    }
 }
 
 /// A node that shares among its children.
@@ -119,19 +133,6 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         self.shares[0].part.length
     }
 
-    /// Bytes in a queue, exact after [`settle`](Self::settle).
-    #[inline]
-    pub(super) fn length(&self, queue: u16) -> u64 {
-        self.queues[usize::from(queue)].part.length
-    }
-
-    /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
-    #[inline]
-    pub(super) fn magic(&self, queue: u16) -> u64 {
-        let queue = &self.queues[usize::from(queue)];
-        queue.magic.min(queue.part.length)
-    }
-
     /// The rate comes to so many bytes more. What finds nothing to drain is lost: a link that
     /// idles.
     #[inline]
@@ -142,27 +143,39 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         root.credit += drained;
     }
 
-    /// Brings a queue up to date, and all nodes above it.
-    #[inline]
-    pub(super) fn settle(&mut self, program: &Program, queue: u16) {
-        let path = program.path(queue);
-        for (level, step) in path.iter().enumerate().rev() {
+    /// Brings a queue up to date, and all nodes above it on its path.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, program: &Program, path: &[Step], queue: usize) {
+        // Most policies are flat.
+        if let [step] = path
+            && !step.priority
+        {
+            self.step(program, 0);
+            let clock = self.shares[0].clock;
+            self.queues[queue].part.drain(clock, step.weight);
+        } else {
+            self.settle_path(program, path, queue);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_path(&mut self, program: &Program, path: &[Step], queue: usize) {
+        let mut below = None;
+        for step in path.iter().rev() {
             let slot = usize::from(step.slot);
-            if let Some(above) = path.get(level + 1) {
-                self.pull_share(slot, above.weight, usize::from(above.slot), above.priority);
+            if let Some((above, weight)) = below.take() {
+                self.pull_share(slot, weight, above);
             }
             if step.priority {
                 self.serve_first(program, slot);
             } else {
                 self.step(program, slot);
+                below = Some((slot, step.weight));
             }
         }
-        let step = path[0];
-        if !step.priority {
-            let clock = self.shares[usize::from(step.slot)].clock;
-            self.queues[usize::from(queue)]
-                .part
-                .drain(clock, step.weight);
+        if let Some((slot, weight)) = below {
+            let clock = self.shares[slot].clock;
+            self.queues[queue].part.drain(clock, weight);
         }
     }
 
@@ -180,8 +193,8 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                     self.queues[slot].part.drain(clock, node.weight);
                 }
                 kind => {
-                    if number != 0 {
-                        self.pull_share(slot, node.weight, above, priority);
+                    if number != 0 && !priority {
+                        self.pull_share(slot, node.weight, above);
                     }
                     if matches!(kind, Kind::Priority) {
                         self.serve_first(program, slot);
@@ -193,18 +206,16 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Takes over what the clock above gave to a sharing node; priority nodes have given already.
+    /// Takes over what the clock above gave to a sharing node.
     #[inline]
-    fn pull_share(&mut self, slot: usize, weight: u32, above: usize, priority: bool) {
-        if !priority {
-            let clock = self.shares[above].clock;
-            let share = &mut self.shares[slot];
-            share.credit += share.part.drain(clock, weight).0;
-        }
+    fn pull_share(&mut self, slot: usize, weight: u32, above: usize) {
+        let clock = self.shares[above].clock;
+        let share = &mut self.shares[slot];
+        share.credit += share.part.drain(clock, weight).0;
     }
 
     /// Advances the clock of a sharing node as far as its credit goes.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, program: &Program, slot: usize) {
         let share = &mut self.shares[slot];
         if share.weight == 0 {
@@ -294,13 +305,13 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 
     /// Adds bytes to a queue that is settled.
-    #[inline]
-    pub(super) fn add(&mut self, program: &Program, queue: u16, bytes: u64) {
-        let at = &mut self.queues[usize::from(queue)];
+    #[inline(always)]
+    pub(super) fn add(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
+        let at = &mut self.queues[queue];
         at.magic = at.magic.min(at.part.length);
         let mut idle = at.part.length == 0;
         at.part.length += bytes;
-        for step in program.path(queue) {
+        for step in path {
             if idle && !step.priority {
                 self.activate(program, step);
             }
@@ -327,19 +338,20 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 
     /// Adds magic bytes to a queue that is settled.
-    pub(super) fn add_magic(&mut self, program: &Program, queue: u16, bytes: u64) {
-        let magic = self.magic(queue) + bytes;
-        self.add(program, queue, bytes);
-        self.queues[usize::from(queue)].magic = magic;
+    #[inline(never)]
+    pub(super) fn add_magic(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
+        let magic = self.queues[queue].magic() + bytes;
+        self.add(program, path, queue, bytes);
+        self.queues[queue].magic = magic;
     }
 
-    /// Takes all magic bytes out of a queue; everything must be settled.
-    pub(super) fn remove_magic(&mut self, program: &Program, queue: u16) {
-        let mut gone = self.magic(queue);
-        let at = &mut self.queues[usize::from(queue)];
+    /// Takes all magic bytes out of a queue that is settled, and is not settled then.
+    pub(super) fn remove_magic(&mut self, path: &[Step], queue: usize) {
+        let at = &mut self.queues[queue];
+        let mut gone = at.magic();
         at.magic = 0;
         at.part.length -= gone;
-        for step in program.path(queue) {
+        for step in path {
             let share = &mut self.shares[usize::from(step.slot)];
             // It may run empty now, and leaves the list when it is looked at next.
             share.empties = share.clock;
@@ -349,32 +361,55 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
+    /// Ends the period of a settled queue, and takes its magic out if it accepted less than its
+    /// share of θ− rT: its flow has slowed down or ended.
+    #[cold]
+    pub(super) fn end_period(
+        &mut self,
+        program: &Program,
+        path: &[Step],
+        queue: usize,
+        now: Nanos,
+        period: Nanos,
+        lower: u64,
+    ) {
+        let at = &mut self.queues[queue];
+        let periods = (now - at.began) / period;
+        // After more than one, nothing was accepted in the last.
+        let accepted = if periods == 1 { at.accepted } else { 0 };
+        at.began += periods * period;
+        at.accepted = 0;
+        if accepted < self.share_of(program, path, lower) {
+            self.remove_magic(path, queue);
+        }
+    }
+
     /// Whether so many bytes are more than the part of `total` that a queue is served: the product
     /// of its shares from the root down. The queue is settled and has something.
-    #[inline]
+    #[inline(always)]
     pub(super) fn exceeds_share(
         &self,
         program: &Program,
-        queue: u16,
+        path: &[Step],
         bytes: u64,
         total: u64,
     ) -> bool {
         // With weights of at least 1, this needs no division; nearly always it is the answer.
         let mut least = bytes;
-        for step in program.path(queue) {
+        for step in path {
             let weight = self.shares[usize::from(step.slot)].weight;
             least = least.saturating_mul(u64::from(weight));
             if step.priority {
                 least = u64::MAX;
             }
         }
-        least > total && bytes > self.share_of(program, queue, total)
+        least > total && bytes > self.share_of(program, path, total)
     }
 
     /// The part of `total` that a queue is served. The queue is settled and has something.
-    #[cold]
-    pub(super) fn share_of(&self, program: &Program, queue: u16, mut total: u64) -> u64 {
-        for step in program.path(queue) {
+    #[inline(never)]
+    pub(super) fn share_of(&self, program: &Program, path: &[Step], mut total: u64) -> u64 {
+        for step in path {
             let slot = usize::from(step.slot);
             if step.priority {
                 let first = usize::from(program.share(slot).first);
