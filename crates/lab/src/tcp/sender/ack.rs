@@ -139,8 +139,14 @@ impl Sender {
     fn take_sacks(&mut self, now: Nanos, acked: u64, sacks: &Sacks, ack: &mut Ack) {
         let ranges = sacks.ranges();
         let duplicate = self.take_duplicate(acked, ranges, ack);
+        // In order: a lower range marked behind a higher one would look like reordering.
+        let mut ordered = [(0, 0, false); 4];
         for (index, &(start, end)) in ranges.iter().enumerate() {
-            let duplicate = duplicate && index == 0;
+            ordered[index] = (start, end, duplicate && index == 0);
+        }
+        let ordered = &mut ordered[..ranges.len()];
+        ordered.sort_unstable();
+        for &mut (start, end, duplicate) in ordered {
             if self.is_valid(start, end, duplicate) && end > ack.prior_una {
                 self.take_sack(now, start, end, duplicate, ack);
             }
