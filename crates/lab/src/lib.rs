@@ -7,7 +7,6 @@ mod element;
 pub mod outcome;
 pub mod plan;
 mod sim;
-mod standin;
 pub mod tcp;
 mod traffic;
 

@@ -82,19 +82,22 @@ pub struct AckSample {
 /// A congestion control algorithm with its state.
 #[derive(Debug, Clone)]
 pub enum CongestionControl {
-    /// Placeholder until the algorithms are here.
-    None,
+    /// Slow start and congestion avoidance of RFC 5681, until the algorithms are here: with
+    /// segments acknowledged of the next window, and the window before the reduction.
+    None(u32, u32),
 }
 
 impl CongestionControl {
     /// The algorithm as a connection begins.
     pub fn new(_algorithm: Algorithm, _mss: u32, _now: Nanos) -> Self {
-        Self::None
+        Self::None(0, 0)
     }
 
     /// The threshold after a loss: called as recovery begins and after a timeout, before the
     /// window is reduced (`ssthresh`).
     pub fn ssthresh(&mut self, _now: Nanos, window: &Window) -> u32 {
+        let Self::None(_, before) = self;
+        *before = window.cwnd;
         (window.cwnd / 2).max(2)
     }
 
@@ -109,7 +112,17 @@ impl CongestionControl {
 
     /// The window grows: only in states Open, Disorder and Loss, when the window was in use and
     /// something was acknowledged cumulatively (`cong_avoid`).
-    pub fn cong_avoid(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
+    pub fn cong_avoid(&mut self, _now: Nanos, sample: &AckSample, window: &mut Window) {
+        let Self::None(counted, _) = self;
+        let room = window.ssthresh.saturating_sub(window.cwnd);
+        let slow = sample.acked.min(room);
+        window.cwnd += slow;
+        *counted += sample.acked - slow;
+        while *counted >= window.cwnd {
+            *counted -= window.cwnd;
+            window.cwnd += 1;
+        }
+    }
 
     /// The algorithm sets window and pacing rate itself (`cong_control`) and neither
     /// [`cong_avoid`](Self::cong_avoid) nor the sender's own reduction is to be used. Called
@@ -120,6 +133,7 @@ impl CongestionControl {
 
     /// The window as it was before a reduction that proved needless (`undo_cwnd`).
     pub fn undo(&mut self, window: &Window) -> u32 {
-        window.cwnd
+        let Self::None(_, before) = self;
+        window.cwnd.max(*before)
     }
 }

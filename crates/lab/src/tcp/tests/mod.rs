@@ -1,0 +1,2 @@
+mod lossless;
+mod pipe;
