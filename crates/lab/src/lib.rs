@@ -3,10 +3,14 @@
 //! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
 //! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
 
+mod element;
 pub mod outcome;
 pub mod plan;
+mod sim;
 pub mod tcp;
+mod traffic;
 
+pub use sim::{RunError, run};
 pub use tidegate_limiter::Nanos;
 
 /// A second.
