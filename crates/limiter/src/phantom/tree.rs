@@ -94,6 +94,7 @@ struct Share {
 
 /// The state of a tree with room for so many queues and sharing nodes.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
     shares: [Share; SHARES],
     pub(super) queues: [Queue; QUEUES],
