@@ -77,6 +77,14 @@ impl Connection {
         Self::new(config, now, false)
     }
 
+    /// Has what is random in the congestion control (the phase in which BBR begins to probe) drawn
+    /// from this seed; before anything is sent. Give each connection its own, or they probe in
+    /// step.
+    pub fn seed(mut self, config: &TcpConfig, now: Nanos, seed: u64) -> Self {
+        self.sender.seed(config.algorithm, now, seed);
+        self
+    }
+
     fn new(config: &TcpConfig, now: Nanos, client: bool) -> Self {
         Self {
             phase: if client {

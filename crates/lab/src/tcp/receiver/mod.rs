@@ -26,6 +26,9 @@ const SMALL_MSS: u32 = 536;
 const DUPLICATES_AT_ONCE: u32 = 3;
 const MOST_COMPRESSED: u32 = 44;
 const COMPRESSED_FOR: Nanos = MILLISECOND;
+/// With so many ranges to tell, acknowledgements are not put together if that would lose one of
+/// them (`TCP_SACK_BLOCKS_EXPECTED`).
+const RANGES_HELD: usize = 2;
 /// A segment that only asks for an answer gets one this often (Linux `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Nanos = 500 * MILLISECOND;
 
@@ -44,6 +47,8 @@ pub(super) struct Receiver {
     /// Data behind a hole: ranges in order that do not touch.
     early: Vec<(u64, u64)>,
     list: SackList,
+    /// Ranges of an acknowledgement that goes out before the state as it is now.
+    overdue: Option<Sacks>,
     /// A duplicate to be reported, RFC 2883.
     duplicate: Option<(u64, u64)>,
     /// Sequence number of the FIN, once seen.
@@ -81,6 +86,7 @@ impl Receiver {
             acked: 0,
             early: Vec::new(),
             list: SackList::default(),
+            overdue: None,
             duplicate: None,
             fin: None,
             full: SMALL_MSS.min(config.mss.max(1)),
@@ -210,6 +216,11 @@ impl Receiver {
             to = to.max(old_to);
         }
         self.early.splice(first..behind, [(from, to)]);
+        if self.compressed > 0 && self.list.position((from, to)) >= RANGES_HELD {
+            self.overdue = Some(self.sacks());
+            self.compressed = 0;
+            self.compressed_due = None;
+        }
         self.list.add((from, to));
     }
 
@@ -276,7 +287,7 @@ impl Receiver {
 
     /// Whether an acknowledgement is to be sent now.
     pub(super) fn wants_ack(&self) -> bool {
-        self.ack_now
+        self.ack_now || self.overdue.is_some()
     }
 
     /// The connection must answer, whatever it received.
@@ -296,8 +307,12 @@ impl Receiver {
     pub(super) fn fill(&mut self, segment: &mut Segment) {
         segment.ack = self.next;
         segment.window = self.window;
-        let has_sacks = self.duplicate.is_some() || !self.list.is_empty();
+        let has_sacks = self.overdue.is_some() || self.duplicate.is_some() || !self.list.is_empty();
         if segment.payload > 0 && has_sacks {
+            return;
+        }
+        if let Some(sacks) = self.overdue.take() {
+            segment.sacks = sacks;
             return;
         }
         segment.sacks = self.sacks();

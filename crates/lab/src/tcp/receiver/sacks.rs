@@ -20,6 +20,12 @@ impl SackList {
         self.count == 0
     }
 
+    /// Where in the list a range is that this one covers; behind all if there is none.
+    pub(super) fn position(&self, range: (u64, u64)) -> usize {
+        let covered = |&(from, to): &(u64, u64)| range.0 <= from && to <= range.1;
+        self.ranges().iter().position(covered).unwrap_or(self.count)
+    }
+
     /// Puts a range first; what it covers goes.
     pub(super) fn add(&mut self, range: (u64, u64)) {
         self.retain(|&(from, to)| to < range.0 || from > range.1);

@@ -42,6 +42,8 @@ pub(super) struct Ack {
     delivered: u32,
     rate: RateSample,
     rtt: Option<Nanos>,
+    /// It is of a lone short segment, and may have been put off.
+    maybe_delayed: bool,
     prior_in_flight: u32,
 }
 
@@ -139,8 +141,14 @@ impl Sender {
     fn take_sacks(&mut self, now: Nanos, acked: u64, sacks: &Sacks, ack: &mut Ack) {
         let ranges = sacks.ranges();
         let duplicate = self.take_duplicate(acked, ranges, ack);
+        // In order: a lower range marked behind a higher one would look like reordering.
+        let mut ordered = [(0, 0, false); 4];
         for (index, &(start, end)) in ranges.iter().enumerate() {
-            let duplicate = duplicate && index == 0;
+            ordered[index] = (start, end, duplicate && index == 0);
+        }
+        let ordered = &mut ordered[..ranges.len()];
+        ordered.sort_unstable();
+        for &mut (start, end, duplicate) in ordered {
             if self.is_valid(start, end, duplicate) && end > ack.prior_una {
                 self.take_sack(now, start, end, duplicate, ack);
             }
@@ -329,6 +337,13 @@ impl Sender {
             }
         }
         ack.rtt = latest;
+        ack.maybe_delayed = ack.acked == 1
+            && !ack.again
+            && !ack.sacked
+            && !ack.duplicate
+            && had_sacked == 0
+            && self.una - ack.prior_una < u64::from(self.mss)
+            && ack.rate.prior_delivered() + 1 == self.rate.delivered;
         if let Some(rtt) = rtt {
             if let Some(latest) = latest {
                 self.rtt.sample_smallest(now, latest);
@@ -376,6 +391,8 @@ impl Sender {
             app_limited: ack.rate.app_limited(),
             cwnd_limited: self.is_window_used(),
             state: self.state,
+            maybe_delayed: ack.maybe_delayed,
+            next_departure: self.pacer.burst_at(),
             snd_nxt: self.next,
             snd_una: self.una,
         }
@@ -393,7 +410,7 @@ impl Sender {
             let progress = ack.acked > 0 || ack.sacked && self.reordering > REORDERING;
             if self.in_reduction() {
                 self.reduce(delivered, lost, ack.una_advanced);
-            } else if progress && sample.cwnd_limited {
+            } else if progress {
                 self.cc.cong_avoid(now, &sample, &mut self.window);
             }
         }

@@ -18,7 +18,7 @@ mod window;
 use tidegate_limiter::Nanos;
 
 use super::cc::{CongestionControl, State, Window};
-use super::{Recovery, Sacks, TcpConfig};
+use super::{Algorithm, Recovery, Sacks, TcpConfig};
 use pacing::Pacer;
 use prr::Reduction;
 use rack::Rack;
@@ -180,7 +180,7 @@ impl Sender {
             by_time: config.sack && config.rack,
             recovery: config.recovery,
             paced: config.pacing,
-            cc: CongestionControl::new(config.algorithm, mss, now),
+            cc: CongestionControl::new(config.algorithm, mss, now, 0),
             window: Window {
                 cwnd: config.initial_window.max(1),
                 ssthresh: u32::MAX,
@@ -250,7 +250,13 @@ impl Sender {
         if losses > 1 {
             self.window.cwnd = 1;
         }
+        self.cc.on_established(now, rtt, &mut self.window);
         self.update_pacing();
+    }
+
+    /// Has the algorithm draw from this seed.
+    pub(super) fn seed(&mut self, algorithm: Algorithm, now: Nanos, seed: u64) {
+        self.cc = CongestionControl::new(algorithm, self.mss, now, seed);
     }
 
     /// The application gives so many bytes more.

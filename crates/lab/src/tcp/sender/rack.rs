@@ -14,8 +14,7 @@ const PERSIST: u8 = 16;
 /// The latest sent of the delivered segments, and how much reordering to expect.
 #[derive(Debug, Clone)]
 pub(super) struct Rack {
-    sent_at: Option<Nanos>,
-    end: u64,
+    order: u64,
     rtt: Nanos,
     /// There is news since losses were last looked for.
     pub(super) advanced: bool,
@@ -30,8 +29,7 @@ pub(super) struct Rack {
 impl Rack {
     pub(super) fn new() -> Self {
         Self {
-            sent_at: None,
-            end: 0,
+            order: 0,
             rtt: 0,
             advanced: false,
             duplicate_seen: false,
@@ -44,15 +42,12 @@ impl Rack {
     /// A segment is delivered, RFC 8985 §6.2 step 2. One that was retransmitted may be
     /// acknowledged for its first transmission: so not if that comes too soon.
     pub(super) fn on_delivered(&mut self, now: Nanos, sent: &Sent, smallest: Option<Nanos>) {
-        let after = self
-            .sent_at
-            .is_none_or(|at| (sent.sent_at, sent.end()) > (at, self.end));
         let rtt = now.saturating_sub(sent.sent_at);
-        if !after || sent.ever_again && smallest.is_some_and(|smallest| rtt < smallest) {
+        let doubtful = sent.ever_again && smallest.is_some_and(|smallest| rtt < smallest);
+        if sent.order <= self.order || doubtful {
             return;
         }
-        self.sent_at = Some(sent.sent_at);
-        self.end = sent.end();
+        self.order = sent.order;
         self.rtt = rtt;
         self.advanced = true;
     }
@@ -109,9 +104,6 @@ impl Sender {
 
     /// Marks what is lost by time; the longest time to wait for another (`tcp_rack_detect_loss`).
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Nanos {
-        let Some(reference) = self.rack.sent_at.map(|at| (at, self.rack.end)) else {
-            return 0;
-        };
         let window = self.reordering_window();
         let mut wait = 0;
         let mut next = self.board.oldest();
@@ -120,7 +112,7 @@ impl Sender {
             let Some(sent) = self.board.get(number) else {
                 break;
             };
-            if (sent.sent_at, sent.end()) >= reference {
+            if sent.order >= self.rack.order {
                 break;
             }
             match self.rack.remaining(now, sent, window) {

@@ -30,6 +30,9 @@ pub(super) struct Sent {
     pub(super) psh: bool,
     /// When it was sent last.
     pub(super) sent_at: Nanos,
+    /// Grows with every segment sent. Linux compares times of sending, and sequence numbers where
+    /// they are equal; in virtual time much is sent at once that there differs by microseconds.
+    pub(super) order: u64,
     /// The delivery counters then; taken once it is delivered.
     pub(super) snapshot: Option<Snapshot>,
     /// Selectively acknowledged.
@@ -60,6 +63,7 @@ impl Sent {
             fin,
             psh,
             sent_at: at,
+            order: 0,
             snapshot: Some(snapshot),
             sacked: false,
             lost: false,
@@ -85,6 +89,8 @@ pub(super) struct Scoreboard {
     base: u64,
     oldest: u64,
     newest: u64,
+    /// Segments ever sent.
+    order: u64,
     /// Selectively acknowledged; without SACK, duplicates counted.
     pub(super) sacked_out: u32,
     /// Deemed lost.
@@ -106,6 +112,7 @@ impl Scoreboard {
             base: 0,
             oldest: NONE,
             newest: NONE,
+            order: 0,
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
@@ -179,8 +186,10 @@ impl Scoreboard {
     }
 
     /// Adds a segment that was just sent.
-    pub(super) fn push(&mut self, segment: Sent) {
+    pub(super) fn push(&mut self, mut segment: Sent) {
         let number = self.behind();
+        self.order += 1;
+        segment.order = self.order;
         self.sent.push_back(segment);
         self.link(number);
     }
@@ -279,10 +288,13 @@ impl Scoreboard {
 
     /// A segment is sent again. `counted` unless it is a probe, which is not in the counts.
     pub(super) fn on_resent(&mut self, number: u64, now: Nanos, snapshot: Snapshot, counted: bool) {
+        self.order += 1;
+        let order = self.order;
         let Some(sent) = self.get_mut(number) else {
             return;
         };
         sent.sent_at = now;
+        sent.order = order;
         sent.ever_again = true;
         sent.snapshot = Some(snapshot);
         let (lost, again, sacked) = (sent.lost, sent.again, sent.sacked);
@@ -365,11 +377,11 @@ impl Scoreboard {
 
     /// Links all segments anew that are to be judged by time.
     fn relink(&mut self) {
-        let mut order: Vec<(Nanos, u64)> = Vec::new();
+        let mut order: Vec<(u64, u64)> = Vec::new();
         for (index, sent) in self.sent.iter_mut().enumerate() {
             sent.linked = false;
             if !sent.sacked && (!sent.lost || sent.again) {
-                order.push((sent.sent_at, self.base + index as u64));
+                order.push((sent.order, self.base + index as u64));
             }
         }
         order.sort_unstable();
@@ -399,13 +411,13 @@ impl Scoreboard {
         let first = self.sent.iter().position(|sent| sent.lost && !sent.again);
         assert!(first.is_none_or(|index| self.resend_from <= self.base + index as u64));
         let mut linked = 0;
-        let mut at = (0, 0);
+        let mut before = 0;
         let mut next = self.oldest();
         while let Some(number) = next {
             let sent = self.get(number).expect("linked segments are there");
             assert!(sent.linked && !sent.sacked);
-            assert!(at.0 <= sent.sent_at, "in the order of sending");
-            at = (sent.sent_at, number);
+            assert!(before < sent.order, "in the order of sending");
+            before = sent.order;
             linked += 1;
             next = self.newer(number);
         }

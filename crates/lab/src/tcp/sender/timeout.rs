@@ -167,6 +167,7 @@ impl Sender {
         if new && self.board.sacked_out >= REORDERING {
             self.reordering = self.reordering.min(REORDERING);
         }
+        self.cc.on_lost(self.rate.lost);
         self.set_state(now, State::Loss);
         self.high = self.next;
         self.probe_high = None;
