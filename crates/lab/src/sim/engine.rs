@@ -21,8 +21,8 @@ use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
 const ACTORS: usize = 3;
-/// So many actions between two looks of the caller: about a millisecond of real time.
-const WATCH: u32 = 1 << 12;
+/// So many actions between two looks of the caller: less than a millisecond of real time.
+const WATCH: u32 = 1 << 10;
 
 /// An element with what is counted of it.
 #[derive(Debug)]

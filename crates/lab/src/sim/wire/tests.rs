@@ -1,1 +1,59 @@
+use super::*;
+use crate::sim::testing::*;
 
+#[test]
+fn connections_are_distinct() {
+    let plan = plan(vec![], (0..300).map(|_| bulk(None)).collect());
+    let mut clients = std::collections::BTreeSet::new();
+    for flow in 0..300 {
+        let wire = Wire::new(&plan, flow);
+        for number in 0..20 {
+            let connection = wire.connection(number);
+            assert_eq!(connection, wire.connection(number));
+            assert!(clients.insert(connection.client));
+            assert_eq!(connection.server, ([10, 0, 0, 1], 443).into());
+        }
+    }
+    let first = Wire::new(&plan, 0).connection(0);
+    assert_eq!(first.client.ip(), std::net::Ipv4Addr::new(10, 128, 0, 1));
+    let mut other = plan.clone();
+    other.seed = 2;
+    assert_ne!(
+        first.server_isn,
+        Wire::new(&other, 0).connection(0).server_isn
+    );
+    assert_ne!(first.hash, Wire::new(&other, 0).connection(0).hash);
+}
+
+#[test]
+fn windows_are_scaled_to_fit() {
+    for (window, scale) in [(65_535, 0), (65_536, 1), (6 << 20, 7), (u32::MAX, 14)] {
+        assert_eq!(window_scale(window), scale, "{window}");
+    }
+}
+
+/// The frame's length is what the packet was charged for, with every set of options.
+#[test]
+fn frames_are_as_long_as_their_packets() {
+    for (sack, timestamps) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut flow = bulk(None);
+        (flow.tcp.sack, flow.tcp.timestamps) = (sack, timestamps);
+        let config = flow.tcp.clone();
+        let wire = Wire::new(&plan(vec![], vec![flow]), 0);
+        for (syn, ranges, payload) in [(true, 0, 0), (false, 0, 1448), (false, 3, 0), (false, 1, 9)]
+        {
+            let mut segment = Segment {
+                syn,
+                payload,
+                timestamps: timestamps.then_some((1, 2)),
+                ..Segment::default()
+            };
+            for range in 0..ranges {
+                segment.sacks.push((range * 10, range * 10 + 5));
+            }
+            let packet = Packet::new(0, false, tcp_length(&segment, &config), segment);
+            let length = wire.encode(&packet, usize::MAX, &mut Vec::new());
+            assert_eq!(length, packet.bytes + 14, "{config:?} {segment:?}");
+        }
+    }
+}
