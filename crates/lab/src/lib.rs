@@ -3,6 +3,8 @@
 //! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
 //! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
 
+#[cfg(target_os = "linux")]
+pub mod kernel;
 pub mod outcome;
 pub mod plan;
 pub mod tcp;
