@@ -5,13 +5,24 @@
 //! direction) at once; a shaper keeps packets and releases them later. Both share the aggregate's
 //! rate among queues by a [`Program`], made of a [`PolicyTree`].
 
+mod bucket;
+mod classify;
+mod marker;
 mod meter;
 mod policy;
 mod rate;
+pub mod sizing;
+mod units;
 
+pub use bucket::TokenBucket;
+pub use classify::{
+    Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Prefix, PrefixError, Rule,
+};
+pub use marker::{Colour, ColourMode, MarkerError, Marking, SingleRateMarker, TwoRateMarker};
 pub use meter::Meter;
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
+pub use units::{Bytes, BytesError};
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
 pub type Nanos = u64;

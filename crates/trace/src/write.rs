@@ -1,4 +1,4 @@
-//! The way back: TCP packets to frames, and frames to a capture.
+//! The way back: TCP packets and datagrams to frames, and frames to a capture.
 //!
 //! For simulations, benchmarks and tests. What is written is plain enough for every reader and
 //! sound enough for a strict one: lengths and checksums are right, payloads are zeros.
@@ -46,6 +46,8 @@ pub struct TcpFrame {
     pub payload: u32,
     /// The IPv4 identification.
     pub ip_id: u16,
+    /// Differentiated services code point, below 64.
+    pub dscp: u8,
     /// An 802.1Q tag with this VLAN.
     pub vlan: Option<u16>,
     /// Maximum segment size option.
@@ -66,6 +68,8 @@ pub struct TcpFrame {
 const MAX_HEADER: usize = 60;
 /// TCP's protocol number.
 const TCP: u8 = 6;
+/// UDP's protocol number.
+const UDP: u8 = 17;
 
 impl TcpFrame {
     /// A bare acknowledgement of number 0, to be given the fields that matter.
@@ -79,6 +83,7 @@ impl TcpFrame {
             window: u16::MAX,
             payload: 0,
             ip_id: 0,
+            dscp: 0,
             vlan: None,
             mss: None,
             window_scale: None,
@@ -95,41 +100,19 @@ impl TcpFrame {
     /// # Panics
     /// If one end has an IPv4 address and the other an IPv6 address.
     pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
-        out.clear();
-        // Locally administered addresses that nobody has.
-        out.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-        if let Some(vlan) = self.vlan {
-            out.extend([0x81, 0]);
-            out.extend(vlan.to_be_bytes());
-        }
-        // IP headers without lengths and checksum, which come when TCP's header is known.
-        match (self.src.ip(), self.dst.ip()) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let [high, low] = self.ip_id.to_be_bytes();
-                out.extend([8, 0, 0x45, 0, 0, 0, high, low, 0x40, 0, 64, TCP, 0, 0]);
-                out.extend([src.octets(), dst.octets()].as_flattened());
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                out.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, TCP, 64]);
-                out.extend([src.octets(), dst.octets()].as_flattened());
-            }
-            _ => panic!("one end has an IPv4 address and the other an IPv6 address"),
-        }
-        let tcp = out.len();
+        let ip = Ip {
+            src: self.src.ip(),
+            dst: self.dst.ip(),
+            protocol: TCP,
+            dscp: self.dscp,
+            id: self.ip_id,
+            vlan: self.vlan,
+        };
+        let tcp = ip.begin(out);
         self.header(out);
         let length = out.len() - tcp + self.payload as usize;
-        let field = |length: usize| u16::try_from(length).unwrap_or(0).to_be_bytes();
-        let addresses = if self.src.is_ipv4() {
-            out[tcp - 18..tcp - 16].copy_from_slice(&field(20 + length));
-            let check = checksum(sum(&out[tcp - 20..tcp]));
-            out[tcp - 10..tcp - 8].copy_from_slice(&check);
-            &out[tcp - 8..tcp]
-        } else {
-            out[tcp - 36..tcp - 34].copy_from_slice(&field(length));
-            &out[tcp - 32..tcp]
-        };
-        // Over a pseudo-header; the payload's zeros add nothing. RFC 9293 §3.1
-        let check = checksum(sum(addresses) + u64::from(TCP) + length as u64 + sum(&out[tcp..]));
+        // The payload's zeros add nothing. RFC 9293 §3.1
+        let check = checksum(ip.end(out, tcp, length));
         out[tcp + 16..tcp + 18].copy_from_slice(&check);
         out.resize((tcp + length).min(self.snaplen), 0);
         (tcp + length) as u32
@@ -170,6 +153,123 @@ impl TcpFrame {
             out.extend([from, to].map(u32::to_be_bytes).as_flattened());
         }
         out[start + 12] = ((out.len() - start) as u8 / 4) << 4;
+    }
+}
+
+/// A datagram to be written as an Ethernet frame.
+#[derive(Debug, Clone, Copy)]
+pub struct UdpFrame {
+    /// The sender. Both ends must be of the same IP version.
+    pub src: SocketAddr,
+    /// The receiver.
+    pub dst: SocketAddr,
+    /// Payload bytes, all zero.
+    pub payload: u16,
+    /// The IPv4 identification.
+    pub ip_id: u16,
+    /// Differentiated services code point, below 64.
+    pub dscp: u8,
+    /// Bytes of the frame to keep, as a capture with this snapshot length would.
+    pub snaplen: usize,
+}
+
+impl UdpFrame {
+    /// A datagram without payload, to be given the fields that matter.
+    pub fn new(src: SocketAddr, dst: SocketAddr) -> Self {
+        Self {
+            src,
+            dst,
+            payload: 0,
+            ip_id: 0,
+            dscp: 0,
+            snaplen: usize::MAX,
+        }
+    }
+
+    /// Writes the frame over what the buffer held. Returns its length on the wire in bytes,
+    /// without frame check sequence.
+    ///
+    /// # Panics
+    /// If one end has an IPv4 address and the other an IPv6 address.
+    pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
+        let ip = Ip {
+            src: self.src.ip(),
+            dst: self.dst.ip(),
+            protocol: UDP,
+            dscp: self.dscp,
+            id: self.ip_id,
+            vlan: None,
+        };
+        let udp = ip.begin(out);
+        let length = 8 + usize::from(self.payload);
+        let field = u16::try_from(length).unwrap_or(0);
+        let words = [self.src.port(), self.dst.port(), field, 0];
+        out.extend(words.map(u16::to_be_bytes).as_flattened());
+        let check = match checksum(ip.end(out, udp, length)) {
+            // 0 would say that there is none, RFC 768.
+            [0, 0] => [0xff, 0xff],
+            check => check,
+        };
+        out[udp + 6..udp + 8].copy_from_slice(&check);
+        out.resize((udp + length).min(self.snaplen), 0);
+        (udp + length) as u32
+    }
+}
+
+/// What is below TCP and UDP.
+struct Ip {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    dscp: u8,
+    id: u16,
+    vlan: Option<u16>,
+}
+
+impl Ip {
+    /// Writes the headers over what the buffer held, without length and checksum. Returns where
+    /// they end.
+    fn begin(&self, out: &mut Vec<u8>) -> usize {
+        out.clear();
+        // Locally administered addresses that nobody has.
+        out.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+        if let Some(vlan) = self.vlan {
+            out.extend([0x81, 0]);
+            out.extend(vlan.to_be_bytes());
+        }
+        let class = self.dscp << 2;
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let [high, low] = self.id.to_be_bytes();
+                out.extend([8, 0, 0x45, class, 0, 0, high, low]);
+                out.extend([0x40, 0, 64, self.protocol, 0, 0]);
+                out.extend([src.octets(), dst.octets()].as_flattened());
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                out.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 0]);
+                out.extend([self.protocol, 64]);
+                out.extend([src.octets(), dst.octets()].as_flattened());
+            }
+            _ => panic!("one end has an IPv4 address and the other an IPv6 address"),
+        }
+        out.len()
+    }
+
+    /// Completes the headers now that the transport header is there too, from `at` on, and of
+    /// `length` bytes with payload. Returns the sum for the transport's checksum.
+    fn end(&self, out: &mut [u8], at: usize, length: usize) -> u64 {
+        let field = |length: usize| u16::try_from(length).unwrap_or(0).to_be_bytes();
+        let addresses = if self.src.is_ipv4() {
+            out[at - 18..at - 16].copy_from_slice(&field(20 + length));
+            let check = checksum(sum(&out[at - 20..at]));
+            out[at - 10..at - 8].copy_from_slice(&check);
+            &out[at - 8..at]
+        } else {
+            out[at - 36..at - 34].copy_from_slice(&field(length));
+            &out[at - 32..at]
+        };
+        // Over a pseudo-header.
+        sum(addresses) + u64::from(self.protocol) + length as u64 + sum(&out[at..])
     }
 }
 

@@ -1,0 +1,148 @@
+//! CoDel, RFC 8289: controls the time that packets spend in the queue.
+
+use tidegate_limiter::Nanos;
+
+use super::link::length;
+use crate::sim::packet::{Fifo, PacketId, Packets};
+
+#[cfg(test)]
+mod tests;
+
+/// RFC 8289 §5.3 calls it the largest packet seen; here, as in Linux, a full Ethernet frame.
+const MTU: u64 = 1514;
+
+/// The control law over one queue, RFC 8289 §5. In the RFC's names.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    /// When the queue will have been above target for an interval; 0 while it is below.
+    first_above_time: Nanos,
+    drop_next: Nanos,
+    count: u32,
+    lastcount: u32,
+    dropping: bool,
+}
+
+/// What the control law aims at.
+#[derive(Debug, Clone, Copy)]
+pub struct Aim {
+    /// Acceptable standing delay.
+    pub target: Nanos,
+    /// Time in which it must be reached.
+    pub interval: Nanos,
+}
+
+impl Aim {
+    /// When to drop after `at`, having dropped `count`: the square root makes the rate of drops
+    /// grow so that the rate of a TCP falls linearly, RFC 8289 §3.3.
+    fn control_law(&self, at: Nanos, count: u32) -> Nanos {
+        // Quotient and square root are exactly specified, so this is the same everywhere.
+        at.saturating_add((self.interval as f64 / f64::from(count).sqrt()) as Nanos)
+    }
+}
+
+impl Control {
+    /// The next packet to be sent; marks those before it as dropped that the law says so of.
+    pub fn take(
+        &mut self,
+        now: Nanos,
+        aim: &Aim,
+        queue: &mut Fifo,
+        packets: &mut Packets,
+    ) -> Option<PacketId> {
+        let (mut id, mut ok_to_drop) = self.dodequeue(now, aim, queue, packets)?;
+        if self.dropping {
+            if !ok_to_drop {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                packets.drop(id);
+                self.count = self.count.saturating_add(1);
+                (id, ok_to_drop) = self.dodequeue(now, aim, queue, packets)?;
+                if ok_to_drop {
+                    self.drop_next = aim.control_law(self.drop_next, self.count);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if ok_to_drop {
+            packets.drop(id);
+            // Before the drop's successor is looked at: an empty queue would undo it.
+            self.dropping = true;
+            // Dropping was stopped a short while ago: go on about where it ended.
+            let delta = self.count.saturating_sub(self.lastcount);
+            let recently = now.saturating_sub(self.drop_next) < aim.interval.saturating_mul(16);
+            self.count = if delta > 1 && recently { delta } else { 1 };
+            self.drop_next = aim.control_law(now, self.count);
+            self.lastcount = self.count;
+            (id, _) = self.dodequeue(now, aim, queue, packets)?;
+        }
+        Some(id)
+    }
+
+    /// The first packet, and whether the queue has been above target for an interval.
+    fn dodequeue(
+        &mut self,
+        now: Nanos,
+        aim: &Aim,
+        queue: &mut Fifo,
+        packets: &Packets,
+    ) -> Option<(PacketId, bool)> {
+        let Some(id) = queue.pop(packets, length) else {
+            self.first_above_time = 0;
+            self.dropping = false;
+            return None;
+        };
+        let sojourn = now - packets.get(id).queued;
+        if sojourn < aim.target || queue.bytes() <= MTU {
+            self.first_above_time = 0;
+            return Some((id, false));
+        }
+        if self.first_above_time == 0 {
+            self.first_above_time = now.saturating_add(aim.interval);
+            return Some((id, false));
+        }
+        Some((id, now >= self.first_above_time))
+    }
+}
+
+/// A queue under that law.
+#[derive(Debug, Clone)]
+pub struct CoDel {
+    aim: Aim,
+    most_packets: u64,
+    control: Control,
+    queue: Fifo,
+}
+
+impl CoDel {
+    /// An empty queue.
+    pub fn new(aim: Aim, packets: u64) -> Self {
+        Self {
+            aim,
+            most_packets: packets,
+            control: Control::default(),
+            queue: Fifo::default(),
+        }
+    }
+
+    /// Takes a packet in, or drops it if the queue is full.
+    pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
+        if self.queue.packets() >= self.most_packets {
+            packets.drop(id);
+        } else {
+            let bytes = length(packets.get(id));
+            self.queue.push(now, id, bytes, packets);
+        }
+    }
+
+    /// The next packet to be sent.
+    pub fn take(&mut self, now: Nanos, packets: &mut Packets) -> Option<PacketId> {
+        self.control
+            .take(now, &self.aim, &mut self.queue, packets)
+    }
+
+    /// Bytes waiting.
+    pub fn bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+}

@@ -1,0 +1,49 @@
+//! First in, first out, with an end.
+
+use tidegate_limiter::Nanos;
+
+use super::link::length;
+use crate::sim::packet::{Fifo, PacketId, Packets};
+
+#[cfg(test)]
+mod tests;
+
+/// A queue that drops what finds no space.
+#[derive(Debug, Clone)]
+pub struct DropTail {
+    most_bytes: u64,
+    most_packets: u64,
+    queue: Fifo,
+}
+
+impl DropTail {
+    /// An empty queue with these bounds, if any.
+    pub fn new(bytes: Option<u64>, packets: Option<u64>) -> Self {
+        Self {
+            most_bytes: bytes.unwrap_or(u64::MAX),
+            most_packets: packets.unwrap_or(u64::MAX),
+            queue: Fifo::default(),
+        }
+    }
+
+    /// Takes a packet in, or drops it.
+    pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
+        let bytes = length(packets.get(id));
+        if self.queue.bytes() + bytes > self.most_bytes || self.queue.packets() >= self.most_packets
+        {
+            packets.drop(id);
+        } else {
+            self.queue.push(now, id, bytes, packets);
+        }
+    }
+
+    /// The next packet to be sent.
+    pub fn take(&mut self, packets: &Packets) -> Option<PacketId> {
+        self.queue.pop(packets, length)
+    }
+
+    /// Bytes waiting.
+    pub fn bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+}

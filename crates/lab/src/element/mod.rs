@@ -1,0 +1,150 @@
+//! What packets pass through: one element a file, one match to choose among them.
+
+pub mod codel;
+pub mod delay;
+pub mod droptail;
+pub mod fq_codel;
+pub mod limiter;
+pub mod link;
+pub mod loss;
+pub mod pie;
+pub mod red;
+pub mod reorder;
+pub mod tap;
+
+use std::rc::Rc;
+
+use tidegate_limiter::Nanos;
+
+use crate::outcome::Sample;
+use crate::plan::{ElementKind, Plan};
+use crate::sim::RunError;
+use crate::sim::packet::{PacketId, Packets};
+use crate::sim::random::{Owner, Random};
+use crate::sim::wire::Wire;
+
+/// An element at work.
+#[derive(Debug)]
+pub enum Element {
+    /// Takes time.
+    Delay(delay::Delay),
+    /// Has a rate and a queue.
+    Link(Box<link::Link>),
+    /// Loses packets.
+    Loss(loss::Loss),
+    /// Changes their order.
+    Reorder(reorder::Reorder),
+    /// Limits a rate.
+    Limiter(Box<limiter::Limiter>),
+    /// Writes them down.
+    Tap(Box<tap::Tap>),
+}
+
+impl Element {
+    /// The element of this index in the plan.
+    ///
+    /// # Errors
+    /// If a tap's file cannot be written, or flows do not fit a limiter's policy.
+    pub fn new(plan: &Plan, index: usize, wires: &Rc<[Wire]>) -> Result<Self, RunError> {
+        let random = Random::new(plan.seed, Owner::Element(index));
+        let element = &plan.elements[index];
+        Ok(match &element.kind {
+            ElementKind::Delay { delay, jitter } => {
+                Self::Delay(delay::Delay::new(*delay, *jitter, random))
+            }
+            ElementKind::Link { rate, queue } => {
+                Self::Link(Box::new(link::Link::new(*rate, queue, random)))
+            }
+            ElementKind::Loss { probability, burst } => {
+                Self::Loss(loss::Loss::new(*probability, *burst, random))
+            }
+            ElementKind::Reorder { probability, by } => {
+                Self::Reorder(reorder::Reorder::new(*probability, *by, random))
+            }
+            ElementKind::Limiter { kind, overhead } => Self::Limiter(Box::new(
+                limiter::Limiter::new(plan, index, kind, *overhead)?,
+            )),
+            ElementKind::Tap { file, snaplen } => Self::Tap(Box::new(tap::Tap::create(
+                file,
+                *snaplen,
+                Rc::clone(wires),
+            )?)),
+        })
+    }
+
+    /// What it adds to the length of an IP packet when it counts bytes.
+    pub fn overhead(&self) -> u32 {
+        match self {
+            Self::Link(_) => link::HEADER,
+            Self::Limiter(limiter) => limiter.overhead(),
+            _ => 0,
+        }
+    }
+
+    /// A packet comes. It is given back if it goes on at once; otherwise it is held, or marked as
+    /// dropped.
+    #[inline]
+    pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
+        match self {
+            Self::Delay(delay) => delay.offer(now, id),
+            Self::Link(link) => link.offer(now, id, packets),
+            Self::Limiter(limiter) => return limiter.offer(now, id, packets),
+            Self::Loss(loss) if loss.loses() => packets.drop(id),
+            Self::Loss(_) => return Some(id),
+            Self::Reorder(reorder) => return reorder.offer(now, id),
+            Self::Tap(tap) => {
+                tap.write(now, packets.get(id));
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// A packet that it held and that goes on now.
+    #[inline]
+    pub fn poll(&mut self, now: Nanos, packets: &mut Packets) -> Option<PacketId> {
+        match self {
+            Self::Delay(delay) => delay.poll(now),
+            Self::Link(link) => link.poll(now, packets),
+            Self::Limiter(limiter) => limiter.poll(now),
+            Self::Reorder(reorder) => reorder.poll(now),
+            Self::Loss(_) | Self::Tap(_) => None,
+        }
+    }
+
+    /// When the next of those that it holds may go on.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        match self {
+            Self::Delay(delay) => delay.next_timeout(),
+            Self::Link(link) => link.next_timeout(),
+            Self::Limiter(limiter) => limiter.next_timeout(),
+            Self::Reorder(reorder) => reorder.next_timeout(),
+            Self::Loss(_) | Self::Tap(_) => None,
+        }
+    }
+
+    /// How full it is, if it can be.
+    pub fn sample(&mut self, now: Nanos) -> Option<Sample> {
+        match self {
+            Self::Link(link) => Some(Sample {
+                at: now,
+                queues: vec![link.bytes()],
+                magic: Vec::new(),
+            }),
+            Self::Limiter(limiter) => Some(limiter.sample(now)),
+            _ => None,
+        }
+    }
+
+    /// Ends its work.
+    ///
+    /// # Errors
+    /// If a tap could not write all of its file.
+    pub fn finish(self) -> Result<(), RunError> {
+        match self {
+            Self::Tap(tap) => tap.finish(),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Whether a plan can be run, and whether it would ever end or fit into memory.
+
+use std::collections::BTreeSet;
+
+use tidegate_limiter::Nanos;
+
+use super::RunError;
+use super::wire::UDP_HEADERS;
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// Most windows, and most samples, of a simulation.
+const MAX_STEPS: Nanos = 10_000_000;
+/// Most counts in all windows of flows and aggregates: 400 MB.
+const MAX_CELLS: u64 = 50_000_000;
+/// Most elements on a flow's way. Nobody has so many hops.
+const MAX_HOPS: usize = 1000;
+/// What addresses of the 10.0.0.0/16 are for.
+const MAX_AGGREGATES: usize = 65_000;
+/// Most flows and elements: what addresses, memory and patience allow.
+const MAX_FLOWS: usize = 1_000_000;
+/// TCP senders react to each other at least so far apart: with less, time would not go on.
+const MIN_ROUND_TRIP: Nanos = 1000;
+/// Largest IP packet.
+const MAX_PACKET: u32 = 65_535;
+
+/// A complaint if something does not hold.
+fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), RunError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(RunError::Plan(complaint()))
+    }
+}
+
+/// Checks all of a plan that limiters do not check themselves.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check(plan: &Plan) -> Result<(), RunError> {
+    ensure(plan.duration > 0, || "the duration must not be 0".into())?;
+    ensure(plan.window > 0, || "the window must not be 0".into())?;
+    let windows = plan.duration.div_ceil(plan.window);
+    let series = (plan.flows.len() + plan.aggregates.len()) as u64;
+    ensure(
+        windows <= MAX_STEPS && windows.saturating_mul(series) <= MAX_CELLS,
+        || format!("{windows} windows of {series} flows and aggregates are too many: widen them"),
+    )?;
+    if let Some(sample) = plan.sample {
+        ensure(sample > 0, || "the sample interval must not be 0".into())?;
+        let samples = plan.duration / sample;
+        let queues: u64 = plan.elements.iter().map(queues).sum();
+        ensure(
+            samples <= MAX_STEPS && samples.saturating_mul(queues) <= MAX_CELLS,
+            || format!("{samples} samples of {queues} queues are too many: sample less often"),
+        )?;
+    }
+    ensure(plan.aggregates.len() <= MAX_AGGREGATES, || {
+        format!("there can be at most {MAX_AGGREGATES} aggregates")
+    })?;
+    ensure(
+        plan.flows.len() <= MAX_FLOWS && plan.elements.len() <= MAX_FLOWS,
+        || format!("there can be at most {MAX_FLOWS} flows and as many elements"),
+    )?;
+    let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
+    for element in &plan.elements {
+        ensure(names.insert(&element.name), || {
+            format!("two elements are called '{}'", element.name)
+        })?;
+        if let ElementKind::Tap { file, .. } = &element.kind {
+            ensure(file.file_name().is_some(), || {
+                format!("tap '{}' needs the name of a file", element.name)
+            })?;
+            ensure(files.insert(file), || {
+                format!("two taps write to {}", file.display())
+            })?;
+        }
+        check_element(element).map_err(|error| within("element", &element.name, &error))?;
+    }
+    for flow in &plan.flows {
+        check_flow(plan, flow).map_err(|error| within("flow", &flow.name, &error))?;
+    }
+    Ok(())
+}
+
+fn within(kind: &str, name: &str, error: &RunError) -> RunError {
+    RunError::plan(format!("{kind} '{name}': {error}"))
+}
+
+/// How many numbers a sample of an element has.
+fn queues(element: &ElementPlan) -> u64 {
+    match &element.kind {
+        ElementKind::Link { .. } => 1,
+        ElementKind::Limiter { kind, .. } => match kind {
+            LimiterKind::Phantom { policy, .. } | LimiterKind::Shaper { policy, .. } => {
+                2 * tidegate_limiter::Program::new(policy).queues() as u64
+            }
+            LimiterKind::FairPolicer { queues, .. } => u64::from(*queues),
+            _ => 2,
+        },
+        _ => 0,
+    }
+}
+
+fn check_element(element: &ElementPlan) -> Result<(), RunError> {
+    let probability = |value: f64| {
+        ensure((0.0..=1.0).contains(&value), || {
+            format!("{value} is no probability")
+        })
+    };
+    match &element.kind {
+        ElementKind::Delay { .. } | ElementKind::Tap { .. } => Ok(()),
+        ElementKind::Loss {
+            probability: value,
+            burst,
+        } => {
+            probability(*value)?;
+            ensure((1.0..=1e9).contains(burst), || {
+                format!("losses come in bursts of at least 1, not {burst}")
+            })?;
+            // Bursts would have to begin more often than packets get through.
+            ensure(
+                *burst == 1.0 || *value == 1.0 || *value <= burst * (1.0 - value),
+                || format!("bursts of {burst} are too short for a loss of {value}"),
+            )
+        }
+        ElementKind::Reorder {
+            probability: value, ..
+        } => probability(*value),
+        ElementKind::Limiter { overhead, .. } => {
+            ensure(*overhead <= 1000, || "overhead above 1000 bytes".into())
+        }
+        ElementKind::Link { rate, queue } => {
+            ensure(rate.bits_per_second() > 0, || {
+                "a link needs a rate above 0".into()
+            })?;
+            match queue {
+                QueueKind::Red {
+                    min,
+                    max,
+                    probability: value,
+                    ..
+                } => {
+                    probability(*value)?;
+                    ensure(min < max, || "RED's min must be below its max".into())
+                }
+                QueueKind::Pie { update, .. } => {
+                    ensure(*update > 0, || "PIE's update must not be 0".into())
+                }
+                QueueKind::FqCoDel { flows, quantum, .. } => {
+                    ensure((1..=65_536).contains(flows), || {
+                        "FQ-CoDel has 1 to 65536 queues".into()
+                    })?;
+                    // Each turn of an empty round costs time: rounds must get somewhere.
+                    ensure((64..=1 << 24).contains(quantum), || {
+                        "FQ-CoDel's quantum is 64 bytes to 16 MiB".into()
+                    })
+                }
+                QueueKind::DropTail { .. } | QueueKind::CoDel { .. } => Ok(()),
+            }
+        }
+    }
+}
+
+fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
+    ensure(flow.aggregate < plan.aggregates.len(), || {
+        format!("there is no aggregate {}", flow.aggregate)
+    })?;
+    ensure(flow.dscp < 64, || {
+        format!("{} is no code point: they end at 63", flow.dscp)
+    })?;
+    for path in [&flow.forward, &flow.back] {
+        ensure(path.len() <= MAX_HOPS, || {
+            format!("a path has at most {MAX_HOPS} elements")
+        })?;
+        if let Some(index) = path.iter().find(|&&index| index >= plan.elements.len()) {
+            return Err(RunError::plan(format!("there is no element {index}")));
+        }
+    }
+    let positive = |what: &str, value: f64| {
+        ensure(value >= 1.0 && value <= 1e15, || {
+            format!("{what} of {value} is out of range: 1 to 10^15")
+        })
+    };
+    match &flow.traffic {
+        Traffic::Bulk { .. } => {}
+        Traffic::OnOff {
+            mean, shape, max, ..
+        } => {
+            positive("a mean size", *mean)?;
+            positive("a largest size", *max)?;
+            ensure(mean < max, || {
+                format!("the mean size {mean} must be below the largest, {max}")
+            })?;
+            ensure((0.05..=100.0).contains(shape), || {
+                format!("a shape of {shape} is out of range: 0.05 to 100")
+            })?;
+        }
+        Traffic::Video { chunk, request, .. } => {
+            ensure(*chunk > 0 && *request > 0, || {
+                "chunks and requests have at least a byte".into()
+            })?;
+        }
+        Traffic::Datagrams { rate, bytes, .. } => {
+            ensure((UDP_HEADERS..=MAX_PACKET).contains(bytes), || {
+                format!("{bytes} is no length of a datagram: {UDP_HEADERS} to {MAX_PACKET}")
+            })?;
+            return ensure(rate.bits_per_second() > 0, || {
+                "datagrams need a rate above 0".into()
+            });
+        }
+    }
+    // The largest header is 120 bytes with IP.
+    ensure((1..=MAX_PACKET - 120).contains(&flow.tcp.mss), || {
+        format!("{} is no segment size", flow.tcp.mss)
+    })?;
+    ensure(flow.tcp.receive_window >= flow.tcp.mss, || {
+        "the receive window must hold a segment".into()
+    })?;
+    ensure(flow.tcp.initial_window > 0, || {
+        "the initial window must not be 0".into()
+    })?;
+    let way = || flow.forward.iter().chain(&flow.back);
+    let delay = way().fold(flow.delay, |sum, &index| match plan.elements[index].kind {
+        ElementKind::Delay { delay, .. } => sum.saturating_add(delay),
+        _ => sum,
+    });
+    let has_link =
+        way().any(|&index| matches!(plan.elements[index].kind, ElementKind::Link { .. }));
+    ensure(has_link || delay >= MIN_ROUND_TRIP, || {
+        "its round trip takes no time: give it a delay of 1 µs or more, or a link".into()
+    })
+}

@@ -1,0 +1,402 @@
+//! The loop: the earliest actor acts, its packets go as far as they get.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use tidegate_limiter::Nanos;
+
+use super::RunError;
+use super::check::check;
+use super::endpoint::{Endpoints, Side};
+use super::packet::{Packet, PacketId, Packets};
+use super::random::{Owner, Random};
+use super::record::{ElementRecord, FlowRecord, Windows};
+use super::timers::Timers;
+use super::wire::Wire;
+use crate::element::Element;
+use crate::element::delay::Delay;
+use crate::outcome::{AggregateOutcome, Outcome};
+use crate::plan::{ElementKind, FlowPlan, Plan};
+use crate::tcp::Segment;
+
+/// Actors of a flow: its server, its client, its application.
+const ACTORS: usize = 3;
+/// So many actions between two looks of the caller: some milliseconds of real time.
+const WATCH: u32 = 1 << 14;
+
+/// An element with what is counted of it.
+#[derive(Debug)]
+struct Stage {
+    element: Element,
+    record: ElementRecord,
+}
+
+/// A flow at work.
+#[derive(Debug)]
+struct Flow {
+    /// Stages on the way to the client.
+    forward: Box<[u32]>,
+    /// Stages on the way back.
+    back: Box<[u32]>,
+    aggregate: u32,
+    dscp: u8,
+    /// Hash of the present connection's addresses and ports.
+    hash: u32,
+    /// Number of the present connection.
+    connection: u32,
+    /// Next IPv4 identification of the server and of the client.
+    idents: [u16; 2],
+    ends: Endpoints,
+    record: FlowRecord,
+}
+
+/// A simulation in progress.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    plan: &'a Plan,
+    now: Nanos,
+    timers: Timers,
+    packets: Packets,
+    /// Packets that begin their way now. A list rather than a call: ends that answer each other
+    /// without time passing would nest without end.
+    sent: VecDeque<PacketId>,
+    /// The plan's elements, then two delays for each flow that has one of its own.
+    stages: Vec<Stage>,
+    flows: Vec<Flow>,
+    aggregates: Vec<Windows>,
+    wires: Rc<[Wire]>,
+    total: u64,
+}
+
+impl<'a> Engine<'a> {
+    /// A simulation at time 0.
+    ///
+    /// # Errors
+    /// If the plan cannot be run, or a capture not be written.
+    pub fn new(plan: &'a Plan) -> Result<Self, RunError> {
+        check(plan)?;
+        let wires: Rc<[Wire]> = (0..plan.flows.len())
+            .map(|flow| Wire::new(plan, flow))
+            .collect();
+        let stage = |element| Stage {
+            element,
+            record: ElementRecord::default(),
+        };
+        let mut stages = Vec::new();
+        for index in 0..plan.elements.len() {
+            stages.push(stage(Element::new(plan, index, &wires)?));
+        }
+        let mut flows = Vec::new();
+        for (index, flow) in plan.flows.iter().enumerate() {
+            let mut delay = |delay| {
+                let random = Random::new(plan.seed, Owner::Element(stages.len()));
+                stages.push(stage(Element::Delay(Delay::new(delay, 0, random))));
+                stages.len() - 1
+            };
+            let half = flow.delay / 2;
+            let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
+            let [forward, back] = paths(plan, flow, delays);
+            flows.push(Flow {
+                forward,
+                back,
+                aggregate: flow.aggregate as u32,
+                dscp: flow.dscp,
+                hash: 0,
+                connection: 0,
+                idents: [0; 2],
+                ends: Endpoints::new(plan, index),
+                record: FlowRecord::new(plan.duration, plan.window),
+            });
+        }
+        let windows = Windows::new(plan.duration, plan.window);
+        let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 1);
+        for (index, flow) in plan.flows.iter().enumerate() {
+            timers.at_latest(stages.len() + index * ACTORS + 2, flow.start);
+        }
+        if plan.sample.is_some() {
+            timers.at_latest(stages.len() + flows.len() * ACTORS, 0);
+        }
+        Ok(Self {
+            plan,
+            now: 0,
+            timers,
+            packets: Packets::default(),
+            sent: VecDeque::new(),
+            stages,
+            flows,
+            aggregates: vec![windows; plan.aggregates.len()],
+            wires,
+            total: 0,
+        })
+    }
+
+    /// Lets time pass until the end of the plan.
+    ///
+    /// # Errors
+    /// If `watch` answers false.
+    pub fn run(&mut self, watch: &mut dyn FnMut(Nanos) -> bool) -> Result<(), RunError> {
+        let mut actions = 0;
+        while let Some((at, actor)) = self.timers.next() {
+            if at >= self.plan.duration {
+                break;
+            }
+            self.now = at;
+            self.act(actor);
+            while let Some(id) = self.sent.pop_front() {
+                self.follow(id);
+            }
+            actions += 1;
+            if actions >= WATCH {
+                actions = 0;
+                if !watch(self.now) {
+                    return Err(RunError::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes an actor.
+    fn act(&mut self, actor: usize) {
+        if actor < self.stages.len() {
+            while let Some(id) = self.stages[actor].element.poll(self.now, &mut self.packets) {
+                self.count_drops(actor);
+                self.follow(id);
+            }
+            self.count_drops(actor);
+            self.set_stage(actor);
+            return;
+        }
+        let index = actor - self.stages.len();
+        if index == self.flows.len() * ACTORS {
+            self.sample();
+            return;
+        }
+        let flow = index / ACTORS;
+        match index % ACTORS {
+            0 => self.on_timeout(flow, Side::Server),
+            1 => self.on_timeout(flow, Side::Client),
+            _ => self.on_application(flow),
+        }
+    }
+
+    /// Takes a packet along its path until it is held, dropped, or there.
+    fn follow(&mut self, id: PacketId) {
+        loop {
+            let packet = self.packets.get_mut(id);
+            let flow = &self.flows[packet.flow as usize];
+            let path = if packet.forward {
+                &flow.forward
+            } else {
+                &flow.back
+            };
+            let Some(&index) = path.get(usize::from(packet.hop)) else {
+                self.arrive(id);
+                return;
+            };
+            packet.hop += 1;
+            let (bytes, dscp) = (packet.bytes, packet.dscp);
+            let stage = &mut self.stages[index as usize];
+            stage.record.packets += 1;
+            stage.record.bytes += u64::from(bytes);
+            let passed = stage.element.offer(self.now, id, &mut self.packets);
+            self.count_drops(index as usize);
+            if passed.is_none() {
+                self.set_stage(index as usize);
+                return;
+            }
+            if self.packets.get(id).dscp != dscp {
+                self.stages[index as usize].record.marked += 1;
+            }
+        }
+    }
+
+    /// Counts and forgets what a stage has just dropped.
+    #[inline]
+    fn count_drops(&mut self, stage: usize) {
+        while let Some(id) = self.packets.next_dropped() {
+            let packet = self.packets.get(id);
+            let record = &mut self.stages[stage].record;
+            record.dropped += 1;
+            record.dropped_bytes += u64::from(packet.bytes);
+            if packet.is_data() {
+                self.flows[packet.flow as usize].record.dropped += 1;
+            }
+            self.packets.free(id);
+        }
+    }
+
+    #[inline]
+    fn set_stage(&mut self, stage: usize) {
+        if let Some(at) = self.stages[stage].element.next_timeout() {
+            self.timers.at_latest(stage, at.max(self.now));
+        }
+    }
+
+    /// A packet has come to the end of its path.
+    fn arrive(&mut self, id: PacketId) {
+        let packet = self.packets.get(id);
+        let index = packet.flow as usize;
+        let flow = &mut self.flows[index];
+        if packet.forward {
+            flow.record.windows.add(self.now, packet.bytes);
+            self.aggregates[flow.aggregate as usize].add(self.now, packet.bytes);
+            if packet.is_data() {
+                flow.record.arrived += 1;
+                flow.record.last = self.now;
+            }
+        }
+        let side = if packet.forward {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        // What is left of an earlier connection finds nobody.
+        let current = packet.connection == flow.connection;
+        let segment = packet.segment;
+        self.packets.free(id);
+        if current {
+            flow.ends
+                .on_segment(self.now, side, &segment, &mut flow.record);
+            self.transmit(index, side);
+            self.set_application(index);
+        }
+    }
+
+    /// A timer of an end of a connection.
+    fn on_timeout(&mut self, flow: usize, side: Side) {
+        self.flows[flow].ends.on_timeout(self.now, side);
+        self.transmit(flow, side);
+    }
+
+    /// The application's time has come.
+    fn on_application(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        if let Some(number) = flow.ends.on_application(self.now) {
+            flow.connection = number;
+            flow.hash = self.wires[index].connection(number).hash;
+        }
+        self.transmit(index, Side::Client);
+        self.transmit(index, Side::Server);
+        self.set_application(index);
+    }
+
+    fn set_application(&mut self, flow: usize) {
+        if let Some(at) = self.flows[flow].ends.next_application() {
+            let actor = self.stages.len() + flow * ACTORS + 2;
+            self.timers.at_latest(actor, at.max(self.now));
+        }
+    }
+
+    /// Sends what an end has to send.
+    fn transmit(&mut self, flow: usize, side: Side) {
+        while let Some((bytes, segment)) = self.flows[flow].ends.poll_transmit(self.now, side) {
+            self.send(flow, side, bytes, segment);
+        }
+        if let Some(at) = self.flows[flow].ends.next_timeout(side) {
+            let actor = self.stages.len() + flow * ACTORS + side as usize;
+            self.timers.at_latest(actor, at.max(self.now));
+        }
+    }
+
+    fn send(&mut self, index: usize, side: Side, bytes: u32, segment: Segment) {
+        let flow = &mut self.flows[index];
+        let mut packet = Packet::new(index as u32, side == Side::Server, bytes, segment);
+        packet.connection = flow.connection;
+        packet.hash = flow.hash;
+        packet.dscp = flow.dscp;
+        let ident = &mut flow.idents[side as usize];
+        packet.ident = *ident;
+        *ident = ident.wrapping_add(1);
+        if packet.is_data() {
+            flow.record.sent_packets += 1;
+            flow.record.sent_bytes += u64::from(bytes);
+            flow.record.retransmitted += u64::from(segment.again);
+        }
+        self.total += 1;
+        self.sent.push_back(self.packets.insert(packet));
+    }
+
+    fn sample(&mut self) {
+        for stage in &mut self.stages {
+            stage.record.samples.extend(stage.element.sample(self.now));
+        }
+        if let Some(sample) = self.plan.sample {
+            let actor = self.stages.len() + self.flows.len() * ACTORS;
+            self.timers.at_latest(actor, self.now.saturating_add(sample));
+        }
+    }
+
+    /// Packets with payload of each flow that are neither there nor lost.
+    #[cfg(test)]
+    pub fn ledger(&self) -> Vec<Ledger> {
+        let mut ledger: Vec<_> = (self.flows.iter())
+            .map(|flow| Ledger {
+                sent: flow.record.sent_packets,
+                arrived: flow.record.arrived,
+                dropped: flow.record.dropped,
+                under_way: 0,
+            })
+            .collect();
+        for packet in self.packets.iter().filter(|packet| packet.is_data()) {
+            ledger[packet.flow as usize].under_way += 1;
+        }
+        ledger
+    }
+
+    /// Writes captures out and sums up.
+    ///
+    /// # Errors
+    /// If a capture could not be written.
+    pub fn finish(self) -> Result<Outcome, RunError> {
+        let mut outcome = Outcome {
+            packets: self.total,
+            window: self.plan.window,
+            ..Outcome::default()
+        };
+        for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
+            let end = (!flow.ends.ended()).then_some(self.plan.duration);
+            let (delivered, timeouts) = (flow.ends.delivered(), flow.ends.timeouts());
+            outcome
+                .flows
+                .push(flow.record.outcome(plan, end, delivered, timeouts));
+        }
+        for (windows, name) in self.aggregates.into_iter().zip(&self.plan.aggregates) {
+            outcome.aggregates.push(AggregateOutcome {
+                name: name.clone(),
+                windows: windows.into_bytes(),
+            });
+        }
+        for (stage, plan) in self.stages.into_iter().zip(&self.plan.elements) {
+            let overhead = stage.element.overhead();
+            outcome
+                .elements
+                .push(stage.record.outcome(&plan.name, overhead));
+            stage.element.finish()?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Where a flow's packets with payload are.
+#[cfg(test)]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ledger {
+    pub sent: u64,
+    pub arrived: u64,
+    pub dropped: u64,
+    pub under_way: u64,
+}
+
+/// The stages of a flow's two ways. Its own delay comes behind taps at the very front: they are
+/// beside the server and see what it sees.
+fn paths(plan: &Plan, flow: &FlowPlan, delays: Option<[usize; 2]>) -> [Box<[u32]>; 2] {
+    let is_tap = |&&index: &&usize| matches!(plan.elements[index].kind, ElementKind::Tap { .. });
+    let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
+    if let Some([there, home]) = delays {
+        forward.insert(flow.forward.iter().take_while(is_tap).count(), there);
+        let taps = flow.back.iter().rev().take_while(is_tap).count();
+        back.insert(flow.back.len() - taps, home);
+    }
+    [forward, back].map(|path| path.into_iter().map(|index| index as u32).collect())
+}

@@ -1,0 +1,48 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn equal_times_are_served_in_the_order_in_which_they_were_set() {
+    let mut timers = Timers::new(5);
+    for actor in [3, 0, 4, 1, 2] {
+        timers.at_latest(actor, 7);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| timers.next()).collect();
+    assert_eq!(order, [3, 0, 4, 1, 2].map(|actor| (7, actor)));
+}
+
+#[test]
+fn a_later_time_does_not_move_an_earlier_one() {
+    let mut timers = Timers::new(2);
+    timers.at_latest(0, 10);
+    timers.at_latest(0, 20);
+    timers.at_latest(1, 15);
+    timers.at_latest(1, 5);
+    assert_eq!(timers.next(), Some((5, 1)));
+    assert_eq!(timers.next(), Some((10, 0)));
+    assert_eq!(timers.next(), None);
+}
+
+proptest! {
+    #[test]
+    fn it_is_a_sorted_set(steps in prop::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..400)) {
+        let mut timers = Timers::new(40);
+        let mut model: BTreeSet<(Nanos, usize, usize)> = BTreeSet::new();
+        for (step, (actor, at, take)) in steps.into_iter().enumerate() {
+            if take {
+                let first = model.pop_first();
+                prop_assert_eq!(timers.next(), first.map(|(at, _, actor)| (at, actor)));
+            } else {
+                timers.at_latest(actor, at);
+                let present = model.iter().find(|entry| entry.2 == actor).copied();
+                if present.is_none_or(|entry| at < entry.0) {
+                    present.map(|entry| model.remove(&entry));
+                    model.insert((at, step, actor));
+                }
+            }
+        }
+    }
+}

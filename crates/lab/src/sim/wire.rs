@@ -1,0 +1,170 @@
+//! What packets of a flow look like on the wire: addresses, ports, sequence numbers, headers.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tidegate_trace::wire::{Flags, Sacks};
+use tidegate_trace::write::{TcpFrame, UdpFrame};
+
+use super::packet::Packet;
+use super::random::{Owner, Random};
+use crate::plan::{Plan, Traffic};
+use crate::tcp::{Segment, TcpConfig};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of the IPv4 and UDP headers.
+pub const UDP_HEADERS: u32 = 28;
+/// Bytes of the IPv4 and TCP headers without options.
+const TCP_HEADERS: u32 = 40;
+/// The timestamps option, aligned by two bytes of padding as Linux does.
+const TIMESTAMPS: u32 = 12;
+/// Most bytes of TCP options.
+const OPTIONS: u32 = 40;
+
+/// Length in bytes of the IP packet that carries a segment.
+#[inline]
+pub fn tcp_length(segment: &Segment, config: &TcpConfig) -> u32 {
+    let mut options = 0;
+    if segment.timestamps.is_some() {
+        options += TIMESTAMPS;
+    }
+    if segment.syn {
+        // Maximum segment size and window scale; SACK-permitted fills the timestamps' padding.
+        options += 8;
+        if config.sack && segment.timestamps.is_none() {
+            options += 4;
+        }
+    }
+    let blocks = segment.sacks.ranges().len() as u32;
+    if blocks > 0 {
+        options += 4 + 8 * blocks.min((OPTIONS - 4 - options) / 8);
+    }
+    TCP_HEADERS + options + segment.payload
+}
+
+/// What both directions of a flow need to be written down.
+#[derive(Debug, Clone)]
+pub struct Wire {
+    seed: u64,
+    flow: usize,
+    flows: usize,
+    aggregate: usize,
+    /// None for datagrams.
+    tcp: Option<TcpConfig>,
+}
+
+/// What tells a connection from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Address and port of the server.
+    pub server: SocketAddr,
+    /// Address and port of the client.
+    pub client: SocketAddr,
+    /// Initial sequence number of the server.
+    pub server_isn: u32,
+    /// Initial sequence number of the client.
+    pub client_isn: u32,
+}
+
+impl Wire {
+    /// Of a flow of the plan.
+    pub fn new(plan: &Plan, flow: usize) -> Self {
+        let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
+        Self {
+            seed: plan.seed,
+            flow,
+            flows: plan.flows.len(),
+            aggregate: plan.flows[flow].aggregate,
+            tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
+        }
+    }
+
+    /// The flow's connection of this number: each aggregate has a server, each flow a client, each
+    /// connection a port.
+    pub fn connection(&self, number: u32) -> Connection {
+        let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));
+        let [.., high, low] = (self.aggregate as u32 + 1).to_be_bytes();
+        let server = Ipv4Addr::new(10, 0, high, low);
+        // 10.128.0.0/9.
+        let [_, a, b, c] = (self.flow as u32 + 1).to_be_bytes();
+        let client = Ipv4Addr::new(10, 128 | a, b, c);
+        let port = self.flow as u64 + u64::from(number) * self.flows as u64;
+        let (server_port, client_port) = (443, 10_000 + (port % 50_000) as u16);
+        Connection {
+            server: (server, server_port).into(),
+            client: (client, client_port).into(),
+            server_isn: random.bits(),
+            client_isn: random.bits(),
+        }
+    }
+
+    /// Writes the packet's frame over what the buffer held; returns its length on the wire.
+    pub fn encode(&self, packet: &Packet, snaplen: usize, out: &mut Vec<u8>) -> u32 {
+        let connection = self.connection(packet.connection);
+        let mut ends = [
+            (connection.server, connection.server_isn),
+            (connection.client, connection.client_isn),
+        ];
+        if !packet.forward {
+            ends.reverse();
+        }
+        let [(src, isn), (dst, peer_isn)] = ends;
+        let Some(config) = &self.tcp else {
+            let frame = UdpFrame {
+                payload: (packet.bytes - UDP_HEADERS) as u16,
+                ip_id: packet.ident,
+                dscp: packet.dscp,
+                snaplen,
+                ..UdpFrame::new(src, dst)
+            };
+            return frame.encode(out);
+        };
+        let segment = &packet.segment;
+        // The only segment without an acknowledgement is the client's SYN.
+        let first = segment.syn && !packet.forward;
+        let flag = |set: bool, bits: u8| if set { bits } else { 0 };
+        let scale = window_scale(config.receive_window);
+        // The window of a SYN is never scaled, RFC 7323 §2.2.
+        let window = segment.window >> if segment.syn { 0 } else { scale };
+        let mut blocks = [(0, 0); 4];
+        for (block, range) in blocks.iter_mut().zip(segment.sacks.ranges()) {
+            let number = |number: u64| peer_isn.wrapping_add(number as u32);
+            *block = (number(range.0), number(range.1));
+        }
+        let timestamps = u32::from(segment.timestamps.is_some());
+        let frame = TcpFrame {
+            seq: isn.wrapping_add(segment.seq as u32),
+            ack: if first {
+                0
+            } else {
+                peer_isn.wrapping_add(segment.ack as u32)
+            },
+            flags: flag(!first, Flags::ACK)
+                | flag(segment.syn, Flags::SYN)
+                | flag(segment.fin, Flags::FIN)
+                | flag(segment.psh, Flags::PSH),
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            payload: segment.payload,
+            ip_id: packet.ident,
+            dscp: packet.dscp,
+            // What the option states includes the options of each segment, RFC 6691.
+            mss: segment
+                .syn
+                .then(|| (config.mss + TIMESTAMPS * timestamps) as u16),
+            window_scale: segment.syn.then_some(scale),
+            sack_permitted: segment.syn && config.sack,
+            timestamps: segment.timestamps,
+            sacks: Sacks::new(&blocks[..segment.sacks.ranges().len()]),
+            snaplen,
+            ..TcpFrame::new(src, dst)
+        };
+        frame.encode(out)
+    }
+}
+
+/// By how many bits the window field is to be shifted, RFC 7323 §2.
+fn window_scale(window: u32) -> u8 {
+    let bits = 32 - window.leading_zeros();
+    bits.saturating_sub(16).min(14) as u8
+}

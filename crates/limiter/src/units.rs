@@ -1,0 +1,113 @@
+//! Sizes in bytes, written as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+#[cfg(test)]
+mod tests;
+
+/// A size in bytes.
+///
+/// Parsed from a number and a unit: `B`, the decimal multiples `kB`, `MB`, `GB` and `TB`
+/// (1 kB = 1000 B, as in [Flach16]), or the binary ones `KiB`, `MiB`, `GiB` and `TiB`. A number
+/// alone counts bytes. A small `b` is refused, it could be bits; so is a bare `k`, by which tc(8)
+/// means 1024 and others 1000.
+///
+/// ```
+/// use tidegate_limiter::Bytes;
+/// let size: Bytes = "32kB".parse().unwrap();
+/// assert_eq!(size.get(), 32_000);
+/// assert_eq!(size.to_string(), "32.0 kB");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+/// Why a text is no size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BytesError {
+    /// No digits, or something that is no decimal number, before the unit.
+    #[error("'{0}' is no size: write a number and a unit, such as 1500B, 32kB, 1.5MB or 64KiB")]
+    Number(String),
+    /// The unit is not one of ours.
+    #[error("'{0}' has no known unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB (bytes)")]
+    Unit(String),
+    /// More than 2^64 bytes, or less than 1 byte without being 0.
+    #[error("'{0}' is out of range for a size")]
+    Range(String),
+}
+
+impl Bytes {
+    /// A size of so many bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// The size in bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = BytesError;
+
+    fn from_str(text: &str) -> Result<Self, BytesError> {
+        let trimmed = text.trim();
+        let split = trimmed
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let scale: u128 = match unit.trim() {
+            "" | "B" => 1,
+            "kB" | "KB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
+            "KiB" | "kiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            "TiB" => 1 << 40,
+            _ if number.is_empty() => return Err(BytesError::Number(text.into())),
+            _ => return Err(BytesError::Unit(text.into())),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
+            return Err(BytesError::Number(text.into()));
+        }
+        let mantissa: u128 = digits
+            .parse()
+            .map_err(|_| BytesError::Number(text.into()))?;
+        let divisor = 10u128.pow(fraction.len() as u32);
+        let bytes = mantissa
+            .checked_mul(scale)
+            .map(|bytes| bytes / divisor)
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .ok_or_else(|| BytesError::Range(text.into()))?;
+        if bytes == 0 && mantissa != 0 {
+            return Err(BytesError::Range(text.into()));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Three significant digits and the decimal unit that keeps the number below 1000.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        // 999.5 would be printed as 1000 of the smaller unit.
+        while value >= 999.5 && unit + 1 < UNITS.len() {
+            value /= 1000.0;
+            unit += 1;
+        }
+        let digits = match (unit, value) {
+            (0, _) => 0,
+            (_, v) if v < 9.995 => 2,
+            (_, v) if v < 99.95 => 1,
+            _ => 0,
+        };
+        f.pad(&format!("{value:.digits$} {}", UNITS[unit]))
+    }
+}
