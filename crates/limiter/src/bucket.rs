@@ -3,7 +3,7 @@
 use crate::{Decision, Meter, Nanos, PacketMeta, Rate};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// A single-rate token-bucket policer [BCPQP §2.2]: tokens arrive at the rate, up to the burst; a
 /// packet passes if it finds as many as it has bytes, and takes them. Over every interval no more

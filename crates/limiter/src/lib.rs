@@ -7,22 +7,30 @@
 
 mod bucket;
 mod classify;
+mod fair_policer;
 mod marker;
 mod meter;
+mod phantom;
 mod policy;
 mod rate;
+mod shaper;
 pub mod sizing;
 mod units;
+mod wheel;
 
 pub use bucket::TokenBucket;
 pub use classify::{
     Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Prefix, PrefixError, Rule,
 };
+pub use fair_policer::{FairPolicer, WaterFillingPolicer};
 pub use marker::{Colour, ColourMode, MarkerError, Marking, SingleRateMarker, TwoRateMarker};
 pub use meter::Meter;
+pub use phantom::{BurstControl, PhantomError, PhantomQueues};
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
 pub use rate::{Rate, RateError};
+pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError};
+pub use wheel::Wheel;
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
 pub type Nanos = u64;

@@ -149,6 +149,8 @@ pub struct Node {
     pub first: u16,
     /// Number of its children.
     pub count: u16,
+    /// Its number among the queues, or among the nodes that share: both from 0 and without gaps.
+    pub slot: u16,
 }
 
 impl Node {
@@ -168,13 +170,21 @@ pub struct Class {
 }
 
 /// A policy as flat tables, as data paths use it. Parents come before their children, children of
-/// a node follow each other (and in order of priority), the root is node 0.
+/// a node follow each other (and in order of priority), the root is node 0 and always shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     nodes: Box<[Node]>,
-    /// The node of each queue.
-    leaves: Box<[u16]>,
+    leaves: Box<[Leaf]>,
     classes: Box<[Class]>,
+}
+
+/// Where a queue is in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Leaf {
+    node: u16,
+    depth: u16,
+    /// The nodes above it, from the root down.
+    path: [u16; PolicyTree::MAX_DEPTH],
 }
 
 impl Program {
@@ -187,10 +197,16 @@ impl Program {
             weight,
             first: 0,
             count: 0,
+            slot: 0,
+        };
+        // One queue alone is a share of all.
+        let root = match &policy.root {
+            Branch::Queue => &Branch::Fair(1),
+            other => other,
         };
         // Level by level, so that siblings follow each other.
         let mut nodes = vec![blank(Kind::Weighted, 0, 1)];
-        let mut level = vec![(0u16, &policy.root)];
+        let mut level = vec![(0u16, root)];
         let mut below = Vec::new();
         while !level.is_empty() {
             for (number, branch) in level.drain(..) {
@@ -225,10 +241,17 @@ impl Program {
             std::mem::swap(&mut level, &mut below);
         }
         let (mut leaves, mut classes) = (Vec::new(), Vec::new());
-        number(&policy.root, 0, &mut nodes, &mut leaves, &mut classes);
+        number(root, 0, &mut nodes, &mut leaves, &mut classes);
+        let sharing = nodes
+            .iter_mut()
+            .filter(|node| !matches!(node.kind, Kind::Queue(_)));
+        for (slot, node) in sharing.enumerate() {
+            node.slot = slot as u16;
+        }
+        let leaves = leaves.into_iter().map(|leaf| place(&nodes, leaf));
         Self {
+            leaves: leaves.collect(),
             nodes: nodes.into(),
-            leaves: leaves.into(),
             classes: classes.into(),
         }
     }
@@ -249,13 +272,45 @@ impl Program {
     /// If there is no such queue.
     #[inline]
     pub fn leaf(&self, queue: u16) -> usize {
-        usize::from(self.leaves[usize::from(queue)])
+        usize::from(self.leaves[usize::from(queue)].node)
+    }
+
+    /// The nodes above a queue, from the root down.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    #[inline]
+    pub fn path(&self, queue: u16) -> &[u16] {
+        let leaf = &self.leaves[usize::from(queue)];
+        &leaf.path[..usize::from(leaf.depth)]
+    }
+
+    /// Number of nodes that share, the root among them.
+    pub fn shares(&self) -> usize {
+        self.nodes.len() - self.leaves.len()
     }
 
     /// Where packets are classified to, in the order of the policy.
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
+}
+
+/// Where the leaf of this node is.
+fn place(nodes: &[Node], node: u16) -> Leaf {
+    let mut path: Vec<u16> = std::iter::successors(Some(node), |&node| {
+        (node != 0).then(|| nodes[usize::from(node)].parent)
+    })
+    .skip(1)
+    .collect();
+    path.reverse();
+    let mut leaf = Leaf {
+        node,
+        depth: path.len() as u16,
+        ..Leaf::default()
+    };
+    leaf.path[..path.len()].copy_from_slice(&path);
+    leaf
 }
 
 /// Numbers the queues and classes of a branch, from the left.
@@ -289,6 +344,7 @@ fn number(
     });
     for leaf in own {
         nodes[leaf].kind = Kind::Queue(leaves.len() as u16);
+        nodes[leaf].slot = leaves.len() as u16;
         leaves.push(leaf as u16);
     }
 }

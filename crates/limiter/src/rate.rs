@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::units::{Unscaled, scaled, three_digits};
+
 #[cfg(test)]
 mod tests;
 
@@ -67,22 +69,11 @@ impl FromStr for Rate {
             _ if number.is_empty() => return Err(RateError::Number(text.into())),
             _ => return Err(RateError::Unit(text.into())),
         };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let digits = format!("{whole}{fraction}");
-        if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
-            return Err(RateError::Number(text.into()));
+        match scaled(number, scale) {
+            Ok(bits) => Ok(Self(bits)),
+            Err(Unscaled::Number) => Err(RateError::Number(text.into())),
+            Err(Unscaled::Range) => Err(RateError::Range(text.into())),
         }
-        let mantissa: u128 = digits.parse().map_err(|_| RateError::Number(text.into()))?;
-        let divisor = 10u128.pow(fraction.len() as u32);
-        let bits = mantissa
-            .checked_mul(scale)
-            .map(|bits| bits / divisor)
-            .and_then(|bits| u64::try_from(bits).ok())
-            .ok_or_else(|| RateError::Range(text.into()))?;
-        if bits == 0 && mantissa != 0 {
-            return Err(RateError::Range(text.into()));
-        }
-        Ok(Self(bits))
     }
 }
 
@@ -90,19 +81,6 @@ impl fmt::Display for Rate {
     /// Three significant digits and the unit that keeps the number below 1000.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
-        let mut value = self.0 as f64;
-        let mut unit = 0;
-        // 999.5 would be printed as 1000 of the smaller unit.
-        while value >= 999.5 && unit + 1 < UNITS.len() {
-            value /= 1000.0;
-            unit += 1;
-        }
-        let text = match (unit, value) {
-            (0, _) => format!("{value:.0} {}", UNITS[unit]),
-            (_, v) if v < 9.995 => format!("{v:.2} {}", UNITS[unit]),
-            (_, v) if v < 99.95 => format!("{v:.1} {}", UNITS[unit]),
-            (_, v) => format!("{v:.0} {}", UNITS[unit]),
-        };
-        f.pad(&text)
+        f.pad(&three_digits(self.0, UNITS))
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 /// A size in bytes.
 ///
 /// Parsed from a number and a unit: `B`, the decimal multiples `kB`, `MB`, `GB` and `TB`
-/// (1 kB = 1000 B, as in [Flach16]), or the binary ones `KiB`, `MiB`, `GiB` and `TiB`. A number
+/// (1 kB = 1000 B, as in [Flach16 §5.1.1]), or the binary ones `KiB`, `MiB`, `GiB` and `TiB`. A number
 /// alone counts bytes. A small `b` is refused, it could be bits; so is a bare `k`, by which tc(8)
 /// means 1024 and others 1000.
 ///
@@ -70,44 +70,65 @@ impl FromStr for Bytes {
             _ if number.is_empty() => return Err(BytesError::Number(text.into())),
             _ => return Err(BytesError::Unit(text.into())),
         };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let digits = format!("{whole}{fraction}");
-        if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
-            return Err(BytesError::Number(text.into()));
+        match scaled(number, scale) {
+            Ok(bytes) => Ok(Self(bytes)),
+            Err(Unscaled::Number) => Err(BytesError::Number(text.into())),
+            Err(Unscaled::Range) => Err(BytesError::Range(text.into())),
         }
-        let mantissa: u128 = digits
-            .parse()
-            .map_err(|_| BytesError::Number(text.into()))?;
-        let divisor = 10u128.pow(fraction.len() as u32);
-        let bytes = mantissa
-            .checked_mul(scale)
-            .map(|bytes| bytes / divisor)
-            .and_then(|bytes| u64::try_from(bytes).ok())
-            .ok_or_else(|| BytesError::Range(text.into()))?;
-        if bytes == 0 && mantissa != 0 {
-            return Err(BytesError::Range(text.into()));
-        }
-        Ok(Self(bytes))
     }
 }
 
 impl fmt::Display for Bytes {
     /// Three significant digits and the decimal unit that keeps the number below 1000.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-        let mut value = self.0 as f64;
-        let mut unit = 0;
-        // 999.5 would be printed as 1000 of the smaller unit.
-        while value >= 999.5 && unit + 1 < UNITS.len() {
-            value /= 1000.0;
-            unit += 1;
-        }
-        let digits = match (unit, value) {
-            (0, _) => 0,
-            (_, v) if v < 9.995 => 2,
-            (_, v) if v < 99.95 => 1,
-            _ => 0,
-        };
-        f.pad(&format!("{value:.digits$} {}", UNITS[unit]))
+        f.pad(&three_digits(self.0, ["B", "kB", "MB", "GB", "TB"]))
     }
+}
+
+/// Why a number is none of a unit's.
+pub(crate) enum Unscaled {
+    /// No decimal number.
+    Number,
+    /// Above what 64 bits hold, or below 1 without being 0.
+    Range,
+}
+
+/// A decimal number of a unit that is `scale` times as large as what is counted; what is below 1
+/// is left out.
+pub(crate) fn scaled(number: &str, scale: u128) -> Result<u64, Unscaled> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
+        return Err(Unscaled::Number);
+    }
+    let mantissa: u128 = digits.parse().map_err(|_| Unscaled::Number)?;
+    let divisor = 10u128.pow(fraction.len() as u32);
+    let count = mantissa
+        .checked_mul(scale)
+        .map(|count| count / divisor)
+        .and_then(|count| u64::try_from(count).ok())
+        .ok_or(Unscaled::Range)?;
+    if count == 0 && mantissa != 0 {
+        return Err(Unscaled::Range);
+    }
+    Ok(count)
+}
+
+/// Three significant digits and the unit that keeps the number below 1000, of units that are 1000
+/// times as large as the one before.
+pub(crate) fn three_digits(count: u64, units: [&str; 5]) -> String {
+    let mut value = count as f64;
+    let mut unit = 0;
+    // 999.5 would be printed as 1000 of the smaller unit.
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = match (unit, value) {
+        (0, _) => 0,
+        (_, v) if v < 9.995 => 2,
+        (_, v) if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", units[unit])
 }

@@ -302,6 +302,7 @@ pub enum Resolution {
 const SNAPLEN: u32 = 262_144;
 
 /// Writes a classic pcap file, little endian.
+#[derive(Debug)]
 pub struct PcapWriter<W> {
     out: W,
     /// Nanoseconds per unit of the second field.

@@ -137,8 +137,7 @@ impl CoDel {
 
     /// The next packet to be sent.
     pub fn take(&mut self, now: Nanos, packets: &mut Packets) -> Option<PacketId> {
-        self.control
-            .take(now, &self.aim, &mut self.queue, packets)
+        self.control.take(now, &self.aim, &mut self.queue, packets)
     }
 
     /// Bytes waiting.

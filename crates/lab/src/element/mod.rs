@@ -89,8 +89,12 @@ impl Element {
             Self::Delay(delay) => delay.offer(now, id),
             Self::Link(link) => link.offer(now, id, packets),
             Self::Limiter(limiter) => return limiter.offer(now, id, packets),
-            Self::Loss(loss) if loss.loses() => packets.drop(id),
-            Self::Loss(_) => return Some(id),
+            Self::Loss(loss) => {
+                if !loss.loses() {
+                    return Some(id);
+                }
+                packets.drop(id);
+            }
             Self::Reorder(reorder) => return reorder.offer(now, id),
             Self::Tap(tap) => {
                 tap.write(now, packets.get(id));

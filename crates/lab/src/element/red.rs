@@ -24,7 +24,7 @@ pub struct Red {
     /// Time to send a packet of mean length: the step of the mean while idle.
     step: Nanos,
     mean: f64,
-    /// Packets since the last drop; the RFC's −1 is none here.
+    /// Packets since the last drop; what the paper starts with, −1, is none here.
     count: Option<u32>,
     idle_since: Option<Nanos>,
     random: Random,
@@ -33,7 +33,14 @@ pub struct Red {
 
 impl Red {
     /// An empty queue in front of a link of this rate. Thresholds and limit are bytes.
-    pub fn new(min: u64, max: u64, probability: f64, limit: u64, rate: Rate, random: Random) -> Self {
+    pub fn new(
+        min: u64,
+        max: u64,
+        probability: f64,
+        limit: u64,
+        rate: Rate,
+        random: Random,
+    ) -> Self {
         let step = MEAN_PACKET * 8 * 1_000_000_000 / rate.bits_per_second().max(1);
         Self {
             min: min as f64,

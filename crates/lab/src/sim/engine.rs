@@ -21,8 +21,8 @@ use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
 const ACTORS: usize = 3;
-/// So many actions between two looks of the caller: some milliseconds of real time.
-const WATCH: u32 = 1 << 14;
+/// So many actions between two looks of the caller: about a millisecond of real time.
+const WATCH: u32 = 1 << 12;
 
 /// An element with what is counted of it.
 #[derive(Debug)]
@@ -323,7 +323,8 @@ impl<'a> Engine<'a> {
         }
         if let Some(sample) = self.plan.sample {
             let actor = self.stages.len() + self.flows.len() * ACTORS;
-            self.timers.at_latest(actor, self.now.saturating_add(sample));
+            self.timers
+                .at_latest(actor, self.now.saturating_add(sample));
         }
     }
 

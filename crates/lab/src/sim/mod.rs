@@ -11,6 +11,8 @@ mod histogram;
 pub(crate) mod packet;
 pub(crate) mod random;
 mod record;
+#[cfg(test)]
+pub(crate) mod testing;
 mod timers;
 pub(crate) mod wire;
 

@@ -20,6 +20,8 @@ pub enum Owner {
     Application(usize),
     /// The addresses, ports and initial sequence numbers of a flow's connection.
     Connection(usize, u32),
+    /// The secret with which flows are hashed.
+    Hash,
 }
 
 /// A stream of random numbers.
@@ -33,6 +35,7 @@ impl Random {
             Owner::Element(index) => (1u128, index, 0),
             Owner::Application(index) => (2, index, 0),
             Owner::Connection(index, part) => (3, index, part),
+            Owner::Hash => (4, 0, 0),
         };
         let stream = kind << 96 | u128::from(part) << 64 | index as u128;
         let mut generator = Pcg64::new(u128::from(seed) << 64 | u128::from(seed), stream);

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use tidegate_limiter::{FlowKey, HashKey};
 use tidegate_trace::wire::{Flags, Sacks};
 use tidegate_trace::write::{TcpFrame, UdpFrame};
 
@@ -21,6 +22,9 @@ const TCP_HEADERS: u32 = 40;
 const TIMESTAMPS: u32 = 12;
 /// Most bytes of TCP options.
 const OPTIONS: u32 = 40;
+/// IANA's numbers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// Length in bytes of the IP packet that carries a segment.
 #[inline]
@@ -49,6 +53,8 @@ pub struct Wire {
     seed: u64,
     flow: usize,
     flows: usize,
+    /// The secret of the hash, one for the simulation.
+    hash_key: HashKey,
     aggregate: usize,
     /// None for datagrams.
     tcp: Option<TcpConfig>,
@@ -65,16 +71,21 @@ pub struct Connection {
     pub server_isn: u32,
     /// Initial sequence number of the client.
     pub client_isn: u32,
+    /// Hash of the addresses and ports, as limiters and queues see it.
+    pub hash: u32,
 }
 
 impl Wire {
     /// Of a flow of the plan.
     pub fn new(plan: &Plan, flow: usize) -> Self {
         let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
+        let mut secret = Random::new(plan.seed, Owner::Hash);
+        let mut half = || u64::from(secret.bits()) << 32 | u64::from(secret.bits());
         Self {
             seed: plan.seed,
             flow,
             flows: plan.flows.len(),
+            hash_key: HashKey::new(half(), half()),
             aggregate: plan.flows[flow].aggregate,
             tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
         }
@@ -91,11 +102,19 @@ impl Wire {
         let client = Ipv4Addr::new(10, 128 | a, b, c);
         let port = self.flow as u64 + u64::from(number) * self.flows as u64;
         let (server_port, client_port) = (443, 10_000 + (port % 50_000) as u16);
+        let key = FlowKey::new(
+            server.into(),
+            client.into(),
+            if self.tcp.is_some() { TCP } else { UDP },
+            Some((server_port, client_port)),
+            0,
+        );
         Connection {
             server: (server, server_port).into(),
             client: (client, client_port).into(),
             server_isn: random.bits(),
             client_isn: random.bits(),
+            hash: key.hash(self.hash_key),
         }
     }
 

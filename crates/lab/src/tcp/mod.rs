@@ -8,3 +8,5 @@ mod segment;
 
 pub use config::{Algorithm, Recovery, TcpConfig};
 pub use segment::{Sacks, Segment};
+
+pub(crate) use crate::standin::Connection;

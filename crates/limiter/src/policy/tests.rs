@@ -1,11 +1,10 @@
 use super::{Class, Kind, PolicyError, PolicyTree, Program};
 
 #[test]
-fn one_queue_is_a_root_alone() {
+fn one_queue_is_a_share_of_all() {
     let program = Program::new(&PolicyTree::queue());
-    assert_eq!(program.nodes().len(), 1);
-    assert_eq!(program.nodes()[0].kind, Kind::Queue(0));
-    assert_eq!(program.leaf(0), 0);
+    assert_eq!(program, Program::new(&PolicyTree::fair(1).unwrap()));
+    assert_eq!((program.leaf(0), program.path(0)), (1, &[0][..]));
 }
 
 #[test]
@@ -34,6 +33,9 @@ fn queues_are_numbered_as_written_and_siblings_adjoin() {
     assert_eq!(kinds, expected);
     assert_eq!(program.nodes()[3].weight, 3);
     assert_eq!(program.leaf(1), 5);
+    assert_eq!(program.path(2), [0, 1, 4]);
+    let slots: Vec<_> = program.nodes().iter().map(|node| node.slot).collect();
+    assert_eq!(slots, [0, 1, 3, 0, 2, 1, 2]);
     let classes = [(0, 1), (1, 2), (3, 1)].map(|(first, queues)| Class { first, queues });
     assert_eq!(program.classes(), classes);
     for (number, node) in program.nodes().iter().enumerate().skip(1) {

@@ -15,6 +15,8 @@ impl Flags {
     pub const SYN: u8 = 0x02;
     /// Resets the connection.
     pub const RST: u8 = 0x04;
+    /// The sender has nothing more to add for now.
+    pub const PSH: u8 = 0x08;
     /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
 

@@ -21,6 +21,9 @@ fn lists_keep_their_order_while_slots_are_used_again() {
             packets.free(id);
         }
     }
-    assert_eq!((one.packets(), two.packets(), packets.iter().count()), (3, 0, 3));
+    assert_eq!(
+        (one.packets(), two.packets(), packets.iter().count()),
+        (3, 0, 3)
+    );
     assert_eq!((one.bytes(), two.bytes()), (194 + 196 + 198, 0));
 }

@@ -5,7 +5,10 @@ use super::*;
 fn series_agree_with_the_mathematical_library() {
     for step in 1..2000 {
         let x = f64::from(step) * f64::from(step) / 1234.5;
-        assert!((ln(x) - x.ln()).abs() <= 4e-16 * (1.0 + x.ln().abs()), "ln {x}");
+        assert!(
+            (ln(x) - x.ln()).abs() <= 4e-16 * (1.0 + x.ln().abs()),
+            "ln {x}"
+        );
         let y = f64::from(step - 1000) / 17.0;
         assert!((exp(y) / y.exp() - 1.0).abs() < 1e-13, "exp {y}");
     }
@@ -41,14 +44,19 @@ fn pareto_keeps_its_mean_and_bounds() {
             value
         });
         assert!((got / 50_000.0 - 1.0).abs() < 0.04, "shape {shape}: {got}");
-        assert!(largest > 50_000.0 * 4.0, "shape {shape} has a tail: {largest}");
+        assert!(
+            largest > 50_000.0 * 4.0,
+            "shape {shape} has a tail: {largest}"
+        );
     }
 }
 
 #[test]
 fn streams_are_independent() {
     let first = |owner| Random::new(1, owner).bits();
-    let mut seen: Vec<u32> = (0..1000).map(|index| first(Owner::Element(index))).collect();
+    let mut seen: Vec<u32> = (0..1000)
+        .map(|index| first(Owner::Element(index)))
+        .collect();
     seen.extend((0..1000).map(|index| first(Owner::Application(index))));
     seen.extend((0..1000).map(|part| first(Owner::Connection(0, part))));
     seen.sort_unstable();

@@ -7,6 +7,20 @@ use tidegate_limiter::Nanos;
 
 use super::Algorithm;
 
+mod bbr;
+mod cubic;
+#[cfg(test)]
+mod path;
+mod reno;
+#[cfg(test)]
+mod tests;
+mod vegas;
+
+use bbr::Bbr;
+use cubic::Cubic;
+use reno::Reno;
+use vegas::Vegas;
+
 /// What the sender and its congestion control share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
@@ -73,7 +87,12 @@ pub struct AckSample {
     pub cwnd_limited: bool,
     /// The sender's state after this acknowledgement.
     pub state: State,
-    /// Highest byte sent so far, and first byte not acknowledged: rounds are counted by them.
+    /// It is of a lone segment shorter than the largest, so the receiver may have held its
+    /// acknowledgement back (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    pub maybe_delayed: bool,
+    /// When pacing lets the next segment leave; at once if that is past.
+    pub next_departure: Nanos,
+    /// First byte not sent yet: rounds are counted by it and by `snd_una`.
     pub snd_nxt: u64,
     /// First byte not acknowledged.
     pub snd_una: u64,
@@ -82,44 +101,120 @@ pub struct AckSample {
 /// A congestion control algorithm with its state.
 #[derive(Debug, Clone)]
 pub enum CongestionControl {
-    /// Placeholder until the algorithms are here.
-    None,
+    /// RFC 5681.
+    Reno(Reno),
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// BBR version 1. It is ten times as large as the others.
+    Bbr(Box<Bbr>),
+    /// Delay instead of loss.
+    Vegas(Vegas),
 }
 
 impl CongestionControl {
-    /// The algorithm as a connection begins.
-    pub fn new(_algorithm: Algorithm, _mss: u32, _now: Nanos) -> Self {
-        Self::None
+    /// The algorithm as a connection begins. `mss` is the largest payload in bytes. BBR draws from
+    /// `seed` in which phase its gain cycle starts, so that flows do not probe in step: give each
+    /// connection its own.
+    pub fn new(algorithm: Algorithm, mss: u32, now: Nanos, seed: u64) -> Self {
+        match algorithm {
+            Algorithm::Reno => Self::Reno(Reno::default()),
+            Algorithm::Cubic => Self::Cubic(Cubic::new(mss, now)),
+            Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, now, seed))),
+            Algorithm::Vegas => Self::Vegas(Vegas::default()),
+        }
+    }
+
+    /// The handshake is done and `window` is the initial one (`init`): BBR sets its first pacing
+    /// rate. `rtt` is that of the handshake, if it was measured.
+    pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>, window: &mut Window) {
+        if let Self::Bbr(bbr) = self {
+            bbr.on_established(now, rtt, window);
+        }
     }
 
     /// The threshold after a loss: called as recovery begins and after a timeout, before the
     /// window is reduced (`ssthresh`).
     pub fn ssthresh(&mut self, _now: Nanos, window: &Window) -> u32 {
-        (window.cwnd / 2).max(2)
+        match self {
+            Self::Reno(reno) => reno.ssthresh(window),
+            Self::Cubic(cubic) => cubic.ssthresh(window),
+            Self::Bbr(bbr) => bbr.ssthresh(window),
+            Self::Vegas(vegas) => vegas.ssthresh(window),
+        }
+    }
+
+    /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) tells of
+    /// [`State::Loss`]: so many over the connection now. An acknowledgement tells this itself.
+    pub fn on_lost(&mut self, lost_total: u64) {
+        if let Self::Bbr(bbr) = self {
+            bbr.on_lost(lost_total);
+        }
     }
 
     /// The sender's state changes (`set_state`), just before it does.
-    pub fn on_state(&mut self, _now: Nanos, _state: State, _window: &mut Window) {}
+    pub fn on_state(&mut self, now: Nanos, state: State, _window: &mut Window) {
+        match self {
+            Self::Reno(reno) => reno.on_state(state),
+            Self::Cubic(cubic) => cubic.on_state(now, state),
+            Self::Bbr(bbr) => bbr.on_state(now, state),
+            Self::Vegas(vegas) => vegas.on_state(state),
+        }
+    }
 
     /// Sending resumes with nothing in flight (`cwnd_event(CA_EVENT_TX_START)`), after so long.
-    pub fn on_restart(&mut self, _now: Nanos, _idle: Nanos, _window: &mut Window) {}
+    pub fn on_restart(&mut self, now: Nanos, idle: Nanos, window: &mut Window) {
+        match self {
+            Self::Reno(_) => {}
+            Self::Cubic(cubic) => cubic.on_restart(now, idle),
+            Self::Bbr(bbr) => bbr.on_restart(now, window),
+            Self::Vegas(vegas) => vegas.on_restart(),
+        }
+    }
 
     /// Every acknowledgement that acknowledges anything (`pkts_acked`), in every state.
-    pub fn on_acked(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
+    pub fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
+        match self {
+            Self::Reno(_) | Self::Bbr(_) => {}
+            Self::Cubic(cubic) => cubic.on_acked(now, sample, window),
+            Self::Vegas(vegas) => vegas.on_acked(sample),
+        }
+    }
 
-    /// The window grows: only in states Open, Disorder and Loss, when the window was in use and
-    /// something was acknowledged cumulatively (`cong_avoid`).
-    pub fn cong_avoid(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
+    /// The window grows: only in states Open, Disorder and Loss, and when something was
+    /// acknowledged cumulatively (`cong_avoid`). Whether the window was in use each algorithm asks
+    /// for itself: Vegas shrinks its own without.
+    pub fn cong_avoid(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
+        match self {
+            Self::Reno(reno) => reno.cong_avoid(sample, window),
+            Self::Cubic(cubic) => cubic.cong_avoid(now, sample, window),
+            Self::Bbr(_) => {}
+            Self::Vegas(vegas) => vegas.cong_avoid(sample, window),
+        }
+    }
 
     /// The algorithm sets window and pacing rate itself (`cong_control`) and neither
     /// [`cong_avoid`](Self::cong_avoid) nor the sender's own reduction is to be used. Called
     /// once an acknowledgement; false if the algorithm leaves that to the sender.
-    pub fn control(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) -> bool {
-        false
+    pub fn control(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) -> bool {
+        let Self::Bbr(bbr) = self else {
+            return false;
+        };
+        bbr.control(now, sample, window);
+        true
     }
 
     /// The window as it was before a reduction that proved needless (`undo_cwnd`).
     pub fn undo(&mut self, window: &Window) -> u32 {
-        window.cwnd
+        match self {
+            Self::Reno(reno) => reno.undo(window),
+            Self::Cubic(cubic) => cubic.undo(window),
+            Self::Bbr(bbr) => bbr.undo(window),
+            Self::Vegas(vegas) => vegas.undo(window),
+        }
     }
+}
+
+/// Microseconds, in which Linux keeps its round trips and clocks.
+fn micros(time: Nanos) -> u64 {
+    time / 1000
 }

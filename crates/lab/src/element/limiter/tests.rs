@@ -1,0 +1,62 @@
+use super::*;
+use crate::plan::{ElementKind, ElementPlan};
+use crate::tcp::Segment;
+
+/// A limiter alone in a plan without flows but for one slot.
+fn limiter(kind: LimiterKind, overhead: u32) -> Limiter {
+    let plan = crate::sim::testing::plan(
+        vec![ElementPlan {
+            name: "limit".into(),
+            kind: ElementKind::Limiter {
+                kind: kind.clone(),
+                overhead,
+            },
+        }],
+        vec![crate::sim::testing::datagrams(1_000_000, 1000)],
+    );
+    Limiter::new(&plan, 0, &kind, overhead).unwrap()
+}
+
+#[test]
+fn the_overhead_is_charged() {
+    let kind = LimiterKind::Policer {
+        rate: "8mbit".parse().unwrap(),
+        burst: 10_000,
+    };
+    for (overhead, passed) in [(0, 10), (14, 9), (250, 8)] {
+        let (mut limiter, mut packets) = (limiter(kind.clone(), overhead), Packets::default());
+        let count = (0..20)
+            .filter(|_| {
+                let id = packets.insert(Packet::new(0, true, 1000, Segment::default()));
+                limiter.offer(0, id, &mut packets).is_some()
+            })
+            .count();
+        assert_eq!(count, passed);
+        let missing = passed as u64 * u64::from(1000 + overhead);
+        assert_eq!(limiter.sample(0).queues, [missing]);
+        // 1 byte each microsecond.
+        assert_eq!(limiter.sample(1_000_000).queues, [missing - 1000]);
+    }
+}
+
+#[test]
+fn colours_are_marked_or_dropped() {
+    let kind = LimiterKind::SrTcm {
+        rate: "8kbit".parse().unwrap(),
+        committed: 2000,
+        excess: 3000,
+        yellow: Some(12),
+        red: None,
+    };
+    let (mut limiter, mut packets) = (limiter(kind, 0), Packets::default());
+    let fates: Vec<_> = (0..6)
+        .map(|_| {
+            let id = packets.insert(Packet::new(0, true, 1000, Segment::default()));
+            let passed = limiter.offer(0, id, &mut packets);
+            passed.map(|id| packets.get(id).dscp)
+        })
+        .collect();
+    let expected = [Some(0), Some(0), Some(12), Some(12), Some(12), None];
+    assert_eq!(fates, expected);
+    assert_eq!(limiter.sample(0).queues, [5000]);
+}

@@ -1,0 +1,228 @@
+//! Both ends of a flow: connections under an application, or a sender of datagrams.
+
+use tidegate_limiter::Nanos;
+
+use super::record::FlowRecord;
+use super::wire::{UDP_HEADERS, tcp_length};
+use crate::plan::Plan;
+use crate::tcp::{Connection, Segment, TcpConfig};
+use crate::traffic::datagrams::Datagrams;
+use crate::traffic::{Application, Ends, Source};
+
+/// One end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Sends data.
+    Server = 0,
+    /// Opens connections.
+    Client = 1,
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub enum Endpoints {
+    /// TCP.
+    Tcp(Box<Tcp>),
+    /// UDP: what has come at the client, and who sends.
+    Datagrams {
+        /// The sender.
+        sender: Datagrams,
+        /// Payload bytes at the client.
+        delivered: u64,
+    },
+}
+
+/// Connections of a flow, one after the other.
+#[derive(Debug)]
+pub struct Tcp {
+    config: TcpConfig,
+    application: Application,
+    /// None until the first one opens.
+    ends: Option<Ends>,
+    /// Number of connections opened.
+    opened: u32,
+    /// Bytes that clients of earlier connections received.
+    delivered: u64,
+    /// Timeouts of earlier connections' servers.
+    timeouts: u64,
+}
+
+impl Endpoints {
+    /// The ends of a flow of the plan; nothing is sent before the application's first time.
+    pub fn new(plan: &Plan, index: usize) -> Self {
+        let flow = &plan.flows[index];
+        match Source::new(flow, index, plan.seed) {
+            Source::Application(application) => Self::Tcp(Box::new(Tcp {
+                config: flow.tcp.clone(),
+                application,
+                ends: None,
+                opened: 0,
+                delivered: 0,
+                timeouts: 0,
+            })),
+            Source::Datagrams(sender) => Self::Datagrams {
+                sender,
+                delivered: 0,
+            },
+        }
+    }
+
+    /// When the application, or the sender of datagrams, acts by itself.
+    pub fn next_application(&self) -> Option<Nanos> {
+        match self {
+            Self::Tcp(tcp) => tcp.application.next_timeout(),
+            Self::Datagrams { sender, .. } => sender.next_timeout(),
+        }
+    }
+
+    /// The application acts, if it is time. The number of the connection, if it opens one.
+    pub fn on_application(&mut self, now: Nanos) -> Option<u32> {
+        match self {
+            Self::Tcp(tcp) => tcp.on_application(now),
+            // Its first datagram: datagrams are one connection, number 0, from the first time on.
+            Self::Datagrams { sender, .. } => (sender.sent == 0).then_some(0),
+        }
+    }
+
+    /// A segment or datagram has come to one end.
+    #[inline]
+    pub fn on_segment(
+        &mut self,
+        now: Nanos,
+        side: Side,
+        segment: &Segment,
+        record: &mut FlowRecord,
+    ) {
+        match self {
+            Self::Tcp(tcp) => tcp.on_segment(now, side, segment, record),
+            Self::Datagrams { delivered, .. } => *delivered += u64::from(segment.payload),
+        }
+    }
+
+    /// The time of an end's timer has come.
+    pub fn on_timeout(&mut self, now: Nanos, side: Side) {
+        if let Some(connection) = self.connection(side)
+            && connection.next_timeout().is_some_and(|at| at <= now)
+        {
+            connection.on_timeout(now);
+        }
+    }
+
+    /// When an end wants to be woken.
+    #[inline]
+    pub fn next_timeout(&mut self, side: Side) -> Option<Nanos> {
+        self.connection(side)?.next_timeout()
+    }
+
+    /// What an end sends next, and its length as an IP packet.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<(u32, Segment)> {
+        match self {
+            Self::Tcp(tcp) => {
+                let ends = tcp.ends.as_mut()?;
+                let segment = match side {
+                    Side::Server => ends.server.poll_transmit(now),
+                    Side::Client => ends.client.poll_transmit(now),
+                }?;
+                Some((tcp_length(&segment, &tcp.config), segment))
+            }
+            Self::Datagrams { sender, .. } => {
+                if side == Side::Client || sender.next_timeout().is_none_or(|at| at > now) {
+                    return None;
+                }
+                let segment = Segment {
+                    seq: sender.sent,
+                    payload: sender.bytes - UDP_HEADERS,
+                    ..Segment::default()
+                };
+                sender.sent += 1;
+                Some((sender.bytes, segment))
+            }
+        }
+    }
+
+    fn connection(&mut self, side: Side) -> Option<&mut Connection> {
+        match self {
+            Self::Tcp(tcp) => {
+                let ends = tcp.ends.as_mut()?;
+                Some(match side {
+                    Side::Server => &mut ends.server,
+                    Side::Client => &mut ends.client,
+                })
+            }
+            Self::Datagrams { .. } => None,
+        }
+    }
+
+    /// Payload bytes that the client's application received.
+    pub fn delivered(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => {
+                let now = tcp.ends.as_ref().map_or(0, |ends| ends.client.received());
+                tcp.delivered + now
+            }
+            Self::Datagrams { delivered, .. } => *delivered,
+        }
+    }
+
+    /// Retransmission timeouts of the server.
+    pub fn timeouts(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => {
+                let now = tcp.ends.as_ref().map_or(0, |ends| timeouts(&ends.server));
+                tcp.timeouts + now
+            }
+            Self::Datagrams { .. } => 0,
+        }
+    }
+
+    /// Nothing will be sent any more.
+    pub fn ended(&self) -> bool {
+        match self {
+            Self::Tcp(tcp) => tcp.application.ended(),
+            Self::Datagrams { sender, .. } => sender.next_timeout().is_none(),
+        }
+    }
+}
+
+impl Tcp {
+    fn on_application(&mut self, now: Nanos) -> Option<u32> {
+        // Woken early, or in vain: the application has changed its mind.
+        if self.application.next_timeout().is_none_or(|at| at > now) {
+            return None;
+        }
+        if !self.application.on_timeout(now, self.ends.as_mut()) {
+            return None;
+        }
+        if let Some(ends) = &self.ends {
+            self.delivered += ends.client.received();
+            self.timeouts += timeouts(&ends.server);
+        }
+        self.ends = Some(Ends {
+            client: Connection::client(self.config.clone(), now),
+            server: Connection::server(self.config.clone(), now),
+        });
+        self.opened += 1;
+        Some(self.opened - 1)
+    }
+
+    #[inline]
+    fn on_segment(&mut self, now: Nanos, side: Side, segment: &Segment, record: &mut FlowRecord) {
+        let Some(ends) = &mut self.ends else { return };
+        match side {
+            Side::Server => {
+                ends.server.on_segment(now, segment);
+                self.application.on_server(now, &mut ends.server);
+            }
+            Side::Client => {
+                ends.client.on_segment(now, segment);
+                let completion = self.application.on_client(now, &mut ends.client);
+                record.completions.extend(completion);
+            }
+        }
+    }
+}
+
+fn timeouts(_server: &Connection) -> u64 {
+    0
+}

@@ -1,0 +1,27 @@
+//! Bandwidths as BBR counts them: segments per microsecond, times 2^24.
+
+/// One segment per microsecond.
+pub(super) const UNIT: u64 = 1 << 24;
+/// A gain of 1.
+pub(super) const GAIN: u32 = 1 << 8;
+/// BBR paces this much of its estimate, so that queues shrink on average.
+const MARGIN_PERCENT: u128 = 99;
+
+/// So many segments in so many microseconds, which are not 0.
+pub(super) fn of(segments: u64, micros: u64) -> u32 {
+    let bandwidth = u128::from(segments) * u128::from(UNIT) / u128::from(micros.max(1));
+    u32::try_from(bandwidth).unwrap_or(u32::MAX)
+}
+
+/// Segments that pass in so many microseconds, rounded down.
+pub(super) fn segments(bandwidth: u32, micros: u64) -> u32 {
+    let segments = u128::from(bandwidth) * u128::from(micros) / u128::from(UNIT);
+    u32::try_from(segments).unwrap_or(u32::MAX)
+}
+
+/// Bytes per second to pace at (Linux `bbr_rate_bytes_per_sec`, rounded in the same places).
+pub(super) fn bytes_per_second(bandwidth: u32, mss: u32, gain: u32) -> u64 {
+    let rate = u128::from(bandwidth) * u128::from(mss) * u128::from(gain) / u128::from(GAIN);
+    let rate = rate * (10_000 * MARGIN_PERCENT) / u128::from(UNIT);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,18 @@
+//! The cube root of an integer.
+
+#[cfg(test)]
+mod tests;
+
+/// The largest integer whose cube is at most this. Linux `cubic_root` comes within 0.2 % of it on
+/// average by a table; it is needed once an epoch, so here it is exact, bit by bit.
+pub(super) fn cube_root(value: u64) -> u64 {
+    // The root of 64 bits has 22, and its cube may reach into the 66th.
+    (0..22).rev().fold(0, |root: u64, bit| {
+        let candidate = root | 1 << bit;
+        if u128::from(candidate).pow(3) <= u128::from(value) {
+            candidate
+        } else {
+            root
+        }
+    })
+}

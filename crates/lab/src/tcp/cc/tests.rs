@@ -1,0 +1,106 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// What hurts: bounds, small numbers, and anything.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(u64::MAX),
+        0u64..100,
+        0u64..100_000_000_000,
+        any::<u64>()
+    ]
+}
+
+fn state(number: u64) -> State {
+    match number % 4 {
+        0 => State::Open,
+        1 => State::Disorder,
+        2 => State::Recovery,
+        _ => State::Loss,
+    }
+}
+
+fn sample(n: &[u64]) -> AckSample {
+    AckSample {
+        acked: n[0] as u32,
+        acked_cumulatively: n[1] as u32,
+        lost: n[2] as u32,
+        rtt: Some(n[3]).filter(|_| !n[4].is_multiple_of(3)),
+        srtt: Some(n[5]).filter(|_| !n[4].is_multiple_of(5)),
+        in_flight: n[6] as u32,
+        prior_in_flight: n[7] as u32,
+        delivered: n[8],
+        lost_total: n[9],
+        prior_delivered: n[10],
+        delivered_over: Some(n[11] as u32).filter(|_| !n[4].is_multiple_of(7)),
+        interval: n[12],
+        app_limited: n[13].is_multiple_of(4),
+        cwnd_limited: !n[13].is_multiple_of(5),
+        state: state(n[14]),
+        maybe_delayed: n[13].is_multiple_of(7),
+        next_departure: n[15],
+        snd_nxt: n[16],
+        snd_una: n[17],
+    }
+}
+
+fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![
+        Just(Algorithm::Reno),
+        Just(Algorithm::Cubic),
+        Just(Algorithm::Bbr),
+        Just(Algorithm::Vegas)
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_the_window_stays_open(
+        algorithm in algorithm(),
+        mss in any::<u32>(),
+        cwnd in 1u32..,
+        calls in prop::collection::vec(
+            (0..8u8, number(), prop::collection::vec(number(), 18)), 1..60),
+    ) {
+        let mut window = Window { cwnd, ssthresh: u32::MAX, pacing_rate: None };
+        let mut cc = CongestionControl::new(algorithm, mss, calls[0].1, calls[0].1);
+        for (call, now, numbers) in calls {
+            let sample = sample(&numbers);
+            match call {
+                0 => cc.on_established(now, sample.rtt, &mut window),
+                1 => {
+                    window.ssthresh = cc.ssthresh(now, &window);
+                    prop_assert!(window.ssthresh >= 2);
+                }
+                2 => cc.on_state(now, sample.state, &mut window),
+                3 => cc.on_restart(now, numbers[0], &mut window),
+                4 => cc.on_acked(now, &sample, &mut window),
+                5 => cc.cong_avoid(now, &sample, &mut window),
+                6 => prop_assert!(cc.undo(&window) >= window.cwnd),
+                _ => {
+                    cc.on_lost(sample.lost_total);
+                    let controls = cc.control(now, &sample, &mut window);
+                    prop_assert_eq!(controls, algorithm == Algorithm::Bbr);
+                }
+            }
+            prop_assert!(window.cwnd > 0);
+            prop_assert!(window.pacing_rate != Some(0));
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_again(algorithm in algorithm(), seed in any::<u64>()) {
+        let bottleneck = path::Bottleneck::Link { service: 1_000_000, queue: 60 };
+        let run = || {
+            let mut path = path::Path::new(algorithm, bottleneck, 20_000_000);
+            path.cc = CongestionControl::new(algorithm, path::MSS, 0, seed);
+            path.cc.on_established(0, None, &mut path.window);
+            let mut windows = Vec::new();
+            path.run(crate::SECOND, |path| windows.push(path.window.clone()));
+            windows
+        };
+        prop_assert_eq!(run(), run());
+    }
+}

@@ -1,0 +1,79 @@
+//! One transfer, as long as it is.
+
+use tidegate_limiter::Nanos;
+
+use crate::outcome::Completion;
+use crate::tcp::Connection;
+
+/// What is written for a transfer without end: more than any link carries in a lifetime, and far
+/// from the largest sequence number.
+const ENDLESS: u64 = 1 << 60;
+
+/// A transfer that begins when the connection stands.
+#[derive(Debug)]
+pub struct Bulk {
+    bytes: Option<u64>,
+    start: Nanos,
+    stage: Stage,
+}
+
+#[derive(Debug, PartialEq)]
+enum Stage {
+    Waiting,
+    Opening,
+    Sending,
+    Done,
+}
+
+impl Bulk {
+    /// Of so many bytes, or without end.
+    pub fn new(bytes: Option<u64>, start: Nanos) -> Self {
+        Self {
+            bytes,
+            start,
+            stage: Stage::Waiting,
+        }
+    }
+
+    /// Only before it begins.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        (self.stage == Stage::Waiting).then_some(self.start)
+    }
+
+    /// It begins.
+    pub fn on_timeout(&mut self) -> bool {
+        self.stage = Stage::Opening;
+        true
+    }
+
+    /// Writes all once the connection stands.
+    pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
+        if self.stage == Stage::Opening && server.established() {
+            self.stage = Stage::Sending;
+            server.write(now, self.bytes.unwrap_or(ENDLESS));
+            if self.bytes.is_some() {
+                server.close(now);
+            }
+        }
+    }
+
+    /// Notes when all has come.
+    pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
+        let bytes = self.bytes?;
+        if self.stage != Stage::Sending || client.received() < bytes {
+            return None;
+        }
+        self.stage = Stage::Done;
+        client.close(now);
+        Some(Completion {
+            start: self.start,
+            end: now,
+            bytes,
+        })
+    }
+
+    /// All has come.
+    pub fn ended(&self) -> bool {
+        self.stage == Stage::Done
+    }
+}

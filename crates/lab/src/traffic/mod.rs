@@ -1,0 +1,126 @@
+//! What applications send, and when. One a file.
+
+mod bulk;
+pub mod datagrams;
+mod on_off;
+mod video;
+
+use tidegate_limiter::Nanos;
+
+use crate::outcome::Completion;
+use crate::plan::{FlowPlan, Traffic};
+use crate::sim::random::{BoundedPareto, Owner, Random};
+use crate::tcp::Connection;
+
+#[cfg(test)]
+mod tests;
+
+/// The two ends of a connection, as applications see them. The engine knows both, so that a
+/// server's application can act on what the client's has seen.
+#[derive(Debug)]
+pub struct Ends {
+    /// The end that opens the connection and receives the data.
+    pub client: Connection,
+    /// The end that sends the data.
+    pub server: Connection,
+}
+
+/// Where a flow's packets come from.
+#[derive(Debug)]
+pub enum Source {
+    /// An application over TCP.
+    Application(Application),
+    /// Datagrams.
+    Datagrams(datagrams::Datagrams),
+}
+
+/// The applications at both ends of a flow's connections.
+#[derive(Debug)]
+pub enum Application {
+    /// One transfer.
+    Bulk(bulk::Bulk),
+    /// Transfers with pauses.
+    OnOff(on_off::OnOff),
+    /// Requests for chunks.
+    Video(video::Video),
+}
+
+impl Source {
+    /// That of a flow of the plan.
+    pub fn new(plan: &FlowPlan, index: usize, seed: u64) -> Self {
+        Self::Application(match plan.traffic {
+            Traffic::Bulk { bytes } => Application::Bulk(bulk::Bulk::new(bytes, plan.start)),
+            Traffic::OnOff {
+                mean,
+                shape,
+                max,
+                pause,
+                reconnect,
+            } => {
+                let random = Random::new(seed, Owner::Application(index));
+                let sizes = BoundedPareto::with_mean(mean, shape, max);
+                Application::OnOff(on_off::OnOff::new(
+                    sizes, pause, reconnect, plan.start, random,
+                ))
+            }
+            Traffic::Video {
+                chunk,
+                chunks,
+                pause,
+                request,
+            } => Application::Video(video::Video::new(chunk, chunks, pause, request, plan.start)),
+            Traffic::Datagrams { rate, bytes, stop } => {
+                return Self::Datagrams(datagrams::Datagrams::new(rate, bytes, plan.start, stop));
+            }
+        })
+    }
+}
+
+impl Application {
+    /// When it wants to act by itself.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        match self {
+            Self::Bulk(bulk) => bulk.next_timeout(),
+            Self::OnOff(on_off) => on_off.next_timeout(),
+            Self::Video(video) => video.next_timeout(),
+        }
+    }
+
+    /// Its time has come. True if it wants a new connection, whose ends it will see next.
+    pub fn on_timeout(&mut self, now: Nanos, ends: Option<&mut Ends>) -> bool {
+        match self {
+            Self::Bulk(bulk) => bulk.on_timeout(),
+            Self::OnOff(on_off) => on_off.on_timeout(now, ends),
+            Self::Video(video) => video.on_timeout(now, ends),
+        }
+    }
+
+    /// The server has received something: a handshake's end, a request, acknowledgements.
+    #[inline]
+    pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
+        match self {
+            Self::Bulk(bulk) => bulk.on_server(now, server),
+            Self::OnOff(on_off) => on_off.on_server(now, server),
+            Self::Video(video) => video.on_server(now, server),
+        }
+    }
+
+    /// The client has received something. The transfer that this completed, if it did.
+    #[inline]
+    pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
+        match self {
+            Self::Bulk(bulk) => bulk.on_client(now, client),
+            Self::OnOff(on_off) => on_off.on_client(now, client),
+            Self::Video(video) => video.on_client(now, client),
+        }
+    }
+
+    /// Nothing will come any more.
+    pub fn ended(&self) -> bool {
+        match self {
+            Self::Bulk(bulk) => bulk.ended(),
+            Self::OnOff(_) => false,
+            Self::Video(video) => video.ended(),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+mod burst;
+pub(super) mod fluid;
+mod sharing;

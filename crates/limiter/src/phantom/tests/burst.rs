@@ -1,0 +1,170 @@
+//! Burst control, [BCPQP §4].
+
+use std::sync::Arc;
+
+use super::super::{BurstControl, PhantomError, PhantomQueues};
+use crate::{Decision, PacketMeta, PolicyTree, Program, Rate};
+
+const MS: u64 = 1_000_000;
+
+fn limiter(queues: u16, control: Option<BurstControl>) -> PhantomQueues {
+    let program = Program::new(&PolicyTree::fair(queues).unwrap());
+    let rate = Rate::from_bits_per_second(8_000_000);
+    PhantomQueues::new(Arc::new(program), rate, 1_000_000, control, 0).unwrap()
+}
+
+fn packet(queue: u16) -> PacketMeta {
+    PacketMeta {
+        bytes: 1000,
+        queue,
+        ..PacketMeta::default()
+    }
+}
+
+/// Packets that pass of a burst.
+fn burst(limiter: &mut PhantomQueues, now: u64, queue: u16, packets: usize) -> usize {
+    (0..packets)
+        .filter(|_| limiter.offer(now, &packet(queue)) == Decision::Pass)
+        .count()
+}
+
+fn occupancy(limiter: &mut PhantomQueues, now: u64, queue: usize) -> (u64, u64) {
+    limiter.occupancy(now).nth(queue).unwrap()
+}
+
+#[test]
+fn a_limiter_of_16_queues_is_less_than_a_kibibyte() {
+    assert!(
+        size_of::<PhantomQueues>() <= 1024,
+        "{}",
+        size_of::<PhantomQueues>()
+    );
+}
+
+#[test]
+fn a_burst_ends_at_the_upper_threshold() {
+    // X+ = 1.5 · 1 MB/s · 100 ms = 150 kB: the packet that exceeds it is the last.
+    let mut with = limiter(16, Some(BurstControl::default()));
+    assert_eq!(burst(&mut with, 0, 0, 2000), 151);
+    assert_eq!(occupancy(&mut with, 0, 0), (1_000_000, 849_000));
+    let mut without = limiter(16, None);
+    assert_eq!(burst(&mut without, 0, 0, 2000), 1000);
+}
+
+#[test]
+fn later_queues_burst_less() {
+    // X+/n each: the harmonic series of [BCPQP §4].
+    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let bursts: Vec<_> = (0..4)
+        .map(|queue| burst(&mut limiter, 0, queue, 2000))
+        .collect();
+    assert_eq!(bursts, [151, 76, 51, 38]);
+}
+
+#[test]
+fn a_filled_queue_passes_at_its_rate() {
+    let mut limiter = limiter(16, Some(BurstControl::default()));
+    burst(&mut limiter, 0, 0, 2000);
+    // A packet each 0.5 ms is twice the rate, for ten seconds.
+    let passed = (1..=20_000)
+        .filter(|&n| limiter.offer(n * MS / 2, &packet(0)) == Decision::Pass)
+        .count();
+    assert_eq!(passed, 10_000);
+}
+
+#[test]
+fn magic_goes_when_the_flow_does() {
+    let mut limiter = limiter(16, Some(BurstControl::default()));
+    burst(&mut limiter, 0, 0, 2000);
+    // Queue 1 sends; at the end of the first full period without a packet, queue 0 is given back
+    // what no packet is there for.
+    for ms in 1..=199 {
+        limiter.offer(ms * MS, &packet(1));
+    }
+    let (length, magic) = occupancy(&mut limiter, 199 * MS, 0);
+    assert_eq!(magic, 849_000.min(length));
+    limiter.offer(200 * MS, &packet(1));
+    let (length, magic) = occupancy(&mut limiter, 200 * MS, 0);
+    assert_eq!((magic, length < 151_000), (0, true), "{length}");
+    // And soon queue 1 has the whole rate: nothing is left of queue 0.
+    for ms in 201..=700 {
+        limiter.offer(ms * MS, &packet(1));
+    }
+    assert_eq!(occupancy(&mut limiter, 700 * MS, 0), (0, 0));
+}
+
+#[test]
+fn magic_stays_while_the_flow_sends_at_its_rate() {
+    let mut limiter = limiter(16, Some(BurstControl::default()));
+    burst(&mut limiter, 0, 0, 2000);
+    for ms in 1..=3000 {
+        assert_eq!(limiter.offer(ms * MS, &packet(0)), Decision::Pass);
+    }
+    assert_eq!(occupancy(&mut limiter, 3000 * MS, 0), (1_000_000, 849_000));
+}
+
+#[test]
+fn what_is_behind_others_is_filled_at_once() {
+    // r* = 0 for a queue behind a busy one of higher priority [BCPQP §4].
+    let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let control = Some(BurstControl::default());
+    let program = Arc::new(Program::new(&policy));
+    let mut limiter: PhantomQueues =
+        PhantomQueues::new(program, rate, 1_000_000, control, 0).unwrap();
+    assert_eq!(burst(&mut limiter, 0, 0, 10), 10);
+    assert_eq!(burst(&mut limiter, 0, 1, 10), 1);
+}
+
+#[test]
+fn another_rate_holds_at_once() {
+    let mut limiter = limiter(1, Some(BurstControl::default()));
+    burst(&mut limiter, 0, 0, 2000);
+    let half = Rate::from_bits_per_second(4_000_000);
+    limiter.set(0, half, Some(BurstControl::default())).unwrap();
+    let passed = (1..=10_000)
+        .filter(|&n| limiter.offer(n * MS, &packet(0)) == Decision::Pass)
+        .count();
+    assert_eq!(passed, 5_000);
+}
+
+#[test]
+fn years_of_silence_and_time_that_goes_back() {
+    let mut limiter = limiter(16, Some(BurstControl::default()));
+    burst(&mut limiter, 5 * MS, 0, 2000);
+    assert_eq!(burst(&mut limiter, 0, 0, 10), 0);
+    let decade = 10 * 365 * 86_400_000 * MS;
+    assert_eq!(burst(&mut limiter, decade, 0, 2000), 151);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let program = Arc::new(Program::new(&PolicyTree::fair(17).unwrap()));
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let new = |program, rate, size, control| {
+        PhantomQueues::<16, 1>::new(program, rate, size, control, 0)
+            .map(|_| ())
+            .unwrap_err()
+    };
+    let room = PhantomError::Room {
+        what: "queues",
+        found: 17,
+        room: 16,
+    };
+    assert_eq!(new(program, rate, 1, None), room);
+    let program = Arc::new(Program::new(&PolicyTree::queue()));
+    assert_eq!(new(program.clone(), rate, 0, None), PhantomError::Size(0));
+    let slow = Rate::from_bits_per_second(7_999);
+    assert_eq!(
+        new(program.clone(), slow, 1, None),
+        PhantomError::Rate(slow)
+    );
+    let control = BurstControl {
+        lower: 1500,
+        ..BurstControl::default()
+    };
+    assert_eq!(
+        new(program, rate, 1, Some(control)),
+        PhantomError::Thresholds
+    );
+}

@@ -1,0 +1,136 @@
+//! Shapers: packets wait in queues, and leave at the aggregate's rate.
+
+use std::sync::Arc;
+
+use crate::{Nanos, PacketMeta, Program, Rate};
+
+mod aggregate;
+mod fleet;
+mod pace;
+mod pool;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use aggregate::Aggregate;
+pub use fleet::Fleet;
+use pool::Pool;
+
+/// What a shaper does, apart from its policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShaperConfig {
+    /// Rate at which packets leave.
+    pub rate: Rate,
+    /// Bytes that may leave at once after silence, and one packet in any case: with one packet or
+    /// less, packets leave exactly at the rate; with more, the shaper is burst-tolerant
+    /// [Flach16 §5.1.2].
+    pub burst: u64,
+    /// Most bytes in each queue; what finds no space is dropped.
+    pub queue_bytes: Option<u64>,
+    /// Most packets in each queue.
+    pub queue_packets: Option<u64>,
+}
+
+/// What waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Bytes, as charged.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u32,
+}
+
+/// A shaper of one aggregate, and the packets `P` it holds. Its policy is served by hierarchical
+/// deficit round robin and strict priority.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate_limiter::{PacketMeta, PolicyTree, Program, Shaper, ShaperConfig};
+/// let program = Arc::new(Program::new(&PolicyTree::fair(2)?));
+/// let config = ShaperConfig {
+///     rate: "12mbit".parse()?,
+///     burst: 1500,
+///     queue_bytes: None,
+///     queue_packets: Some(48),
+/// };
+/// let mut shaper = Shaper::new(program, &config, 0);
+/// for (queue, packet) in [(0, "a"), (0, "b"), (1, "c")] {
+///     let meta = PacketMeta { bytes: 1500, queue, ..PacketMeta::default() };
+///     assert_eq!(shaper.offer(0, &meta, packet), Ok(()));
+/// }
+/// assert_eq!(shaper.poll_release(0), Some("a"));
+/// assert_eq!(shaper.poll_release(0), None);
+/// assert_eq!(shaper.poll_timeout(), Some(1_000_000), "1500 bytes at 12 Mbit/s");
+/// assert_eq!(shaper.poll_release(1_000_000), Some("c"), "the other queue's turn");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Shaper<P> {
+    aggregate: Aggregate,
+    pool: Pool<P>,
+}
+
+impl<P> Shaper<P> {
+    /// Most packets that a shaper holds, whatever its limits.
+    pub const MAX_PACKETS: usize = 1 << 20;
+
+    /// A shaper that holds nothing and was silent for long. Reserves room for as many packets as
+    /// its queues can hold, where they are limited by bytes only for packets of 64 bytes and more
+    /// (smaller ones may find no space before the bytes are reached); at most
+    /// [`MAX_PACKETS`](Self::MAX_PACKETS).
+    pub fn new(program: Arc<Program>, config: &ShaperConfig, now: Nanos) -> Self {
+        let by_bytes = config.queue_bytes.map(|bytes| bytes.div_ceil(64));
+        let each = config.queue_packets.or(by_bytes).unwrap_or(u64::MAX);
+        let all = each.saturating_mul(program.queues() as u64);
+        let packets =
+            usize::try_from(all).map_or(Self::MAX_PACKETS, |all| all.min(Self::MAX_PACKETS));
+        Self {
+            aggregate: Aggregate::new(program, config, now),
+            pool: Pool::new(packets),
+        }
+    }
+
+    /// Puts a packet at the end of its queue.
+    ///
+    /// # Errors
+    /// Gives the packet back if its queue is full: it is dropped.
+    ///
+    /// # Panics
+    /// If the policy has no such queue.
+    #[inline]
+    pub fn offer(&mut self, now: Nanos, meta: &PacketMeta, packet: P) -> Result<(), P> {
+        self.aggregate.offer(now, meta, packet, &mut self.pool)
+    }
+
+    /// A packet that leaves now, if there is one: to be called until there is none. Calls that
+    /// come up to 10 ms late cost no rate.
+    #[inline]
+    pub fn poll_release(&mut self, now: Nanos) -> Option<P> {
+        self.aggregate.poll_release(now, &mut self.pool)
+    }
+
+    /// When [`poll_release`](Self::poll_release) has the next packet; may be in the past. `None`
+    /// if nothing waits, or if the rate is 0.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        self.aggregate.poll_timeout()
+    }
+
+    /// Another rate from now on.
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.aggregate.set_rate(now, rate);
+    }
+
+    /// What waits in a queue.
+    ///
+    /// # Panics
+    /// If the policy has no such queue.
+    pub fn backlog(&self, queue: u16) -> Backlog {
+        self.aggregate.backlog(queue)
+    }
+
+    /// What waits in all queues.
+    pub fn total(&self) -> Backlog {
+        self.aggregate.total()
+    }
+}

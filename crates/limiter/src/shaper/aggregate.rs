@@ -1,0 +1,88 @@
+//! A shaper without the room for its packets, which may be shared.
+
+use std::sync::Arc;
+
+use super::pace::Pace;
+use super::pool::Pool;
+use super::schedule::Schedule;
+use super::{Backlog, ShaperConfig};
+use crate::{Nanos, PacketMeta, Program, Rate};
+
+#[derive(Debug)]
+pub(super) struct Aggregate {
+    program: Arc<Program>,
+    pace: Pace,
+    schedule: Schedule,
+    queue_bytes: u64,
+    queue_packets: u32,
+}
+
+impl Aggregate {
+    pub(super) fn new(program: Arc<Program>, config: &ShaperConfig, now: Nanos) -> Self {
+        Self {
+            pace: Pace::new(config.rate, config.burst, now),
+            schedule: Schedule::new(&program),
+            program,
+            queue_bytes: config.queue_bytes.unwrap_or(u64::MAX),
+            queue_packets: config.queue_packets.map_or(u32::MAX, |packets| {
+                u32::try_from(packets).unwrap_or(u32::MAX)
+            }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn offer<P>(
+        &mut self,
+        now: Nanos,
+        meta: &PacketMeta,
+        packet: P,
+        pool: &mut Pool<P>,
+    ) -> Result<(), P> {
+        let leaf = self.program.leaf(meta.queue);
+        let held = self.schedule.backlog(leaf);
+        // Held bytes are below 2^64 as each queue holds less than 2^32 packets of less than 2^32.
+        let space = self.queue_bytes.saturating_sub(held.bytes);
+        if held.packets >= self.queue_packets || u64::from(meta.bytes) > space {
+            return Err(packet);
+        }
+        pool.push(self.schedule.list(leaf), meta.bytes, packet)?;
+        let idle = self.schedule.backlog(0).packets == 0;
+        self.schedule.arrived(&self.program, leaf, meta.bytes);
+        if idle {
+            self.pace.resume(now, self.schedule.largest());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn poll_release<P>(&mut self, now: Nanos, pool: &mut Pool<P>) -> Option<P> {
+        if self.schedule.backlog(0).packets == 0 || !self.pace.ready(now, self.schedule.largest()) {
+            return None;
+        }
+        let leaf = self.schedule.next(&self.program);
+        let (packet, bytes) = pool.pop(self.schedule.list(leaf))?;
+        self.schedule.left(&self.program, leaf, bytes);
+        self.pace.spend(bytes);
+        Some(packet)
+    }
+
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Option<Nanos> {
+        if self.schedule.backlog(0).packets == 0 {
+            return None;
+        }
+        self.pace.next(self.schedule.largest())
+    }
+
+    pub(super) fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.pace.set_rate(now, rate);
+    }
+
+    pub(super) fn backlog(&self, queue: u16) -> Backlog {
+        self.schedule.backlog(self.program.leaf(queue))
+    }
+
+    pub(super) fn total(&self) -> Backlog {
+        self.schedule.backlog(0)
+    }
+}

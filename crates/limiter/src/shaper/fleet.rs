@@ -1,0 +1,132 @@
+//! Many shapers, as a middlebox runs them.
+
+use std::sync::Arc;
+
+use super::aggregate::Aggregate;
+use super::pool::Pool;
+use super::{Backlog, ShaperConfig};
+use crate::{Nanos, PacketMeta, Program, Rate, Wheel};
+
+#[cfg(test)]
+mod tests;
+
+/// The shapers of many aggregates, a timer wheel that says which of them may release a packet
+/// [BCPQP §2.1], and one pool for the packets of all.
+///
+/// A packet `P` is whatever the caller holds it by: a pointer to a buffer or its number, where
+/// buffers stay in place until they are sent, or the bytes themselves, which are then copied in
+/// and out.
+#[derive(Debug)]
+pub struct Fleet<P> {
+    aggregates: Vec<Aggregate>,
+    wheel: Wheel,
+    pool: Pool<P>,
+    /// The latest time of all calls. Wheel and shapers must agree on it: one that is due by the
+    /// wheel's time, but not yet by its own, would be due again and again.
+    now: Nanos,
+}
+
+impl<P> Fleet<P> {
+    /// Shapers of these policies and settings, with room for so many packets in all. What finds no
+    /// room is dropped, whosever it is: give enough for what the queues hold at once. Releases are
+    /// late by up to the granularity (which is at least 1 ns, at most half of the 10 ms that cost
+    /// no rate); rates are exact all the same.
+    ///
+    /// # Panics
+    /// If there are 2^32 shapers or more.
+    pub fn new(
+        shapers: impl IntoIterator<Item = (Arc<Program>, ShaperConfig)>,
+        packets: usize,
+        granularity: Nanos,
+        now: Nanos,
+    ) -> Self {
+        let aggregates: Vec<_> = shapers
+            .into_iter()
+            .map(|(program, config)| Aggregate::new(program, &config, now))
+            .collect();
+        assert!(aggregates.len() < u32::MAX as usize, "too many shapers");
+        let granularity = granularity.min(super::pace::LATENESS / 2);
+        Self {
+            wheel: Wheel::new(aggregates.len() as u32, granularity, now),
+            aggregates,
+            pool: Pool::new(packets),
+            now,
+        }
+    }
+
+    /// Puts a packet at the end of its queue in an aggregate's shaper.
+    ///
+    /// # Errors
+    /// Gives the packet back if the queue or the room for all is full: it is dropped.
+    ///
+    /// # Panics
+    /// If there is no such aggregate, or its policy has no such queue.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        now: Nanos,
+        aggregate: u32,
+        meta: &PacketMeta,
+        packet: P,
+    ) -> Result<(), P> {
+        self.now = now.max(self.now);
+        let shaper = &mut self.aggregates[aggregate as usize];
+        shaper.offer(self.now, meta, packet, &mut self.pool)?;
+        if shaper.total().packets == 1 {
+            self.schedule(aggregate);
+        }
+        Ok(())
+    }
+
+    /// Hands out all packets that are due, with the numbers of their aggregates.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos, mut release: impl FnMut(u32, P)) {
+        self.now = now.max(self.now);
+        while let Some(aggregate) = self.wheel.pop(self.now) {
+            let shaper = &mut self.aggregates[aggregate as usize];
+            while let Some(packet) = shaper.poll_release(self.now, &mut self.pool) {
+                release(aggregate, packet);
+            }
+            self.schedule(aggregate);
+        }
+    }
+
+    /// A time before which no packet is due; `None` if none waits.
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        self.wheel.next()
+    }
+
+    /// Another rate for an aggregate from now on.
+    ///
+    /// # Panics
+    /// If there is no such aggregate.
+    pub fn set_rate(&mut self, now: Nanos, aggregate: u32, rate: Rate) {
+        self.now = now.max(self.now);
+        self.aggregates[aggregate as usize].set_rate(self.now, rate);
+        self.schedule(aggregate);
+    }
+
+    /// What waits in a queue of an aggregate.
+    ///
+    /// # Panics
+    /// If there is no such aggregate, or its policy has no such queue.
+    pub fn backlog(&self, aggregate: u32, queue: u16) -> Backlog {
+        self.aggregates[aggregate as usize].backlog(queue)
+    }
+
+    /// What waits in all queues of an aggregate.
+    ///
+    /// # Panics
+    /// If there is no such aggregate.
+    pub fn total(&self, aggregate: u32) -> Backlog {
+        self.aggregates[aggregate as usize].total()
+    }
+
+    #[inline]
+    fn schedule(&mut self, aggregate: u32) {
+        match self.aggregates[aggregate as usize].poll_timeout() {
+            Some(at) => self.wheel.schedule(aggregate, at),
+            None => self.wheel.cancel(aggregate),
+        }
+    }
+}

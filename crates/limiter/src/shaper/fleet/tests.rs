@@ -1,0 +1,140 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::Fleet;
+use crate::shaper::tests::{BYTE, Packet, arrivals, config, meta, onto, policies, released, run};
+use crate::{PolicyTree, Program, Shaper};
+
+/// All that a fleet does with these packets for these aggregates, as (aggregate, packet with the
+/// time it left); polled whenever it may have something.
+fn drive(fleet: &mut Fleet<Packet>, arrivals: &[(u32, Packet)]) -> Vec<(u32, Packet)> {
+    let (mut left, mut arrivals, mut now) = (Vec::new(), arrivals.iter().peekable(), 0);
+    loop {
+        let release = fleet.poll_timeout().map(|at| at.max(now));
+        let arrival = arrivals.peek().map(|(_, packet)| packet.at);
+        if let Some(at) = arrival.filter(|&at| release.is_none_or(|release| at <= release)) {
+            now = at;
+            let &(aggregate, packet) = arrivals.next().unwrap();
+            fleet
+                .offer(at, aggregate, &meta(packet.queue, packet.bytes), packet)
+                .unwrap();
+        } else if let Some(at) = release {
+            now = at;
+            fleet.advance(now, |aggregate, packet| {
+                left.push((aggregate, Packet { at: now, ..packet }))
+            });
+        } else {
+            return left;
+        }
+    }
+}
+
+#[test]
+fn room_is_shared_and_comes_back() {
+    let program = Arc::new(Program::new(&PolicyTree::fair(2).unwrap()));
+    let shapers = vec![(program, config(8_000_000, 0)); 3];
+    let mut fleet = Fleet::new(shapers, 4, 1000, 0);
+    for round in 0..10u64 {
+        let now = round * 1_000_000_000;
+        for (aggregate, name) in [(0, 'a'), (1, 'b'), (2, 'c'), (0, 'd')] {
+            assert_eq!(fleet.offer(now, aggregate, &meta(1, 1000), name), Ok(()));
+        }
+        assert_eq!(fleet.offer(now, 1, &meta(0, 1000), 'e'), Err('e'));
+        assert_eq!(fleet.total(0).packets, 2);
+        assert_eq!(fleet.backlog(1, 1).bytes, 1000);
+        let mut left = Vec::new();
+        fleet.advance(now, |aggregate, name| left.push((aggregate, name)));
+        assert_eq!(left, [(0, 'a'), (1, 'b'), (2, 'c')]);
+        let next = fleet.poll_timeout().unwrap();
+        assert!(next > now && next <= now + 1_000_000, "{next}");
+        fleet.advance(now + 999_999, |_, _| panic!("too early"));
+        fleet.advance(now + 1_000_000, |aggregate, name| {
+            left.push((aggregate, name))
+        });
+        assert_eq!(left[3], (0, 'd'));
+        assert_eq!(fleet.poll_timeout(), None);
+    }
+}
+
+/// Time that goes back for some calls neither hangs nor releases anything early.
+#[test]
+fn steps_back_in_time_count_as_none() {
+    let program = Arc::new(Program::new(&PolicyTree::queue()));
+    let mut fleet = Fleet::new([(program, config(8_000_000, 0))], 4, 1, 0);
+    fleet.advance(10_000_000, |_, _| {});
+    fleet.offer(5_000_000, 0, &meta(0, 1000), 'a').unwrap();
+    fleet.offer(5_000_000, 0, &meta(0, 1000), 'b').unwrap();
+    let mut left = Vec::new();
+    for now in [0, 10_999_999, 6_000_000] {
+        fleet.advance(now, |_, name| left.push(name));
+        assert_eq!(left, ['a']);
+    }
+    fleet.advance(11_000_000, |_, name| left.push(name));
+    assert_eq!(left, ['a', 'b']);
+}
+
+#[test]
+fn rates_change_for_one_of_them() {
+    let program = Arc::new(Program::new(&PolicyTree::queue()));
+    let shapers = vec![(program, config(8_000_000, 0)); 2];
+    let mut fleet = Fleet::new(shapers, 10, 1, 0);
+    for aggregate in [0, 1] {
+        for name in ['a', 'b'] {
+            fleet.offer(0, aggregate, &meta(0, 1000), name).unwrap();
+        }
+    }
+    let mut left = Vec::new();
+    fleet.advance(0, |_, _| {});
+    fleet.set_rate(500_000, 1, crate::Rate::from_bits_per_second(40_000_000));
+    fleet.advance(600_000, |aggregate, name| left.push((aggregate, name)));
+    assert_eq!(left, [(1, 'b')]);
+    fleet.advance(1_000_000, |aggregate, name| left.push((aggregate, name)));
+    assert_eq!(left, [(1, 'b'), (0, 'b')]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// With ticks of a nanosecond, each shaper does what it would do alone.
+    #[test]
+    fn shapers_do_together_what_they_do_alone(
+        shapers in prop::collection::vec((policies(), arrivals(), 10_000u64..1_000_000_000, 0u64..5000), 1..5),
+    ) {
+        let (mut alone, mut all, mut fleet) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (policy, arrivals, bits, burst)) in shapers.into_iter().enumerate() {
+            let program = Arc::new(Program::new(&policy));
+            let arrivals = onto(&program, arrivals);
+            let mut shaper = Shaper::new(program.clone(), &config(bits, burst), 0);
+            alone.push(released(&run(&mut shaper, &arrivals, || 0)));
+            all.extend(arrivals.into_iter().map(|packet| (number as u32, packet)));
+            fleet.push((program, config(bits, burst)));
+        }
+        all.sort_by_key(|(_, packet)| packet.at);
+        let left = drive(&mut Fleet::new(fleet, 2000, 1, 0), &all);
+        prop_assert!(left.is_sorted_by_key(|(_, packet)| packet.at));
+        for (number, alone) in alone.into_iter().enumerate() {
+            let own = left.iter().filter(|(aggregate, _)| *aggregate == number as u32);
+            prop_assert_eq!(own.map(|(_, packet)| *packet).collect::<Vec<_>>(), alone);
+        }
+    }
+
+    /// With coarser ticks, packets leave at ticks only, and yet exactly at the rate in the long run.
+    #[test]
+    fn coarse_ticks_cost_no_rate(
+        bits in 100_000u64..1_000_000_000,
+        granularity in 1u64..5_000_000,
+        bytes in 40u32..9000,
+    ) {
+        let program = Arc::new(Program::new(&PolicyTree::fair(4).unwrap()));
+        let mut fleet = Fleet::new([(program, config(bits, 0))], 2000, granularity, 0);
+        let packets = (0..2000).map(|number| (0, Packet { at: 0, queue: number % 4, bytes }));
+        let left = drive(&mut fleet, &packets.collect::<Vec<_>>());
+        prop_assert_eq!(left.len(), 2000);
+        for (number, (_, packet)) in left.into_iter().enumerate() {
+            let exact = (number as u128 * u128::from(bytes) * BYTE).div_ceil(u128::from(bits));
+            let tick = exact.div_ceil(u128::from(granularity)) * u128::from(granularity);
+            prop_assert_eq!(u128::from(packet.at), tick);
+        }
+    }
+}
