@@ -13,72 +13,54 @@ use super::KernelError;
 use super::emulator::{Emulator, Toward};
 use super::host::Host;
 use super::transfer::Clock;
+use crate::sim::histogram::Histogram;
 
 /// Packets taken from one side before it is the other's turn.
 const BATCH: usize = 64;
 /// Longer than any packet of the devices.
 const LONGEST: usize = 9216;
 
-/// What the thread leaves behind.
-pub(super) struct Done {
-    pub(super) emulator: Emulator,
+/// How well the thread did.
+#[derive(Default)]
+pub(super) struct Service {
     /// Of every packet, how much later than it should have it left.
-    pub(super) lateness: Vec<Nanos>,
+    pub(super) lateness: Histogram,
     /// Packets that the devices did not take.
     pub(super) refused: u64,
 }
 
 /// Moves packets between the ends until time is up.
 pub(super) fn run(
-    mut emulator: Emulator,
-    clock: Clock,
+    emulator: &mut Emulator<'_>,
+    clock: &Clock,
     server: &Host,
     client: &Host,
-) -> Result<Done, KernelError> {
+) -> Result<Service, KernelError> {
     let mut buffer = vec![0; LONGEST];
-    let mut lateness = Vec::with_capacity(1 << 20);
-    let mut refused = 0;
-    while clock.now() < clock.duration {
-        while let Some((due, packet)) = emulator.leave(clock.now()) {
-            let device = match packet.toward {
+    let mut service = Service::default();
+    while !clock.is_over() {
+        while let Some(departure) = emulator.leave(clock.now()) {
+            let device = match departure.toward {
                 Toward::Client => &client.device,
                 Toward::Server => &server.device,
             };
             // The kernel's TCP works on the packet within the call, so the time is taken before.
             let at = clock.now();
-            lateness.push(at.saturating_sub(due));
-            if packet.toward == Toward::Server {
-                emulator.arrived(at, &packet);
-            }
-            match device.send(&packet.bytes) {
+            service.lateness.record(at.saturating_sub(departure.due));
+            emulator.arrived(at, &departure);
+            match device.send(&departure.bytes) {
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => refused += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => service.refused += 1,
                 Err(error) => {
                     return Err(KernelError::system("hand a packet to the kernel")(error));
                 }
             }
         }
-        wait(&clock, emulator.next(), server, client)?;
-        take(
-            &mut emulator,
-            &clock,
-            &server.device,
-            Toward::Client,
-            &mut buffer,
-        )?;
-        take(
-            &mut emulator,
-            &clock,
-            &client.device,
-            Toward::Server,
-            &mut buffer,
-        )?;
+        wait(clock, emulator.next(), server, client)?;
+        take(emulator, clock, &server.device, Toward::Client, &mut buffer)?;
+        take(emulator, clock, &client.device, Toward::Server, &mut buffer)?;
     }
-    Ok(Done {
-        emulator,
-        lateness,
-        refused,
-    })
+    Ok(service)
 }
 
 /// Sleeps until a packet comes, or one has to go, or time is up.
@@ -99,7 +81,7 @@ fn wait(
 
 /// Takes what packets there are at one end.
 fn take(
-    emulator: &mut Emulator,
+    emulator: &mut Emulator<'_>,
     clock: &Clock,
     device: &SyncDevice,
     toward: Toward,

@@ -1,28 +1,36 @@
 //! What happens to packets between the two ends, apart from the clock: packets go in with the time
-//! at which they came, and come out when it is time.
+//! at which they came, and come out when it is time. The elements are those of the virtual lab.
 //!
 //! Elements work by the times at which packets should have come and gone, not by when the machine
 //! came round to it, so lateness is not added up and rates are exact.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::mpsc::Sender;
 
-use tidegate_limiter::{Meter, Nanos, Rate};
+use tidegate_limiter::Nanos;
 use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire;
 
-use super::path::Passing;
+use super::host;
+use super::tap::Passing;
+use super::transfer::Received;
 use super::watch::Watch;
-use super::{distribution, host};
-use crate::outcome::{ElementOutcome, FlowOutcome, Outcome};
-use crate::plan::{ElementKind, LimiterKind, Plan, QueueKind};
+use crate::RunError;
+use crate::element::Element;
+use crate::element::delay::Delay;
+use crate::outcome::{AggregateOutcome, Outcome};
+use crate::plan::{ElementKind, Plan};
+use crate::sim::engine::paths;
+use crate::sim::packet::{Packet, PacketId, Packets};
+use crate::sim::random::{Owner, Random};
+use crate::sim::record::{ElementRecord, FlowRecord, Windows};
+use crate::sim::timers::Timers;
+use crate::sim::wire::Wire;
+use crate::tcp::Segment;
 
 #[cfg(test)]
 mod tests;
-
-/// Bytes of an Ethernet header: links charge packets at layer 2 without check sequence.
-const ETHERNET: u32 = 14;
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,332 +39,292 @@ pub(super) enum Toward {
     Server,
 }
 
-/// A packet on its way.
+/// A packet that leaves.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Packet {
-    pub(super) bytes: Vec<u8>,
+pub(super) struct Departure {
+    /// When it should.
+    pub(super) due: Nanos,
     pub(super) toward: Toward,
+    pub(super) bytes: Vec<u8>,
     flow: usize,
-    /// Where in its route it is.
-    step: usize,
-    payload: bool,
 }
 
-/// A packet, and when it goes on. Ordered by time, and by arrival where that is equal.
-#[derive(Debug, PartialEq, Eq)]
-struct Waiting {
-    due: Nanos,
-    order: u64,
-    packet: Packet,
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.due, self.order).cmp(&(other.due, other.order))
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// A part of a route.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    /// The flow's own delay.
-    Delay(Nanos),
-    /// An element of the plan.
-    Element(usize),
-}
-
-struct Route {
-    forward: Vec<Step>,
-    back: Vec<Step>,
-}
-
-/// What an element does with a packet.
+/// What a stage does with packets.
 enum Work {
-    Delay(Nanos),
-    Policer {
-        meter: Meter,
-        tokens: u64,
-        burst: u64,
-        overhead: u32,
-    },
-    Link(Link),
-    Tap(Option<Sender<Passing>>),
+    Element(Element),
+    /// Writing is left to a thread that may wait for a disk.
+    Tap(Sender<Passing>),
 }
 
-/// A FIFO queue and what it is sent out by.
-struct Link {
-    rate: Rate,
-    /// When the last of its packets will have left.
-    free: Nanos,
-    /// Of packets not yet begun: when they begin, and their bytes.
-    queue: VecDeque<(Nanos, u64)>,
-    queued: u64,
-    max_bytes: u64,
-    max_packets: usize,
+struct Stage {
+    work: Work,
+    record: ElementRecord,
 }
 
-impl Link {
-    /// When the packet has left, or `None` if there is no space for it.
-    fn pass(&mut self, now: Nanos, bytes: u64) -> Option<Nanos> {
-        while let Some(&(_, first)) = self.queue.front().filter(|(begin, _)| *begin <= now) {
-            self.queue.pop_front();
-            self.queued -= first;
-        }
-        let begin = self.free.max(now);
-        if begin > now {
-            if self.queue.len() >= self.max_packets || self.queued + bytes > self.max_bytes {
-                return None;
-            }
-            self.queue.push_back((begin, bytes));
-            self.queued += bytes;
-        }
-        self.free = begin + Meter::new(self.rate, begin).until(bytes);
-        Some(self.free)
-    }
-}
-
-impl Work {
-    fn new(kind: &ElementKind) -> Self {
-        match *kind {
-            ElementKind::Delay { delay, .. } => Self::Delay(delay),
-            ElementKind::Link {
-                rate,
-                queue: QueueKind::DropTail { bytes, packets },
-            } => Self::Link(Link {
-                rate,
-                free: 0,
-                queue: VecDeque::new(),
-                queued: 0,
-                max_bytes: bytes.unwrap_or(u64::MAX),
-                max_packets: packets.map_or(usize::MAX, |packets| packets as usize),
-            }),
-            ElementKind::Limiter {
-                kind: LimiterKind::Policer { rate, burst },
-                overhead,
-            } => Self::Policer {
-                meter: Meter::new(rate, 0),
-                tokens: burst,
-                burst,
-                overhead,
-            },
-            _ => Self::Tap(None),
-        }
-    }
-
-    /// When a packet goes on, or `None` if it does not.
-    fn pass(&mut self, now: Nanos, packet: &Packet) -> Option<Nanos> {
-        match self {
-            Self::Delay(delay) => Some(now + *delay),
-            Self::Policer {
-                meter,
-                tokens,
-                burst,
-                overhead,
-            } => {
-                let bytes = packet.bytes.len() as u64 + u64::from(*overhead);
-                *tokens = (*tokens + meter.advance(now)).min(*burst);
-                *tokens = tokens.checked_sub(bytes)?;
-                Some(now)
-            }
-            Self::Link(link) => link.pass(now, packet.bytes.len() as u64 + u64::from(ETHERNET)),
-            Self::Tap(to) => {
-                if let Some(to) = to {
-                    // Gone only if writing failed, which is told when the run is over.
-                    let _ = to.send((now, packet.bytes.clone()));
-                }
-                Some(now)
-            }
-        }
-    }
-
-    /// Bytes of a packet as it counts them.
-    fn bytes(&self, packet: &Packet) -> u64 {
-        let overhead = match self {
-            Self::Link(_) => ETHERNET,
-            Self::Policer { overhead, .. } => *overhead,
-            Self::Delay(_) | Self::Tap(_) => 0,
-        };
-        packet.bytes.len() as u64 + u64::from(overhead)
-    }
+struct Flow {
+    forward: Box<[u32]>,
+    back: Box<[u32]>,
+    /// That of its first connection in the virtual lab, so both lead to the same queue.
+    hash: u32,
+    watch: Watch,
+    record: FlowRecord,
 }
 
 /// All that is between the ends.
-pub(super) struct Emulator {
-    routes: Vec<Route>,
-    elements: Vec<(Work, ElementOutcome)>,
-    flows: Vec<(Watch, FlowOutcome)>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
-    order: u64,
-    window: Nanos,
-    packets: u64,
+pub(super) struct Emulator<'a> {
+    plan: &'a Plan,
+    /// The plan's elements, then two delays for each flow that has one of its own.
+    stages: Vec<Stage>,
+    flows: Vec<Flow>,
+    aggregates: Vec<Windows>,
+    timers: Timers,
+    packets: Packets,
+    /// What the packets of these numbers are made of.
+    bytes: Vec<Vec<u8>>,
+    leaving: VecDeque<(Nanos, PacketId)>,
+    total: u64,
 }
 
-impl Emulator {
-    /// Of a plan that was checked.
-    pub(super) fn new(plan: &Plan) -> Self {
-        let route = |steps: &[usize]| steps.iter().copied().map(Step::Element).collect::<Vec<_>>();
-        let routes = plan.flows.iter().map(|flow| {
-            let mut forward = vec![Step::Delay(flow.delay / 2)];
-            forward.extend(route(&flow.forward));
-            let mut back = route(&flow.back);
-            back.push(Step::Delay(flow.delay - flow.delay / 2));
-            Route { forward, back }
-        });
-        let elements = plan.elements.iter().map(|element| {
-            let outcome = ElementOutcome {
-                name: element.name.clone(),
-                ..ElementOutcome::default()
-            };
-            (Work::new(&element.kind), outcome)
-        });
-        let windows = plan.duration.div_ceil(plan.window) as usize;
-        let flows = plan.flows.iter().map(|flow| {
-            let outcome = FlowOutcome {
-                name: flow.name.clone(),
-                aggregate: flow.aggregate,
-                start: flow.start,
-                windows: vec![0; windows],
-                ..FlowOutcome::default()
-            };
-            (Watch::default(), outcome)
-        });
-        Self {
-            routes: routes.collect(),
-            elements: elements.collect(),
-            flows: flows.collect(),
-            waiting: BinaryHeap::new(),
-            order: 0,
-            window: plan.window,
-            packets: 0,
+impl<'a> Emulator<'a> {
+    /// Of a plan that was checked, with where its taps send what passes them, in their order.
+    pub(super) fn new(plan: &'a Plan, taps: Vec<Sender<Passing>>) -> Result<Self, RunError> {
+        let wires: Rc<[Wire]> = (0..plan.flows.len())
+            .map(|flow| Wire::new(plan, flow))
+            .collect();
+        let stage = |work| Stage {
+            work,
+            record: ElementRecord::default(),
+        };
+        let (mut stages, mut taps) = (Vec::new(), taps.into_iter());
+        for (index, element) in plan.elements.iter().enumerate() {
+            let tap = matches!(element.kind, ElementKind::Tap { .. }).then(|| taps.next());
+            stages.push(stage(match tap.flatten() {
+                Some(tap) => Work::Tap(tap),
+                None => Work::Element(Element::new(plan, index, &wires)?),
+            }));
         }
-    }
-
-    /// Lets a tap send what passes it.
-    pub(super) fn connect(&mut self, element: usize, to: Sender<Passing>) {
-        self.elements[element].0 = Work::Tap(Some(to));
+        let mut flows = Vec::new();
+        for (index, flow) in plan.flows.iter().enumerate() {
+            let mut delay = |delay| {
+                let random = Random::new(plan.seed, Owner::Element(stages.len()));
+                let delay = Element::Delay(Delay::new(delay, 0, random));
+                stages.push(stage(Work::Element(delay)));
+                stages.len() - 1
+            };
+            let half = flow.delay / 2;
+            let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
+            let [forward, back] = paths(plan, flow, delays);
+            flows.push(Flow {
+                forward,
+                back,
+                hash: wires[index].connection(0).hash,
+                watch: Watch::default(),
+                record: FlowRecord::new(plan.duration, plan.window),
+            });
+        }
+        let windows = Windows::new(plan.duration, plan.window);
+        Ok(Self {
+            plan,
+            timers: Timers::new(stages.len()),
+            stages,
+            flows,
+            aggregates: vec![windows; plan.aggregates.len()],
+            packets: Packets::default(),
+            bytes: Vec::new(),
+            leaving: VecDeque::new(),
+            total: 0,
+        })
     }
 
     /// A packet came from one of the ends. What is not TCP of one of the flows is let fall.
     pub(super) fn arrive(&mut self, at: Nanos, toward: Toward, bytes: &[u8]) {
-        let Some((flow, tcp)) = decode(at, toward, bytes) else {
+        // What was to happen before happens before.
+        self.advance(at);
+        let Some((index, tcp)) = decode(at, toward, bytes) else {
             return;
         };
-        let Some((watch, outcome)) = self.flows.get_mut(flow) else {
+        let Some(flow) = self.flows.get_mut(index) else {
             return;
         };
-        self.packets += 1;
-        if toward == Toward::Client {
-            watch.sent(&tcp);
+        self.total += 1;
+        let forward = toward == Toward::Client;
+        if forward {
+            let again = flow.watch.sent(&tcp);
+            flow.record.retransmitted += u64::from(again);
+            flow.record.sent_packets += u64::from(tcp.payload > 0);
             if tcp.payload > 0 {
-                outcome.sent_packets += 1;
-                outcome.sent_bytes += bytes.len() as u64;
+                flow.record.sent_bytes += bytes.len() as u64;
             }
         }
-        let packet = Packet {
-            bytes: bytes.to_vec(),
-            toward,
-            flow,
-            step: 0,
-            payload: tcp.payload > 0,
+        let segment = Segment {
+            payload: tcp.payload,
+            ..Segment::default()
         };
-        self.wait(at, packet);
-    }
-
-    fn wait(&mut self, due: Nanos, packet: Packet) {
-        let order = self.order;
-        self.order += 1;
-        self.waiting.push(Reverse(Waiting { due, order, packet }));
+        let mut packet = Packet::new(index as u32, forward, bytes.len() as u32, segment);
+        (packet.hash, packet.dscp) = (flow.hash, bytes[1] >> 2);
+        let id = self.packets.insert(packet);
+        if self.bytes.len() <= id.index() {
+            self.bytes.resize(id.index() + 1, Vec::new());
+        }
+        self.bytes[id.index()] = bytes.to_vec();
+        self.follow(at, id);
     }
 
     /// When there is something to do next.
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.waiting.peek().map(|Reverse(first)| first.due)
+        let leaving = self.leaving.front().map(|&(due, _)| due);
+        leaving.or(self.timers.first())
     }
 
-    /// The next packet that leaves until now, with the time at which it should have.
-    pub(super) fn leave(&mut self, now: Nanos) -> Option<(Nanos, Packet)> {
-        while self.next().is_some_and(|due| due <= now) {
-            let Some(Reverse(Waiting { due, packet, .. })) = self.waiting.pop() else {
-                break;
-            };
-            let left = self.go_on(due, packet);
-            if left.is_some() {
-                return left;
-            }
-        }
-        None
-    }
-
-    /// Takes a packet through what does not hold it up.
-    fn go_on(&mut self, now: Nanos, mut packet: Packet) -> Option<(Nanos, Packet)> {
-        let route = &self.routes[packet.flow];
-        let steps = match packet.toward {
-            Toward::Client => &route.forward,
-            Toward::Server => &route.back,
+    /// The next packet that leaves until now.
+    pub(super) fn leave(&mut self, now: Nanos) -> Option<Departure> {
+        self.advance(now);
+        let (due, id) = self.leaving.pop_front()?;
+        let packet = self.packets.get(id);
+        let mut bytes = std::mem::take(&mut self.bytes[id.index()]);
+        mark(&mut bytes, packet.dscp);
+        let departure = Departure {
+            due,
+            toward: if packet.forward {
+                Toward::Client
+            } else {
+                Toward::Server
+            },
+            bytes,
+            flow: packet.flow as usize,
         };
-        while let Some(&step) = steps.get(packet.step) {
-            packet.step += 1;
-            let on = match step {
-                Step::Delay(delay) => now + delay,
-                Step::Element(element) => {
-                    let (work, outcome) = &mut self.elements[element];
-                    let bytes = work.bytes(&packet);
-                    outcome.packets += 1;
-                    outcome.bytes += bytes;
-                    let Some(on) = work.pass(now, &packet) else {
-                        outcome.dropped += 1;
-                        outcome.dropped_bytes += bytes;
-                        let payload = packet.toward == Toward::Client && packet.payload;
-                        self.flows[packet.flow].1.dropped += u64::from(payload);
-                        return None;
-                    };
-                    on
-                }
+        self.packets.free(id);
+        Some(departure)
+    }
+
+    /// A departure has been handed to its end, at this time.
+    pub(super) fn arrived(&mut self, at: Nanos, departure: &Departure) {
+        let flow = &mut self.flows[departure.flow];
+        if departure.toward == Toward::Server
+            && let Some((_, tcp)) = decode(at, departure.toward, &departure.bytes)
+            && let Some(rtt) = flow.watch.acknowledged(at, &tcp)
+        {
+            flow.record.rtt.record(rtt);
+        }
+    }
+
+    /// Lets all happen that happens until now.
+    fn advance(&mut self, now: Nanos) {
+        while self.timers.first().is_some_and(|at| at <= now)
+            && let Some((at, stage)) = self.timers.next()
+        {
+            while let Some(id) = match &mut self.stages[stage].work {
+                Work::Element(element) => element.poll(at, &mut self.packets),
+                Work::Tap(_) => None,
+            } {
+                self.count_drops(stage);
+                self.follow(at, id);
+            }
+            self.count_drops(stage);
+            self.set_stage(at, stage);
+        }
+    }
+
+    /// Takes a packet along its path until it is held, dropped, or there.
+    fn follow(&mut self, now: Nanos, id: PacketId) {
+        loop {
+            let packet = self.packets.get_mut(id);
+            let flow = &mut self.flows[packet.flow as usize];
+            let path = if packet.forward {
+                &flow.forward
+            } else {
+                &flow.back
             };
-            if on > now {
-                self.wait(on, packet);
-                return None;
+            let Some(&stage) = path.get(usize::from(packet.hop)) else {
+                if packet.forward {
+                    let aggregate = self.plan.flows[packet.flow as usize].aggregate;
+                    flow.record.windows.add(now, packet.bytes);
+                    self.aggregates[aggregate].add(now, packet.bytes);
+                }
+                self.leaving.push_back((now, id));
+                return;
+            };
+            packet.hop += 1;
+            let (bytes, dscp) = (packet.bytes, packet.dscp);
+            let stage = stage as usize;
+            let Stage { work, record } = &mut self.stages[stage];
+            record.packets += 1;
+            record.bytes += u64::from(bytes);
+            match work {
+                Work::Element(element) => {
+                    let passed = element.offer(now, id, &mut self.packets);
+                    self.count_drops(stage);
+                    if passed.is_none() {
+                        self.set_stage(now, stage);
+                        return;
+                    }
+                }
+                Work::Tap(to) => {
+                    let mut bytes = self.bytes[id.index()].clone();
+                    mark(&mut bytes, dscp);
+                    // Gone only if writing failed, which is told when the run is over.
+                    let _ = to.send((now, bytes));
+                }
             }
+            let marked = self.packets.get(id).dscp != dscp;
+            self.stages[stage].record.marked += u64::from(marked);
         }
-        if packet.toward == Toward::Client {
-            let windows = &mut self.flows[packet.flow].1.windows;
-            if let Some(window) = windows.get_mut((now / self.window) as usize) {
-                *window += packet.bytes.len() as u64;
-            }
-        }
-        Some((now, packet))
     }
 
-    /// A packet has been handed to the server, at this time.
-    pub(super) fn arrived(&mut self, at: Nanos, packet: &Packet) {
-        if let Some((flow, tcp)) = decode(at, packet.toward, &packet.bytes) {
-            self.flows[flow].0.acknowledged(at, &tcp);
+    /// Counts and forgets what a stage has just dropped.
+    fn count_drops(&mut self, stage: usize) {
+        while let Some(id) = self.packets.next_dropped() {
+            let packet = self.packets.get(id);
+            let record = &mut self.stages[stage].record;
+            record.dropped += 1;
+            record.dropped_bytes += u64::from(packet.bytes);
+            let data = u64::from(packet.is_data());
+            self.flows[packet.flow as usize].record.dropped += data;
+            self.packets.free(id);
         }
     }
 
-    /// What was counted; of flows, all but what their applications know.
-    pub(super) fn outcome(self, window: Nanos) -> Outcome {
-        let flows = self.flows.into_iter().map(|(mut watch, mut outcome)| {
-            outcome.retransmitted = watch.retransmitted;
-            outcome.rtt = distribution(&mut watch.rtts);
-            outcome
+    fn set_stage(&mut self, now: Nanos, stage: usize) {
+        if let Work::Element(element) = &self.stages[stage].work
+            && let Some(at) = element.next_timeout()
+        {
+            self.timers.at_latest(stage, at.max(now));
+        }
+    }
+
+    /// What came of it, with what the applications know.
+    pub(super) fn finish(self, received: &[Received], timeouts: u64) -> Outcome {
+        let alone = received.len() == 1;
+        let flows = (self.flows.into_iter().zip(&self.plan.flows).zip(received)).map(
+            |((flow, plan), received)| {
+                let timeouts = if alone { timeouts } else { 0 };
+                let end = Some(received.end);
+                let mut outcome = flow.record.outcome(plan, end, received.bytes, timeouts);
+                outcome.completions.extend(received.completion);
+                outcome
+            },
+        );
+        let aggregates =
+            (self.aggregates.into_iter().zip(&self.plan.aggregates)).map(|(windows, name)| {
+                AggregateOutcome {
+                    name: name.clone(),
+                    windows: windows.into_bytes(),
+                }
+            });
+        let elements = self.stages.into_iter().zip(&self.plan.elements);
+        let elements = elements.map(|(stage, plan)| {
+            let overhead = match &stage.work {
+                Work::Element(element) => element.overhead(),
+                Work::Tap(_) => 0,
+            };
+            stage.record.outcome(&plan.name, overhead)
         });
         Outcome {
-            packets: self.packets,
-            window,
+            packets: self.total,
+            window: self.plan.window,
             flows: flows.collect(),
-            aggregates: Vec::new(),
-            elements: self
-                .elements
-                .into_iter()
-                .map(|(_, outcome)| outcome)
-                .collect(),
+            aggregates: aggregates.collect(),
+            elements: elements.collect(),
         }
     }
 }
@@ -375,4 +343,19 @@ fn decode(at: Nanos, toward: Toward, bytes: &[u8]) -> Option<(usize, wire::Packe
         Toward::Server => packet.dst.port(),
     };
     Some((host::flow(port)?, packet))
+}
+
+/// Gives an IPv4 packet this code point.
+fn mark(bytes: &mut [u8], dscp: u8) {
+    let field = (dscp << 2) | (bytes[1] & 3);
+    if bytes[0] >> 4 != 4 || bytes[1] == field {
+        return;
+    }
+    // RFC 1624 §3: HC' = ~(~HC + ~m + m'), where only the lower byte of the word differs.
+    let check = !u16::from_be_bytes([bytes[10], bytes[11]]);
+    let sum = u32::from(check) + u32::from(!u16::from(bytes[1])) + u32::from(field);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    bytes[1] = field;
 }

@@ -16,6 +16,7 @@ mod element;
 mod emulator;
 mod host;
 mod path;
+mod tap;
 mod transfer;
 mod watch;
 
@@ -23,18 +24,21 @@ mod watch;
 mod tests;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_limiter::Nanos;
-
-use crate::outcome::{AggregateOutcome, Distribution, Outcome};
-use crate::plan::Plan;
+use crate::RunError;
+use crate::outcome::{Distribution, Outcome};
+use crate::plan::{ElementKind, Plan};
 use emulator::Emulator;
 use host::Host;
-use path::Tap;
-use transfer::{Clock, Received};
+use tap::{Passing, Tap};
+use transfer::Clock;
+
+/// From the moment when all is there to the beginning of a run: for threads to start.
+const LEAD: Duration = Duration::from_millis(20);
 
 /// What came of a plan with the kernel's TCP.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +77,12 @@ pub enum KernelError {
     /// The plan has what is only in the virtual lab.
     #[error("{0}: only the virtual lab can do that, not the kernel's TCP in real time")]
     Unsupported(String),
+    /// The plan contradicts itself.
+    #[error(transparent)]
+    Plan(#[from] RunError),
+    /// A capture could not be written.
+    #[error("cannot write the capture {}: {}", .0.display(), .1)]
+    Capture(PathBuf, #[source] io::Error),
     /// Anything else of the system.
     #[error("{what}: {source}")]
     System {
@@ -100,58 +110,67 @@ impl KernelError {
 /// system refuses anything.
 pub fn run(plan: &Plan) -> Result<KernelOutcome, KernelError> {
     path::check(plan)?;
-    let (server, client) = (Host::server(plan)?, Host::client(plan)?);
-    let mut emulator = Emulator::new(plan);
+    run_checked(plan)
+}
 
-    // Writing captures may wait for a disk, which nothing else here may.
+fn run_checked(plan: &Plan) -> Result<KernelOutcome, KernelError> {
+    let (server, client) = (Host::server(plan)?, Host::client(plan)?);
     thread::scope(|scope| {
-        let mut writers = Vec::new();
-        for tap in Tap::all(plan)? {
-            let (sender, receiver) = mpsc::channel();
-            emulator.connect(tap.element, sender);
-            writers.push(scope.spawn(move || tap.write(&receiver)));
+        // Writing captures may wait for a disk, which nothing else here may.
+        let (mut taps, mut writers) = (Vec::new(), Vec::new());
+        for element in &plan.elements {
+            if let ElementKind::Tap { file, snaplen } = &element.kind {
+                let tap = Tap::create(file, *snaplen)?;
+                let (to, from) = mpsc::channel();
+                taps.push(to);
+                writers.push((file, scope.spawn(move || tap.write(&from))));
+            }
         }
-        let result = transfers(plan, emulator, &server, &client);
-        // The emulator is gone, and with it the taps' channels.
-        for writer in writers {
-            join(writer).map_err(KernelError::system("write a capture"))?;
+        // Threads inherit the policy of the one that starts them. Applications have it too: one
+        // that is put aside while it holds its socket's lock holds up the packets that come.
+        let conductor = scope.spawn(|| {
+            let real_time = host::real_time();
+            conduct(plan, taps, real_time, &server, &client)
+        });
+        let outcome = join(conductor);
+        for (file, writer) in writers {
+            join(writer).map_err(|error| KernelError::Capture(file.clone(), error))?;
         }
-        result
+        outcome
     })
 }
 
 /// Lets flows begin and end, and gathers what came of them.
-fn transfers(
+fn conduct(
     plan: &Plan,
-    emulator: Emulator,
+    taps: Vec<mpsc::Sender<Passing>>,
+    real_time: bool,
     server: &Host,
     client: &Host,
 ) -> Result<KernelOutcome, KernelError> {
-    thread::scope(|scope| {
-        // Threads inherit the policy of the one that starts them. Applications are in it too: one
-        // that is put aside while it holds its socket's lock holds up the packets that come.
-        let conductor = scope.spawn(|| {
-            let real_time = host::real_time();
-            let clock = Clock::new(Instant::now() + Duration::from_millis(20), plan.duration);
-            let done = thread::scope(|scope| {
-                let element = scope.spawn(|| element::run(emulator, clock, server, client));
-                let flows: Vec<_> = (plan.flows.iter().enumerate())
-                    .map(|(i, flow)| {
-                        let serve = scope.spawn(move || transfer::serve(server, i, flow, clock));
-                        let fetch = scope.spawn(move || transfer::fetch(client, i, flow, clock));
-                        (serve, fetch)
-                    })
-                    .collect();
-                let mut received = Vec::new();
-                for (serve, fetch) in flows {
-                    join(serve)?;
-                    received.push(join(fetch)?);
-                }
-                Ok::<_, KernelError>((join(element)?, received))
-            });
-            done.map(|(done, received)| gather(plan, done, &received, real_time, server, client))
-        });
-        join(conductor)?
+    let mut emulator = Emulator::new(plan, taps)?;
+    let clock = &Clock::new(Instant::now() + LEAD, plan.duration);
+    let (service, received) = thread::scope(|scope| {
+        let flows: Vec<_> = (plan.flows.iter().enumerate())
+            .map(|(i, flow)| {
+                let serve = scope.spawn(move || transfer::serve(server, i, flow, clock));
+                let fetch = scope.spawn(move || transfer::fetch(client, i, flow, clock));
+                (serve, fetch)
+            })
+            .collect();
+        let service = element::run(&mut emulator, clock, server, client)?;
+        let received: Result<Vec<_>, KernelError> = (flows.into_iter())
+            .map(|(serve, fetch)| join(serve).and_then(|()| join(fetch)))
+            .collect();
+        Ok::<_, KernelError>((service, received?))
+    })?;
+    let timeouts = server.timeouts()?;
+    Ok(KernelOutcome {
+        outcome: emulator.finish(&received, timeouts),
+        lateness: service.lateness.distribution(),
+        real_time,
+        strays: server.lost()? + client.lost()? + service.refused,
+        timeouts,
     })
 }
 
@@ -159,76 +178,4 @@ fn transfers(
 fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     let result = thread.join();
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn gather(
-    plan: &Plan,
-    done: element::Done,
-    received: &[Received],
-    real_time: bool,
-    server: &Host,
-    client: &Host,
-) -> Result<KernelOutcome, KernelError> {
-    let mut lateness = done.lateness;
-    let timeouts = server.timeouts()?;
-    let mut outcome = done.emulator.outcome(plan.window);
-    for (flow, received) in outcome.flows.iter_mut().zip(received) {
-        flow.delivered = received.bytes;
-        flow.end = received.last;
-        flow.completions = received.completion.into_iter().collect();
-    }
-    if let [flow] = &mut outcome.flows[..] {
-        flow.timeouts = timeouts;
-    }
-    outcome.aggregates = plan.aggregates.iter().map(|name| aggregate(name)).collect();
-    for flow in &outcome.flows {
-        let windows = &mut outcome.aggregates[flow.aggregate].windows;
-        windows.resize(windows.len().max(flow.windows.len()), 0);
-        for (sum, bytes) in windows.iter_mut().zip(&flow.windows) {
-            *sum += bytes;
-        }
-    }
-    Ok(KernelOutcome {
-        outcome,
-        lateness: distribution(&mut lateness),
-        real_time,
-        strays: server.lost()? + client.lost()? + done.refused,
-        timeouts,
-    })
-}
-
-fn aggregate(name: &str) -> AggregateOutcome {
-    AggregateOutcome {
-        name: name.to_owned(),
-        windows: Vec::new(),
-    }
-}
-
-/// Percentiles by nearest rank. Sorts the values.
-fn distribution(values: &mut [Nanos]) -> Distribution {
-    values.sort_unstable();
-    let [min, .., max] = *values else {
-        let only = values.first().copied().unwrap_or(0);
-        return Distribution {
-            count: values.len() as u64,
-            min: only,
-            mean: only,
-            p50: only,
-            p95: only,
-            p99: only,
-            max: only,
-        };
-    };
-    let n = values.len();
-    let rank = |percent: usize| values[(n * percent).div_ceil(100) - 1];
-    let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
-    Distribution {
-        count: n as u64,
-        min,
-        mean: (sum / n as u128) as Nanos,
-        p50: rank(50),
-        p95: rank(95),
-        p99: rank(99),
-        max,
-    }
 }

@@ -1,48 +1,24 @@
-//! From a plan to what can be done to packets in real time.
-
-use std::fs::File;
-use std::io::{self, BufWriter};
-use std::sync::mpsc::Receiver;
-
-use tidegate_limiter::Nanos;
-use tidegate_trace::read::LinkType;
-use tidegate_trace::write::{PcapWriter, Resolution};
+//! Which plans the kernel's TCP can be given.
 
 use super::{KernelError, host};
-use crate::plan::{ElementKind, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
+use crate::plan::{FlowPlan, Plan, Traffic};
+use crate::sim::check;
 use crate::tcp::TcpConfig;
 
-/// Checks that the kernel's TCP and the emulator can do what the plan wants.
+/// Checks that a plan can be run, and by the kernel's TCP.
 pub(super) fn check(plan: &Plan) -> Result<(), KernelError> {
-    let refuse = |what: String| Err(KernelError::Unsupported(what));
+    check::check(plan)?;
     if plan.flows.len() > host::MAX_FLOWS {
-        return refuse(format!("{} flows", plan.flows.len()));
-    }
-    if plan.window == 0 {
-        return refuse("a throughput window of 0".into());
+        let most = host::MAX_FLOWS;
+        return Err(KernelError::Unsupported(format!("more than {most} flows")));
     }
     for (i, flow) in plan.flows.iter().enumerate() {
         if let Some(what) = beyond(plan, flow) {
-            return refuse(format!("flow {i} ('{}'), {what}", flow.name));
+            let name = &flow.name;
+            return Err(KernelError::Unsupported(format!(
+                "flow {i} ('{name}'), {what}"
+            )));
         }
-    }
-    for element in &plan.elements {
-        let what = match &element.kind {
-            ElementKind::Delay { jitter: 0, .. } | ElementKind::Tap { .. } => continue,
-            ElementKind::Delay { .. } => "jitter",
-            ElementKind::Link {
-                queue: QueueKind::DropTail { .. },
-                ..
-            } => continue,
-            ElementKind::Link { .. } => "an active queue management",
-            ElementKind::Loss { .. } => "random loss",
-            ElementKind::Reorder { .. } => "reordering",
-            ElementKind::Limiter { kind, .. } => match kind {
-                LimiterKind::Policer { .. } => continue,
-                _ => "this limiter",
-            },
-        };
-        return refuse(format!("element '{}', {what}", element.name));
     }
     Ok(())
 }
@@ -70,46 +46,5 @@ fn beyond(plan: &Plan, flow: &FlowPlan) -> Option<&'static str> {
         Some("a code point")
     } else {
         None
-    }
-}
-
-/// A capture to be written.
-pub(super) struct Tap {
-    /// Its index among the plan's elements.
-    pub(super) element: usize,
-    out: PcapWriter<BufWriter<File>>,
-    snaplen: usize,
-}
-
-/// What passes a tap: when, and its bytes.
-pub(super) type Passing = (Nanos, Vec<u8>);
-
-impl Tap {
-    /// Begins the capture of each tap of a plan.
-    pub(super) fn all(plan: &Plan) -> Result<Vec<Self>, KernelError> {
-        let taps = plan.elements.iter().enumerate();
-        taps.filter_map(|(element, planned)| match &planned.kind {
-            ElementKind::Tap { file, snaplen } => Some((element, file, *snaplen)),
-            _ => None,
-        })
-        .map(|(element, file, snaplen)| {
-            let out = File::create(file).map(BufWriter::new);
-            let out = out.and_then(|out| PcapWriter::new(out, LinkType::RAW, Resolution::Nanos));
-            Ok(Self {
-                element,
-                out: out.map_err(KernelError::system("begin a capture"))?,
-                snaplen: snaplen as usize,
-            })
-        })
-        .collect()
-    }
-
-    /// Writes what comes until the sender is gone.
-    pub(super) fn write(mut self, from: &Receiver<Passing>) -> io::Result<()> {
-        for (at, bytes) in from {
-            let kept = &bytes[..bytes.len().min(self.snaplen)];
-            self.out.frame(at, kept, bytes.len() as u32)?;
-        }
-        self.out.finish().map(drop)
     }
 }

@@ -38,7 +38,8 @@ impl Clock {
         elapsed.as_nanos() as Nanos
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether it is.
+    pub(super) fn is_over(&self) -> bool {
         self.now() >= self.duration
     }
 
@@ -53,7 +54,7 @@ impl Clock {
 pub(super) struct Received {
     pub(super) bytes: u64,
     /// When the last of it came, or the run ended if the server had more.
-    pub(super) last: Nanos,
+    pub(super) end: Nanos,
     /// Of a transfer that has an end, and reached it.
     pub(super) completion: Option<Completion>,
 }
@@ -69,7 +70,7 @@ pub(super) fn serve(
     host: &Host,
     flow: usize,
     plan: &FlowPlan,
-    clock: Clock,
+    clock: &Clock,
 ) -> Result<(), KernelError> {
     let listener = &host.sockets[flow];
     let mut socket = loop {
@@ -120,11 +121,11 @@ pub(super) fn fetch(
     host: &Host,
     flow: usize,
     plan: &FlowPlan,
-    clock: Clock,
+    clock: &Clock,
 ) -> Result<Received, KernelError> {
     let mut received = Received {
         bytes: 0,
-        last: clock.duration,
+        end: clock.duration,
         completion: None,
     };
     if plan.start >= clock.duration {
@@ -146,7 +147,7 @@ pub(super) fn fetch(
     while !clock.is_over() {
         match socket.read(&mut buffer) {
             Ok(0) => {
-                received.last = last;
+                received.end = last;
                 received.completion = Some(Completion {
                     start: plan.start,
                     end: last,

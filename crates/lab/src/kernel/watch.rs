@@ -28,28 +28,22 @@ pub(super) struct Watch {
     top: u64,
     /// Not yet acknowledged cumulatively, in order and without gaps.
     flight: VecDeque<Range>,
-    /// Data packets that held anything sent before.
-    pub(super) retransmitted: u64,
-    /// Of each acknowledgement of anything new that was sent once: that of the latest such data,
-    /// as Linux's congestion controls get it.
-    pub(super) rtts: Vec<Nanos>,
 }
 
 impl Watch {
-    /// The server sent a packet.
-    pub(super) fn sent(&mut self, packet: &Packet) {
+    /// The server sent a packet: whether it holds anything that was sent before.
+    pub(super) fn sent(&mut self, packet: &Packet) -> bool {
         if packet.flags.has(Flags::SYN) {
             self.top = (1 << 32) | u64::from(packet.seq.wrapping_add(1));
-            return;
+            return false;
         }
         if packet.payload == 0 || self.top == 0 {
-            return;
+            return false;
         }
         let start = self.unwrap(packet.seq);
         let end = start + u64::from(packet.payload);
         let again = start < self.top;
         if again {
-            self.retransmitted += 1;
             self.each(start, end, |range| range.again = true);
         }
         if end > self.top {
@@ -62,12 +56,14 @@ impl Watch {
             });
             self.top = end;
         }
+        again
     }
 
-    /// An acknowledgement reached the server.
-    pub(super) fn acknowledged(&mut self, at: Nanos, packet: &Packet) {
+    /// An acknowledgement reached the server: the round-trip time of the latest data that it is
+    /// the first of and that was sent once, as Linux's congestion controls get it.
+    pub(super) fn acknowledged(&mut self, at: Nanos, packet: &Packet) -> Option<Nanos> {
         if !packet.flags.has(Flags::ACK) || self.top == 0 {
-            return;
+            return None;
         }
         let mut latest = None;
         let mut news = |range: &Range| {
@@ -89,7 +85,7 @@ impl Watch {
                 }
             });
         }
-        self.rtts.extend(latest.map(|sent| at.saturating_sub(sent)));
+        latest.map(|sent| at.saturating_sub(sent))
     }
 
     /// Ranges that overlap this one.

@@ -11,6 +11,13 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketId(u32);
 
+impl PacketId {
+    /// A number below that of the most packets that were ever on their way at once.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// No packet: the end of a list.
 const NONE: PacketId = PacketId(u32::MAX);
 
