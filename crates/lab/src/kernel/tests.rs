@@ -171,6 +171,44 @@ fn a_link_s_queue_adds_to_the_round_trip() {
     assert!(outcome.elements[0].dropped > 0);
 }
 
+#[test]
+fn flows_are_told_apart() {
+    let _alone = alone();
+    let mut plan = plan(Algorithm::Reno, SECOND, vec![link(40)]);
+    let mut late = plan.flows[0].clone();
+    late.tcp.algorithm = Algorithm::Bbr;
+    late.start = 300 * MILLISECOND;
+    plan.flows.push(late);
+    for flow in &mut plan.flows {
+        flow.tcp.mss = 1000;
+    }
+    let Some(KernelOutcome { outcome, .. }) = outcome("flows_are_told_apart", &plan) else {
+        return;
+    };
+    let [early, late] = &outcome.flows[..] else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(late.windows[..3], [0; 3]);
+    assert!(
+        early.windows[1..].iter().all(|&bytes| bytes > 0),
+        "{early:?}"
+    );
+    assert!(late.windows[4..].iter().all(|&bytes| bytes > 0), "{late:?}");
+    let windows = early.windows.iter().zip(&late.windows);
+    let sums: Vec<u64> = windows.map(|(early, late)| early + late).collect();
+    assert_eq!(outcome.aggregates[0].windows, sums);
+    let element = &outcome.elements[0];
+    assert_eq!(element.dropped, early.dropped + late.dropped);
+    for flow in [early, late] {
+        // Full packets, but for some that were sent before the application had written more.
+        let full = flow.sent_packets * 1052;
+        assert!(
+            (full - full / 50..=full).contains(&flow.sent_bytes),
+            "{flow:?}"
+        );
+    }
+}
+
 /// Names of this namespace's interfaces and of namespaces that have one.
 fn names() -> BTreeSet<String> {
     let devices = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
