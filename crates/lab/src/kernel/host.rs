@@ -79,8 +79,7 @@ impl Host {
         address: Ipv4Addr,
         open: impl Fn(usize) -> Result<Socket, KernelError> + Sync,
     ) -> Result<Self, KernelError> {
-        // Opening the device is what asks for it, and tun_rs would make the node where it is
-        // missing.
+        // Otherwise tun_rs would make the node, which is for the administrator to do.
         if !std::path::Path::new("/dev/net/tun").exists() {
             return Err(KernelError::NoTun);
         }

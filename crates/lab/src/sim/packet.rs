@@ -12,7 +12,9 @@ mod tests;
 pub struct PacketId(u32);
 
 impl PacketId {
-    /// A number below that of the most packets that were ever on their way at once.
+    /// A number below that of the most packets that were ever on their way at once: for what is
+    /// kept beside them.
+    #[cfg(target_os = "linux")]
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -65,7 +65,8 @@ impl Timers {
         self.rise(place, entry);
     }
 
-    /// When the next actor is to be woken.
+    /// When the next actor is to be woken: for those who have to sleep until then.
+    #[cfg(target_os = "linux")]
     pub fn first(&self) -> Option<Nanos> {
         self.heap.first().map(|entry| entry.at)
     }
