@@ -10,7 +10,6 @@ pub mod kernel;
 pub mod outcome;
 pub mod plan;
 mod sim;
-mod standin;
 pub mod tcp;
 mod traffic;
 

@@ -26,7 +26,7 @@ pub use fair_policer::{FairPolicer, WaterFillingPolicer};
 pub use marker::{Colour, ColourMode, MarkerError, Marking, SingleRateMarker, TwoRateMarker};
 pub use meter::Meter;
 pub use phantom::{BurstControl, PhantomError, PhantomQueues};
-pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program};
+pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program, Step};
 pub use rate::{Rate, RateError};
 pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError};

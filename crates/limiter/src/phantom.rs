@@ -86,9 +86,9 @@ pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     meter: Meter,
     /// B, in bytes.
     size: u64,
-    /// T; 0 without burst control.
+    /// T; endless without burst control.
     period: Nanos,
-    /// When the first period of any active queue ends.
+    /// When queues that nothing is sent to any more are looked for next.
     due: Nanos,
     /// θ+ rT and θ− rT of the aggregate, in bytes.
     thresholds: (u64, u64),
@@ -122,7 +122,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             program,
             meter: Meter::new(rate, now),
             size,
-            period: 0,
+            period: Nanos::MAX,
             due: Nanos::MAX,
             thresholds: (0, 0),
             tree: Tree::new(),
@@ -164,7 +164,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         self.advance(now);
         self.meter.set_rate(rate);
         self.thresholds = thresholds;
-        self.period = control.map_or(0, |control| control.period);
+        self.period = control.map_or(Nanos::MAX, |control| control.period);
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
         Ok(())
     }
@@ -175,65 +175,55 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     /// If the policy has no such queue.
     #[inline]
     pub fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        let (queue, bytes) = (packet.queue, u64::from(packet.bytes));
+        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         let now = self.advance(now);
         if now >= self.due {
             self.end_periods(now);
         }
-        self.tree.settle(&self.program, queue);
-        let length = self.tree.length(queue);
+        let program = &*self.program;
+        let path = program.path(packet.queue);
+        let tree = &mut self.tree;
+        tree.settle(program, path, queue);
+        let at = &tree.queues[queue];
+        if at.length() > 0 && now - at.began >= self.period {
+            tree.end_period(program, path, queue, now, self.period, self.thresholds.1);
+            tree.settle(program, path, queue);
+        }
+        let length = tree.queues[queue].length();
         if length + bytes > self.size {
             return Decision::Drop;
         }
-        self.tree.add(&self.program, queue, bytes);
-        if self.period != 0 {
-            self.control(now, queue, bytes, length == 0);
+        tree.add(program, path, queue, bytes);
+        if self.period != Nanos::MAX {
+            let at = &mut tree.queues[queue];
+            if length == 0 {
+                (at.accepted, at.began) = (0, now);
+            }
+            at.accepted += bytes;
+            // More than θ+ times what the queue is served in a period: no room is left to it.
+            let accepted = at.accepted;
+            if tree.exceeds_share(program, path, accepted, self.thresholds.0) {
+                tree.add_magic(program, path, queue, self.size - length - bytes);
+            }
         }
         Decision::Pass
     }
 
-    /// Fills a queue that has accepted more than θ+ times what it is served in a period.
-    #[inline]
-    fn control(&mut self, now: Nanos, queue: u16, bytes: u64, was_idle: bool) {
-        let at = &mut self.tree.queues[usize::from(queue)];
-        if was_idle {
-            (at.accepted, at.began) = (0, now);
-            self.due = self.due.min(now.saturating_add(self.period));
-        }
-        at.accepted += bytes;
-        let accepted = at.accepted;
-        let upper = self.tree.share_of(&self.program, queue, self.thresholds.0);
-        if accepted > upper {
-            let room = self.size - self.tree.length(queue);
-            self.tree.add_magic(&self.program, queue, room);
-        }
-    }
-
-    /// Ends the periods that are over, and takes the magic out of queues whose flows have slowed
-    /// down or ended: also of those that nothing is sent to any more.
+    /// Ends all periods that are over, also of queues that nothing is sent to any more.
     #[cold]
     fn end_periods(&mut self, now: Nanos) {
-        self.tree.settle_all(&self.program);
-        self.due = Nanos::MAX;
-        for queue in 0..self.program.queues() as u16 {
-            if self.tree.length(queue) == 0 {
-                continue;
+        let program = &*self.program;
+        self.tree.settle_all(program);
+        for queue in 0..program.queues() {
+            let at = &self.tree.queues[queue];
+            if at.length() > 0 && now - at.began >= self.period {
+                let path = program.path(queue as u16);
+                let lower = self.thresholds.1;
+                self.tree
+                    .end_period(program, path, queue, now, self.period, lower);
             }
-            let at = &mut self.tree.queues[usize::from(queue)];
-            let periods = (now - at.began) / self.period;
-            if periods > 0 {
-                // After more than one, nothing was accepted in the last.
-                let accepted = if periods == 1 { at.accepted } else { 0 };
-                at.began += periods * self.period;
-                at.accepted = 0;
-                let lower = self.tree.share_of(&self.program, queue, self.thresholds.1);
-                if accepted < lower {
-                    self.tree.remove_magic(&self.program, queue);
-                }
-            }
-            let began = self.tree.queues[usize::from(queue)].began;
-            self.due = self.due.min(began.saturating_add(self.period));
         }
+        self.due = now.saturating_add(self.period);
     }
 
     #[inline]
@@ -265,9 +255,10 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     pub fn occupancy(&mut self, now: Nanos) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.advance(now);
         self.tree.settle_all(&self.program);
-        let queues = self.program.queues() as u16;
         #[cfg(test)]
         self.tree.check(&self.program);
-        (0..queues).map(|queue| (self.tree.length(queue), self.tree.magic(queue)))
+        self.tree.queues[..self.program.queues()]
+            .iter()
+            .map(|queue| (queue.length(), queue.magic()))
     }
 }

@@ -175,6 +175,8 @@ pub struct Class {
 pub struct Program {
     nodes: Box<[Node]>,
     leaves: Box<[Leaf]>,
+    /// The node of each slot of those that share.
+    sharing: Box<[u16]>,
     classes: Box<[Class]>,
 }
 
@@ -183,8 +185,20 @@ pub struct Program {
 struct Leaf {
     node: u16,
     depth: u16,
-    /// The nodes above it, from the root down.
-    path: [u16; PolicyTree::MAX_DEPTH],
+    path: [Step; PolicyTree::MAX_DEPTH],
+}
+
+/// A step from a node up to the one above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Step {
+    /// The weight of the node below.
+    pub weight: u32,
+    /// The node below.
+    pub below: u16,
+    /// The slot of the node above, among the nodes that share.
+    pub slot: u16,
+    /// It serves by priority, not by weight.
+    pub priority: bool,
 }
 
 impl Program {
@@ -242,16 +256,18 @@ impl Program {
         }
         let (mut leaves, mut classes) = (Vec::new(), Vec::new());
         number(root, 0, &mut nodes, &mut leaves, &mut classes);
-        let sharing = nodes
-            .iter_mut()
-            .filter(|node| !matches!(node.kind, Kind::Queue(_)));
-        for (slot, node) in sharing.enumerate() {
-            node.slot = slot as u16;
+        let mut sharing = Vec::new();
+        for (number, node) in nodes.iter_mut().enumerate() {
+            if !matches!(node.kind, Kind::Queue(_)) {
+                node.slot = sharing.len() as u16;
+                sharing.push(number as u16);
+            }
         }
         let leaves = leaves.into_iter().map(|leaf| place(&nodes, leaf));
         Self {
             leaves: leaves.collect(),
             nodes: nodes.into(),
+            sharing: sharing.into(),
             classes: classes.into(),
         }
     }
@@ -275,19 +291,28 @@ impl Program {
         usize::from(self.leaves[usize::from(queue)].node)
     }
 
-    /// The nodes above a queue, from the root down.
+    /// The way from a queue to the root.
     ///
     /// # Panics
     /// If there is no such queue.
     #[inline]
-    pub fn path(&self, queue: u16) -> &[u16] {
+    pub fn path(&self, queue: u16) -> &[Step] {
         let leaf = &self.leaves[usize::from(queue)];
         &leaf.path[..usize::from(leaf.depth)]
     }
 
-    /// Number of nodes that share, the root among them.
+    /// Number of nodes that share, the root (in slot 0) among them.
     pub fn shares(&self) -> usize {
-        self.nodes.len() - self.leaves.len()
+        self.sharing.len()
+    }
+
+    /// The sharing node of a slot.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn share(&self, slot: usize) -> &Node {
+        &self.nodes[usize::from(self.sharing[slot])]
     }
 
     /// Where packets are classified to, in the order of the policy.
@@ -298,18 +323,26 @@ impl Program {
 
 /// Where the leaf of this node is.
 fn place(nodes: &[Node], node: u16) -> Leaf {
-    let mut path: Vec<u16> = std::iter::successors(Some(node), |&node| {
-        (node != 0).then(|| nodes[usize::from(node)].parent)
-    })
-    .skip(1)
-    .collect();
-    path.reverse();
     let mut leaf = Leaf {
         node,
-        depth: path.len() as u16,
         ..Leaf::default()
     };
-    leaf.path[..path.len()].copy_from_slice(&path);
+    let mut below = node;
+    for step in &mut leaf.path {
+        if below == 0 {
+            break;
+        }
+        let from = &nodes[usize::from(below)];
+        let above = &nodes[usize::from(from.parent)];
+        *step = Step {
+            weight: from.weight,
+            below,
+            slot: above.slot,
+            priority: matches!(above.kind, Kind::Priority),
+        };
+        leaf.depth += 1;
+        below = from.parent;
+    }
     leaf
 }
 

@@ -13,7 +13,7 @@ const SLOTS: usize = 1 << BITS;
 /// Enough for any 64-bit tick, so nothing is ever beyond the horizon.
 const LEVELS: usize = 64usize.div_ceil(BITS as usize);
 
-/// A hierarchical timer wheel, scheme 7 of [Varghese87], for a fixed number of timers with the ids
+/// A hierarchical timer wheel, scheme 7 of Varghese and Lauck (1987), for timers with the ids
 /// 0 to n − 1. Slots are lists through arrays, with a bitmap of those in use for each level, so an
 /// empty stretch of time costs nothing. Nothing is allocated after construction.
 ///

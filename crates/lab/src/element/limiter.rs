@@ -1,17 +1,28 @@
 //! The limiters of `tidegate_limiter`, at a place in the network.
 
+use std::sync::Arc;
+
 use tidegate_limiter::{
-    Class, ColourMode, Decision, Marking, Nanos, PacketMeta, Program, SingleRateMarker,
-    TokenBucket, TwoRateMarker,
+    BurstControl, Class, ColourMode, Decision, FairPolicer, Marking, Nanos, PacketMeta,
+    PhantomQueues, PolicyTree, Program, Rate, Shaper, ShaperConfig, SingleRateMarker, TokenBucket,
+    TwoRateMarker, WaterFillingPolicer,
 };
 
 use crate::outcome::Sample;
-use crate::plan::{LimiterKind, Plan};
+use crate::plan::{FairPolicerForm, FlowPlan, LimiterKind, Plan};
 use crate::sim::RunError;
 use crate::sim::packet::{Packet, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;
+
+/// Flows that FairPolicer tells apart at a time.
+const ACTIVE_FLOWS: u16 = 4096;
+/// The only queue.
+const ONE: Class = Class {
+    first: 0,
+    queues: 1,
+};
 
 /// A limiter, and to which of its queues packets go.
 #[derive(Debug)]
@@ -27,6 +38,19 @@ enum Kind {
     Policer(TokenBucket),
     SingleRate(SingleRateMarker, u64),
     TwoRate(TwoRateMarker, u64),
+    Fair(Box<FairPolicer>, u64),
+    WaterFilling(WaterFillingPolicer, u16),
+    Phantom(Phantom),
+    Shaper(Box<Shaper<PacketId>>, u16),
+}
+
+/// Phantom queues in the sizes that their type is made for: small ones keep it in few cache lines,
+/// as gates use it; the last one has room for every policy.
+#[derive(Debug)]
+enum Phantom {
+    Flat(Box<PhantomQueues>),
+    Nested(Box<PhantomQueues<64, 16>>),
+    Any(Box<PhantomQueues<{ PolicyTree::MAX_NODES }, { PolicyTree::MAX_NODES }>>),
 }
 
 impl Limiter {
@@ -43,11 +67,15 @@ impl Limiter {
     ) -> Result<Self, RunError> {
         let name = &plan.elements[index].name;
         let fails = |what: String| RunError::plan(format!("limiter '{name}': {what}"));
-        let whole = Class {
-            first: 0,
-            queues: 1,
+        let one = |_: &FlowPlan| Ok(ONE);
+        let each = |class: &dyn Fn(&FlowPlan) -> Result<Class, String>| {
+            let passes =
+                |flow: &FlowPlan| flow.forward.contains(&index) || flow.back.contains(&index);
+            let class = |flow: &FlowPlan| if passes(flow) { class(flow) } else { Ok(ONE) };
+            let classes: Result<Box<[Class]>, String> = plan.flows.iter().map(class).collect();
+            classes.map_err(fails)
         };
-        let mut classes = vec![whole; plan.flows.len()];
+        let mut classes = each(&one)?;
         let kind = match kind {
             LimiterKind::Policer { rate, burst } => {
                 Kind::Policer(TokenBucket::new(*rate, *burst, 0))
@@ -90,14 +118,83 @@ impl Limiter {
                 let both = committed.saturating_add(*peak_burst);
                 Kind::TwoRate(marker.map_err(|error| fails(error.to_string()))?, both)
             }
-            LimiterKind::FairPolicer { .. }
-            | LimiterKind::Phantom { .. }
-            | LimiterKind::Shaper { .. } => return Err(fails("not there yet".into())),
+            LimiterKind::FairPolicer {
+                rate,
+                burst,
+                form,
+                weights,
+                queues,
+            } => match form {
+                FairPolicerForm::Exact => {
+                    let fair = FairPolicer::exact(*rate, *burst, ACTIVE_FLOWS, 0);
+                    Kind::Fair(Box::new(fair), *burst)
+                }
+                FairPolicerForm::Sketch => {
+                    let fair = FairPolicer::sketched(*rate, *burst, ACTIVE_FLOWS, plan.seed, 0);
+                    Kind::Fair(Box::new(fair), *burst)
+                }
+                FairPolicerForm::BcPqp => {
+                    let equal = vec![1; usize::from(*queues)];
+                    let weights = if weights.is_empty() { &equal } else { weights };
+                    let count = weights.len() as u16;
+                    let fair = WaterFillingPolicer::new(*rate, *burst, weights, 0);
+                    let fair = fair.map_err(|error| fails(error.to_string()))?;
+                    // It has no classes: those of other limiters' policies are its queues.
+                    let weighted = weights.iter().any(|&weight| weight != weights[0]);
+                    classes = each(&|flow| {
+                        let own = flow.queue.or(flow.class.filter(|_| weighted));
+                        queue_of(
+                            &[Class {
+                                first: 0,
+                                queues: count,
+                            }],
+                            0,
+                            own,
+                        )
+                    })?;
+                    Kind::WaterFilling(fair, count)
+                }
+            },
+            LimiterKind::Phantom {
+                rate,
+                policy,
+                queue,
+                control,
+            } => {
+                let program = Arc::new(Program::new(policy));
+                classes =
+                    each(&|flow| queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue))?;
+                let control = control.map(|control| BurstControl {
+                    period: control.period,
+                    upper: control.upper,
+                    lower: control.lower,
+                });
+                Kind::Phantom(Phantom::new(program, *rate, *queue, control).map_err(fails)?)
+            }
+            LimiterKind::Shaper {
+                rate,
+                policy,
+                burst,
+                queue_bytes,
+                queue_packets,
+            } => {
+                let program = Arc::new(Program::new(policy));
+                classes =
+                    each(&|flow| queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue))?;
+                let queues = program.queues() as u16;
+                let config = ShaperConfig {
+                    rate: *rate,
+                    burst: *burst,
+                    queue_bytes: *queue_bytes,
+                    queue_packets: *queue_packets,
+                };
+                Kind::Shaper(Box::new(Shaper::new(program, &config, 0)), queues)
+            }
         };
         Ok(Self {
             kind,
             overhead,
-            classes: classes.into(),
+            classes,
         })
     }
 
@@ -114,6 +211,17 @@ impl Limiter {
             Kind::Policer(bucket) => bucket.offer(now, &meta),
             Kind::SingleRate(marker, _) => marker.offer(now, &meta),
             Kind::TwoRate(marker, _) => marker.offer(now, &meta),
+            Kind::Fair(policer, _) => policer.offer(now, &meta),
+            Kind::WaterFilling(policer, _) => policer.offer(now, &meta),
+            Kind::Phantom(Phantom::Flat(queues)) => queues.offer(now, &meta),
+            Kind::Phantom(Phantom::Nested(queues)) => queues.offer(now, &meta),
+            Kind::Phantom(Phantom::Any(queues)) => queues.offer(now, &meta),
+            Kind::Shaper(shaper, _) => {
+                if let Err(id) = shaper.offer(now, &meta, id) {
+                    packets.drop(id);
+                }
+                return None;
+            }
         };
         match decision {
             Decision::Pass => Some(id),
@@ -143,21 +251,49 @@ impl Limiter {
 
     /// A packet that it held and that leaves now.
     #[inline]
-    pub fn poll(&mut self, _now: Nanos) -> Option<PacketId> {
-        None
+    pub fn poll(&mut self, now: Nanos) -> Option<PacketId> {
+        match &mut self.kind {
+            Kind::Shaper(shaper, _) => shaper.poll_release(now),
+            _ => None,
+        }
     }
 
     /// When the next one may leave.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {
-        None
+        match &self.kind {
+            Kind::Shaper(shaper, _) => shaper.poll_timeout(),
+            _ => None,
+        }
     }
 
     /// Tokens missing from buckets, or bytes in queues.
     pub fn sample(&mut self, now: Nanos) -> Sample {
         // A packet of no bytes takes nothing and brings buckets up to date.
         let nothing = PacketMeta::default();
+        let mut magic = Vec::new();
+        let mut phantom = |(bytes, of_these)| {
+            magic.push(of_these);
+            bytes
+        };
         let queues = match &mut self.kind {
+            // As of the last packet: these cannot be brought up to date without one.
+            Kind::Fair(policer, burst) => vec![*burst - policer.tokens()],
+            Kind::WaterFilling(policer, queues) => {
+                (0..*queues).map(|queue| policer.held(queue)).collect()
+            }
+            Kind::Phantom(Phantom::Flat(queues)) => {
+                queues.occupancy(now).map(&mut phantom).collect()
+            }
+            Kind::Phantom(Phantom::Nested(queues)) => {
+                queues.occupancy(now).map(&mut phantom).collect()
+            }
+            Kind::Phantom(Phantom::Any(queues)) => {
+                queues.occupancy(now).map(&mut phantom).collect()
+            }
+            Kind::Shaper(shaper, queues) => (0..*queues)
+                .map(|queue| shaper.backlog(queue).bytes)
+                .collect(),
             Kind::Policer(bucket) => {
                 bucket.offer(now, &nothing);
                 vec![bucket.burst() - bucket.tokens()]
@@ -174,7 +310,47 @@ impl Limiter {
         Sample {
             at: now,
             queues,
-            magic: Vec::new(),
+            magic,
+        }
+    }
+}
+
+impl Phantom {
+    fn new(
+        program: Arc<Program>,
+        rate: Rate,
+        size: u64,
+        control: Option<BurstControl>,
+    ) -> Result<Self, String> {
+        let (queues, shares) = (program.queues(), program.shares());
+        let made = if queues <= 16 && shares <= 1 {
+            PhantomQueues::new(program, rate, size, control, 0).map(|it| Self::Flat(Box::new(it)))
+        } else if queues <= 64 && shares <= 16 {
+            PhantomQueues::new(program, rate, size, control, 0).map(|it| Self::Nested(Box::new(it)))
+        } else {
+            PhantomQueues::new(program, rate, size, control, 0).map(|it| Self::Any(Box::new(it)))
+        };
+        made.map_err(|error| error.to_string())
+    }
+}
+
+/// The queues that a flow's hash chooses from: those of its class, or just its own.
+fn queue_of(classes: &[Class], class: u16, queue: Option<u16>) -> Result<Class, String> {
+    let Some(&all) = classes.get(usize::from(class)) else {
+        let count = classes.len();
+        return Err(format!("a flow is of class {class}, and there are {count}"));
+    };
+    match queue {
+        None => Ok(all),
+        Some(queue) if queue < all.queues => Ok(Class {
+            first: all.first + queue,
+            queues: 1,
+        }),
+        Some(queue) => {
+            let count = all.queues;
+            Err(format!(
+                "a flow is of queue {queue} of class {class}, which has {count}"
+            ))
         }
     }
 }

@@ -199,8 +199,8 @@ impl Tcp {
             self.timeouts += timeouts(&ends.server);
         }
         self.ends = Some(Ends {
-            client: Connection::client(self.config.clone(), now),
-            server: Connection::server(self.config.clone(), now),
+            client: Connection::client(&self.config, now),
+            server: Connection::server(&self.config, now),
         });
         self.opened += 1;
         Some(self.opened - 1)
@@ -212,6 +212,9 @@ impl Tcp {
         match side {
             Side::Server => {
                 ends.server.on_segment(now, segment);
+                if let Some(rtt) = ends.server.take_rtt() {
+                    record.rtt.record(rtt);
+                }
                 self.application.on_server(now, &mut ends.server);
             }
             Side::Client => {
@@ -223,6 +226,6 @@ impl Tcp {
     }
 }
 
-fn timeouts(_server: &Connection) -> u64 {
-    0
+fn timeouts(server: &Connection) -> u64 {
+    server.snapshot().counts.timeouts
 }

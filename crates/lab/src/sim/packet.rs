@@ -118,6 +118,7 @@ impl Packets {
     }
 
     /// The packets on their way, in no certain order.
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         self.slots.iter().filter(|packet| packet.flow != GONE)
     }

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
+use tidegate_limiter::PolicyTree;
 
 use super::engine::{Engine, Ledger};
 use super::testing::*;
+use super::*;
 use crate::plan::*;
 use crate::{MILLISECOND, SECOND};
 
 fn outcome(plan: &Plan) -> Outcome {
     run(plan, &mut |_| true).unwrap()
 }
-
-use super::*;
 
 #[test]
 fn datagrams_arrive_after_delay_and_link() {
@@ -66,7 +66,6 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
     flows.push(datagrams(40_000_000, 700));
     flows.push(datagrams(500_000, 200));
     let got = outcome(&plan(vec![link], flows));
-    let delivered: Vec<f64> = got.flows.iter().map(|flow| flow.delivered as f64).collect();
     // Jain's index of those that want more than their share; headers differ by 14 in 700 and 1400.
     let wire: Vec<f64> = (got.flows.iter())
         .map(|flow| flow.windows.iter().sum::<u64>() as f64)
@@ -74,7 +73,7 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
     let greedy = &wire[..5];
     let sum: f64 = greedy.iter().sum();
     let jain = sum * sum / (5.0 * greedy.iter().map(|x| x * x).sum::<f64>());
-    assert!(jain > 0.999, "{jain}: {delivered:?}");
+    assert!(jain > 0.999, "{jain}: {wire:?}");
     // Who stays below its share loses nothing.
     assert_eq!(got.flows[5].dropped, 0);
 }
@@ -214,6 +213,50 @@ fn queues() -> impl Strategy<Value = QueueKind> {
     ]
 }
 
+fn limiters() -> impl Strategy<Value = LimiterKind> {
+    let rates = (100_000u64..20_000_000).prop_map(rate);
+    (rates, 1u64..100_000, 0u8..7, 1u16..20).prop_map(|(rate, burst, which, queues)| {
+        let policy = PolicyTree::fair(queues).unwrap();
+        let fair = |form| LimiterKind::FairPolicer {
+            rate,
+            burst,
+            form,
+            weights: vec![],
+            queues,
+        };
+        match which {
+            0 => LimiterKind::Policer { rate, burst },
+            1 => LimiterKind::SrTcm {
+                rate,
+                committed: burst,
+                excess: burst,
+                yellow: Some(10),
+                red: None,
+            },
+            2 => fair(FairPolicerForm::Exact),
+            3 => fair(FairPolicerForm::Sketch),
+            4 => fair(FairPolicerForm::BcPqp),
+            5 => LimiterKind::Phantom {
+                rate,
+                policy,
+                queue: burst,
+                control: (burst % 2 == 0).then_some(BurstControl {
+                    period: 50 * MILLISECOND,
+                    upper: 1500,
+                    lower: 500,
+                }),
+            },
+            _ => LimiterKind::Shaper {
+                rate,
+                policy,
+                burst,
+                queue_bytes: Some(burst),
+                queue_packets: (burst % 2 == 0).then_some(20),
+            },
+        }
+    })
+}
+
 fn elements() -> impl Strategy<Value = ElementKind> {
     prop_oneof![
         (0u64..20_000_000, 0u64..5_000_000)
@@ -226,15 +269,7 @@ fn elements() -> impl Strategy<Value = ElementKind> {
             .prop_map(|(probability, burst)| ElementKind::Loss { probability, burst }),
         (0.0..0.3f64, 0u64..10_000_000)
             .prop_map(|(probability, by)| ElementKind::Reorder { probability, by }),
-        (100_000u64..20_000_000, 0u64..100_000, 0u32..40).prop_map(|(bits, burst, overhead)| {
-            ElementKind::Limiter {
-                kind: LimiterKind::Policer {
-                    rate: rate(bits),
-                    burst,
-                },
-                overhead,
-            }
-        }),
+        (limiters(), 0u32..40).prop_map(|(kind, overhead)| ElementKind::Limiter { kind, overhead }),
     ]
 }
 
@@ -335,4 +370,163 @@ proptest! {
         let flows: u64 = got.flows.iter().map(|flow| sum(&flow.windows)).sum();
         prop_assert_eq!(sum(&got.aggregates[0].windows), flows);
     }
+}
+
+/// Rate of bytes at the IP layer that reached the clients from this window on, in Mbit/s.
+fn goodput(got: &Outcome, from: usize) -> f64 {
+    let windows = &got.aggregates[0].windows[from..];
+    let seconds = windows.len() as f64 * got.window as f64 / 1e9;
+    windows.iter().sum::<u64>() as f64 * 8.0 / seconds / 1e6
+}
+
+fn limiter(kind: LimiterKind) -> ElementPlan {
+    element("limiter", ElementKind::Limiter { kind, overhead: 14 })
+}
+
+#[test]
+fn a_bulk_transfer_fills_a_link() {
+    let got = outcome(&plan(vec![link("link", 20_000_000, 100)], vec![bulk(None)]));
+    // 1500 of 1514 bytes.
+    let rate = goodput(&got, 8);
+    assert!((19.5..19.82).contains(&rate), "{rate} Mbit/s");
+    let flow = &got.flows[0];
+    assert!(flow.rtt.count > 1000 && flow.rtt.min >= 20 * MILLISECOND);
+    // The queue's 100 packets take 60.6 ms.
+    assert!(flow.rtt.max < 90 * MILLISECOND, "{:?}", flow.rtt);
+    assert!(flow.delivered > 20_000_000);
+}
+
+#[test]
+fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
+    let fair = |form| LimiterKind::FairPolicer {
+        rate: rate(10_000_000),
+        burst: 60_000,
+        form,
+        weights: vec![],
+        queues: 16,
+    };
+    let phantom = |control| LimiterKind::Phantom {
+        rate: rate(10_000_000),
+        policy: PolicyTree::fair(16).unwrap(),
+        queue: 250_000,
+        control,
+    };
+    let kinds = [
+        LimiterKind::Policer {
+            rate: rate(10_000_000),
+            burst: 50_000,
+        },
+        fair(FairPolicerForm::Exact),
+        fair(FairPolicerForm::Sketch),
+        fair(FairPolicerForm::BcPqp),
+        phantom(None),
+        phantom(Some(BurstControl {
+            period: 100 * MILLISECOND,
+            upper: 1500,
+            lower: 500,
+        })),
+        LimiterKind::Shaper {
+            rate: rate(10_000_000),
+            policy: PolicyTree::fair(16).unwrap(),
+            burst: 1514,
+            queue_bytes: None,
+            queue_packets: Some(100),
+        },
+    ];
+    for kind in kinds {
+        let mut plan = plan(vec![limiter(kind.clone())], vec![bulk(None), bulk(None)]);
+        plan.sample = Some(SECOND);
+        let got = outcome(&plan);
+        let rate = goodput(&got, 20);
+        // At most 1500 of 1514 bytes, and what was saved up before.
+        assert!((7.0..10.4).contains(&rate), "{rate} Mbit/s: {kind:?}");
+        assert!(got.flows.iter().all(|flow| flow.dropped > 0), "{kind:?}");
+        let dropped: u64 = got.flows.iter().map(|flow| flow.dropped).sum();
+        assert_eq!(dropped, got.elements[0].dropped, "{kind:?}");
+        let samples = &got.elements[0].samples;
+        assert_eq!(samples.len(), 10);
+        assert!(
+            samples[5..]
+                .iter()
+                .any(|sample| sample.queues.iter().sum::<u64>() > 0)
+        );
+    }
+}
+
+#[test]
+fn classes_choose_queues() {
+    let policy = PolicyTree::weighted(vec![
+        (3, PolicyTree::queue()),
+        (1, PolicyTree::fair(4).unwrap()),
+    ]);
+    let shaper = LimiterKind::Shaper {
+        rate: rate(10_000_000),
+        policy: policy.unwrap(),
+        burst: 1514,
+        queue_bytes: None,
+        queue_packets: Some(50),
+    };
+    let classified = |class, queue| FlowPlan {
+        class: Some(class),
+        queue,
+        ..datagrams(20_000_000, 1486)
+    };
+    let flows = vec![
+        classified(0, None),
+        classified(1, Some(2)),
+        classified(1, Some(3)),
+    ];
+    let mut plan = plan(vec![limiter(shaper)], flows);
+    plan.sample = Some(SECOND);
+    let got = outcome(&plan);
+    let bytes = |flow: usize| got.flows[flow].windows[4..].iter().sum::<u64>() as f64;
+    let all = bytes(0) + bytes(1) + bytes(2);
+    for (flow, share) in [(0, 0.75), (1, 0.125), (2, 0.125)] {
+        assert!(
+            (bytes(flow) / all - share).abs() < 0.005,
+            "{flow}: {}",
+            bytes(flow) / all
+        );
+    }
+    let held = &got.elements[0].samples[5].queues;
+    let full: Vec<bool> = held.iter().map(|&bytes| bytes >= 49 * 1500).collect();
+    assert_eq!(full, [true, false, false, true, true]);
+    plan.flows[0].class = Some(2);
+    let error = run(&plan, &mut |_| true).unwrap_err().to_string();
+    assert!(
+        error.contains("limiter") && error.contains("class 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn policed_data_are_sent_again_and_all_of_it_arrives() {
+    let policer = LimiterKind::Policer {
+        rate: rate(5_000_000),
+        burst: 20_000,
+    };
+    let got = outcome(&plan(vec![limiter(policer)], vec![bulk(Some(2_000_000))]));
+    let flow = &got.flows[0];
+    assert_eq!(flow.delivered, 2_000_000);
+    let [done] = flow.completions[..] else {
+        panic!("{:?}", flow.completions)
+    };
+    // 2 MB of payload at 5 Mbit/s × 1448/1514 take 3.35 s.
+    assert!((3.2..4.5).contains(&(done.end as f64 / 1e9)), "{done:?}");
+    assert_eq!((done.start, done.bytes, flow.end), (0, 2_000_000, done.end));
+    assert!(flow.dropped > 0 && flow.retransmitted >= flow.dropped);
+    assert!(flow.dropped * 100 / flow.sent_packets < 30);
+}
+
+#[test]
+fn a_thousand_elements_more_and_packets_still_find_their_way() {
+    // Zero-delay elements are walked through, not called recursively.
+    let loss = ElementKind::Loss {
+        probability: 0.0,
+        burst: 1.0,
+    };
+    let elements = (0..1000).map(|index| element(&index.to_string(), loss.clone()));
+    let got = outcome(&plan(elements.collect(), vec![bulk(Some(1_000_000))]));
+    assert_eq!(got.flows[0].delivered, 1_000_000);
+    assert_eq!(got.elements[0].packets, got.elements[999].packets);
 }

@@ -16,12 +16,8 @@ mod tests;
 
 /// Bytes of the IPv4 and UDP headers.
 pub const UDP_HEADERS: u32 = 28;
-/// Bytes of the IPv4 and TCP headers without options.
-const TCP_HEADERS: u32 = 40;
 /// The timestamps option, aligned by two bytes of padding as Linux does.
 const TIMESTAMPS: u32 = 12;
-/// Most bytes of TCP options.
-const OPTIONS: u32 = 40;
 /// IANA's numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -29,22 +25,10 @@ const UDP: u8 = 17;
 /// Length in bytes of the IP packet that carries a segment.
 #[inline]
 pub fn tcp_length(segment: &Segment, config: &TcpConfig) -> u32 {
-    let mut options = 0;
-    if segment.timestamps.is_some() {
-        options += TIMESTAMPS;
-    }
-    if segment.syn {
-        // Maximum segment size and window scale; SACK-permitted fills the timestamps' padding.
-        options += 8;
-        if config.sack && segment.timestamps.is_none() {
-            options += 4;
-        }
-    }
-    let blocks = segment.sacks.ranges().len() as u32;
-    if blocks > 0 {
-        options += 4 + 8 * blocks.min((OPTIONS - 4 - options) / 8);
-    }
-    TCP_HEADERS + options + segment.payload
+    // A segment does not know that nobody permits selective acknowledgements. With timestamps
+    // that option hides in their padding.
+    let absent = segment.syn && !config.sack && segment.timestamps.is_none();
+    segment.ip_bytes() - if absent { 4 } else { 0 }
 }
 
 /// What both directions of a flow need to be written down.

@@ -4,9 +4,15 @@
 
 pub mod cc;
 mod config;
+mod connection;
+mod receiver;
 mod segment;
+mod sender;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Algorithm, Recovery, TcpConfig};
+use connection::clock;
+pub use connection::{Connection, Snapshot};
 pub use segment::{Sacks, Segment};
-
-pub(crate) use crate::standin::Connection;
+pub use sender::Counts;

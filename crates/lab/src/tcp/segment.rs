@@ -26,6 +26,33 @@ pub struct Segment {
     pub again: bool,
 }
 
+impl Segment {
+    /// Length of the IP packet that carries it in bytes: IPv4 and TCP headers of 20 each, the
+    /// options as Linux lays them out (`tcp_options_write`), and the payload.
+    ///
+    /// Options are padded to words: timestamps take 12 bytes, n selective acknowledgements
+    /// 4 + 8n. A SYN has its largest segment size (4), window scale (4) and the permission of
+    /// selective acknowledgements, which hides in the padding of timestamps or takes 4 itself.
+    pub fn ip_bytes(&self) -> u32 {
+        const HEADERS: u32 = 20 + 20;
+        let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
+        let options = if self.syn {
+            4 + 4 + timestamps.max(4)
+        } else {
+            let sacks = self.sacks.ranges().len() as u32;
+            timestamps + if sacks > 0 { 4 + 8 * sacks } else { 0 }
+        };
+        HEADERS + options + self.payload
+    }
+
+    /// The sequence number behind it: SYN and FIN count as a byte each.
+    pub fn end(&self) -> u64 {
+        self.seq
+            .saturating_add(u64::from(self.payload))
+            .saturating_add(u64::from(self.syn) + u64::from(self.fin))
+    }
+}
+
 /// Up to four ranges of selectively acknowledged bytes, the most recent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sacks {

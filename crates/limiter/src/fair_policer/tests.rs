@@ -259,6 +259,14 @@ fn quanta_by_hand() {
 }
 
 #[test]
+fn a_flow_may_occupy_as_much_as_is_left() {
+    let mut policer = FairPolicer::exact(rate(800_000), 1_000, 10, 0);
+    assert_eq!(policer.offer(0, &packet(1, 500)), Decision::Pass);
+    assert_eq!(policer.offer(0, &packet(1, 1)), Decision::Pass);
+    assert_eq!(policer.offer(0, &packet(1, 1)), Decision::Drop);
+}
+
+#[test]
 fn beyond_its_flows_it_drops_until_one_leaves() {
     let ms = 1_000_000;
     let mut policer = FairPolicer::exact(rate(800_000), 10_000, 2, 0);

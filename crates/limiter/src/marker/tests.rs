@@ -89,6 +89,19 @@ fn single_rate_colour_aware_by_hand() {
 }
 
 #[test]
+fn what_is_below_a_byte_is_kept_while_either_bucket_has_room() {
+    let mut marker = single(ColourMode::assured_forwarding());
+    assert_eq!(marker.meter(0, &packet(3_000, AF12)), Yellow);
+    assert_eq!(marker.meter(MS / 2, &packet(0, AF12)), Yellow);
+    assert_eq!(marker.tokens(), (2_000, 0));
+    assert_eq!(marker.meter(MS, &packet(1, AF12)), Yellow);
+    // Both full: half a byte is turned away.
+    assert_eq!(marker.meter(4_001 * MS + MS / 2, &packet(1, AF12)), Yellow);
+    assert_eq!(marker.meter(4_002 * MS, &packet(0, AF12)), Yellow);
+    assert_eq!(marker.tokens(), (2_000, 2_999));
+}
+
+#[test]
 fn two_rates_colour_blind_by_hand() {
     let mut marker = two(ColourMode::Blind);
     let steps: [Step; 9] = [

@@ -8,7 +8,7 @@
 //! batch makes when it treats packets as present that came in its course: queues share as the
 //! fluid reference does, to the byte.
 
-use crate::{Kind, Program};
+use crate::{Kind, Nanos, Program, Step};
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +38,9 @@ impl Part {
     /// was beyond that.
     #[inline]
     fn drain(&mut self, clock: u64, weight: u32) -> (u64, u64) {
+        if self.length == 0 {
+            return (0, 0);
+        }
         let share = clock.wrapping_sub(self.seen) * u64::from(weight);
         let drained = share.min(self.length);
         self.seen = clock;
@@ -56,6 +59,20 @@ pub(super) struct Queue {
     pub(super) accepted: u64,
     /// When it began.
     pub(super) began: u64,
+}
+
+impl Queue {
+    /// Bytes in the queue, once it is settled.
+    #[inline]
+    pub(super) fn length(&self) -> u64 {
+        self.part.length
+    }
+
+    /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
+    #[inline]
+    pub(super) fn magic(&self) -> u64 {
+        self.magic.min(self.part.length)
+    }
 }
 
 /// A node that shares among its children.
@@ -116,19 +133,6 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         self.shares[0].part.length
     }
 
-    /// Bytes in a queue, exact after [`settle`](Self::settle).
-    #[inline]
-    pub(super) fn length(&self, queue: u16) -> u64 {
-        self.queues[usize::from(queue)].part.length
-    }
-
-    /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
-    #[inline]
-    pub(super) fn magic(&self, queue: u16) -> u64 {
-        let queue = &self.queues[usize::from(queue)];
-        queue.magic.min(queue.part.length)
-    }
-
     /// The rate comes to so many bytes more. What finds nothing to drain is lost: a link that
     /// idles.
     #[inline]
@@ -139,70 +143,87 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         root.credit += drained;
     }
 
-    /// Brings a queue up to date, and all nodes above it.
-    #[inline]
-    pub(super) fn settle(&mut self, program: &Program, queue: u16) {
-        for &node in program.path(queue) {
-            self.settle_share(program, usize::from(node));
+    /// Brings a queue up to date, and all nodes above it on its path.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, program: &Program, path: &[Step], queue: usize) {
+        // Most policies are flat.
+        if let [step] = path
+            && !step.priority
+        {
+            self.step(program, 0);
+            let clock = self.shares[0].clock;
+            self.queues[queue].part.drain(clock, step.weight);
+        } else {
+            self.settle_path(program, path, queue);
         }
-        self.pull(program, program.leaf(queue));
+    }
+
+    #[inline(never)]
+    fn settle_path(&mut self, program: &Program, path: &[Step], queue: usize) {
+        let mut below = None;
+        for step in path.iter().rev() {
+            let slot = usize::from(step.slot);
+            if let Some((above, weight)) = below.take() {
+                self.pull_share(slot, weight, above);
+            }
+            if step.priority {
+                self.serve_first(program, slot);
+            } else {
+                self.step(program, slot);
+                below = Some((slot, step.weight));
+            }
+        }
+        if let Some((slot, weight)) = below {
+            let clock = self.shares[slot].clock;
+            self.queues[queue].part.drain(clock, weight);
+        }
     }
 
     /// Brings all queues up to date.
     pub(super) fn settle_all(&mut self, program: &Program) {
         for (number, node) in program.nodes().iter().enumerate() {
+            let slot = usize::from(node.slot);
+            let parent = &program.nodes()[usize::from(node.parent)];
+            let above = usize::from(parent.slot);
+            let priority = matches!(parent.kind, Kind::Priority);
             match node.kind {
-                Kind::Queue(_) => self.pull(program, number),
-                _ => self.settle_share(program, number),
-            }
-        }
-    }
-
-    /// Takes over what the parent's clock gave to a child; priority nodes have given already.
-    #[inline]
-    fn pull(&mut self, program: &Program, child: usize) {
-        let node = &program.nodes()[child];
-        let parent = &program.nodes()[usize::from(node.parent)];
-        if matches!(parent.kind, Kind::Priority) {
-            return;
-        }
-        let clock = self.shares[usize::from(parent.slot)].clock;
-        let slot = usize::from(node.slot);
-        match node.kind {
-            Kind::Queue(_) => {
-                let part = &mut self.queues[slot].part;
-                if part.length > 0 {
-                    part.drain(clock, node.weight);
+                Kind::Queue(_) if priority => {}
+                Kind::Queue(_) => {
+                    let clock = self.shares[above].clock;
+                    self.queues[slot].part.drain(clock, node.weight);
                 }
-            }
-            _ => {
-                let share = &mut self.shares[slot];
-                if share.part.length > 0 {
-                    share.credit += share.part.drain(clock, node.weight).0;
+                kind => {
+                    if number != 0 && !priority {
+                        self.pull_share(slot, node.weight, above);
+                    }
+                    if matches!(kind, Kind::Priority) {
+                        self.serve_first(program, slot);
+                    } else {
+                        self.step(program, slot);
+                    }
                 }
             }
         }
     }
 
+    /// Takes over what the clock above gave to a sharing node.
     #[inline]
-    fn settle_share(&mut self, program: &Program, number: usize) {
-        let node = &program.nodes()[number];
-        if number != 0 {
-            self.pull(program, number);
-        }
-        let slot = usize::from(node.slot);
-        if matches!(node.kind, Kind::Priority) {
-            self.serve_first(program, number);
-            return;
-        }
+    fn pull_share(&mut self, slot: usize, weight: u32, above: usize) {
+        let clock = self.shares[above].clock;
+        let share = &mut self.shares[slot];
+        share.credit += share.part.drain(clock, weight).0;
+    }
+
+    /// Advances the clock of a sharing node as far as its credit goes.
+    #[inline(always)]
+    fn step(&mut self, program: &Program, slot: usize) {
         let share = &mut self.shares[slot];
         if share.weight == 0 {
             return;
         }
         // A node that has all it was owed is empty, though the last bytes make no whole step.
         let step = divide(share.credit, share.weight);
-        let until = share.empties.wrapping_sub(share.clock);
-        if step < until && share.part.length > 0 {
+        if step < share.empties.wrapping_sub(share.clock) && share.part.length > 0 {
             share.clock = share.clock.wrapping_add(step);
             share.credit -= step * u64::from(share.weight);
         } else {
@@ -266,10 +287,9 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 
     /// Hands a priority node's credit to its children in their order.
-    fn serve_first(&mut self, program: &Program, number: usize) {
-        let node = &program.nodes()[number];
-        let mut credit = std::mem::take(&mut self.shares[usize::from(node.slot)].credit);
-        for child in node.children() {
+    fn serve_first(&mut self, program: &Program, slot: usize) {
+        let mut credit = std::mem::take(&mut self.shares[slot].credit);
+        for child in program.share(slot).children() {
             if credit == 0 {
                 break;
             }
@@ -285,64 +305,54 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 
     /// Adds bytes to a queue that is settled.
-    #[inline]
-    pub(super) fn add(&mut self, program: &Program, queue: u16, bytes: u64) {
-        let leaf = program.leaf(queue);
-        let at = &mut self.queues[usize::from(queue)];
+    #[inline(always)]
+    pub(super) fn add(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
+        let at = &mut self.queues[queue];
         at.magic = at.magic.min(at.part.length);
-        let idle = at.part.length == 0;
+        let mut idle = at.part.length == 0;
         at.part.length += bytes;
-        if idle {
-            self.activate(program, leaf);
-        }
-        for &above in program.path(queue).iter().rev() {
-            let slot = usize::from(program.nodes()[usize::from(above)].slot);
-            let part = &mut self.shares[slot].part;
-            let idle = part.length == 0;
-            part.length += bytes;
-            if idle && above != 0 {
-                self.activate(program, usize::from(above));
+        for step in path {
+            if idle && !step.priority {
+                self.activate(program, step);
             }
+            let part = &mut self.shares[usize::from(step.slot)].part;
+            idle = part.length == 0;
+            part.length += bytes;
         }
     }
 
-    /// Links a child that has something again into the list of its parent.
-    fn activate(&mut self, program: &Program, child: usize) {
-        let node = &program.nodes()[child];
-        let parent = &program.nodes()[usize::from(node.parent)];
-        if matches!(parent.kind, Kind::Priority) {
-            return;
-        }
-        let slot = usize::from(parent.slot);
-        let share = self.shares[slot];
-        let part = self.part(program, child);
-        part.seen = share.clock;
-        part.next = share.active;
-        let empties = part.length.div_ceil(u64::from(node.weight));
+    /// Links a child that has something again into the list of the node above it.
+    #[cold]
+    fn activate(&mut self, program: &Program, step: &Step) {
+        let slot = usize::from(step.slot);
+        let (clock, next) = (self.shares[slot].clock, self.shares[slot].active);
+        let part = self.part(program, usize::from(step.below));
+        (part.seen, part.next) = (clock, next);
+        let empties = part.length.div_ceil(u64::from(step.weight));
         let share = &mut self.shares[slot];
-        if share.weight == 0 || empties < share.empties.wrapping_sub(share.clock) {
-            share.empties = share.clock.wrapping_add(empties);
+        if share.weight == 0 || empties < share.empties.wrapping_sub(clock) {
+            share.empties = clock.wrapping_add(empties);
         }
-        share.weight += node.weight;
-        share.active = child as u16;
+        share.weight += step.weight;
+        share.active = step.below;
     }
 
     /// Adds magic bytes to a queue that is settled.
-    pub(super) fn add_magic(&mut self, program: &Program, queue: u16, bytes: u64) {
-        let magic = self.magic(queue) + bytes;
-        self.add(program, queue, bytes);
-        self.queues[usize::from(queue)].magic = magic;
+    #[inline(never)]
+    pub(super) fn add_magic(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
+        let magic = self.queues[queue].magic() + bytes;
+        self.add(program, path, queue, bytes);
+        self.queues[queue].magic = magic;
     }
 
-    /// Takes all magic bytes out of a queue; everything must be settled.
-    pub(super) fn remove_magic(&mut self, program: &Program, queue: u16) {
-        let mut gone = self.magic(queue);
-        let at = &mut self.queues[usize::from(queue)];
+    /// Takes all magic bytes out of a queue that is settled, and is not settled then.
+    pub(super) fn remove_magic(&mut self, path: &[Step], queue: usize) {
+        let at = &mut self.queues[queue];
+        let mut gone = at.magic();
         at.magic = 0;
         at.part.length -= gone;
-        for &above in program.path(queue).iter().rev() {
-            let slot = usize::from(program.nodes()[usize::from(above)].slot);
-            let share = &mut self.shares[slot];
+        for step in path {
+            let share = &mut self.shares[usize::from(step.slot)];
             // It may run empty now, and leaves the list when it is looked at next.
             share.empties = share.clock;
             // What was given already and is no longer owed vanishes as the node runs empty.
@@ -351,28 +361,66 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// The part of `total` that a settled queue is served, or would be if it had something: the
-    /// product of its shares from the root down.
-    #[inline]
-    pub(super) fn share_of(&self, program: &Program, queue: u16, total: u64) -> u64 {
-        let mut total = total;
-        let mut child = program.leaf(queue);
-        for &above in program.path(queue).iter().rev() {
-            let node = &program.nodes()[child];
-            let parent = &program.nodes()[usize::from(above)];
-            if matches!(parent.kind, Kind::Priority) {
-                let mut before = usize::from(parent.first)..child;
+    /// Ends the period of a settled queue, and takes its magic out if it accepted less than its
+    /// share of θ− rT: its flow has slowed down or ended.
+    #[cold]
+    pub(super) fn end_period(
+        &mut self,
+        program: &Program,
+        path: &[Step],
+        queue: usize,
+        now: Nanos,
+        period: Nanos,
+        lower: u64,
+    ) {
+        let at = &mut self.queues[queue];
+        let periods = (now - at.began) / period;
+        // After more than one, nothing was accepted in the last.
+        let accepted = if periods == 1 { at.accepted } else { 0 };
+        at.began += periods * period;
+        at.accepted = 0;
+        if accepted < self.share_of(program, path, lower) {
+            self.remove_magic(path, queue);
+        }
+    }
+
+    /// Whether so many bytes are more than the part of `total` that a queue is served: the product
+    /// of its shares from the root down. The queue is settled and has something.
+    #[inline(always)]
+    pub(super) fn exceeds_share(
+        &self,
+        program: &Program,
+        path: &[Step],
+        bytes: u64,
+        total: u64,
+    ) -> bool {
+        // With weights of at least 1, this needs no division; nearly always it is the answer.
+        let mut least = bytes;
+        for step in path {
+            let weight = self.shares[usize::from(step.slot)].weight;
+            least = least.saturating_mul(u64::from(weight));
+            if step.priority {
+                least = u64::MAX;
+            }
+        }
+        least > total && bytes > self.share_of(program, path, total)
+    }
+
+    /// The part of `total` that a queue is served. The queue is settled and has something.
+    #[inline(never)]
+    pub(super) fn share_of(&self, program: &Program, path: &[Step], mut total: u64) -> u64 {
+        for step in path {
+            let slot = usize::from(step.slot);
+            if step.priority {
+                let first = usize::from(program.share(slot).first);
+                let mut before = first..usize::from(step.below);
                 if before.any(|other| self.has_anything(program, other)) {
                     return 0;
                 }
             } else {
-                let mut weight = self.shares[usize::from(parent.slot)].weight;
-                if !self.has_anything(program, child) {
-                    weight += node.weight;
-                }
-                total = divide(total.saturating_mul(u64::from(node.weight)), weight);
+                let weight = self.shares[slot].weight.max(1);
+                total = divide(total.saturating_mul(u64::from(step.weight)), weight);
             }
-            child = usize::from(above);
         }
         total
     }

@@ -4,7 +4,7 @@ use super::{Class, Kind, PolicyError, PolicyTree, Program};
 fn one_queue_is_a_share_of_all() {
     let program = Program::new(&PolicyTree::queue());
     assert_eq!(program, Program::new(&PolicyTree::fair(1).unwrap()));
-    assert_eq!((program.leaf(0), program.path(0)), (1, &[0][..]));
+    assert_eq!((program.leaf(0), program.path(0).len()), (1, 1));
 }
 
 #[test]
@@ -33,7 +33,11 @@ fn queues_are_numbered_as_written_and_siblings_adjoin() {
     assert_eq!(kinds, expected);
     assert_eq!(program.nodes()[3].weight, 3);
     assert_eq!(program.leaf(1), 5);
-    assert_eq!(program.path(2), [0, 1, 4]);
+    let path = program.path(2).iter();
+    let path: Vec<_> = path
+        .map(|step| (step.below, step.weight, step.slot, step.priority))
+        .collect();
+    assert_eq!(path, [(6, 1, 2, false), (4, 1, 1, false), (1, 1, 0, true)]);
     let slots: Vec<_> = program.nodes().iter().map(|node| node.slot).collect();
     assert_eq!(slots, [0, 1, 3, 0, 2, 1, 2]);
     let classes = [(0, 1), (1, 2), (3, 1)].map(|(first, queues)| Class { first, queues });

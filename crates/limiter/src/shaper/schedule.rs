@@ -18,7 +18,7 @@ const NONE: u16 = u16::MAX;
 /// surplus here, as in Linux's `sch_htb` (`htb_dequeue_tree`), with the same bounds. Deficits
 /// would ask each level for the size of its next packet, which below a priority may change before
 /// it leaves. No child is passed over twice, as the quantum is at least the largest packet: what
-/// makes deficit round robin O(1) [Shreedhar95 §4].
+/// makes deficit round robin O(1) [Shreedhar95].
 #[derive(Debug)]
 pub(super) struct Schedule {
     nodes: Box<[State]>,

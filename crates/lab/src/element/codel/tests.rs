@@ -49,7 +49,7 @@ fn drops_follow_the_control_law() {
 fn a_queue_below_target_or_of_one_packet_is_left_alone() {
     let mut codel = CoDel::new(AIM, 1000);
     let mut packets = Packets::default();
-    let mut offer = |codel: &mut CoDel, now, packets: &mut Packets| {
+    let offer = |codel: &mut CoDel, now, packets: &mut Packets| {
         let id = packets.insert(Packet::new(0, true, 1500, Segment::default()));
         codel.offer(now, id, packets);
     };

@@ -50,7 +50,9 @@ fn a_new_flow_goes_first() {
         }
     }
     // Past the first round, in which both were new themselves.
-    (0..7).for_each(|_| drop(fq.take(MS, &mut packets)));
+    for _ in 0..7 {
+        fq.take(MS, &mut packets);
+    }
     let new = packet(&mut packets, 2, 200);
     fq.offer(MS, new, &mut packets);
     assert_eq!(fq.take(MS, &mut packets), Some(new));
@@ -63,7 +65,9 @@ fn a_new_flow_that_is_empty_waits_for_a_round_before_it_is_new_again() {
         let id = packet(&mut packets, 0, 1500);
         fq.offer(0, id, &mut packets);
     }
-    (0..3).for_each(|_| drop(fq.take(MS, &mut packets)));
+    for _ in 0..3 {
+        fq.take(MS, &mut packets);
+    }
     // A flow that sends its next packet as soon as the last has left gets its turn, not all.
     let mut turns = [0u32; 2];
     for _ in 0..20 {

@@ -23,7 +23,9 @@ fn drop_rate(packets_waiting: u64, probability: f64) -> (f64, u32, u32) {
         }
         dropped.is_some()
     };
-    (0..20_000).for_each(|_| drop(offer(&mut red)));
+    for _ in 0..20_000 {
+        offer(&mut red);
+    }
     let (mut drops, mut gap, mut longest, mut shortest) = (0, 0, 0, u32::MAX);
     for _ in 0..200_000 {
         gap += 1;

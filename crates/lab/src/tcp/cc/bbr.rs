@@ -176,7 +176,7 @@ impl Bbr {
     }
 
     /// Linux `bbr_set_state`: a timeout ends a round, and is a loss to the detector of policers.
-    pub(super) fn on_state(&mut self, _now: Nanos, state: State) {
+    pub(super) fn on_state(&mut self, state: State) {
         self.state = state;
         if state == State::Loss {
             self.prior_state = State::Loss;

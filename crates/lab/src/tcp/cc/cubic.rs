@@ -103,7 +103,9 @@ impl Cubic {
     /// Linux `cubictcp_cwnd_event`.
     pub(super) fn on_restart(&mut self, now: Nanos, idle: Nanos) {
         if let Some(start) = &mut self.epoch_start {
-            *start = start.saturating_add(ticks(idle)).min(ticks(now));
+            // As Linux's clock saw it: between two ticks, not of so many nanoseconds.
+            let idle = ticks(now) - ticks(now.saturating_sub(idle));
+            *start = start.saturating_add(idle).min(ticks(now));
         }
     }
 

@@ -36,40 +36,46 @@ proptest! {
         let mut magic = vec![0u64; program.queues()];
         for operation in operations {
             let before = tree.backlog();
+            let queue = match operation {
+                Operation::Give(_) => 0,
+                Operation::Add(queue, _)
+                | Operation::AddMagic(queue, _)
+                | Operation::RemoveMagic(queue) => queue % queues,
+            };
+            let (path, queue) = (program.path(queue), usize::from(queue));
             match operation {
                 Operation::Give(bytes) => {
                     tree.give(bytes);
                     prop_assert_eq!(tree.backlog(), before.saturating_sub(bytes));
                 }
-                Operation::Add(queue, bytes) => {
-                    tree.settle(&program, queue % queues);
-                    tree.add(&program, queue % queues, bytes);
+                Operation::Add(_, bytes) => {
+                    tree.settle(&program, path, queue);
+                    tree.add(&program, path, queue, bytes);
                     prop_assert_eq!(tree.backlog(), before + bytes);
                 }
-                Operation::AddMagic(queue, bytes) => {
-                    tree.settle(&program, queue % queues);
-                    tree.add_magic(&program, queue % queues, bytes);
-                    magic[usize::from(queue % queues)] += bytes;
+                Operation::AddMagic(_, bytes) => {
+                    tree.settle(&program, path, queue);
+                    tree.add_magic(&program, path, queue, bytes);
+                    magic[queue] += bytes;
                 }
-                Operation::RemoveMagic(queue) => {
-                    tree.settle_all(&program);
-                    tree.remove_magic(&program, queue % queues);
-                    magic[usize::from(queue % queues)] = 0;
+                Operation::RemoveMagic(_) => {
+                    tree.settle(&program, path, queue);
+                    tree.remove_magic(path, queue);
+                    magic[queue] = 0;
                 }
             }
             let mut settled = tree.clone();
             settled.settle_all(&program);
             settled.check(&program);
-            for queue in 0..queues {
-                let model = &mut magic[usize::from(queue)];
-                *model = (*model).min(settled.length(queue));
-                prop_assert_eq!(settled.magic(queue), *model);
+            for (model, queue) in magic.iter_mut().zip(&settled.queues) {
+                *model = (*model).min(queue.length());
+                prop_assert_eq!(queue.magic(), *model);
             }
         }
         // In the end all is drained, to the last byte, by just what is owed.
         tree.give(tree.backlog());
         tree.settle_all(&program);
         tree.check(&program);
-        prop_assert!((0..queues).all(|queue| tree.length(queue) == 0));
+        prop_assert!(tree.queues.iter().all(|queue| queue.length() == 0));
     }
 }

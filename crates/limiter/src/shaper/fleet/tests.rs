@@ -62,16 +62,20 @@ fn room_is_shared_and_comes_back() {
 fn steps_back_in_time_count_as_none() {
     let program = Arc::new(Program::new(&PolicyTree::queue()));
     let mut fleet = Fleet::new([(program, config(8_000_000, 0))], 4, 1, 0);
-    fleet.advance(10_000_000, |_, _| {});
-    fleet.offer(5_000_000, 0, &meta(0, 1000), 'a').unwrap();
-    fleet.offer(5_000_000, 0, &meta(0, 1000), 'b').unwrap();
     let mut left = Vec::new();
-    for now in [0, 10_999_999, 6_000_000] {
+    fleet.offer(0, 0, &meta(0, 10_000), 'a').unwrap();
+    fleet.advance(0, |_, name| left.push(name));
+    // By this time it is paid for; by that of the calls behind it would not be.
+    fleet.advance(20_000_000, |_, name| left.push(name));
+    fleet.advance(1_000_000, |_, name| left.push(name));
+    fleet.offer(2_000_000, 0, &meta(0, 1000), 'b').unwrap();
+    fleet.offer(2_000_000, 0, &meta(0, 1000), 'c').unwrap();
+    for now in [3_000_000, 20_999_999, 6_000_000] {
         fleet.advance(now, |_, name| left.push(name));
-        assert_eq!(left, ['a']);
+        assert_eq!(left, ['a', 'b']);
     }
-    fleet.advance(11_000_000, |_, name| left.push(name));
-    assert_eq!(left, ['a', 'b']);
+    fleet.advance(21_000_000, |_, name| left.push(name));
+    assert_eq!(left, ['a', 'b', 'c']);
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn super_packets_get_no_more_than_others() {
     }
 }
 
-/// The fairness measure of [Shreedhar95 §4]: between any two children of a node, over any
+/// The fairness measure of [Shreedhar95]: between any two children of a node, over any
 /// interval in which both have packets all the time, in bytes per weight, at most a turn's worth
 /// and a packet of each.
 struct Measure<'a> {

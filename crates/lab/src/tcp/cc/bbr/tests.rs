@@ -245,7 +245,7 @@ fn recovery_conserves_segments_for_a_round_and_gives_back_the_window() {
     bbr.control(SECOND, &sample(100, 0, 50, State::Open), &mut window);
     let before = window.cwnd;
     assert_eq!(bbr.ssthresh(&window), u32::MAX);
-    bbr.on_state(SECOND, State::Recovery);
+    bbr.on_state(State::Recovery);
     // What is in flight and what was just acknowledged: one leaves for it.
     bbr.control(SECOND, &sample(101, 3, 46, State::Recovery), &mut window);
     assert_eq!(window.cwnd, 47);

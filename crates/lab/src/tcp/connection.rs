@@ -1,0 +1,306 @@
+//! A connection: the handshake, and what joins its two halves.
+
+use tidegate_limiter::Nanos;
+
+use super::cc::{State, Window};
+use super::receiver::Receiver;
+use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Sender};
+use super::{Segment, TcpConfig};
+use crate::MILLISECOND;
+
+/// The value of the timestamp clock, RFC 7323 §5.4: milliseconds. It does not begin at 0, which
+/// stands for no echo.
+pub(super) fn clock(now: Nanos) -> u32 {
+    ((now / MILLISECOND) as u32).wrapping_add(1)
+}
+
+/// Window that a SYN can tell, which is not scaled: RFC 7323 §2.2.
+const SYN_WINDOW: u32 = 65_535;
+
+/// How far the handshake is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A server that heard nothing yet.
+    Listening,
+    /// The own SYN is to be sent, or answered.
+    Opening,
+    /// Both SYNs are acknowledged.
+    Established,
+}
+
+/// What a connection looks like from outside at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What was counted so far.
+    pub counts: Counts,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments; `u32::MAX` until the first loss.
+    pub ssthresh: u32,
+    /// Segments deemed in the network.
+    pub in_flight: u32,
+    /// Rate that segments are spread at in bytes per second, if the algorithm sets it.
+    pub pacing_rate: Option<u64>,
+    /// Smoothed round trip.
+    pub srtt: Option<Nanos>,
+    /// Where the sender stands with losses.
+    pub state: State,
+}
+
+/// One end of a TCP connection. It has no clock: time is passed in and must not go back. After
+/// every call with `now`, take segments from [`poll_transmit`](Self::poll_transmit) until there
+/// are none, and call [`on_timeout`](Self::on_timeout) when
+/// [`next_timeout`](Self::next_timeout) comes.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    phase: Phase,
+    client: bool,
+    timestamps: bool,
+    window: u32,
+    sender: Sender,
+    receiver: Receiver,
+    /// The SYN is to be sent; when it was sent first, how often again, and when it will be.
+    syn_due: bool,
+    syn_sent: Option<Nanos>,
+    syn_losses: u32,
+    syn_timeout: Option<(Nanos, Nanos)>,
+}
+
+impl Connection {
+    /// The end that opens the connection.
+    pub fn client(config: &TcpConfig, now: Nanos) -> Self {
+        Self::new(config, now, true)
+    }
+
+    /// The end that waits for the other.
+    pub fn server(config: &TcpConfig, now: Nanos) -> Self {
+        Self::new(config, now, false)
+    }
+
+    /// Has what is random in the congestion control (the phase in which BBR begins to probe) drawn
+    /// from this seed; before anything is sent. Give each connection its own, or they probe in
+    /// step.
+    pub fn seed(mut self, config: &TcpConfig, now: Nanos, seed: u64) -> Self {
+        self.sender.seed(config.algorithm, now, seed);
+        self
+    }
+
+    fn new(config: &TcpConfig, now: Nanos, client: bool) -> Self {
+        Self {
+            phase: if client {
+                Phase::Opening
+            } else {
+                Phase::Listening
+            },
+            client,
+            timestamps: config.timestamps,
+            window: config.receive_window,
+            sender: Sender::new(config, now),
+            receiver: Receiver::new(config),
+            syn_due: client,
+            syn_sent: None,
+            syn_losses: 0,
+            syn_timeout: None,
+        }
+    }
+
+    /// The application gives so many bytes more; `u64::MAX / 2` does not end.
+    pub fn write(&mut self, now: Nanos, bytes: u64) {
+        self.sender.write(now, bytes);
+    }
+
+    /// The application has no more to give: a FIN follows the data.
+    pub fn close(&mut self, _now: Nanos) {
+        self.sender.close();
+    }
+
+    /// A segment arrives.
+    pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
+        match self.phase {
+            Phase::Listening if segment.syn => {
+                self.receiver.establish(segment);
+                // Until the answer is acknowledged, the window of the SYN counts.
+                self.phase = Phase::Opening;
+                self.syn_due = true;
+            }
+            Phase::Listening => {}
+            Phase::Opening => self.on_opening(now, segment),
+            Phase::Established => self.on_established(now, segment),
+        }
+    }
+
+    fn on_opening(&mut self, now: Nanos, segment: &Segment) {
+        let acknowledges = self.syn_sent.is_some() && segment.ack == 1;
+        if self.client {
+            if !(segment.syn && acknowledges) {
+                return;
+            }
+            self.receiver.establish(segment);
+            self.receiver.demand_ack();
+        } else if segment.syn {
+            self.syn_due = true;
+            return;
+        } else if !acknowledges {
+            return;
+        }
+        self.phase = Phase::Established;
+        self.syn_due = false;
+        self.syn_timeout = None;
+        // Karn: a SYN sent twice gives no round trip.
+        let rtt = self.syn_sent.filter(|_| self.syn_losses == 0);
+        let rtt = rtt.map(|at| now.saturating_sub(at));
+        self.sender
+            .establish(now, segment.window, rtt, self.syn_losses);
+        if !self.client {
+            self.on_established(now, segment);
+        }
+    }
+
+    fn on_established(&mut self, now: Nanos, segment: &Segment) {
+        if !segment.syn {
+            self.sender.take_ack(now, segment);
+        }
+        let (rtt, rto) = (self.sender.smoothed_rtt(), self.sender.rto());
+        self.receiver.take(now, segment, rtt, rto);
+    }
+
+    /// Time has come to what [`next_timeout`](Self::next_timeout) told, or is past it.
+    pub fn on_timeout(&mut self, now: Nanos) {
+        if let Some((at, wait)) = self.syn_timeout.filter(|&(at, _)| at <= now) {
+            // RFC 6298 §5.5 for the SYN.
+            let wait = wait.saturating_mul(2).min(MAX_RTO);
+            self.syn_timeout = Some((at.max(now) + wait, wait));
+            self.syn_losses = self.syn_losses.saturating_add(1);
+            self.syn_due = true;
+        }
+        self.sender.on_timeout(now);
+        self.receiver.on_timeout(now);
+    }
+
+    /// The earliest time at which something is to be done without a segment arriving.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        let syn = self.syn_timeout.map(|(at, _)| at);
+        let halves = [
+            syn,
+            self.sender.next_timeout(),
+            self.receiver.next_timeout(),
+        ];
+        halves.into_iter().flatten().min()
+    }
+
+    /// The next segment to be sent now, if there is one.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
+        if self.phase != Phase::Established {
+            return self.transmit_syn(now);
+        }
+        if let Some(outgoing) = self.sender.transmit(now) {
+            return Some(self.complete(now, outgoing));
+        }
+        if !self.receiver.wants_ack() {
+            return None;
+        }
+        let mut segment = Segment {
+            seq: self.sender.next_seq(),
+            timestamps: self.timestamps(now),
+            ..Segment::default()
+        };
+        self.receiver.fill(&mut segment);
+        Some(segment)
+    }
+
+    fn complete(&mut self, now: Nanos, outgoing: Outgoing) -> Segment {
+        let mut segment = Segment {
+            seq: outgoing.seq,
+            payload: outgoing.payload,
+            fin: outgoing.fin,
+            psh: outgoing.psh,
+            again: outgoing.again,
+            timestamps: self.timestamps(now),
+            ..Segment::default()
+        };
+        self.receiver.on_data_sent(now);
+        self.receiver.fill(&mut segment);
+        self.sender.on_packet(now, segment.ip_bytes());
+        segment
+    }
+
+    fn transmit_syn(&mut self, now: Nanos) -> Option<Segment> {
+        if !std::mem::take(&mut self.syn_due) {
+            return None;
+        }
+        let again = self.syn_sent.is_some();
+        self.syn_sent.get_or_insert(now);
+        self.syn_timeout
+            .get_or_insert((now + INITIAL_RTO, INITIAL_RTO));
+        let mut segment = Segment {
+            syn: true,
+            window: self.window.min(SYN_WINDOW),
+            timestamps: self.timestamps(now),
+            again,
+            ..Segment::default()
+        };
+        if !self.client {
+            self.receiver.fill(&mut segment);
+            segment.window = self.window.min(SYN_WINDOW);
+        }
+        Some(segment)
+    }
+
+    fn timestamps(&self, now: Nanos) -> Option<(u32, u32)> {
+        self.timestamps.then(|| (clock(now), self.receiver.echo()))
+    }
+
+    /// Bytes of payload received in order; the application reads them at once.
+    pub fn received(&self) -> u64 {
+        self.receiver.received()
+    }
+
+    /// Bytes of payload sent and acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.sender.acked()
+    }
+
+    /// Whether the handshake is done.
+    pub fn established(&self) -> bool {
+        self.phase == Phase::Established
+    }
+
+    /// Whether this end was closed, and all it had to send is acknowledged.
+    pub fn finished(&self) -> bool {
+        self.sender.is_finished()
+    }
+
+    /// Whether all that the other end will ever send has arrived.
+    pub fn peer_finished(&self) -> bool {
+        self.receiver.fin_received()
+    }
+
+    /// The latest round trip measured since it was last asked for.
+    pub fn take_rtt(&mut self) -> Option<Nanos> {
+        self.sender.take_rtt()
+    }
+
+    /// How the sending half stands.
+    pub fn snapshot(&self) -> Snapshot {
+        let &Window {
+            cwnd,
+            ssthresh,
+            pacing_rate,
+        } = self.sender.window();
+        Snapshot {
+            counts: self.sender.counts(),
+            cwnd,
+            ssthresh,
+            in_flight: self.sender.in_flight(),
+            pacing_rate,
+            srtt: self.sender.smoothed_rtt(),
+            state: self.sender.state(),
+        }
+    }
+
+    /// Holds the sender's counts against its marks.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        self.sender.check();
+    }
+}

@@ -1,0 +1,356 @@
+//! The receiving half of a connection: puts data in order, and decides when to acknowledge what.
+//!
+//! The application reads at once, so the window is always all it may be. Not modelled: its
+//! growth from 64 kB by autotuning, PAWS (sequence numbers here do not wrap), and segments that
+//! the host merges before TCP sees them.
+
+mod sacks;
+
+use tidegate_limiter::Nanos;
+
+use super::{Sacks, Segment, TcpConfig};
+use crate::MILLISECOND;
+use sacks::SackList;
+
+#[cfg(test)]
+mod tests;
+
+/// Acknowledgements sent at once at the beginning, and after signs of trouble (Linux
+/// `TCP_MAX_QUICKACKS`).
+const QUICK: u32 = 16;
+/// What a full segment is taken for until one is seen (Linux `TCP_MSS_DEFAULT`).
+const SMALL_MSS: u32 = 536;
+/// Duplicate acknowledgements sent at once for a hole, before they are put together (Linux
+/// `TCP_FASTRETRANS_THRESH`); most that are (`tcp_comp_sack_nr`); how long the others wait at most
+/// (`tcp_comp_sack_delay_ns`).
+const DUPLICATES_AT_ONCE: u32 = 3;
+const MOST_COMPRESSED: u32 = 44;
+const COMPRESSED_FOR: Nanos = MILLISECOND;
+/// With so many ranges to tell, acknowledgements are not put together if that would lose one of
+/// them (`TCP_SACK_BLOCKS_EXPECTED`).
+const RANGES_HELD: usize = 2;
+/// A segment that only asks for an answer gets one this often (Linux `tcp_invalid_ratelimit`).
+const ANSWER_INTERVAL: Nanos = 500 * MILLISECOND;
+
+/// The receiving half.
+#[derive(Debug, Clone)]
+pub(super) struct Receiver {
+    sack: bool,
+    timestamps: bool,
+    window: u32,
+    mss: u32,
+    delayed_ack: Nanos,
+
+    /// Next byte expected, and what was acknowledged last.
+    next: u64,
+    acked: u64,
+    /// Data behind a hole: ranges in order that do not touch.
+    early: Vec<(u64, u64)>,
+    list: SackList,
+    /// Ranges of an acknowledgement that goes out before the state as it is now.
+    overdue: Option<Sacks>,
+    /// A duplicate to be reported, RFC 2883.
+    duplicate: Option<(u64, u64)>,
+    /// Sequence number of the FIN, once seen.
+    fin: Option<u64>,
+
+    /// Length of a full segment.
+    full: u32,
+    /// Acknowledgements still to be sent at once, and when data arrived last.
+    quick: u32,
+    last_data: Option<Nanos>,
+    /// The application answers what it receives: its data can carry acknowledgements.
+    interactive: bool,
+    ack_now: bool,
+    /// When an acknowledgement that is put off is due.
+    due: Option<Nanos>,
+    /// Duplicate acknowledgements for the hole at `next`, and those put together.
+    duplicates: u32,
+    duplicates_at: u64,
+    compressed: u32,
+    compressed_due: Option<Nanos>,
+    last_answer: Option<Nanos>,
+    /// The timestamp to echo, RFC 7323 §4.3.
+    echo: u32,
+}
+
+impl Receiver {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        Self {
+            sack: config.sack,
+            timestamps: config.timestamps,
+            window: config.receive_window,
+            mss: config.mss.max(1),
+            delayed_ack: config.delayed_ack,
+            next: 0,
+            acked: 0,
+            early: Vec::new(),
+            list: SackList::default(),
+            overdue: None,
+            duplicate: None,
+            fin: None,
+            full: SMALL_MSS.min(config.mss.max(1)),
+            quick: 0,
+            last_data: None,
+            interactive: false,
+            ack_now: false,
+            due: None,
+            duplicates: 0,
+            duplicates_at: 0,
+            compressed: 0,
+            compressed_due: None,
+            last_answer: None,
+            echo: 0,
+        }
+    }
+
+    /// The peer's SYN arrived.
+    pub(super) fn establish(&mut self, syn: &Segment) {
+        self.next = syn.seq.saturating_add(1);
+        self.acked = self.next;
+        self.echo = syn.timestamps.map_or(0, |(value, _)| value);
+    }
+
+    /// Takes in what a segment carries. `rtt` and `rto` are those of the sending half.
+    pub(super) fn take(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
+        if let Some((value, _)) = segment.timestamps
+            && segment.seq <= self.acked
+            && value.wrapping_sub(self.echo) < u32::MAX / 2
+        {
+            self.echo = value;
+        }
+        let (start, mut end) = (segment.seq, segment.end());
+        if segment.syn {
+            // The peer did not hear that the connection stands.
+            self.ack_now = true;
+            return;
+        }
+        if start == end {
+            // Nothing from before the window: a probe of it, RFC 9293 §3.8.6.1. Answered seldom
+            // enough that two such connections do not keep each other busy.
+            let rested = self
+                .last_answer
+                .is_none_or(|at| now.saturating_sub(at) >= ANSWER_INTERVAL);
+            if start < self.next && rested {
+                self.last_answer = Some(now);
+                self.ack_now = true;
+            }
+            return;
+        }
+        self.duplicate = None;
+        let edge = self.next.saturating_add(u64::from(self.window));
+        // A FIN takes no space.
+        let beyond = end.saturating_sub(u64::from(segment.fin)) > edge;
+        if end <= self.next {
+            // RFC 2883 §4.1: all of it was there.
+            self.report((start, end));
+            self.quicken(QUICK);
+        } else if start >= edge && !(start == edge && !beyond) {
+            self.quicken(QUICK);
+            self.ack_now = true;
+            return;
+        } else {
+            if beyond {
+                end = edge;
+            } else if segment.fin {
+                self.fin = Some(end - 1);
+            }
+            if start <= self.next {
+                if start < self.next {
+                    self.report((start, self.next));
+                }
+                self.take_next(now, end, segment.payload, rto);
+            } else {
+                self.take_early(start, end);
+            }
+        }
+        self.decide(now, rtt);
+    }
+
+    /// Data in order (`tcp_data_queue`, `tcp_event_data_recv`).
+    fn take_next(&mut self, now: Nanos, end: u64, payload: u32, rto: Nanos) {
+        self.full = self.full.max(payload.min(self.mss));
+        let rested = self.last_data.is_none_or(|at| now.saturating_sub(at) > rto);
+        if rested {
+            // The sender begins slowly: it needs every acknowledgement.
+            self.add_quick(QUICK);
+        }
+        self.last_data = Some(now);
+        self.next = end;
+        let filled = !self.early.is_empty();
+        let mut taken = 0;
+        for &(from, to) in &self.early {
+            if from > self.next {
+                break;
+            }
+            if from < end {
+                self.duplicate.get_or_insert((from, to.min(end)));
+            }
+            self.next = self.next.max(to);
+            taken += 1;
+        }
+        self.early.drain(..taken);
+        if !self.sack {
+            self.duplicate = None;
+        }
+        // RFC 5681 §4.2: at once when a hole is filled. Linux: when the last one is.
+        self.ack_now |= filled && self.early.is_empty();
+        self.list.remove_below(self.next);
+        // A FIN is answered at once, so that transfers end when they do.
+        self.ack_now |= self.fin_received();
+    }
+
+    /// Data behind a hole (`tcp_data_queue_ofo`).
+    fn take_early(&mut self, start: u64, end: u64) {
+        let first = self.early.partition_point(|&(_, to)| to < start);
+        let behind = self.early.partition_point(|&(from, _)| from <= end);
+        let (mut from, mut to) = (start, end);
+        for index in first..behind {
+            let (old_from, old_to) = self.early[index];
+            // RFC 2883 §4: what overlaps was there.
+            let overlap = (start.max(old_from), end.min(old_to));
+            if overlap.0 < overlap.1 {
+                self.report(overlap);
+            }
+            from = from.min(old_from);
+            to = to.max(old_to);
+        }
+        self.early.splice(first..behind, [(from, to)]);
+        if self.compressed > 0 && self.list.position((from, to)) >= RANGES_HELD {
+            self.overdue = Some(self.sacks());
+            self.compressed = 0;
+            self.compressed_due = None;
+        }
+        self.list.add((from, to));
+    }
+
+    fn report(&mut self, range: (u64, u64)) {
+        if self.sack {
+            self.duplicate = Some(range);
+        }
+    }
+
+    /// Acknowledges at once for a while (`tcp_enter_quickack_mode`).
+    fn quicken(&mut self, most: u32) {
+        self.add_quick(most);
+        self.interactive = false;
+    }
+
+    fn add_quick(&mut self, most: u32) {
+        let window = self.window / (2 * self.full.max(1));
+        self.quick = self
+            .quick
+            .max(if window == 0 { 2 } else { window.min(most) });
+    }
+
+    /// When to acknowledge (`__tcp_ack_snd_check`): RFC 5681 §4.2 with quick acknowledgements at
+    /// the beginning, and duplicate ones put together after the first three.
+    fn decide(&mut self, now: Nanos, rtt: Option<Nanos>) {
+        if self.next - self.acked > u64::from(self.full)
+            || self.quick > 0 && !self.interactive
+            || self.ack_now
+        {
+            self.ack_now = true;
+            return;
+        }
+        if self.early.is_empty() {
+            let due = now + self.delayed_ack;
+            self.due = Some(self.due.map_or(due, |at| at.min(due)));
+            return;
+        }
+        if self.duplicates_at != self.next {
+            self.duplicates_at = self.next;
+            self.duplicates = 0;
+        }
+        let wait = COMPRESSED_FOR.min(rtt.unwrap_or(0) / 20);
+        if !self.sack
+            || wait == 0
+            || self.compressed >= MOST_COMPRESSED
+            || self.duplicates < DUPLICATES_AT_ONCE
+        {
+            self.duplicates += 1;
+            self.ack_now = true;
+            return;
+        }
+        self.compressed += 1;
+        self.compressed_due.get_or_insert(now + wait);
+    }
+
+    /// When an acknowledgement that is put off is due.
+    pub(super) fn next_timeout(&self) -> Option<Nanos> {
+        self.due.into_iter().chain(self.compressed_due).min()
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Nanos) {
+        self.ack_now |= self.next_timeout().is_some_and(|due| due <= now);
+    }
+
+    /// Whether an acknowledgement is to be sent now.
+    pub(super) fn wants_ack(&self) -> bool {
+        self.ack_now || self.overdue.is_some()
+    }
+
+    /// The connection must answer, whatever it received.
+    pub(super) fn demand_ack(&mut self) {
+        self.ack_now = true;
+    }
+
+    /// Data is sent: in answer to what was received, if that was just now
+    /// (`tcp_event_data_sent`).
+    pub(super) fn on_data_sent(&mut self, now: Nanos) {
+        let recent = |at: Nanos| now.saturating_sub(at) < self.delayed_ack;
+        self.interactive |= self.last_data.is_some_and(recent);
+    }
+
+    /// Fills in what every segment tells the peer. Data segments carry no selective
+    /// acknowledgements, for which there is no space in them: these leave by themselves.
+    pub(super) fn fill(&mut self, segment: &mut Segment) {
+        segment.ack = self.next;
+        segment.window = self.window;
+        let has_sacks = self.overdue.is_some() || self.duplicate.is_some() || !self.list.is_empty();
+        if segment.payload > 0 && has_sacks {
+            return;
+        }
+        if let Some(sacks) = self.overdue.take() {
+            segment.sacks = sacks;
+            return;
+        }
+        segment.sacks = self.sacks();
+        self.duplicate = None;
+        self.acked = self.next;
+        self.quick = self.quick.saturating_sub(1);
+        self.ack_now = false;
+        self.due = None;
+        self.compressed = 0;
+        self.compressed_due = None;
+    }
+
+    /// What a segment has of selective acknowledgements: a duplicate first (RFC 2883), then the
+    /// ranges, the latest first (RFC 2018 §4); three find space beside timestamps.
+    fn sacks(&self) -> Sacks {
+        let mut sacks = Sacks::default();
+        if self.sack {
+            let most = if self.timestamps { 3 } else { 4 };
+            let ranges = self.duplicate.iter().chain(self.list.ranges());
+            for &range in ranges.take(most) {
+                sacks.push(range);
+            }
+        }
+        sacks
+    }
+
+    /// The timestamp to echo.
+    pub(super) fn echo(&self) -> u32 {
+        self.echo
+    }
+
+    /// Bytes of payload in order.
+    pub(super) fn received(&self) -> u64 {
+        self.next.saturating_sub(1 + u64::from(self.fin_received()))
+    }
+
+    /// All that the peer will ever send is there.
+    pub(super) fn fin_received(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next > fin)
+    }
+}

@@ -1,0 +1,52 @@
+//! The ranges a receiver reports, RFC 2018 §4: the latest changed first, so that each is told
+//! several times (Linux `selective_acks`).
+
+/// As many as ever find space in a segment.
+const MOST: usize = 4;
+
+/// Up to four ranges, the latest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SackList {
+    ranges: [(u64, u64); MOST],
+    count: usize,
+}
+
+impl SackList {
+    pub(super) fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[..self.count]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Where in the list a range is that this one covers; behind all if there is none.
+    pub(super) fn position(&self, range: (u64, u64)) -> usize {
+        let covered = |&(from, to): &(u64, u64)| range.0 <= from && to <= range.1;
+        self.ranges().iter().position(covered).unwrap_or(self.count)
+    }
+
+    /// Puts a range first; what it covers goes.
+    pub(super) fn add(&mut self, range: (u64, u64)) {
+        self.retain(|&(from, to)| to < range.0 || from > range.1);
+        self.count = (self.count + 1).min(MOST);
+        self.ranges[..self.count].rotate_right(1);
+        self.ranges[0] = range;
+    }
+
+    /// Takes out what is acknowledged cumulatively.
+    pub(super) fn remove_below(&mut self, next: u64) {
+        self.retain(|&(_, to)| to > next);
+    }
+
+    fn retain(&mut self, keep: impl Fn(&(u64, u64)) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            if keep(&self.ranges[index]) {
+                self.ranges[kept] = self.ranges[index];
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+}

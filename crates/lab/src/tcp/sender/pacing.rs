@@ -1,0 +1,100 @@
+//! When segments may leave: Linux's internal pacing (`tcp_update_skb_after_send`), the size of
+//! its bursts (`tcp_tso_autosize`), and a limit of the sending rate.
+
+use tidegate_limiter::{Nanos, Rate};
+
+use crate::SECOND;
+
+#[cfg(test)]
+mod tests;
+
+/// Largest burst in bytes: what segmentation offload takes at once.
+const MAX_BURST: u64 = 65_536;
+/// Segments that leave before pacing sets in (Linux `TCP_INIT_CWND`).
+const UNPACED: u64 = 10;
+
+/// Spreads segments over time.
+#[derive(Debug, Clone)]
+pub(super) struct Pacer {
+    /// Bytes of payload per second, known from the first round trip on.
+    rate: Option<u64>,
+    /// When the next burst may leave, if segments are paced; when the last left otherwise.
+    next_burst: Nanos,
+    segments: u64,
+    limit: Option<Rate>,
+    /// When the next packet may leave under the limit, and what of a nanosecond is left over.
+    next_packet: Nanos,
+    remainder: u128,
+}
+
+impl Pacer {
+    pub(super) fn new(limit: Option<Rate>) -> Self {
+        Self {
+            rate: None,
+            next_burst: 0,
+            segments: 0,
+            limit,
+            next_packet: 0,
+            remainder: 0,
+        }
+    }
+
+    /// Bytes of payload per second from now on.
+    pub(super) fn set_rate(&mut self, rate: u64) {
+        self.rate = Some(rate.max(1));
+    }
+
+    /// When the next burst may leave, if segments are paced; when the last left otherwise.
+    pub(super) fn burst_at(&self) -> Nanos {
+        self.next_burst
+    }
+
+    /// When the rate limit lets the next packet leave.
+    pub(super) fn packet_at(&self) -> Nanos {
+        match self.limit {
+            Some(_) => self.next_packet,
+            None => 0,
+        }
+    }
+
+    /// Segments of a burst: a millisecond of the rate, more to those near (half for each 512 µs
+    /// of round trip), but at least two, or one below 1.2 Mbit/s if the rate is BBR's
+    /// (`bbr_min_tso_segs`).
+    pub(super) fn burst(&self, mss: u32, smallest: Option<Nanos>, own_rate: bool) -> u32 {
+        let rate = self.rate.unwrap_or(u64::MAX);
+        let shift = smallest.unwrap_or(Nanos::MAX) / 1000 >> 9;
+        let near = if shift < 32 { MAX_BURST >> shift } else { 0 };
+        let bytes = (rate >> 10).saturating_add(near).min(MAX_BURST);
+        let least = if own_rate && rate < 150_000 { 1 } else { 2 };
+        ((bytes / u64::from(mss.max(1))) as u32).max(least)
+    }
+
+    /// A burst of so many segments has left.
+    pub(super) fn on_burst(&mut self, now: Nanos, paced: bool, segments: u32, payload: u64) {
+        let start = self.next_burst.max(now);
+        // What was not used of the time before counts, up to half: timers are late in reality,
+        // and the mean rate must not suffer from it.
+        let credit = start - self.next_burst;
+        self.next_burst = start;
+        self.segments = self.segments.saturating_add(u64::from(segments));
+        if let (true, true, Some(rate)) = (paced, self.segments >= UNPACED, self.rate) {
+            let length = u128::from(payload) * u128::from(SECOND) / u128::from(rate);
+            let length = u64::try_from(length).unwrap_or(u64::MAX);
+            self.next_burst = start.saturating_add(length - credit.min(length / 2));
+        }
+    }
+
+    /// A packet of so many bytes at the IP layer has left.
+    pub(super) fn on_packet(&mut self, now: Nanos, bytes: u32) {
+        let Some(limit) = self.limit else { return };
+        let rate = u128::from(limit.bits_per_second().max(1));
+        if self.next_packet < now {
+            self.next_packet = now;
+            self.remainder = 0;
+        }
+        let time = u128::from(bytes) * 8 * u128::from(SECOND) + self.remainder;
+        self.remainder = time % rate;
+        let time = u64::try_from(time / rate).unwrap_or(u64::MAX);
+        self.next_packet = self.next_packet.saturating_add(time);
+    }
+}

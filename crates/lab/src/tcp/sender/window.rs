@@ -1,0 +1,114 @@
+//! Whether the congestion window is in use, and what becomes of it when it is not: RFC 2861 and
+//! 7661 as Linux has them, and the pacing rate that follows from the window.
+
+use tidegate_limiter::Nanos;
+
+use super::super::cc::State;
+use super::Sender;
+use crate::SECOND;
+
+/// How much of the window was used.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Usage {
+    /// The window was full in the round trip that ends at `round_end`.
+    limited: bool,
+    max_out: u32,
+    round_end: u64,
+    /// Most segments out since the window was last full, and when that was.
+    used: u32,
+    full_at: Nanos,
+}
+
+impl Sender {
+    /// After sending what could be sent (`tcp_cwnd_validate`).
+    pub(super) fn judge_usage(&mut self, now: Nanos, limited: bool) {
+        let out = self.board.out();
+        let usage = &mut self.usage;
+        if self.una >= usage.round_end || limited || !usage.limited && out > usage.max_out {
+            usage.limited = limited;
+            usage.max_out = out;
+            usage.round_end = self.next;
+        }
+        if self.is_window_used() {
+            self.usage.used = 0;
+            self.usage.full_at = now;
+        } else {
+            self.usage.used = self.usage.used.max(out);
+            if now.saturating_sub(self.usage.full_at) >= self.rtt.rto() && !self.controlled {
+                self.shrink_unused(now);
+            }
+        }
+    }
+
+    /// Whether the window limits sending (`tcp_is_cwnd_limited`). In slow start half of it in
+    /// use is enough, so that it can double.
+    pub(super) fn is_window_used(&self) -> bool {
+        self.usage.limited
+            || self.window.in_slow_start() && self.window.cwnd < 2 * self.usage.max_out
+    }
+
+    /// RFC 2861 §3.2: halfway to what was used (`tcp_cwnd_application_limited`).
+    fn shrink_unused(&mut self, now: Nanos) {
+        if self.state == State::Open {
+            let used = self.usage.used.max(self.initial_window);
+            if used < self.window.cwnd {
+                self.window.ssthresh = self.current_ssthresh();
+                self.window.cwnd = (self.window.cwnd + used) / 2;
+            }
+            self.usage.used = 0;
+        }
+        self.usage.full_at = now;
+    }
+
+    /// RFC 5681 §4.1: after silence of more than a timeout the window begins again, halved for
+    /// each timeout as in RFC 2861 (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`).
+    pub(super) fn restart_after_idle(&mut self, now: Nanos) {
+        let rto = self.rtt.rto();
+        let mut idle = now.saturating_sub(self.last_data);
+        if self.board.front().is_some() || self.controlled || idle <= rto {
+            return;
+        }
+        let least = self.initial_window.min(self.window.cwnd);
+        self.window.ssthresh = self.current_ssthresh();
+        let mut cwnd = self.window.cwnd;
+        while idle > rto && cwnd > least {
+            idle -= rto;
+            cwnd /= 2;
+        }
+        self.window.cwnd = cwnd.max(least);
+        self.usage.full_at = now;
+        self.usage.used = 0;
+    }
+
+    /// The threshold to remember: not below three quarters of the window, unless that is being
+    /// reduced (`tcp_current_ssthresh`).
+    pub(super) fn current_ssthresh(&self) -> u32 {
+        if self.in_reduction() {
+            self.window.ssthresh
+        } else {
+            let cwnd = self.window.cwnd;
+            self.window.ssthresh.max(cwnd / 2 + cwnd / 4)
+        }
+    }
+
+    /// The rate that segments are spread at (`tcp_update_pacing_rate`): twice the window over a
+    /// round trip in slow start, 1.2 times else. It sizes bursts even without pacing.
+    pub(super) fn update_pacing(&mut self) {
+        if let Some(rate) = self.window.pacing_rate {
+            self.pacer.set_rate(rate);
+            return;
+        }
+        let Some(smoothed) = self.rtt.smoothed() else {
+            return;
+        };
+        let percent = if self.window.cwnd < self.window.ssthresh / 2 {
+            200
+        } else {
+            120
+        };
+        let segments = self.window.cwnd.max(self.board.out());
+        let bytes = u128::from(segments) * u128::from(self.mss) * percent;
+        let rate = bytes * u128::from(SECOND) / 100 / u128::from(smoothed.max(1));
+        self.pacer.set_rate(u64::try_from(rate).unwrap_or(u64::MAX));
+    }
+}

@@ -1,0 +1,151 @@
+//! Whatever the path does, and whatever arrives.
+
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::pipe::{DELAY, Pipe};
+use crate::tcp::{Algorithm, Connection, Recovery, Sacks, Segment, TcpConfig};
+use crate::{MILLISECOND, SECOND};
+
+fn configs() -> impl Strategy<Value = TcpConfig> {
+    let algorithms = prop_oneof![
+        Just(Algorithm::Reno),
+        Just(Algorithm::Cubic),
+        Just(Algorithm::Bbr),
+        Just(Algorithm::Vegas)
+    ];
+    (
+        algorithms,
+        any::<[bool; 4]>(),
+        prop_oneof![Just(3_000u32), Just(64_000), Just(6 << 20)],
+        any::<bool>(),
+    )
+        .prop_map(
+            |(algorithm, [pacing, sack, timestamps, rack], receive_window, slow)| TcpConfig {
+                algorithm,
+                pacing,
+                sack,
+                timestamps,
+                rack,
+                receive_window,
+                recovery: if slow {
+                    Recovery::SlowStart
+                } else {
+                    Recovery::Conservative
+                },
+                ..TcpConfig::default()
+            },
+        )
+}
+
+/// Ranges of which many are near what is out.
+fn segments() -> impl Strategy<Value = Segment> {
+    let number = || prop_oneof![0u64..60_000, Just(u64::MAX), any::<u64>()];
+    (
+        (
+            number(),
+            number(),
+            prop_oneof![Just(0u32), 1u32..3000, any::<u32>()],
+        ),
+        (any::<[bool; 3]>(), prop_oneof![0u32..100_000, any::<u32>()]),
+        proptest::collection::vec((number(), number()), 0..5),
+        proptest::option::of((any::<u32>(), any::<u32>())),
+    )
+        .prop_map(
+            |((seq, ack, payload), ([syn, fin, psh], window), ranges, timestamps)| {
+                let mut sacks = Sacks::default();
+                ranges.into_iter().for_each(|range| sacks.push(range));
+                Segment {
+                    seq,
+                    ack,
+                    payload,
+                    syn,
+                    fin,
+                    psh,
+                    window,
+                    sacks,
+                    timestamps,
+                    again: false,
+                }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// All bytes arrive, once, in order and within the window (which the pipe checks, as it does
+    /// the sender's counts after each step), whatever is lost, late or doubled.
+    #[test]
+    fn everything_arrives(
+        config in configs(),
+        seed: u64,
+        loss in 0.0..0.3f64,
+        late in 0.0..0.3f64,
+        double in 0.0..0.1f64,
+        bytes in 0u64..300_000,
+    ) {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        Pipe::transfer(&config, bytes, |_, _, _, _| {
+            if random.random_bool(loss) {
+                return vec![];
+            }
+            let late = random.random_bool(late);
+            let wait = if late { random.random_range(0..60 * MILLISECOND) } else { 0 };
+            let copies = 1 + usize::from(random.random_bool(double));
+            vec![DELAY + wait; copies]
+        });
+    }
+
+    /// The same from the same: nothing but what is passed in decides.
+    #[test]
+    fn runs_are_repeatable(config in configs(), seed: u64) {
+        let run = || {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let pipe = Pipe::transfer(&config, 100_000, |_, _, _, _| {
+                if random.random_bool(0.1) { vec![] } else { vec![DELAY] }
+            });
+            let log: Vec<_> = pipe.log.iter().map(|sent| (sent.at, sent.data, sent.segment)).collect();
+            log
+        };
+        prop_assert_eq!(run(), run());
+    }
+
+    /// Segments that no sane peer sends neither panic nor make it send without end.
+    #[test]
+    fn arbitrary_segments_do_no_harm(
+        config in configs(),
+        server: bool,
+        segments in proptest::collection::vec((segments(), 0..2 * SECOND), 1..60),
+    ) {
+        let mut now = 0;
+        let mut end = if server {
+            Connection::server(&config, now)
+        } else {
+            Connection::client(&config, now)
+        };
+        end.write(now, 1 << 20);
+        let syn = Segment { syn: true, ack: 1, window: 60_000, ..Segment::default() };
+        let first = [(syn, MILLISECOND), (Segment { seq: 1, syn: false, ..syn }, MILLISECOND)];
+        let mut drain = |end: &mut Connection, now| {
+            let sent = (0..100_000).take_while(|_| end.poll_transmit(now).is_some()).count();
+            assert!(sent < 10_000, "endless");
+            end.check();
+        };
+        drain(&mut end, now);
+        for (segment, wait) in first.into_iter().chain(segments) {
+            let until = now + wait;
+            while let Some(at) = end.next_timeout().filter(|&at| at <= until) {
+                prop_assert!(at >= now || at <= until);
+                now = now.max(at);
+                end.on_timeout(now);
+                drain(&mut end, now);
+                prop_assert!(end.next_timeout().is_none_or(|next| next > now), "a timer stands still");
+            }
+            now = until;
+            end.on_segment(now, &segment);
+            drain(&mut end, now);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Transfers over a path that loses nothing.
+
+use super::pipe::{DELAY, Pipe, RTT, clean, reno};
+use crate::tcp::TcpConfig;
+use crate::{MILLISECOND, SECOND};
+
+/// RFC 6928 and 5681: 10 segments, then twice as many every round trip, because every segment is
+/// acknowledged at once at first, and two by two later without loss of growth (RFC 3465).
+#[test]
+fn slow_start_doubles_every_round_trip() {
+    let pipe = Pipe::transfer(&reno(), 150 * 1448, clean);
+    // The handshake takes a round trip, and the first segments arrive with the ACK of it.
+    let mut rounds = [0; 5];
+    for sent in pipe.data() {
+        rounds[(sent.at / RTT) as usize] += 1;
+    }
+    assert_eq!(rounds, [0, 10, 20, 40, 80]);
+    assert!(pipe.again().is_empty());
+    // 1.5 of them for the handshake, and four with data.
+    assert_eq!(pipe.now, 5 * RTT + DELAY);
+}
+
+#[test]
+fn acknowledges_every_second_segment_after_the_first_sixteen() {
+    let pipe = Pipe::transfer(&reno(), 1000 * 1448, clean);
+    let acks = pipe.acks().count();
+    // The handshake's, 16 at once, then every second, and those put off at the end of a round.
+    assert!((1 + 16 + 492..1 + 16 + 492 + 20).contains(&acks), "{acks}");
+}
+
+#[test]
+fn measures_the_round_trip() {
+    let pipe = Pipe::transfer(&reno(), 500 * 1448, clean);
+    assert!(pipe.rtts.len() > 100);
+    for rtt in &pipe.rtts {
+        // A lone segment waits for its acknowledgement.
+        assert!((RTT..=RTT + 40 * MILLISECOND).contains(rtt), "{rtt}");
+    }
+}
+
+#[test]
+fn keeps_within_a_small_receive_window() {
+    let config = TcpConfig {
+        receive_window: 64_000,
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 4_000_000, clean);
+    // The pipe checks the edge; here the rate: one window every round trip, in whole segments.
+    let rounds = 4_000_000 / (64_000 / 1448 * 1448);
+    let time = pipe.now / RTT;
+    assert!((rounds..rounds + 8).contains(&time), "{time} for {rounds}");
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_a_second() {
+    let mut lost = 0;
+    let pipe = Pipe::transfer(&reno(), 1000, |data, number, _, _| {
+        if !data && number == 0 {
+            lost += 1;
+            return vec![];
+        }
+        vec![DELAY]
+    });
+    assert_eq!(pipe.log[1].at, SECOND);
+    assert!(pipe.log[1].segment.syn && pipe.log[1].segment.again);
+    assert_eq!(pipe.now, SECOND + 2 * RTT + DELAY);
+}

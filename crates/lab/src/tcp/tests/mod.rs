@@ -1,0 +1,6 @@
+mod arbitrary;
+mod lossless;
+mod pipe;
+mod policed;
+mod recovery;
+mod spurious;

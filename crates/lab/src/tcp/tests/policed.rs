@@ -1,0 +1,65 @@
+//! Behind a token bucket that drops, [Flach16 §4.4, §5.2.2].
+
+use tidegate_limiter::{Meter, Nanos, Rate};
+
+use super::pipe::{DELAY, Pipe, reno};
+use crate::SECOND;
+use crate::tcp::{Recovery, Segment, TcpConfig};
+
+/// A policer on the way to the client.
+fn policer(rate: u64, bucket: u64) -> impl FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos> {
+    let mut meter = Meter::new(Rate::from_bits_per_second(rate), 0);
+    let mut tokens = bucket;
+    move |data, _, segment, now| {
+        if !data {
+            return vec![DELAY];
+        }
+        tokens = (tokens + meter.advance(now)).min(bucket);
+        let bytes = u64::from(segment.ip_bytes());
+        if bytes > tokens {
+            return vec![];
+        }
+        tokens -= bytes;
+        vec![DELAY]
+    }
+}
+
+/// Share of data segments lost, and goodput over the rate.
+fn outcome(recovery: Recovery) -> (f64, f64) {
+    let config = TcpConfig { recovery, ..reno() };
+    let rate = 5_000_000;
+    let bytes = 10_000_000;
+    let pipe = Pipe::transfer(&config, bytes, policer(rate, 60_000));
+    let sent = pipe.data().count() as f64;
+    let lost = pipe.data().filter(|sent| sent.dropped).count() as f64;
+    let goodput = bytes as f64 * 8.0 / (pipe.now as f64 / SECOND as f64);
+    (lost / sent, goodput / rate as f64)
+}
+
+/// The rate is nearly used, and what slow start sends too much is repaired.
+#[test]
+fn a_policer_holds_its_rate_and_lets_transfers_end() {
+    let (lost, goodput) = outcome(Recovery::Conservative);
+    // 52 bytes of 1500 are headers; retransmissions that are dropped cost nothing but time.
+    assert!((0.7..0.97).contains(&goodput), "{goodput}");
+    assert!(lost > 0.005 && lost < 0.1, "{lost}");
+}
+
+/// [Flach16 §5.2.2]: slow start in recovery sends twice what the policer lets through, so that
+/// retransmissions are lost again; conserving packets loses less.
+#[test]
+fn conservation_loses_less_than_slow_start_in_recovery() {
+    let (conservative, _) = outcome(Recovery::Conservative);
+    let (slow_start, _) = outcome(Recovery::SlowStart);
+    assert!(conservative < slow_start, "{conservative} {slow_start}");
+}
+
+/// [Flach16 §4.4]: a small bucket empties within a burst of the initial window, and the rest of
+/// it is lost. It is repaired in time all the same.
+#[test]
+fn a_bucket_smaller_than_the_initial_window_delays_but_does_not_stop() {
+    let pipe = Pipe::transfer(&reno(), 60_000, policer(500_000, 8_000));
+    let first = pipe.data().take(10).filter(|sent| sent.dropped).count();
+    assert_eq!(first, 5, "five full packets of 1500 bytes fit");
+    assert!(pipe.now < 4 * SECOND, "{}", pipe.now);
+}
