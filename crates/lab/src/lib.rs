@@ -4,9 +4,13 @@
 //! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
 
 mod element;
+pub mod experiment;
 pub mod outcome;
 pub mod plan;
+pub mod plot;
+pub mod scenario;
 mod sim;
+pub mod summary;
 pub mod tcp;
 mod traffic;
 

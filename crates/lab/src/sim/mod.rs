@@ -4,7 +4,7 @@
 //! most one deadline. The engine takes the earliest, moves time there, lets the actor act, and
 //! follows every packet that comes of it as far as it gets without time passing.
 
-mod check;
+pub(crate) mod check;
 mod endpoint;
 mod engine;
 mod histogram;
