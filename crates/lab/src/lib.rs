@@ -7,9 +7,13 @@
 mod element;
 #[cfg(target_os = "linux")]
 pub mod kernel;
+pub mod experiment;
 pub mod outcome;
 pub mod plan;
+pub mod plot;
+pub mod scenario;
 mod sim;
+pub mod summary;
 pub mod tcp;
 mod traffic;
 

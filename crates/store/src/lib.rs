@@ -3,12 +3,16 @@
 
 mod column;
 mod flow;
+mod lab;
 mod packet;
 mod segment;
 mod write;
 
 pub use column::{Column, Kind, Value};
 pub use flow::FlowRow;
+pub use lab::{
+    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
+};
 pub use packet::PacketRow;
 pub use segment::SegmentRow;
 pub use write::{Format, Writer};

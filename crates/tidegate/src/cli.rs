@@ -1,5 +1,7 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+pub mod lab;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +53,7 @@ pub enum Color {
 pub enum Command {
     Detect(Detect),
     Explain(Explain),
+    Lab(lab::Lab),
     Columns(Columns),
     Completions(Completions),
     Man(Man),
@@ -217,10 +220,33 @@ pub enum Side {
 pub struct Columns {
     /// What a row is
     #[arg(long, value_name = "WHAT", default_value = "segment")]
-    pub by: By,
+    pub by: Rows,
     /// As a Markdown table
     #[arg(long)]
     pub markdown: bool,
+}
+
+/// What there are columns of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// What an endpoint sent in a request and its response
+    Segment,
+    /// What an endpoint sent in a connection
+    Flow,
+    /// A data packet, with what became of it
+    Packet,
+    /// Of `lab run`: a point of the sweep, over all its seeds
+    LabPoint,
+    /// Of `lab run`: a flow
+    LabFlow,
+    /// Of `lab run`: a window of time of an aggregate or a flow
+    LabWindow,
+    /// Of `lab run`: what an element did
+    LabElement,
+    /// Of `lab run`: the occupancy of a queue at a time
+    LabSample,
+    /// Of `lab run`: a transfer that was completed
+    LabTransfer,
 }
 
 /// Print completions for a shell.

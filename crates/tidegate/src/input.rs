@@ -207,7 +207,7 @@ fn search(folder: &Path, found: &mut Vec<Input>) {
 }
 
 /// A path for people: whoever names a file cannot steer a terminal.
-fn display(path: &Path) -> Arc<str> {
+pub fn display(path: &Path) -> Arc<str> {
     let name = path.to_string_lossy();
     name.chars()
         .map(|c| {

@@ -4,6 +4,7 @@ mod cli;
 mod detect;
 mod explain;
 mod input;
+mod lab;
 mod manual;
 mod output;
 mod pipeline;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
+        Command::Lab(options) => lab::run(&options, &cli.common),
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),

@@ -5,24 +5,34 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::CommandFactory;
-use tidegate_store::{FlowRow, PacketRow, Row, SegmentRow};
+use tidegate_store::{
+    FlowRow, LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
+    PacketRow, Row, SegmentRow,
+};
 
 use crate::Exit;
-use crate::cli::{By, Cli, Columns, Completions, Man};
+use crate::cli::{Cli, Columns, Completions, Man, Rows};
 use crate::output::Output;
 
 pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
-    match options.by {
-        By::Segment => list::<SegmentRow>(&mut out, options.markdown)?,
-        By::Flow => list::<FlowRow>(&mut out, options.markdown)?,
-        By::Packet => list::<PacketRow>(&mut out, options.markdown)?,
-    }
+    let list = match options.by {
+        Rows::Segment => list::<SegmentRow>,
+        Rows::Flow => list::<FlowRow>,
+        Rows::Packet => list::<PacketRow>,
+        Rows::LabPoint => list::<LabPointRow>,
+        Rows::LabFlow => list::<LabFlowRow>,
+        Rows::LabWindow => list::<LabWindowRow>,
+        Rows::LabElement => list::<LabElementRow>,
+        Rows::LabSample => list::<LabSampleRow>,
+        Rows::LabTransfer => list::<LabTransferRow>,
+    };
+    list(&mut out, options.markdown)?;
     out.commit()?;
     Ok(Exit::Done)
 }
 
-fn list<R: Row>(out: &mut impl Write, markdown: bool) -> io::Result<()> {
+fn list<R: Row>(out: &mut Output, markdown: bool) -> io::Result<()> {
     let columns = R::columns();
     if markdown {
         writeln!(

@@ -1,0 +1,133 @@
+use super::*;
+use crate::MILLISECOND;
+
+const SWEEP: &str = r#"
+    duration = "300ms"
+    window = "50ms"
+    [[element]]
+    name = "gate"
+    kind = "policer"
+    rate = "5mbit"
+    [[element]]
+    name = "tap"
+    kind = "tap"
+    [[aggregate]]
+    name = "home"
+    count = 2
+    [[flow]]
+    name = "download"
+    count = 2
+    rtt = "5ms..20ms"
+    path = ["tap", "gate"]
+    [sweep]
+    gate.rate = ["2mbit", "8mbit"]
+    seeds = 2
+"#;
+
+fn scenario() -> Scenario {
+    Scenario::parse("sweep.toml", SWEEP, &[]).expect("sound")
+}
+
+fn results(jobs: usize, captures: Option<&Path>) -> (Vec<Finished>, u64) {
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let settings = Settings {
+        jobs,
+        captures,
+        stop: &stop,
+        progress: &progress,
+    };
+    let mut finished = Vec::new();
+    run::<ExperimentError>(&scenario(), settings, |one| {
+        finished.push(one);
+        Ok(())
+    })
+    .expect("runs");
+    (finished, progress.into_inner())
+}
+
+#[test]
+fn results_are_in_order_and_do_not_depend_on_the_number_of_cores() {
+    let (one, progress) = results(1, None);
+    let order: Vec<(usize, u64, &str)> = one
+        .iter()
+        .map(|one| (one.point, one.seed, one.group.plan.aggregates[0].as_str()))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            (0, 1, "home-1"),
+            (0, 1, "home-2"),
+            (0, 2, "home-1"),
+            (0, 2, "home-2"),
+            (1, 1, "home-1"),
+            (1, 1, "home-2"),
+            (1, 2, "home-1"),
+            (1, 2, "home-2"),
+        ]
+    );
+    assert_eq!(progress, 8 * 300 * MILLISECOND);
+    assert_eq!(progress, scenario().work());
+    assert!(one.iter().all(|one| one.outcome.packets > 0));
+    assert!(one[0].outcome != one[1].outcome && one[0].outcome != one[2].outcome);
+    assert!(results(3, None).0 == one);
+    // Taps were left out.
+    assert!(one.iter().all(|one| one.group.plan.elements.len() == 1));
+}
+
+#[test]
+fn captures_have_names_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (finished, _) = results(2, Some(folder.path()));
+    assert_eq!(finished.len(), 8);
+    let mut names: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("the folder")
+        .map(|entry| {
+            entry
+                .expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 8);
+    assert_eq!(names[0], "tap-point-0-seed-1-home-1.pcap");
+}
+
+#[test]
+fn what_is_complete_is_handed_on_when_told_to_stop() {
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let settings = Settings {
+        jobs: 1,
+        captures: None,
+        stop: &stop,
+        progress: &progress,
+    };
+    let mut finished = Vec::new();
+    run::<ExperimentError>(&scenario(), settings, |one| {
+        finished.push((one.point, one.seed));
+        stop.store(true, Ordering::Relaxed);
+        Ok(())
+    })
+    .expect("no error");
+    assert!((1..8).contains(&finished.len()), "{finished:?}");
+    assert_eq!(finished[0], (0, 1));
+}
+
+#[test]
+fn an_error_ends_it() {
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let settings = Settings {
+        jobs: 2,
+        captures: Some(Path::new("/nonexistent/folder")),
+        stop: &stop,
+        progress: &progress,
+    };
+    let error = run::<ExperimentError>(&scenario(), settings, |_| Ok(())).expect_err("no folder");
+    assert!(
+        error
+            .to_string()
+            .contains("/nonexistent/folder/tap-point-0-seed-1-home-1.pcap"),
+        "{error}"
+    );
+}

@@ -1,0 +1,150 @@
+//! Flows of a file, checked and chosen.
+
+use tidegate_limiter::Nanos;
+
+use super::error::Problem;
+use super::fields::{Fields, range};
+use super::keys::{BULK, ON_OFF, Section, UDP, VIDEO};
+use super::tree::{Node, Table, Value};
+use super::units;
+use crate::SECOND;
+use crate::plan::{FlowPlan, Traffic};
+use crate::tcp::{Algorithm, Recovery, TcpConfig};
+
+/// Segments and requests are of sizes that networks carry.
+const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
+
+/// The longest of its own round trips, to size limiters by.
+pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Problem> {
+    let one = |node: &Node| range(node, "rtt", units::time).map(|(_, most)| most);
+    match table.get("rtt") {
+        None => Ok(0),
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list
+            .iter()
+            .try_fold(0, |most, node| Ok(most.max(one(node)?))),
+        Some(node) => one(node),
+    }
+}
+
+/// A flow, without its place in the plan. `number`: which of its aggregate's flows it is.
+pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Problem> {
+    let default = TcpConfig::default();
+    let algorithms = [
+        ("reno", Algorithm::Reno),
+        ("cubic", Algorithm::Cubic),
+        ("bbr", Algorithm::Bbr),
+        ("vegas", Algorithm::Vegas),
+    ];
+    let recoveries = [
+        ("conservative", Recovery::Conservative),
+        ("slow-start", Recovery::SlowStart),
+    ];
+    let mss = f.integer("mss", SEGMENT)?;
+    let window = f.integer("initial-window", 1..=10_000)?;
+    let tcp = TcpConfig {
+        mss: mss.map_or(default.mss, |mss| mss as u32),
+        initial_window: window.map_or(default.initial_window, |window| window as u32),
+        algorithm: f.word("cc", &algorithms)?.unwrap_or(default.algorithm),
+        recovery: f.word("recovery", &recoveries)?.unwrap_or(default.recovery),
+        pacing: f.truth("pacing")?.unwrap_or(default.pacing),
+        rate_limit: f.rate("rate-limit")?,
+        // 1 GiB is the largest that RFC 7323 can say.
+        receive_window: f
+            .small_bytes("receive-window", 1..=1 << 30)?
+            .unwrap_or(default.receive_window),
+        sack: f.truth("sack")?.unwrap_or(default.sack),
+        timestamps: f.truth("timestamps")?.unwrap_or(default.timestamps),
+        rack: f.truth("rack")?.unwrap_or(default.rack),
+        min_rto: f.positive_time("min-rto")?.unwrap_or(default.min_rto),
+        delayed_ack: f.time("delayed-ack")?.unwrap_or(default.delayed_ack),
+    };
+    let class = f.integer("class", 0..=u64::from(u16::MAX))?;
+    let queue = match f.node("queue")?.map(|node| &node.value) {
+        Some(Value::Text(_)) => f
+            .word("queue", &[("hash", false), ("own", true)])?
+            .and_then(|own| own.then_some(number as u64)),
+        _ => f.integer("queue", 0..=u64::from(u16::MAX))?,
+    };
+    Ok(FlowPlan {
+        name: name.to_owned(),
+        aggregate: 0,
+        forward: Vec::new(),
+        back: Vec::new(),
+        delay: f.time("rtt")?.ok_or_else(|| f.missing("rtt"))?,
+        class: class.map(|class| class as u16),
+        queue: queue.map(|queue| u16::try_from(queue).unwrap_or(u16::MAX)),
+        dscp: f.integer("dscp", 0..=63)?.unwrap_or(0) as u8,
+        start: f.time("start")?.unwrap_or(0),
+        traffic: traffic(f)?,
+        tcp,
+    })
+}
+
+fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
+    const KINDS: &[(&str, Section)] = &[
+        ("bulk", BULK),
+        ("on-off", ON_OFF),
+        ("video", VIDEO),
+        ("udp", UDP),
+    ];
+    let Some(node) = flow.node("traffic")? else {
+        return Ok(Traffic::Bulk { bytes: None });
+    };
+    let name = match &node.value {
+        Value::Table(table) => table
+            .get("kind")
+            .ok_or_else(|| node.wrong("`kind` is missing: bulk, on-off, video or udp"))?,
+        _ => node,
+    };
+    let names: Vec<(&str, usize)> = KINDS
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| (kind.0, i))
+        .collect();
+    let (name, section) = KINDS[super::fields::word(name, "traffic", &names)?];
+    let what = format!("traffic of kind {name}");
+    let empty = Table::default();
+    let table = match &node.value {
+        Value::Table(table) => table,
+        _ => &empty,
+    };
+    let f = Fields::of(table, node.place, &what, &[section], &[])?;
+    let f = flow.chosen_as(f);
+    Ok(match name {
+        "bulk" => Traffic::Bulk {
+            bytes: f.positive_bytes("size")?,
+        },
+        "on-off" => {
+            let mean = f.positive_bytes("mean")?.unwrap_or(100_000);
+            let max = f
+                .positive_bytes("max")?
+                .unwrap_or(mean.saturating_mul(1000));
+            if max <= mean {
+                return Err(f.wrong("max", "`max` must be more than `mean`".to_owned()));
+            }
+            Traffic::OnOff {
+                mean: mean as f64,
+                shape: f.real("shape", 1.01..=100.0)?.unwrap_or(1.2),
+                max: max as f64,
+                pause: f.time("pause")?.unwrap_or(SECOND),
+                reconnect: f.truth("reconnect")?.unwrap_or(true),
+            }
+        }
+        "video" => Traffic::Video {
+            chunk: f.positive_bytes("chunk")?.unwrap_or(2_000_000),
+            chunks: f
+                .integer("chunks", 1..=u64::from(u32::MAX))?
+                .map(|chunks| chunks as u32),
+            pause: f.time("pause")?.unwrap_or(5 * SECOND),
+            request: f.small_bytes("request", 1..=1_000_000)?.unwrap_or(300),
+        },
+        _ => Traffic::Datagrams {
+            rate: f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,
+            bytes: f.small_bytes("size", 28..=9000)?.unwrap_or(1500),
+            stop: f.time("stop")?,
+        },
+    })
+}

@@ -1,0 +1,506 @@
+//! From the tables of a file to plans: aggregates that share no element are apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_limiter::{Nanos, PolicyTree, Program, Rate};
+
+use super::draw::Draw;
+use super::error::Problem;
+use super::fields::{Choice, Fields, instead};
+use super::keys::{AGGREGATE, FILE, FLOW};
+use super::tree::{Node, Place, Table, Value};
+use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
+use crate::MILLISECOND;
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan};
+
+/// An element of the file.
+struct Element<'a> {
+    name: &'a str,
+    kind: ElementKind,
+    shared: bool,
+}
+
+/// A flow with the elements of the file that it passes.
+struct Sender {
+    /// Index of its aggregate among all.
+    aggregate: usize,
+    forward: Vec<usize>,
+    back: Vec<usize>,
+    plan: FlowPlan,
+    number: u32,
+}
+
+/// The simulations that the tables come to with a seed.
+/// Taps are left out unless they are wanted.
+pub(super) fn groups(
+    root: &Table,
+    varied: &[String],
+    seed: u64,
+    taps: bool,
+) -> Result<Vec<Group>, Problem> {
+    let file = Fields::of(root, Place::File(0), "a scenario", &[FILE], &[])?;
+    let missing = |key: &str, example: &str| {
+        Problem::new(
+            Place::File(0),
+            format!("`{key}` is missing: write {example}"),
+        )
+    };
+    let duration = file.positive_time("duration")?;
+    let duration = duration.ok_or_else(|| missing("duration", "such as duration = \"30s\""))?;
+    let window = file.positive_time("window")?.unwrap_or(250 * MILLISECOND);
+    let sample = file.positive_time("sample")?;
+    for (key, step) in [("window", Some(window)), ("sample", sample)] {
+        if step.is_some_and(|step| parts(duration, step) > Scenario::MAX_WINDOWS) {
+            let message =
+                format!("`{key}` is too short for so long a duration: more than a million");
+            return Err(file.wrong(key, message));
+        }
+    }
+    let names = names(root)?;
+    let nodes = tables(root, "element")?;
+    let aggregates = aggregates(root)?;
+    let mut senders = Vec::new();
+    let mut taken = vec![0; aggregates.len()];
+    let mut longest = vec![0; nodes.len()];
+    for node in tables(root, "flow")? {
+        let flows = Flows::read(node, &names, nodes, aggregates.len())?;
+        for &element in flows.forward.iter().chain(&flows.back) {
+            longest[element] = longest[element].max(flows.rtt);
+        }
+        flows.add(&aggregates, seed, &mut taken, &mut senders)?;
+    }
+    if senders.is_empty() {
+        return Err(missing("flow", "at least one [[flow]]"));
+    }
+    let mut elements = Vec::new();
+    for (node, rtt) in nodes.iter().zip(longest) {
+        let name = name(node, "an element")?;
+        let varied = varied.iter().any(|other| other == name);
+        let Value::Table(table) = &node.value else {
+            continue;
+        };
+        let shared = match table.get("shared") {
+            None => false,
+            Some(Node {
+                value: Value::Truth(shared),
+                ..
+            }) => *shared,
+            Some(node) => return Err(node.wrong("`shared` is true or false")),
+        };
+        let kind = element::kind(node, varied, rtt)?;
+        elements.push(Element { name, kind, shared });
+    }
+    classes(root, &elements, &senders)?;
+
+    let plan = Plan {
+        seed,
+        duration,
+        window,
+        sample,
+        aggregates: Vec::new(),
+        elements: Vec::new(),
+        flows: Vec::new(),
+    };
+    if !taps {
+        let is_other = |index: &usize| !matches!(elements[*index].kind, ElementKind::Tap { .. });
+        for sender in &mut senders {
+            sender.forward.retain(is_other);
+            sender.back.retain(is_other);
+        }
+    }
+    let together = together(aggregates.len(), &elements, &senders);
+    let mut groups: BTreeMap<usize, Vec<&Sender>> = BTreeMap::new();
+    for sender in &senders {
+        groups
+            .entry(together[sender.aggregate])
+            .or_default()
+            .push(sender);
+    }
+    let groups = groups.into_iter().map(|(first, senders)| {
+        let mut plan = plan.clone();
+        plan.seed = Draw::new(seed).name("plan").number(first as u64).bits();
+        group(plan, &aggregates, &elements, &senders)
+    });
+    Ok(groups.collect())
+}
+
+/// All names and what has them; each is of one thing.
+fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Problem> {
+    let mut names = BTreeMap::new();
+    for (key, what) in TABLES {
+        let list = tables(root, key)?;
+        for node in list {
+            let own = name(node, what)?;
+            if let Some(other) = names.insert(own, what) {
+                let message = format!("the name `{own}` is taken by {other}: choose another");
+                return Err(node.wrong(message));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// An aggregate: its entry in the file, its number there, and its name in results.
+struct Aggregate<'a> {
+    entry: &'a str,
+    number: usize,
+    name: String,
+}
+
+fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Problem> {
+    let list = tables(root, "aggregate")?;
+    let mut aggregates = Vec::new();
+    for node in list {
+        let f = Fields::new(node, "an aggregate", &[AGGREGATE], &[])?;
+        let entry = name(node, "an aggregate")?;
+        let count = f.integer("count", 1..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
+        for number in 0..count {
+            let name = match count {
+                1 => entry.to_owned(),
+                _ => format!("{entry}-{}", number + 1),
+            };
+            aggregates.push(Aggregate {
+                entry,
+                number,
+                name,
+            });
+        }
+        too_many(node, aggregates.len(), "aggregates")?;
+    }
+    if list.is_empty() {
+        aggregates.push(Aggregate {
+            entry: "all",
+            number: 0,
+            name: "all".to_owned(),
+        });
+    }
+    Ok(aggregates)
+}
+
+fn too_many(node: &Node, count: usize, what: &str) -> Result<(), Problem> {
+    if count as u64 <= Scenario::MAX_PARTS {
+        return Ok(());
+    }
+    Err(node.wrong(format!("too many {what}: at most {}", Scenario::MAX_PARTS)))
+}
+
+/// An entry of flows.
+struct Flows<'a> {
+    node: &'a Node,
+    f: Fields<'a>,
+    name: &'a str,
+    /// Entries of aggregates; of all, if empty.
+    aggregates: BTreeSet<&'a str>,
+    count: usize,
+    per_aggregate: Vec<&'a str>,
+    forward: Vec<usize>,
+    back: Vec<usize>,
+    /// The longest round trip without queues.
+    rtt: Nanos,
+}
+
+/// Texts of a list, or the one text in its place.
+fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Problem> {
+    let text = |node: &'a Node| match &node.value {
+        Value::Text(text) => Ok((node, text.as_str())),
+        _ => Err(node.wrong(format!("`{key}` holds names in quotes"))),
+    };
+    match f.raw(key) {
+        None => Ok(Vec::new()),
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list.iter().map(text).collect(),
+        Some(node) => Ok(vec![text(node)?]),
+    }
+}
+
+impl<'a> Flows<'a> {
+    fn read(
+        node: &'a Node,
+        names: &BTreeMap<&'a str, &'static str>,
+        elements: &'a [Node],
+        aggregates: usize,
+    ) -> Result<Self, Problem> {
+        let f = Fields::new(node, "a flow", &[FLOW], &[])?;
+        let of = |what: &str| -> Vec<&str> {
+            let these = names.iter().filter(|(_, is)| **is == what);
+            these.map(|(name, _)| *name).collect()
+        };
+        let path = |key: &str| -> Result<Vec<usize>, Problem> {
+            let way = texts(&f, key)?.into_iter().map(|(node, wanted)| {
+                let is_it =
+                    |element: &Node| name(element, "an element").is_ok_and(|own| own == wanted);
+                elements.iter().position(is_it).ok_or_else(|| {
+                    let known = of("an element");
+                    node.wrong(format!(
+                        "there is no element `{wanted}`{}",
+                        instead(wanted, &known)
+                    ))
+                })
+            });
+            way.collect()
+        };
+        let (forward, back) = (path("path")?, path("back")?);
+        if forward.is_empty() {
+            return Err(match f.raw("path") {
+                None => f.missing("path"),
+                Some(node) => node.wrong("the path of a flow is empty: name at least one element"),
+            });
+        }
+        let mut own = BTreeSet::new();
+        for (node, wanted) in texts(&f, "aggregate")? {
+            let known = of("an aggregate");
+            if !known.contains(&wanted) {
+                let message = format!(
+                    "there is no aggregate `{wanted}`{}",
+                    instead(wanted, &known)
+                );
+                return Err(node.wrong(message));
+            }
+            own.insert(wanted);
+        }
+        let mut per_aggregate = Vec::new();
+        for (node, key) in texts(&f, "per-aggregate")? {
+            let keys: Vec<&str> = FLOW.keys.iter().map(|key| key.name).collect();
+            if !keys.contains(&key) {
+                return Err(node.wrong(format!("there is no key `{key}`{}", instead(key, &keys))));
+            }
+            per_aggregate.push(key);
+        }
+        let mut rtt = match &node.value {
+            Value::Table(table) => flow::longest_rtt(table)?,
+            _ => 0,
+        };
+        for &element in forward.iter().chain(&back) {
+            rtt += element::delay(&elements[element])?;
+        }
+        let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
+        // All aggregates have them, if none is named.
+        too_many(node, count.saturating_mul(aggregates), "flows")?;
+        Ok(Self {
+            node,
+            f,
+            name: name(node, "a flow")?,
+            aggregates: own,
+            count,
+            per_aggregate,
+            forward,
+            back,
+            rtt,
+        })
+    }
+
+    /// Adds the flows of all of its aggregates. `taken`: the flows that each of them has.
+    fn add(
+        &self,
+        aggregates: &[Aggregate<'_>],
+        seed: u64,
+        taken: &mut [usize],
+        senders: &mut Vec<Sender>,
+    ) -> Result<(), Problem> {
+        for (index, aggregate) in aggregates.iter().enumerate() {
+            if !self.aggregates.is_empty() && !self.aggregates.contains(aggregate.entry) {
+                continue;
+            }
+            for number in 0..self.count {
+                let choose = |key: &str| {
+                    let whole = self.per_aggregate.contains(&key);
+                    let draw = Draw::new(seed)
+                        .name(aggregate.entry)
+                        .number(aggregate.number as u64);
+                    Choice {
+                        turn: if whole { aggregate.number } else { number },
+                        draw: if whole {
+                            draw.name(key)
+                        } else {
+                            draw.name(self.name).number(number as u64).name(key)
+                        },
+                    }
+                };
+                let plan = flow::flow(&self.f.choosing(&choose), self.name, taken[index])?;
+                taken[index] += 1;
+                senders.push(Sender {
+                    aggregate: index,
+                    forward: self.forward.clone(),
+                    back: self.back.clone(),
+                    plan,
+                    number: number as u32,
+                });
+            }
+            too_many(self.node, senders.len(), "flows")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether flows find their classes and queues in all policies on their way.
+fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result<(), Problem> {
+    let programs: Vec<Option<Program>> = elements
+        .iter()
+        .map(|element| policy(&element.kind).map(Program::new))
+        .collect();
+    for sender in senders {
+        for &index in sender.forward.iter().chain(&sender.back) {
+            let Some(program) = &programs[index] else {
+                continue;
+            };
+            let wanted = sender.plan.class.unwrap_or(0);
+            let class = program.classes().get(usize::from(wanted));
+            let queue = sender.plan.queue.unwrap_or(0);
+            let element = elements[index].name;
+            let (key, message) = match class {
+                None => (
+                    "class",
+                    format!(
+                        "there is no class {wanted} in the policy of `{element}`: it has {}, from 0",
+                        program.classes().len()
+                    ),
+                ),
+                Some(class) if queue >= class.queues => (
+                    "queue",
+                    format!(
+                        "there is no queue {queue} in class {wanted} of `{element}`: it has {}, from 0",
+                        class.queues
+                    ),
+                ),
+                Some(_) => continue,
+            };
+            let node = tables(root, "flow")?
+                .iter()
+                .find(|node| name(node, "a flow").is_ok_and(|name| name == sender.plan.name));
+            let place = node.map_or(Place::File(0), |node| match &node.value {
+                Value::Table(table) => table.get(key).unwrap_or(node).place,
+                _ => node.place,
+            });
+            return Err(Problem::new(place, message));
+        }
+    }
+    Ok(())
+}
+
+fn policy(kind: &ElementKind) -> Option<&PolicyTree> {
+    match kind {
+        ElementKind::Limiter {
+            kind: LimiterKind::Phantom { policy, .. } | LimiterKind::Shaper { policy, .. },
+            ..
+        } => Some(policy),
+        _ => None,
+    }
+}
+
+/// For each aggregate the first of those that it shares elements with, directly or through others.
+fn together(aggregates: usize, elements: &[Element<'_>], senders: &[Sender]) -> Vec<usize> {
+    fn first(of: &mut [usize], mut at: usize) -> usize {
+        while of[at] != at {
+            of[at] = of[of[at]];
+            at = of[at];
+        }
+        at
+    }
+    let mut of: Vec<usize> = (0..aggregates).collect();
+    let mut user: Vec<Option<usize>> = vec![None; elements.len()];
+    for sender in senders {
+        for &index in sender.forward.iter().chain(&sender.back) {
+            if !elements[index].shared {
+                continue;
+            }
+            let own = first(&mut of, sender.aggregate);
+            match user[index] {
+                None => user[index] = Some(own),
+                Some(other) => {
+                    let other = first(&mut of, other);
+                    of[own.max(other)] = own.min(other);
+                }
+            }
+        }
+    }
+    (0..aggregates).map(|at| first(&mut of, at)).collect()
+}
+
+/// A group's plan.
+fn group(
+    mut plan: Plan,
+    aggregates: &[Aggregate<'_>],
+    elements: &[Element<'_>],
+    senders: &[&Sender],
+) -> Group {
+    let mut local: BTreeMap<usize, usize> = BTreeMap::new();
+    let members: BTreeSet<usize> = senders.iter().map(|sender| sender.aggregate).collect();
+    for &aggregate in &members {
+        local.insert(aggregate, plan.aggregates.len());
+        plan.aggregates.push(aggregates[aggregate].name.clone());
+    }
+    let alone = members.len() == 1;
+    let mut limits = vec![None; members.len()];
+    let mut instances: Vec<Instance> = Vec::new();
+    let mut placed: BTreeMap<(usize, Option<usize>), usize> = BTreeMap::new();
+    let mut numbers = Vec::new();
+    for sender in senders {
+        let aggregate = local[&sender.aggregate];
+        let mut place = |index: &usize| {
+            let element = &elements[*index];
+            let own = (!element.shared).then_some(aggregate);
+            *placed.entry((*index, own)).or_insert_with(|| {
+                let of = own.filter(|_| !alone).map(|own| &plan.aggregates[own]);
+                let mut kind = element.kind.clone();
+                let name = match of {
+                    Some(aggregate) => format!("{}:{aggregate}", element.name),
+                    None => element.name.to_owned(),
+                };
+                if let ElementKind::Tap { file, .. } = &mut kind {
+                    *file = format!("{}.pcap", name.replace(':', "-")).into();
+                }
+                plan.elements.push(ElementPlan { name, kind });
+                instances.push(Instance {
+                    name: element.name.to_owned(),
+                    aggregate: own,
+                });
+                plan.elements.len() - 1
+            })
+        };
+        let mut flow = sender.plan.clone();
+        flow.aggregate = aggregate;
+        flow.forward = sender.forward.iter().map(&mut place).collect();
+        flow.back = sender.back.iter().map(&mut place).collect();
+        for &index in &sender.forward {
+            if let Some(rate) = rate(&elements[index].kind)
+                && (!elements[index].shared || alone)
+            {
+                let limit: &mut Option<Rate> = &mut limits[aggregate];
+                *limit = Some(limit.map_or(rate, |other| other.min(rate)));
+            }
+        }
+        plan.flows.push(flow);
+        numbers.push(sender.number);
+    }
+    Group {
+        plan,
+        elements: instances,
+        limits,
+        numbers,
+    }
+}
+
+/// The rate of a limiter: what it lets through in the long run.
+fn rate(kind: &ElementKind) -> Option<Rate> {
+    let ElementKind::Limiter { kind, .. } = kind else {
+        return None;
+    };
+    Some(match kind {
+        LimiterKind::TrTcm {
+            rate, peak, yellow, ..
+        } => {
+            if yellow.is_some() {
+                *peak
+            } else {
+                *rate
+            }
+        }
+        LimiterKind::Policer { rate, .. }
+        | LimiterKind::SrTcm { rate, .. }
+        | LimiterKind::FairPolicer { rate, .. }
+        | LimiterKind::Phantom { rate, .. }
+        | LimiterKind::Shaper { rate, .. } => *rate,
+    })
+}

@@ -1,0 +1,245 @@
+//! Every key of a scenario file, once: for checking, for `tidegate lab schema`, for the
+//! documentation.
+
+/// A key of a scenario file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// What its values are.
+    pub value: &'static str,
+    /// What it is if it is not written; empty if it must be.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// The keys of a table of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// The table, and the kind where that decides.
+    pub name: &'static str,
+    /// What the table is.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+macro_rules! section {
+    ($constant:ident = $name:literal, $about:literal; $($key:literal: $value:literal, $default:literal, $doc:literal;)*) => {
+        pub(super) const $constant: Section = Section {
+            name: $name,
+            doc: $about,
+            keys: &[$(Key { name: $key, value: $value, default: $default, doc: $doc }),*],
+        };
+    };
+}
+
+section! { FILE = "the file", "Keys above the first table.";
+    "title": "text", "the file's name", "What the scenario shows, in a few words.";
+    "duration": "time", "", "How long it lasts.";
+    "seed": "number", "1", "All that is random comes from it: the same file and seed give the same results on every machine.";
+    "window": "time", "250ms", "Width of the windows over which throughput is counted.";
+    "sample": "time", "never", "How often the occupancy of queues and buckets is noted.";
+    "element": "tables", "none", "What packets pass through.";
+    "aggregate": "tables", "one, named `all`", "Whose traffic shares limiters.";
+    "flow": "tables", "", "Who sends.";
+    "sweep": "table", "none", "What is varied.";
+}
+section! { ELEMENT = "[[element]]", "Something that packets pass through, of any kind.";
+    "name": "name", "", "How paths, sweeps and results call it.";
+    "kind": "a kind", "", "What it is: one of the kinds below.";
+    "shared": "true or false", "false", "Whether all aggregates pass through the same one; otherwise each has its own.";
+}
+section! { DELAY = "kind = \"delay\"", "Delays packets and keeps their order.";
+    "delay": "time", "", "Of every packet.";
+    "jitter": "time", "0", "Standard deviation of a random addition: normal, cut off at 0.";
+}
+section! { LINK = "kind = \"link\"", "Sends one packet after the other from a queue.";
+    "rate": "rate", "", "Its capacity, of bytes at layer 2 without check sequence.";
+    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, or a table with their settings. `auto` is drop-tail of a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets.";
+}
+section! { DROP_TAIL = "queue = { kind = \"drop-tail\" }", "First in, first out.";
+    "kind": "a name", "drop-tail", "The discipline.";
+    "bytes": "size", "no bound", "Most bytes.";
+    "packets": "number", "no bound", "Most packets; a bound of either kind is needed.";
+}
+section! { CODEL = "queue = { kind = \"codel\" }", "CoDel, RFC 8289.";
+    "kind": "a name", "", "The discipline.";
+    "target": "time", "5ms", "Sojourn time that is acceptable.";
+    "interval": "time", "100ms", "Time in which it must be reached.";
+    "packets": "number", "1000", "Most packets.";
+}
+section! { RED = "queue = { kind = \"red\" }", "RED, in gentle mode.";
+    "kind": "a name", "", "The discipline.";
+    "min": "size", "a third of max", "Mean queue from which packets are dropped.";
+    "max": "size", "a quarter of limit", "Mean queue at which `probability` is reached.";
+    "probability": "number", "0.1", "Drop probability at `max`.";
+    "limit": "size", "", "Most bytes.";
+}
+section! { PIE = "queue = { kind = \"pie\" }", "PIE, RFC 8033.";
+    "kind": "a name", "", "The discipline.";
+    "target": "time", "15ms", "Delay to be held.";
+    "update": "time", "15ms", "How often the drop probability is updated.";
+    "packets": "number", "1000", "Most packets.";
+}
+section! { FQ_CODEL = "queue = { kind = \"fq-codel\" }", "FQ-CoDel, RFC 8290.";
+    "kind": "a name", "", "The discipline.";
+    "flows": "number", "1024", "Number of queues.";
+    "quantum": "size", "1514B", "What a queue may send in a round.";
+    "target": "time", "5ms", "CoDel's target.";
+    "interval": "time", "100ms", "CoDel's interval.";
+    "packets": "number", "10240", "Most packets.";
+}
+section! { LOSS = "kind = \"loss\"", "Drops at random.";
+    "probability": "number", "", "Share of packets that are lost, 0 to 1.";
+    "burst": "number", "1", "Mean number of packets lost in a row; 1 is independent loss, more is Gilbert's model.";
+}
+section! { REORDER = "kind = \"reorder\"", "Holds some packets back, so that later ones overtake them.";
+    "probability": "number", "", "Share of packets that are held back, 0 to 1.";
+    "by": "time", "", "For so long.";
+}
+section! { TAP = "kind = \"tap\"", "Writes what passes to a capture file in the folder of the results.";
+    "snaplen": "size", "128B", "What is kept of each packet.";
+}
+section! { POLICER = "kind = \"policer\"", "A token bucket that drops.";
+    "rate": "rate", "", "Rate of tokens.";
+    "burst": "size", "auto", "Depth of the bucket. `auto` is a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets.";
+    "overhead": "size", "0B", "Added to the length of each IP packet before it is charged: 14B charges Ethernet headers, 18B their check sequence too.";
+}
+section! { SRTCM = "kind = \"srtcm\"", "Single-rate three-colour marker, RFC 2697, colour-blind.";
+    "rate": "rate", "", "Committed information rate.";
+    "committed": "size", "auto", "Committed burst size; `auto` as a policer's.";
+    "excess": "size", "auto", "Excess burst size; `auto` as a policer's.";
+    "yellow": "DSCP or \"drop\"", "drop", "What becomes of yellow packets: marked so, or dropped.";
+    "red": "DSCP or \"drop\"", "drop", "What becomes of red packets.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { TRTCM = "kind = \"trtcm\"", "Two-rate three-colour marker, RFC 2698, colour-blind.";
+    "rate": "rate", "", "Committed information rate.";
+    "committed": "size", "auto", "Committed burst size; `auto` as a policer's.";
+    "peak": "rate", "", "Peak information rate, at least `rate`.";
+    "peak-burst": "size", "auto", "Peak burst size; `auto` as a policer's, at the peak rate.";
+    "yellow": "DSCP or \"drop\"", "drop", "What becomes of yellow packets: marked so, or dropped.";
+    "red": "DSCP or \"drop\"", "drop", "What becomes of red packets.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { FAIR_POLICER = "kind = \"fair-policer\"", "FairPolicer: a token bucket whose space flows share.";
+    "rate": "rate", "", "Rate of tokens.";
+    "burst": "size", "auto", "Depth of the bucket. `auto` is what Reno or CUBIC need at the longest round trip, whichever is more, at least 10 full packets.";
+    "form": "\"exact\", \"sketch\" or \"bc-pqp\"", "bc-pqp", "Its authors' with exact counters or with their sketch, or that of BC-PQP's authors.";
+    "weights": "numbers", "all equal", "Weights of the queues, in form `bc-pqp`.";
+    "queues": "number", "16", "Queues that flows are spread to, where the form has them.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { PQP = "kind = \"pqp\"", "Phantom queues, which count bytes and keep no packets.";
+    "rate": "rate", "", "Rate of the aggregate.";
+    "policy": "a policy", "{ fair = 16 }", "How it is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Flows choose a leaf by their `class`.";
+    "queue": "size", "auto", "Size of each phantom queue; `auto` as a fair policer's burst.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
+    "rate": "rate", "", "Rate of the aggregate.";
+    "policy": "a policy", "{ fair = 16 }", "As of `pqp`.";
+    "queue": "size", "auto", "Size of each phantom queue; `auto` is 10 times that of `pqp`, at least 100 full packets.";
+    "period": "time", "100ms", "T: the time over which accepted bytes are counted.";
+    "upper": "number", "1.5", "θ+: above this share of what the rate allows, magic packets fill the queue.";
+    "lower": "number", "0.5", "θ−: below this share, they are taken out again.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { SHAPER = "kind = \"shaper\"", "Real queues, released at the rate.";
+    "rate": "rate", "", "Rate of the aggregate.";
+    "policy": "a policy", "{ fair = 16 }", "As of `pqp`; `\"queue\"` is a FIFO.";
+    "queue": "size or packets", "auto", "Most bytes (`\"64kB\"`) or packets (`\"83 packets\"`) in each queue. `auto` is a bandwidth-delay product at the longest round trip, at least 10 full packets.";
+    "burst": "size", "1514B", "What may leave at once after silence: one packet unless burst-tolerant.";
+    "overhead": "size", "0B", "As a policer's.";
+}
+section! { AGGREGATE = "[[aggregate]]", "Whose traffic shares limiters, such as a subscriber.";
+    "name": "name", "", "How flows and results call it.";
+    "count": "number", "1", "So many alike.";
+}
+section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from servers to clients. Any value but that of `path` and `back` may be a list, whose values flows take in turn, and any time, size or rate a range such as `\"2ms..50ms\"`, drawn evenly from the seed.";
+    "name": "name", "", "How sweeps and results call it.";
+    "aggregate": "name or names", "all aggregates", "Whose traffic it is; of several, each has these flows.";
+    "count": "number", "1", "So many alike, in each aggregate.";
+    "per-aggregate": "keys", "none", "Keys whose value is taken or drawn once for each aggregate, not for each flow.";
+    "path": "names", "", "Elements on the way to the client, in order.";
+    "back": "names", "[]", "Elements on the way back.";
+    "rtt": "time", "", "Its own round-trip delay, apart from the elements.";
+    "start": "time", "0s", "When it begins.";
+    "traffic": "a name or a table", "bulk", "What is sent: `\"bulk\"`, `\"on-off\"`, `\"video\"`, or a table with their settings.";
+    "class": "number", "0", "The leaf of the limiters' policies that it is classified to, from 0 in the order of the policy.";
+    "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: of this number, by hash, or `own` for one of its own.";
+    "dscp": "number", "0", "The code point of its packets.";
+    "cc": "\"reno\", \"cubic\", \"bbr\" or \"vegas\"", "cubic", "Congestion control.";
+    "mss": "number", "1448", "Largest payload of a segment in bytes.";
+    "initial-window": "number", "10", "Segments sent before the first acknowledgement.";
+    "recovery": "\"conservative\" or \"slow-start\"", "conservative", "What is sent while losses are repaired: conserving packets first, as Linux since 4.2, or slow start at once.";
+    "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
+    "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
+    "receive-window": "size", "6MiB", "Largest receive window.";
+    "sack": "true or false", "true", "Selective acknowledgements.";
+    "timestamps": "true or false", "true", "Timestamps, RFC 7323.";
+    "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985; without them, three duplicates.";
+    "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
+    "delayed-ack": "time", "40ms", "Longest delay of an acknowledgement.";
+}
+section! { BULK = "traffic = { kind = \"bulk\" }", "As much as goes through.";
+    "kind": "a name", "", "The traffic.";
+    "size": "size", "without end", "Bytes to send.";
+}
+section! { ON_OFF = "traffic = { kind = \"on-off\" }", "Transfers of random size with random pauses between.";
+    "kind": "a name", "", "The traffic.";
+    "mean": "size", "100kB", "Mean size, of a bounded Pareto distribution.";
+    "shape": "number", "1.2", "Its shape, more than 1; smaller is heavier-tailed.";
+    "max": "size", "1000 times the mean", "Largest size.";
+    "pause": "time", "1s", "Mean pause, of an exponential distribution.";
+    "reconnect": "true or false", "true", "A new connection for each transfer.";
+}
+section! { VIDEO = "traffic = { kind = \"video\" }", "Requests of chunks, with pauses.";
+    "kind": "a name", "", "The traffic.";
+    "chunk": "size", "2MB", "Size of a chunk.";
+    "chunks": "number", "without end", "Number of chunks.";
+    "pause": "time", "5s", "From the end of a chunk to the next request.";
+    "request": "size", "300B", "Size of a request.";
+}
+section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate.";
+    "kind": "a name", "", "The traffic.";
+    "rate": "rate", "", "Rate at the IP layer.";
+    "size": "size", "1500B", "Length of each IP packet.";
+    "stop": "time", "the end", "When it ends.";
+}
+section! { SWEEP = "[sweep]", "What is varied: every combination of the values is run with every seed. A key is that of the file, such as `window`, or the name of an element, flow or aggregate, a dot and its key, such as `\"gate.rate\"`; a name alone takes tables, to vary several of its keys together. While `kind` is varied, keys of the other kinds are passed over.";
+    "seed": "numbers", "the file's", "Seeds to repeat every combination with.";
+    "seeds": "number", "1", "So many seeds, from the file's on.";
+}
+
+/// All of them, in the order of the documentation.
+pub const SECTIONS: &[Section] = &[
+    FILE,
+    ELEMENT,
+    DELAY,
+    LINK,
+    DROP_TAIL,
+    CODEL,
+    RED,
+    PIE,
+    FQ_CODEL,
+    LOSS,
+    REORDER,
+    TAP,
+    POLICER,
+    SRTCM,
+    TRTCM,
+    FAIR_POLICER,
+    PQP,
+    BC_PQP,
+    SHAPER,
+    AGGREGATE,
+    FLOW,
+    BULK,
+    ON_OFF,
+    VIDEO,
+    UDP,
+    SWEEP,
+];

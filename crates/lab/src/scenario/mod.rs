@@ -1,0 +1,254 @@
+//! Scenario files: TOML that says what is sent through what, checked, and made into [`Plan`]s.
+//!
+//! A scenario has points (the combinations of what its sweep varies) and seeds. A point and a seed
+//! give [`Group`]s: aggregates that share no element do not know of each other, and are simulated
+//! apart. `docs/scenarios.md` describes the files, [`SECTIONS`] their keys.
+
+mod draw;
+mod element;
+mod error;
+mod fields;
+mod flow;
+mod group;
+mod keys;
+mod sizing;
+mod sweep;
+mod tree;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use tidegate_limiter::{Nanos, Rate};
+
+pub use error::ScenarioError;
+pub use keys::{Key, SECTIONS, Section};
+
+use crate::plan::Plan;
+use error::Problem;
+use fields::Fields;
+use keys::FILE;
+use sweep::Sweep;
+use tree::{Node, Place, Table, Value};
+
+/// A scenario, checked: all of its points give plans.
+#[derive(Debug)]
+pub struct Scenario {
+    file: String,
+    text: String,
+    settings: Vec<String>,
+    title: String,
+    root: Table,
+    sweep: Sweep,
+    seeds: Vec<u64>,
+    work: Nanos,
+}
+
+/// Aggregates that share elements: one simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The simulation.
+    pub plan: Plan,
+    /// What the file calls each of the plan's elements, and whose it is.
+    pub elements: Vec<Instance>,
+    /// The rate by which each aggregate's throughput is judged: that of the slowest limiter which
+    /// it has for itself; none if it has none.
+    pub limits: Vec<Option<Rate>>,
+    /// The number of each flow among those of its name and aggregate, from 0.
+    pub numbers: Vec<u32>,
+}
+
+/// An element of a file in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its name in the file.
+    pub name: String,
+    /// The aggregate that it is for, an index of the plan; none if it is shared.
+    pub aggregate: Option<usize>,
+}
+
+impl Scenario {
+    /// Most combinations and seeds.
+    pub const MAX_RUNS: usize = 100_000;
+    /// Most flows, aggregates or elements of a point, each.
+    pub const MAX_PARTS: u64 = 100_000;
+    /// Most windows of a simulation, and most samples.
+    pub const MAX_WINDOWS: u64 = 1_000_000;
+
+    /// Reads a scenario's text. Each of the settings is a key, an equals sign and a value, such as
+    /// `gate.rate=5mbit`, and replaces what the file says, its sweep included.
+    ///
+    /// # Errors
+    /// What is wrong with it: the first that is found.
+    pub fn parse(file: &str, text: &str, settings: &[String]) -> Result<Self, ScenarioError> {
+        let tell = |problem| ScenarioError::new(problem, file, text, settings);
+        let (root, sweep) = read(text, settings).map_err(tell)?;
+        let mut scenario = Self {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            settings: settings.to_vec(),
+            title: String::new(),
+            root,
+            sweep,
+            seeds: Vec::new(),
+            work: 0,
+        };
+        scenario.check().map_err(tell)?;
+        Ok(scenario)
+    }
+
+    /// Whether everything is as it should be, at every point.
+    fn check(&mut self) -> Result<(), Problem> {
+        let top = |table| Fields::of(table, Place::File(0), "a scenario", &[FILE], &[]);
+        self.title = match top(&self.root)?.raw("title") {
+            None => self.file.clone(),
+            Some(Node {
+                value: Value::Text(text),
+                ..
+            }) => text.chars().filter(|c| !c.is_control()).collect(),
+            Some(node) => return Err(node.wrong("`title` is text")),
+        };
+        let seed = top(&self.root)?.integer("seed", 0..=u64::MAX)?.unwrap_or(1);
+        self.seeds = match (&self.sweep.seeds, self.sweep.repeat) {
+            (Some(seeds), _) => seeds.clone(),
+            (None, repeat) => (0..repeat).map(|i| seed.wrapping_add(i)).collect(),
+        };
+        let runs = self.sweep.points().saturating_mul(self.seeds.len());
+        if runs > Self::MAX_RUNS {
+            let message = format!(
+                "{runs} runs are too many: a sweep has at most {}",
+                Self::MAX_RUNS
+            );
+            return Err(Problem::new(self.sweep.place, message));
+        }
+        for point in 0..self.points() {
+            for group in self.plans(point, self.seeds[0], true)? {
+                // What the file cannot be blamed for at one place.
+                crate::sim::check::check(&group.plan)
+                    .map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
+                let all = group.plan.duration.saturating_mul(self.seeds.len() as u64);
+                self.work = self.work.saturating_add(all);
+            }
+        }
+        Ok(())
+    }
+
+    fn plans(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, Problem> {
+        let (root, varied) = self.sweep.apply(&self.root, point)?;
+        group::groups(&root, &varied, seed, taps)
+    }
+
+    /// What the scenario shows.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Number of combinations of what is varied, at least 1.
+    pub fn points(&self) -> usize {
+        self.sweep.points()
+    }
+
+    /// What is varied, seeds apart: keys and their values at a point, in the order of the file.
+    pub fn parameters(&self, point: usize) -> Vec<(String, String)> {
+        self.sweep.parameters(point)
+    }
+
+    /// Virtual time in all simulations of all points and seeds.
+    pub fn work(&self) -> Nanos {
+        self.work
+    }
+
+    /// With what seeds each point is run, at least one.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// The simulations of a point and a seed, in the order of their first aggregates. Without
+    /// `taps`, these are left out; with them, each writes a file of its name in this folder.
+    ///
+    /// # Errors
+    /// None for points and seeds of the scenario.
+    pub fn groups(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, ScenarioError> {
+        let tell = |problem| ScenarioError::new(problem, &self.file, &self.text, &self.settings);
+        self.plans(point, seed, taps).map_err(tell)
+    }
+}
+
+/// The file's tables with the settings in them, and its sweep without what was set.
+fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Problem> {
+    let mut root = tree::parse(text)?;
+    let sweep = root.0.iter().position(|(key, _)| key.text == "sweep");
+    let sweep = sweep.map(|at| root.0.remove(at));
+    let mut sweep = match &sweep {
+        Some((_, node)) => Sweep::read(node)?,
+        None => Sweep::none(),
+    };
+    for (number, setting) in settings.iter().enumerate() {
+        let place = Place::Setting(number);
+        let Some((path, value)) = setting.split_once('=') else {
+            let message = "a setting is a key and a value, such as gate.rate=5mbit".to_owned();
+            return Err(Problem::new(place, message));
+        };
+        let value = tree::setting(number, value.trim())?;
+        let path = path.trim();
+        sweep.forget(path);
+        sweep::put(&mut root, place, path, value)?;
+        sweep.vary_kind(path);
+    }
+    Ok((root, sweep))
+}
+
+/// The tables of an array of tables.
+fn tables<'a>(root: &'a Table, key: &str) -> Result<&'a [Node], Problem> {
+    match root.get(key) {
+        None => Ok(&[]),
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => Ok(list),
+        Some(node) => Err(node.wrong(format!(
+            "write [[{key}]] with two brackets: there may be several"
+        ))),
+    }
+}
+
+/// The name of an element, aggregate or flow: part of file names and of dotted keys.
+fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Problem> {
+    let Value::Table(table) = &node.value else {
+        return Err(node.wrong(format!("{what} is a table, not {}", node.kind())));
+    };
+    let Some(name) = table.get("name") else {
+        return Err(node.wrong(format!("`name` is missing in {what}")));
+    };
+    let Value::Text(text) = &name.value else {
+        return Err(name.wrong("`name` is text"));
+    };
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let first = text
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_ascii_alphanumeric());
+    if !first || !text.chars().all(good) || text.len() > 64 {
+        let message = "names are up to 64 letters, digits, `-` and `_`, a letter or digit first";
+        return Err(name.wrong(message));
+    }
+    // What stands above the tables has no name in dotted keys.
+    if FILE.keys.iter().any(|key| key.name == text) || text == "seeds" {
+        return Err(name.wrong(format!(
+            "`{text}` is a key of the file: choose another name"
+        )));
+    }
+    Ok(text)
+}
+
+/// The arrays of tables of a file, and what their tables are.
+const TABLES: [(&str, &str); 3] = [
+    ("element", "an element"),
+    ("aggregate", "an aggregate"),
+    ("flow", "a flow"),
+];
+
+/// So many windows, samples.
+fn parts(duration: Nanos, step: Nanos) -> u64 {
+    duration.div_ceil(step.max(1))
+}

@@ -1,0 +1,26 @@
+//! Sizes that files leave to us: the limiters' own advice, and never less than what an initial
+//! window needs.
+
+use tidegate_limiter::{Nanos, Rate, sizing};
+
+/// Bytes of a full packet.
+const PACKET: u32 = 1500;
+/// Less than an initial window would be lost at once.
+const LEAST: u64 = 10 * PACKET as u64;
+/// No queue needs more than a terabyte.
+const MOST: u64 = 1 << 40;
+
+/// A bandwidth-delay product: of links, and of policers and shapers as in [BCPQP §6.1].
+pub(super) fn bdp(rate: Rate, rtt: Nanos) -> u64 {
+    sizing::bdp(rate, rtt).clamp(LEAST, MOST)
+}
+
+/// What Reno and CUBIC both need for their average rate to be right.
+pub(super) fn phantom(rate: Rate, rtt: Nanos) -> u64 {
+    sizing::correct_rate(rate, rtt, PACKET).clamp(LEAST, MOST)
+}
+
+/// The same where burst control keeps the room from being filled by a burst.
+pub(super) fn controlled(rate: Rate, rtt: Nanos) -> u64 {
+    sizing::phantom_queue(rate, rtt, PACKET).clamp(10 * LEAST, MOST)
+}

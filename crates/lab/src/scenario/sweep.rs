@@ -1,0 +1,194 @@
+//! What is varied, and how it gets into the file's tables.
+
+use super::error::Problem;
+use super::fields::{instead, integer};
+use super::keys::FILE;
+use super::tree::{Node, Place, Table, Value};
+use super::{TABLES, name, tables};
+
+/// A sweep: the product of its axes, the last running fastest.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    pub place: Place,
+    axes: Vec<Axis>,
+    /// Seeds that are listed.
+    pub seeds: Option<Vec<u64>>,
+    /// So many seeds from the file's on, unless they are listed.
+    pub repeat: u64,
+    /// Elements whose kind is set or varied.
+    kinds: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Axis {
+    path: String,
+    values: Vec<Node>,
+}
+
+impl Sweep {
+    /// One point.
+    pub fn none() -> Self {
+        Self {
+            place: Place::File(0),
+            axes: Vec::new(),
+            seeds: None,
+            repeat: 1,
+            kinds: Vec::new(),
+        }
+    }
+
+    /// Reads the file's table.
+    pub fn read(node: &Node) -> Result<Self, Problem> {
+        let Value::Table(table) = &node.value else {
+            return Err(node.wrong("write [sweep], a table of keys and lists of values"));
+        };
+        let mut sweep = Self {
+            place: node.place,
+            ..Self::none()
+        };
+        sweep.add(table, "")?;
+        Ok(sweep)
+    }
+
+    /// Adds the axes of a table; `gate.rate` without quotes is a table within one.
+    fn add(&mut self, table: &Table, prefix: &str) -> Result<(), Problem> {
+        for (key, node) in &table.0 {
+            let path = format!("{prefix}{}", key.text);
+            match (path.as_str(), &node.value) {
+                ("seeds", _) => self.repeat = integer(node, "seeds", 1..=100_000)?,
+                (_, Value::Table(inner)) => self.add(inner, &format!("{path}."))?,
+                (_, Value::List(values)) if values.is_empty() => {
+                    return Err(node.wrong(format!("`{path}` is varied over an empty list")));
+                }
+                ("seed", Value::List(values)) => {
+                    let seeds = values
+                        .iter()
+                        .map(|seed| integer(seed, "seed", 0..=u64::MAX));
+                    self.seeds = Some(seeds.collect::<Result<_, _>>()?);
+                }
+                (_, Value::List(values)) => {
+                    for value in values {
+                        if let Value::Table(table) = &value.value
+                            && table.get("kind").is_some()
+                        {
+                            self.vary_kind(&format!("{path}.kind"));
+                        }
+                    }
+                    self.vary_kind(&path);
+                    let values = values.clone();
+                    self.axes.push(Axis { path, values });
+                }
+                _ => {
+                    let message =
+                        format!("`{path}` is varied over a list of values, such as [1, 2]");
+                    return Err(node.wrong(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a path is one of those that change an element's kind.
+    pub fn vary_kind(&mut self, path: &str) {
+        if let Some(name) = path.strip_suffix(".kind") {
+            self.kinds.push(name.to_owned());
+        }
+    }
+
+    /// Forgets what is varied at a path, because it was set.
+    pub fn forget(&mut self, path: &str) {
+        self.axes.retain(|axis| axis.path != path);
+        if path == "seed" {
+            (self.seeds, self.repeat) = (None, 1);
+        }
+    }
+
+    /// Number of points.
+    pub fn points(&self) -> usize {
+        let sizes = self.axes.iter().map(|axis| axis.values.len());
+        sizes.fold(1, usize::saturating_mul)
+    }
+
+    fn values(&self, point: usize) -> impl Iterator<Item = (&str, &Node)> {
+        let mut rest = self.points();
+        self.axes.iter().map(move |axis| {
+            let many = axis.values.len();
+            rest /= many;
+            (axis.path.as_str(), &axis.values[point / rest % many])
+        })
+    }
+
+    /// The values of a point, as text.
+    pub fn parameters(&self, point: usize) -> Vec<(String, String)> {
+        self.values(point)
+            .map(|(path, node)| (path.to_owned(), node.to_string()))
+            .collect()
+    }
+
+    /// The file's tables at a point, and the elements whose kind is not that of the file alone.
+    pub fn apply(&self, root: &Table, point: usize) -> Result<(Table, Vec<String>), Problem> {
+        let mut root = root.clone();
+        for (path, node) in self.values(point) {
+            put(&mut root, node.place, path, node.clone())?;
+        }
+        Ok((root, self.kinds.clone()))
+    }
+}
+
+/// Puts a value where a dotted key says: in the file, or in all tables of a name.
+pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Result<(), Problem> {
+    let keys: Vec<&str> = path.split('.').collect();
+    let (first, rest) = (keys[0], &keys[1..]);
+    let tables_of_file = TABLES.map(|(key, _)| key);
+    let own = FILE.keys.iter().map(|key| key.name);
+    let own: Vec<&str> = own
+        .filter(|key| !tables_of_file.contains(key) && *key != "sweep")
+        .collect();
+    if rest.is_empty() && own.contains(&first) {
+        root.set(&keys, node);
+        return Ok(());
+    }
+    let mut names = Vec::new();
+    let mut found = false;
+    for (key, what) in TABLES {
+        tables(root, key)?;
+        let list = root.0.iter_mut().find(|(name, _)| name.text == key);
+        let Some(Value::List(list)) = list.map(|(_, node)| &mut node.value) else {
+            continue;
+        };
+        for table in list {
+            let own = name(table, what)?.to_owned();
+            let is_it = own == first;
+            names.push(own);
+            let Value::Table(table) = &mut table.value else {
+                continue;
+            };
+            if !is_it {
+                continue;
+            }
+            found = true;
+            match (rest, &node.value) {
+                ([], Value::Table(several)) => {
+                    for (key, value) in &several.0 {
+                        table.set(&[&key.text], value.clone());
+                    }
+                }
+                ([], _) => {
+                    let message = format!("`{first}` takes a table, or write `{first}.KEY`");
+                    return Err(node.wrong(message));
+                }
+                _ => table.set(rest, node.clone()),
+            }
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
+    known.extend(own);
+    let message = format!(
+        "`{first}` is no element, flow, aggregate or key of the file{}",
+        instead(first, &known)
+    );
+    Err(Problem::new(place, message))
+}

@@ -1,0 +1,527 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::{ElementKind, LimiterKind, QueueKind, Traffic};
+use crate::tcp::Algorithm;
+use crate::{MILLISECOND, SECOND};
+
+const SMALL: &str = r#"duration = "2s"
+
+[[element]]
+name = "gate"
+kind = "bc-pqp"
+rate = "10mbit"
+
+[[element]]
+name = "radio"
+kind = "link"
+rate = "50mbit"
+queue = "100 packets"
+
+[[flow]]
+name = "download"
+count = 4
+cc = ["reno", "cubic"]
+rtt = "2ms..50ms"
+path = ["gate", "radio"]
+"#;
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse("a.toml", text, &[]).map_err(|error| error.to_string())
+}
+
+fn set(settings: &[&str]) -> Result<Scenario, String> {
+    let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
+    Scenario::parse("a.toml", SMALL, &settings).map_err(|error| error.to_string())
+}
+
+fn one(scenario: &Scenario) -> Group {
+    let mut groups = scenario
+        .groups(0, scenario.seeds()[0], true)
+        .expect("sound");
+    assert_eq!(groups.len(), 1);
+    groups.remove(0)
+}
+
+#[test]
+fn a_small_scenario_becomes_a_plan() {
+    let scenario = parse(SMALL).expect("sound");
+    assert_eq!((scenario.title(), scenario.points()), ("a.toml", 1));
+    let Group { plan, limits, .. } = one(&scenario);
+    assert_eq!(
+        (plan.duration, plan.window),
+        (2 * SECOND, 250 * MILLISECOND)
+    );
+    assert_eq!(plan.aggregates, ["all"]);
+    assert_eq!(limits[0].map(Rate::bits_per_second), Some(10_000_000));
+    let ElementKind::Limiter {
+        kind:
+            LimiterKind::Phantom {
+                control: Some(control),
+                queue,
+                ..
+            },
+        overhead: 0,
+    } = &plan.elements[0].kind
+    else {
+        panic!("{:?}", plan.elements[0]);
+    };
+    assert_eq!(
+        (control.period, control.upper, control.lower),
+        (100 * MILLISECOND, 1500, 500)
+    );
+    // 10 times CUBIC's need at the upper end of the range, whatever was drawn.
+    assert!((1_400_000..1_700_000).contains(queue), "{queue}");
+    let ElementKind::Link {
+        queue:
+            QueueKind::DropTail {
+                bytes: None,
+                packets: Some(100),
+            },
+        ..
+    } = plan.elements[1].kind
+    else {
+        panic!("{:?}", plan.elements[1]);
+    };
+    let algorithms: Vec<Algorithm> = plan.flows.iter().map(|flow| flow.tcp.algorithm).collect();
+    assert_eq!(
+        algorithms,
+        [
+            Algorithm::Reno,
+            Algorithm::Cubic,
+            Algorithm::Reno,
+            Algorithm::Cubic
+        ]
+    );
+    let delays: BTreeSet<Nanos> = plan.flows.iter().map(|flow| flow.delay).collect();
+    assert_eq!(delays.len(), 4, "each is drawn for itself");
+    assert!(
+        delays
+            .iter()
+            .all(|delay| (2 * MILLISECOND..=50 * MILLISECOND).contains(delay))
+    );
+    assert!(
+        plan.flows
+            .iter()
+            .all(|flow| flow.forward == [0, 1] && flow.back.is_empty())
+    );
+}
+
+#[test]
+fn what_is_drawn_depends_on_the_seed_and_on_nothing_else() {
+    let scenario = parse(SMALL).expect("sound");
+    let delays = |scenario: &Scenario, seed| -> Vec<Nanos> {
+        let group = scenario.groups(0, seed, true).expect("sound").remove(0);
+        let flows = group.plan.flows.into_iter();
+        flows
+            .filter(|flow| flow.name == "download")
+            .map(|flow| flow.delay)
+            .collect()
+    };
+    assert_eq!(delays(&scenario, 1), delays(&scenario, 1));
+    assert_ne!(delays(&scenario, 1), delays(&scenario, 2));
+    let more = "[[flow]]\nname = \"a\"\nrtt = \"1ms..9ms\"\npath = \"gate\"\n";
+    let more = SMALL.replace("[[flow]]", &format!("{more}[[flow]]"));
+    assert_eq!(
+        delays(&parse(&more).expect("sound"), 1),
+        delays(&scenario, 1)
+    );
+}
+
+/// Each error with the line and column of what is at fault.
+#[test]
+fn errors_say_where_and_what_to_do() {
+    let cases = [
+        (
+            "rtt = \"2ms..50ms\"",
+            "rtx = \"2ms\"",
+            "a.toml:18:1: unknown key `rtx` in a flow, did you mean `rtt`?",
+        ),
+        (
+            "\"10mbit\"",
+            "\"10\"",
+            "a.toml:6:8: `rate`: '10' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
+        ),
+        (
+            "\"10mbit\"",
+            "10",
+            "a.toml:6:8: `rate`: '10' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
+        ),
+        (
+            "\"10mbit\"",
+            "\"0mbit\"",
+            "a.toml:6:8: `rate` must be more than 0",
+        ),
+        (
+            "\"2s\"",
+            "\"2sec\"",
+            "a.toml:1:12: `duration`: '2sec' is no time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s",
+        ),
+        (
+            "duration = \"2s\"",
+            "",
+            "a.toml:1:1: `duration` is missing: write such as duration = \"30s\"",
+        ),
+        (
+            "\"radio\"]",
+            "\"radoi\"]",
+            "a.toml:19:17: there is no element `radoi`, did you mean `radio`?",
+        ),
+        (
+            "[\"gate\", \"radio\"]",
+            "[]",
+            "a.toml:19:8: the path of a flow is empty: name at least one element",
+        ),
+        (
+            "\"bc-pqp\"",
+            "\"bcpqp\"",
+            "a.toml:5:8: unknown kind `bcpqp`, did you mean `bc-pqp`?",
+        ),
+        (
+            "kind = \"link\"",
+            "kind = \"link\"\nburst = \"1kB\"",
+            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, rate, queue",
+        ),
+        (
+            "\"2ms..50ms\"",
+            "\"50ms..2ms\"",
+            "a.toml:18:7: `rtt`: the range 50ms..2ms ends before it begins",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = { weighted = [[0, \"queue\"]] }",
+            "a.toml:7:23: 0 is no weight: weights are whole numbers from 1 to 10000",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = { fair = 0 }",
+            "a.toml:7:19: a policy needs at least one queue to share among",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = \"queue\"\nqueue = \"32kb\"",
+            "a.toml:8:9: `queue`: '32kb' ",
+        ),
+        (
+            "count = 4",
+            "count = 4\nclass = 1",
+            "a.toml:17:9: there is no class 1 in the policy of `gate`: it has 1, from 0",
+        ),
+        (
+            "count = 4",
+            "count = 4\naggregate = \"home\"",
+            "a.toml:17:13: there is no aggregate `home`",
+        ),
+        (
+            "count = 4",
+            "count = -1",
+            "a.toml:16:9: `count` must be from 0 to 100000",
+        ),
+        (
+            "name = \"radio\"",
+            "name = \"gate\"",
+            "a.toml:8:1: the name `gate` is taken by an element: choose another",
+        ),
+        (
+            "name = \"radio\"",
+            "name = \"../x\"",
+            "a.toml:9:8: names are up to 64 letters",
+        ),
+        (
+            "[[flow]]",
+            "[[flwo]]",
+            "a.toml:14:3: unknown key `flwo` in a scenario, did you mean `flow`?",
+        ),
+        (
+            "[[flow]]",
+            "[flow]",
+            "a.toml:14:1: write [[flow]] with two brackets: there may be several",
+        ),
+        ("[[flow]]", "[[flow", "a.toml:14:7: this is no TOML: "),
+        (
+            "cc = [",
+            "cc = [1, ",
+            "a.toml:17:7: `cc` is one of reno, cubic, bbr, vegas, not a number",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gat.rate\" = [\"1mbit\"]\n[[flow]]",
+            "a.toml:15:15: `gat` is no element, flow, aggregate or key of the file, did you mean `gate`?",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gate.rate\" = [\"1mbit\", \"2mbti\"]\n[[flow]]",
+            "a.toml:15:25: `rate`: '2mbti' has no known unit",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gate.rate\" = \"1mbit\"\n[[flow]]",
+            "a.toml:15:15: `gate.rate` is varied over a list of values, such as [1, 2]",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        assert!(SMALL.contains(from), "{from}");
+        let told = parse(&SMALL.replacen(from, to, 1)).expect_err(to);
+        assert!(told.starts_with(wanted), "{to}:\n  {told}\n  {wanted}");
+    }
+    assert!(
+        parse("")
+            .expect_err("empty")
+            .starts_with("a.toml:1:1: `duration` is missing")
+    );
+    let told = parse("duration = \"1s\"").expect_err("nobody sends");
+    assert_eq!(
+        told,
+        "a.toml:1:1: `flow` is missing: write at least one [[flow]]"
+    );
+}
+
+#[test]
+fn settings_replace_what_the_file_says() {
+    let scenario = set(&[
+        "gate.rate=5mbit",
+        "duration = 1s",
+        "download.cc=[\"vegas\"]",
+        "seed=7",
+    ]);
+    let scenario = scenario.expect("sound");
+    let Group { plan, limits, .. } = one(&scenario);
+    assert_eq!(limits[0].map(Rate::bits_per_second), Some(5_000_000));
+    assert_eq!((plan.duration, scenario.seeds()), (SECOND, &[7][..]));
+    assert!(
+        plan.flows
+            .iter()
+            .all(|flow| flow.tcp.algorithm == Algorithm::Vegas)
+    );
+    assert_eq!(
+        set(&["gate.rate=fast"]).expect_err("no rate"),
+        "--set gate.rate=fast: `rate`: 'fast' is no rate: write a number and a unit, such as 10mbit, \
+         1.5mbit or 500kbit"
+    );
+    assert!(
+        set(&["gate"])
+            .expect_err("no value")
+            .contains("is a key and a value")
+    );
+    assert!(
+        set(&["gate.policy={ fair = "])
+            .expect_err("cut")
+            .contains("this is no TOML")
+    );
+    // A kind that is set has no use for some keys of the file.
+    let policed = SMALL.replace(
+        "rate = \"10mbit\"",
+        "rate = \"10mbit\"\npolicy = { fair = 4 }",
+    );
+    let setting = ["gate.kind=policer".to_owned()];
+    assert!(Scenario::parse("a.toml", &policed, &setting).is_ok());
+    assert!(parse(&policed.replace("bc-pqp", "policer")).is_err());
+}
+
+#[test]
+fn sweeps_are_products_in_the_order_of_the_file() {
+    let sweep = "\n[sweep]\n\"gate.rate\" = [\"1mbit\", \"2mbit\"]\ngate.kind = [\"policer\", \"pqp\", \
+                 \"shaper\"]\nseeds = 2\n";
+    let scenario = parse(&format!("{SMALL}{sweep}")).expect("sound");
+    assert_eq!((scenario.points(), scenario.seeds()), (6, &[1, 2][..]));
+    let labels: Vec<String> = (0..6)
+        .map(|point| {
+            let values = scenario
+                .parameters(point)
+                .into_iter()
+                .map(|(_, value)| value);
+            values.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            "1mbit policer",
+            "1mbit pqp",
+            "1mbit shaper",
+            "2mbit policer",
+            "2mbit pqp",
+            "2mbit shaper"
+        ]
+    );
+    let group = scenario.groups(5, 1, true).expect("sound").remove(0);
+    let ElementKind::Limiter {
+        kind: LimiterKind::Shaper { rate, .. },
+        ..
+    } = group.plan.elements[0].kind
+    else {
+        panic!("{:?}", group.plan.elements[0]);
+    };
+    assert_eq!(rate.bits_per_second(), 2_000_000);
+    assert_eq!(scenario.work(), 12 * 2 * SECOND);
+
+    // What is set is not varied any more.
+    let setting = ["gate.rate=3mbit".to_owned(), "seed=9".to_owned()];
+    let scenario = Scenario::parse("a.toml", &format!("{SMALL}{sweep}"), &setting).expect("sound");
+    assert_eq!((scenario.points(), scenario.seeds()), (3, &[9][..]));
+
+    // Several keys together.
+    let sweep =
+        "\n[sweep]\ngate = [{ kind = \"policer\", burst = \"8kB\" }, { rate = \"1mbit\" }]\n";
+    let scenario = parse(&format!("{SMALL}{sweep}")).expect("sound");
+    assert_eq!(scenario.parameters(0)[0].1, "kind=policer burst=8kB");
+    let group = scenario.groups(0, 1, true).expect("sound").remove(0);
+    let ElementKind::Limiter {
+        kind: LimiterKind::Policer { burst: 8000, .. },
+        ..
+    } = group.plan.elements[0].kind
+    else {
+        panic!("{:?}", group.plan.elements[0]);
+    };
+    let huge = (0..6).map(|i| format!("\"a{i}.rtt\" = [{}]\n", "\"1ms\",".repeat(20)));
+    let huge: String = huge.collect();
+    let told = parse(&format!("{SMALL}[sweep]\n{huge}")).expect_err("too many");
+    assert!(told.contains("64000000 runs are too many"), "{told}");
+}
+
+#[test]
+fn aggregates_that_share_nothing_are_apart() {
+    let text = SMALL.replace(
+        "[[flow]]",
+        "[[aggregate]]\nname = \"home\"\ncount = 3\n[[aggregate]]\nname = \"office\"\n[[flow]]",
+    );
+    let scenario = parse(&text).expect("sound");
+    let groups = scenario.groups(0, 1, true).expect("sound");
+    let names: Vec<&str> = groups
+        .iter()
+        .map(|group| group.plan.aggregates[0].as_str())
+        .collect();
+    assert_eq!(names, ["home-1", "home-2", "home-3", "office"]);
+    assert!(groups.iter().all(|group| group.plan.flows.len() == 4));
+    let seeds: BTreeSet<u64> = groups.iter().map(|group| group.plan.seed).collect();
+    assert_eq!(seeds.len(), 4);
+
+    let text = text.replace("kind = \"link\"", "kind = \"link\"\nshared = true");
+    let scenario = parse(&text).expect("sound");
+    let Group {
+        plan,
+        elements,
+        limits,
+        ..
+    } = one(&scenario);
+    assert_eq!(plan.aggregates.len(), 4);
+    let names: Vec<&str> = plan
+        .elements
+        .iter()
+        .map(|element| element.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "gate:home-1",
+            "radio",
+            "gate:home-2",
+            "gate:home-3",
+            "gate:office"
+        ]
+    );
+    assert_eq!(
+        (elements[0].aggregate, elements[1].aggregate),
+        (Some(0), None)
+    );
+    assert!(limits.iter().all(Option::is_some));
+
+    // One aggregate has nothing to do with the shared link.
+    let text = text.replace("count = 4", "count = 4\naggregate = \"home\"");
+    let text = format!(
+        "{text}[[flow]]\nname = \"x\"\naggregate = \"office\"\npath = \"gate\"\nrtt = \"1ms\"\n"
+    );
+    let groups = parse(&text)
+        .expect("sound")
+        .groups(0, 1, true)
+        .expect("sound");
+    let sizes: Vec<usize> = groups
+        .iter()
+        .map(|group| group.plan.aggregates.len())
+        .collect();
+    assert_eq!(sizes, [3, 1]);
+}
+
+#[test]
+fn values_can_be_chosen_once_for_each_aggregate() {
+    let text = SMALL.replace(
+        "[[flow]]",
+        "[[aggregate]]\nname = \"home\"\ncount = 4\n[[flow]]",
+    );
+    let text = text.replace(
+        "count = 4\ncc",
+        "count = 4\nper-aggregate = [\"cc\", \"rtt\"]\ncc",
+    );
+    let groups = parse(&text)
+        .expect("sound")
+        .groups(0, 1, true)
+        .expect("sound");
+    for (number, group) in groups.iter().enumerate() {
+        let wanted = [Algorithm::Reno, Algorithm::Cubic][number % 2];
+        let first = group.plan.flows[0].delay;
+        let same =
+            |flow: &crate::plan::FlowPlan| flow.tcp.algorithm == wanted && flow.delay == first;
+        assert!(group.plan.flows.iter().all(same));
+    }
+    assert_ne!(groups[0].plan.flows[0].delay, groups[1].plan.flows[0].delay);
+}
+
+#[test]
+fn queues_of_their_own_are_numbered_through_an_aggregate() {
+    let own = SMALL.replace("count = 4", "count = 4\nqueue = \"own\"");
+    let more = "[[flow]]\nname = \"web\"\nqueue = \"own\"\nrtt = \"1ms\"\npath = \"gate\"\ntraffic = [\"video\"]\n";
+    let Group { plan, numbers, .. } = one(&parse(&format!("{own}{more}")).expect("sound"));
+    let queues: Vec<u16> = plan.flows.iter().filter_map(|flow| flow.queue).collect();
+    assert_eq!(
+        (queues, numbers),
+        (vec![0, 1, 2, 3, 4], vec![0, 1, 2, 3, 0])
+    );
+    assert!(matches!(
+        plan.flows[4].traffic,
+        Traffic::Video {
+            chunk: 2_000_000,
+            ..
+        }
+    ));
+    let told = parse(&own.replace("count = 4", "count = 17")).expect_err("too many");
+    assert!(
+        told.contains("there is no queue 16 in class 0 of `gate`: it has 16"),
+        "{told}"
+    );
+}
+
+#[test]
+fn every_section_has_keys_that_are_described() {
+    for section in SECTIONS {
+        assert!(
+            !section.keys.is_empty() && section.doc.ends_with('.'),
+            "{}",
+            section.name
+        );
+        let names: BTreeSet<&str> = section.keys.iter().map(|key| key.name).collect();
+        assert_eq!(names.len(), section.keys.len(), "{}", section.name);
+        for key in section.keys {
+            assert!(!key.value.is_empty(), "{}", key.name);
+            assert!(key.doc.ends_with('.'), "{}: {}", key.name, key.doc);
+        }
+    }
+}
+
+proptest! {
+    /// Whatever a file holds, it is an error with a place or a scenario.
+    #[test]
+    fn damaged_files_never_panic(at in 0..SMALL.len(), length in 0usize..12, put in "[\\PC\n]{0,6}") {
+        let end = (at + length).min(SMALL.len());
+        let text = format!("{}{put}{}", &SMALL[..at], &SMALL[end..]);
+        if let Err(error) = parse(&text) {
+            prop_assert!(error.starts_with("a.toml:"));
+        }
+    }
+
+    #[test]
+    fn damaged_settings_never_panic(setting in "(gate|download|seed|x)?[.=]?(rate|policy|queue|rtt)?=?\\PC{0,12}") {
+        let _ = set(&[&setting]);
+    }
+}

@@ -1,0 +1,215 @@
+//! What the outcomes of simulations come to: throughput over windows, fairness, times.
+
+use std::ops::Range;
+
+use tidegate_limiter::Nanos;
+
+use crate::experiment::Finished;
+use crate::outcome::Outcome;
+use crate::plan::{Plan, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// Jain's index of fairness: from 1/n, one gets everything, to 1, all get the same. `None` if there
+/// are fewer than two, or nothing to share.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+/// The smallest value that is not below so many percent of the values, which are sorted.
+pub fn percentile<T: Copy>(sorted: &[T], percent: f64) -> Option<T> {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// The windows that lie wholly within a time.
+fn within(start: Nanos, end: Nanos, window: Nanos) -> Range<usize> {
+    let window = window.max(1);
+    start.div_ceil(window) as usize..(end / window) as usize
+}
+
+/// The windows that lie between the first start and the last end of an aggregate's flows, and in
+/// which its throughput therefore counts.
+pub fn windows_of_aggregate(outcome: &Outcome, aggregate: usize) -> Range<usize> {
+    let flows = || {
+        outcome
+            .flows
+            .iter()
+            .filter(|flow| flow.aggregate == aggregate)
+    };
+    let start = flows().map(|flow| flow.start).min().unwrap_or(0);
+    let end = flows().map(|flow| flow.end).max().unwrap_or(0);
+    within(start, end, outcome.window)
+}
+
+/// Whether a flow has something to send all through a window: only then its share tells of fairness.
+fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
+    let result = &outcome.flows[flow];
+    match plan.flows[flow].traffic {
+        Traffic::Bulk { .. } | Traffic::Datagrams { .. } => {
+            within(result.start, result.end, outcome.window).contains(&window)
+        }
+        // Between its transfers it is silent by its own choice.
+        Traffic::OnOff { .. } | Traffic::Video { .. } => {
+            let at = result
+                .completions
+                .partition_point(|one| one.end / outcome.window.max(1) <= window as u64);
+            let done = result.completions.get(at);
+            done.is_some_and(|one| within(one.start, one.end, outcome.window).contains(&window))
+        }
+    }
+}
+
+/// Jain's index among the flows of an aggregate that have something to send, for each window in
+/// which there are at least two of them.
+pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<(usize, f64)> {
+    let flows: Vec<usize> = (0..outcome.flows.len())
+        .filter(|&flow| outcome.flows[flow].aggregate == aggregate)
+        .collect();
+    let index = |window: usize| {
+        let busy = flows
+            .iter()
+            .filter(|&&flow| is_busy(plan, outcome, flow, window));
+        let bytes = busy.map(|&flow| outcome.flows[flow].windows.get(window).copied());
+        let shares: Vec<f64> = bytes.map(|bytes| bytes.unwrap_or(0) as f64).collect();
+        Some((window, jain(&shares)?))
+    };
+    windows_of_aggregate(outcome, aggregate)
+        .filter_map(index)
+        .collect()
+}
+
+/// Bits per second of bytes in a time.
+pub fn bits_per_second(bytes: u64, time: Nanos) -> f64 {
+    bytes as f64 * 8e9 / time.max(1) as f64
+}
+
+/// The throughput of an aggregate in each of its windows, over the rate of its limiter; empty if it
+/// has none.
+pub fn normalised(finished: &Finished, aggregate: usize) -> Vec<f64> {
+    let outcome = &finished.outcome;
+    let (Some(Some(limit)), Some(result)) = (
+        finished.group.limits.get(aggregate),
+        outcome.aggregates.get(aggregate),
+    ) else {
+        return Vec::new();
+    };
+    let limit = limit.bits_per_second() as f64;
+    let windows = windows_of_aggregate(outcome, aggregate);
+    let bytes = windows.filter_map(|window| result.windows.get(window));
+    bytes
+        .map(|bytes| bits_per_second(*bytes, outcome.window) / limit)
+        .collect()
+}
+
+/// What a point of a sweep comes to, over all seeds and groups.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// Simulations.
+    pub simulations: u64,
+    /// Packets that they carried.
+    pub packets: u64,
+    /// Aggregates, counted anew for each seed.
+    pub aggregates: u64,
+    /// Flows, counted anew for each seed.
+    pub flows: u64,
+    /// Mean throughput of an aggregate in its windows, bits per second at the IP layer.
+    pub throughput: Option<f64>,
+    /// Mean of the windows' throughput over the limiter's rate.
+    pub normalised_mean: Option<f64>,
+    /// 99th percentile of it.
+    pub normalised_p99: Option<f64>,
+    /// Data packets dropped over data packets sent.
+    pub drop_rate: Option<f64>,
+    /// Median over aggregates and windows of Jain's index among flows.
+    pub jain: Option<f64>,
+    /// Median over flows of their median round-trip time.
+    pub rtt_p50: Option<Nanos>,
+    /// Median over flows of their 95th percentile.
+    pub rtt_p95: Option<Nanos>,
+    /// Transfers that were completed.
+    pub completions: u64,
+    /// Median time of a transfer.
+    pub completion_p50: Option<Nanos>,
+    /// 95th percentile of it.
+    pub completion_p95: Option<Nanos>,
+}
+
+/// Adds simulations up to a [`Summary`].
+#[derive(Debug, Default)]
+pub struct Collector {
+    summary: Summary,
+    sent: u64,
+    dropped: u64,
+    throughputs: Vec<f64>,
+    normalised: Vec<f64>,
+    fairness: Vec<f64>,
+    rtts: Vec<(Nanos, Nanos)>,
+    times: Vec<Nanos>,
+}
+
+impl Collector {
+    /// Adds a simulation.
+    pub fn add(&mut self, finished: &Finished) {
+        let (plan, outcome) = (&finished.group.plan, &finished.outcome);
+        self.summary.simulations += 1;
+        self.summary.packets += outcome.packets;
+        self.summary.aggregates += outcome.aggregates.len() as u64;
+        self.summary.flows += outcome.flows.len() as u64;
+        for (index, aggregate) in outcome.aggregates.iter().enumerate() {
+            let windows = windows_of_aggregate(outcome, index);
+            let count = windows.len() as u64;
+            let bytes: u64 = windows
+                .filter_map(|window| aggregate.windows.get(window))
+                .sum();
+            if count > 0 {
+                let time = count * outcome.window;
+                self.throughputs.push(bits_per_second(bytes, time));
+            }
+            self.normalised.extend(normalised(finished, index));
+            let indices = fairness(plan, outcome, index);
+            self.fairness.extend(indices.iter().map(|(_, index)| index));
+        }
+        for flow in &outcome.flows {
+            self.sent += flow.sent_packets;
+            self.dropped += flow.dropped;
+            if flow.rtt.count > 0 {
+                self.rtts.push((flow.rtt.p50, flow.rtt.p95));
+            }
+            let times = flow
+                .completions
+                .iter()
+                .map(|one| one.end.saturating_sub(one.start));
+            self.times.extend(times);
+        }
+    }
+
+    /// The summary of what was added.
+    pub fn finish(mut self) -> Summary {
+        let mean = |values: &[f64]| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let mut summary = self.summary;
+        summary.throughput = mean(&self.throughputs);
+        summary.normalised_mean = mean(&self.normalised);
+        self.normalised.sort_unstable_by(f64::total_cmp);
+        summary.normalised_p99 = percentile(&self.normalised, 99.0);
+        summary.drop_rate = (self.sent > 0).then(|| self.dropped as f64 / self.sent as f64);
+        self.fairness.sort_unstable_by(f64::total_cmp);
+        summary.jain = percentile(&self.fairness, 50.0);
+        let mut rtts: Vec<Nanos> = self.rtts.iter().map(|(median, _)| *median).collect();
+        rtts.sort_unstable();
+        summary.rtt_p50 = percentile(&rtts, 50.0);
+        let mut rtts: Vec<Nanos> = self.rtts.iter().map(|(_, tail)| *tail).collect();
+        rtts.sort_unstable();
+        summary.rtt_p95 = percentile(&rtts, 50.0);
+        self.times.sort_unstable();
+        summary.completions = self.times.len() as u64;
+        summary.completion_p50 = percentile(&self.times, 50.0);
+        summary.completion_p95 = percentile(&self.times, 95.0);
+        summary
+    }
+}

@@ -1,0 +1,130 @@
+use tidegate_limiter::Rate;
+
+use super::*;
+use crate::outcome::{AggregateOutcome, Completion, Distribution, FlowOutcome};
+use crate::scenario::Scenario;
+use crate::{MILLISECOND, SECOND};
+
+#[test]
+fn jain_by_hand() {
+    assert_eq!(jain(&[1.0, 1.0, 1.0]), Some(1.0));
+    assert_eq!(jain(&[3.0, 0.0, 0.0]), Some(1.0 / 3.0));
+    // (1 + 3)² / (2 · (1 + 9))
+    assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
+    assert_eq!(jain(&[1.0]), None);
+    assert_eq!(jain(&[0.0, 0.0]), None);
+}
+
+#[test]
+fn percentiles_by_nearest_rank() {
+    let values = [15, 20, 35, 40, 50];
+    assert_eq!(percentile(&values, 0.0), Some(15));
+    assert_eq!(percentile(&values, 30.0), Some(20));
+    assert_eq!(percentile(&values, 40.0), Some(20));
+    assert_eq!(percentile(&values, 50.0), Some(35));
+    assert_eq!(percentile(&values, 100.0), Some(50));
+    assert_eq!(percentile::<u64>(&[], 50.0), None);
+}
+
+/// Two bulk flows and one with pauses behind 1 Mbit/s, of which half and all is used.
+fn finished() -> Finished {
+    let text = r#"
+        duration = "1s"
+        [[element]]
+        name = "gate"
+        kind = "policer"
+        rate = "1mbit"
+        [[flow]]
+        name = "bulk"
+        count = 2
+        path = "gate"
+        rtt = "10ms"
+        [[flow]]
+        name = "short"
+        path = "gate"
+        rtt = "30ms"
+        traffic = "on-off"
+    "#;
+    let scenario = Scenario::parse("test", text, &[]).expect("sound");
+    let group = scenario.groups(0, 1, false).expect("sound").remove(0);
+    assert_eq!(group.limits, [Some(Rate::from_bits_per_second(1_000_000))]);
+    let rtt = |p50, p95| Distribution {
+        count: 1,
+        p50,
+        p95,
+        ..Distribution::default()
+    };
+    let flow = |start, windows: [u64; 4], rtt| FlowOutcome {
+        start,
+        end: SECOND,
+        sent_packets: 100,
+        dropped: 5,
+        rtt,
+        windows: windows.to_vec(),
+        ..FlowOutcome::default()
+    };
+    let mut short = flow(0, [9_999, 0, 0, 6_250], rtt(3, 30));
+    // Busy in the last window, and within the second one for a part only.
+    short.completions = [(260, 490), (750, 1000)]
+        .map(|(start, end)| Completion {
+            start: start * MILLISECOND,
+            end: end * MILLISECOND,
+            bytes: 1,
+        })
+        .to_vec();
+    let outcome = Outcome {
+        packets: 300,
+        window: 250 * MILLISECOND,
+        flows: vec![
+            flow(100, [9_999, 15_625, 12_500, 12_500], rtt(1, 10)),
+            flow(240 * MILLISECOND, [0, 0, 12_500, 12_500], rtt(2, 20)),
+            short,
+        ],
+        aggregates: vec![AggregateOutcome {
+            name: "all".into(),
+            windows: vec![19_998, 15_625, 25_000, 31_250],
+        }],
+        elements: Vec::new(),
+    };
+    Finished {
+        point: 0,
+        seed: 1,
+        group,
+        outcome,
+    }
+}
+
+#[test]
+fn a_summary_by_hand() {
+    let mut finished = finished();
+    let plan = finished.group.plan.clone();
+    // The third flow is silent but in the last window: 12.5, 12.5 and 6.25 kB.
+    let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
+    assert_eq!(
+        fairness(&plan, &finished.outcome, 0),
+        [(1, 0.5), (2, 1.0), (3, last)]
+    );
+    // All flows began later than the first window did.
+    finished.outcome.flows[2].start = 200;
+    assert_eq!(windows_of_aggregate(&finished.outcome, 0), 1..4);
+    assert_eq!(normalised(&finished, 0), [0.5, 0.8, 1.0]);
+
+    let mut collector = Collector::default();
+    collector.add(&finished);
+    let summary = collector.finish();
+    let throughput = (15_625.0 + 25_000.0 + 31_250.0) * 8.0 / 0.75;
+    assert_eq!(summary.throughput, Some(throughput));
+    assert!((summary.normalised_mean.expect("a limit") - 2.3 / 3.0).abs() < 1e-12);
+    assert_eq!(summary.normalised_p99, Some(1.0));
+    assert_eq!(summary.drop_rate, Some(0.05));
+    assert_eq!(summary.jain, Some(last));
+    assert_eq!((summary.rtt_p50, summary.rtt_p95), (Some(2), Some(20)));
+    assert_eq!(summary.completions, 2);
+    assert_eq!(summary.completion_p50, Some(230 * MILLISECOND));
+    assert_eq!(summary.completion_p95, Some(250 * MILLISECOND));
+}
+
+#[test]
+fn nothing_comes_to_nothing() {
+    assert_eq!(Collector::default().finish(), Summary::default());
+}

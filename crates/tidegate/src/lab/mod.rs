@@ -1,0 +1,184 @@
+//! `tidegate lab`: scenarios run, checked, and told about.
+
+mod folder;
+mod pictures;
+mod run;
+mod table;
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use tidegate_lab::scenario::{SECTIONS, Scenario};
+
+use crate::cli::Common;
+use crate::cli::lab::{Check, Command, Example, Lab};
+use crate::output::Output;
+use crate::units::{plural, time};
+use crate::{Exit, input};
+
+/// Scenarios that come with the program: name and text.
+const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "fair-share",
+        include_str!("../../scenarios/fair-share.toml"),
+    ),
+    (
+        "policer-or-shaper",
+        include_str!("../../scenarios/policer-or-shaper.toml"),
+    ),
+    ("policies", include_str!("../../scenarios/policies.toml")),
+    (
+        "bottlenecks",
+        include_str!("../../scenarios/bottlenecks.toml"),
+    ),
+    ("video", include_str!("../../scenarios/video.toml")),
+    ("capture", include_str!("../../scenarios/capture.toml")),
+    (
+        "rate-enforcement",
+        include_str!("../../scenarios/rate-enforcement.toml"),
+    ),
+];
+
+pub fn run(options: &Lab, common: &Common) -> anyhow::Result<Exit> {
+    match &options.command {
+        Command::Run(options) => run::run(options, common),
+        Command::Check(options) => check(options),
+        Command::Example(options) => example(options),
+        Command::Schema => schema(),
+    }
+}
+
+/// A scenario from a file, or from standard input.
+fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
+    let name = input::display(path);
+    let mut text = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().read_to_end(&mut text)?;
+    } else {
+        text = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    }
+    let text = String::from_utf8(text).map_err(|error| {
+        anyhow::anyhow!(
+            "{name}: not UTF-8 text at byte {}",
+            error.utf8_error().valid_up_to()
+        )
+    })?;
+    Ok(Scenario::parse(&name, &text, settings)?)
+}
+
+fn check(options: &Check) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    let mut failed = false;
+    for path in &options.scenarios {
+        match read(path, &options.set) {
+            Ok(scenario) => writeln!(
+                out,
+                "{}: {}, {}, {} to simulate",
+                input::display(path),
+                plural(scenario.points() as u64, "point", "points"),
+                plural(scenario.seeds().len() as u64, "seed", "seeds"),
+                time(scenario.work()),
+            )?,
+            Err(error) => {
+                out.flush()?;
+                eprintln!("tidegate: {error:#}");
+                failed = true;
+            }
+        }
+    }
+    out.commit()?;
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn example(options: &Example) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    match &options.name {
+        Some(wanted) => {
+            let example = EXAMPLES.iter().find(|(name, _)| name == wanted);
+            let names: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
+            let (_, text) = example.ok_or_else(|| {
+                crate::cli::UsageError(format!(
+                    "there is no example '{wanted}': there are {}",
+                    names.join(", ")
+                ))
+            })?;
+            out.write_all(text.as_bytes())?;
+        }
+        None => {
+            for (name, text) in EXAMPLES {
+                let scenario = Scenario::parse(name, text, &[])?;
+                writeln!(out, "{name:18} {}", scenario.title())?;
+            }
+        }
+    }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+/// Every key, as Markdown: `docs/scenarios.md` holds the same.
+fn schema() -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    for (i, section) in SECTIONS.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "### `{}`\n\n{}\n", section.name, section.doc)?;
+        writeln!(
+            out,
+            "| Key | Value | Default | Meaning |\n|---|---|---|---|"
+        )?;
+        for key in section.keys {
+            let default = match key.default {
+                "" => "needed".to_owned(),
+                default => format!("`{default}`"),
+            };
+            writeln!(
+                out,
+                "| `{}` | {} | {default} | {} |",
+                key.name, key.value, key.doc
+            )?;
+        }
+    }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_sound_and_named_after_its_file() {
+        for (name, text) in EXAMPLES {
+            let scenario = Scenario::parse(name, text, &[]);
+            let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+            assert_ne!(scenario.title(), *name, "it has a title");
+            assert!(
+                text.contains(&format!("tidegate lab example {name}")),
+                "{name}"
+            );
+        }
+    }
+
+    /// The documentation has the very tables that `tidegate lab schema` prints.
+    #[test]
+    fn every_key_is_documented() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+        let docs = std::fs::read_to_string(docs).expect("the documentation");
+        for section in SECTIONS {
+            let heading = format!("### `{}`\n\n{}\n", section.name, section.doc);
+            assert!(docs.contains(&heading), "{heading}");
+            let (_, rest) = docs.split_once(&heading).expect("there");
+            let own = rest.split("\n### ").next().expect("a section");
+            for key in section.keys {
+                let row = format!("| `{}` | {} |", key.name, key.value);
+                assert!(
+                    own.contains(&row) && own.contains(key.doc),
+                    "{}: {row}",
+                    section.name
+                );
+            }
+        }
+    }
+}

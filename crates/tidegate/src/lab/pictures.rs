@@ -1,0 +1,202 @@
+//! The pictures of a run. Distributions are over all of it; what happens over time is shown of
+//! each point's first simulation, up to a number that people look at.
+
+use std::collections::BTreeMap;
+
+use tidegate_lab::experiment::Finished;
+use tidegate_lab::plot::{Axis, Plot, PlotError};
+use tidegate_lab::scenario::Scenario;
+use tidegate_lab::summary;
+use tidegate_store::Simulation;
+
+/// Points whose first simulation is drawn over time.
+const MOST_POINTS: usize = 24;
+/// Points that are told apart in a distribution.
+const MOST_LINES: usize = 16;
+/// Queues that are told apart over time.
+const MOST_QUEUES: usize = 12;
+
+#[derive(Default)]
+pub struct Pictures {
+    /// Names and pictures of single points.
+    single: Vec<(String, Plot)>,
+    /// By point: its parameters, and its values over all simulations.
+    points: BTreeMap<usize, Values>,
+}
+
+#[derive(Default)]
+struct Values {
+    label: String,
+    normalised: Vec<f64>,
+    /// Medians of flows, in milliseconds.
+    rtt: Vec<f64>,
+    transfers: Vec<f64>,
+    fairness: Vec<f64>,
+}
+
+impl Pictures {
+    pub fn add(&mut self, of: &Simulation, finished: &Finished) {
+        if !self.points.contains_key(&finished.point) && self.points.len() < MOST_POINTS {
+            self.over_time(of, finished);
+        }
+        let values = self.points.entry(finished.point).or_default();
+        values.label = of.parameters.to_string();
+        let outcome = &finished.outcome;
+        for aggregate in 0..outcome.aggregates.len() {
+            values
+                .normalised
+                .extend(summary::normalised(finished, aggregate));
+            let indices = summary::fairness(&finished.group.plan, outcome, aggregate);
+            values
+                .fairness
+                .extend(indices.iter().map(|(_, index)| index));
+        }
+        for flow in &outcome.flows {
+            if flow.rtt.count > 0 {
+                values.rtt.push(flow.rtt.p50 as f64 / 1e6);
+            }
+            let times = flow
+                .completions
+                .iter()
+                .map(|one| one.end.saturating_sub(one.start));
+            values.transfers.extend(times.map(|time| time as f64 / 1e9));
+        }
+    }
+
+    /// Throughput by flow and occupancy by queue.
+    fn over_time(&mut self, of: &Simulation, finished: &Finished) {
+        let (plan, outcome) = (&finished.group.plan, &finished.outcome);
+        let what = match &*of.parameters {
+            "" => format!("seed {}", of.seed),
+            parameters => format!("{parameters}, seed {}", of.seed),
+        };
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let rate = |bytes: u64| summary::bits_per_second(bytes, outcome.window) / 1e6;
+        let axes = || {
+            (
+                Axis::new("time [s]").from(0.0).to(seconds(plan.duration)),
+                Axis::new("throughput [Mbit/s]").from(0.0),
+            )
+        };
+        let (x, y) = axes();
+        let mut plot = Plot::new(&format!("Throughput: {what}"), x, y);
+        let windows = |windows: &[u64]| -> Vec<(f64, f64)> {
+            let at = |index: usize| seconds(index as u64 * outcome.window);
+            windows
+                .iter()
+                .enumerate()
+                .map(|(index, &bytes)| (at(index), rate(bytes)))
+                .collect()
+        };
+        if outcome.aggregates.len() == 1 {
+            for (flow, number) in outcome.flows.iter().zip(&finished.group.numbers) {
+                plot.steps(&format!("{} {number}", flow.name), windows(&flow.windows));
+            }
+            if let Some(Some(limit)) = finished.group.limits.first() {
+                let limit = limit.bits_per_second() as f64 / 1e6;
+                plot.dashed("rate", [(0.0, limit), (seconds(plan.duration), limit)]);
+            }
+        } else {
+            for aggregate in &outcome.aggregates {
+                plot.steps(&aggregate.name, windows(&aggregate.windows));
+            }
+        }
+        self.single
+            .push((format!("throughput-{}.svg", finished.point), plot));
+
+        for (index, element) in outcome.elements.iter().enumerate() {
+            if element.samples.is_empty() {
+                continue;
+            }
+            let x = Axis::new("time [s]").from(0.0).to(seconds(plan.duration));
+            let y = Axis::new("bytes [kB]").from(0.0);
+            let mut plot = Plot::new(&format!("Occupancy of {}: {what}", element.name), x, y);
+            let queues = element
+                .samples
+                .iter()
+                .map(|sample| sample.queues.len())
+                .max()
+                .unwrap_or(0);
+            let line = |pick: &dyn Fn(&tidegate_lab::outcome::Sample) -> Option<u64>| {
+                let points = element
+                    .samples
+                    .iter()
+                    .map(|sample| (seconds(sample.at), pick(sample).unwrap_or(0) as f64 / 1e3));
+                points.collect::<Vec<_>>()
+            };
+            // Queues that never held anything are not shown.
+            let used = (0..queues).filter(|&queue| {
+                let held =
+                    |sample: &tidegate_lab::outcome::Sample| sample.queues.get(queue).copied();
+                element.samples.iter().any(|sample| held(sample) > Some(0))
+            });
+            for queue in used.take(MOST_QUEUES) {
+                plot.line(
+                    &format!("queue {queue}"),
+                    line(&|sample| sample.queues.get(queue).copied()),
+                );
+                if element
+                    .samples
+                    .iter()
+                    .any(|sample| sample.magic.get(queue) > Some(&0))
+                {
+                    let magic = line(&|sample| sample.magic.get(queue).copied());
+                    plot.dashed(&format!("magic of {queue}"), magic);
+                }
+            }
+            let name = &finished.group.elements[index].name;
+            if !plot.is_empty() {
+                self.single
+                    .push((format!("occupancy-{name}-{}.svg", finished.point), plot));
+            }
+        }
+    }
+
+    /// File names and pictures.
+    pub fn draw(self, scenario: &Scenario) -> Result<Vec<(String, String)>, PlotError> {
+        let mut files = Vec::new();
+        for (name, plot) in &self.single {
+            files.push((name.clone(), plot.svg()?));
+        }
+        type Pick = fn(&Values) -> &[f64];
+        let kinds: [(&str, &str, Axis, Pick); 4] = [
+            (
+                "windows.svg",
+                "throughput of windows over rate",
+                Axis::new("throughput over rate").from(0.0),
+                |values| &values.normalised,
+            ),
+            (
+                "rtt.svg",
+                "median round-trip times of flows",
+                Axis::new("round-trip time [ms]").from(0.0),
+                |values| &values.rtt,
+            ),
+            (
+                "transfers.svg",
+                "times of transfers",
+                Axis::new("time of a transfer [s]").log(),
+                |values| &values.transfers,
+            ),
+            (
+                "fairness.svg",
+                "Jain's index of windows",
+                Axis::new("Jain's fairness index").to(1.0),
+                |values| &values.fairness,
+            ),
+        ];
+        for (name, what, x, pick) in kinds {
+            let title = format!("{}: {what}", scenario.title());
+            let mut plot = Plot::of_distributions(&title, x);
+            for values in self.points.values().take(MOST_LINES) {
+                if !pick(values).is_empty() {
+                    plot.distribution(&values.label, pick(values).iter().copied());
+                }
+            }
+            if !plot.is_empty() {
+                files.push((name.to_owned(), plot.svg()?));
+            }
+        }
+        Ok(files)
+    }
+}

@@ -1,0 +1,278 @@
+//! `tidegate lab run`.
+
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidegate_lab::Nanos;
+use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
+use tidegate_lab::scenario::Scenario;
+use tidegate_lab::summary::Collector;
+use tidegate_store::{
+    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
+    Writer,
+};
+
+use super::folder::Folder;
+use super::table;
+use crate::cli::lab::{LabBy, Run};
+use crate::cli::{Common, Format, UsageError};
+use crate::output::Output;
+use crate::table::Paint;
+use crate::units::{count, time};
+use crate::{Exit, pipeline};
+
+/// What is printed.
+enum View {
+    Points(Output, Paint),
+    Flows(Output, table::Flows),
+    Rows(Box<Writer<Output>>, LabBy),
+}
+
+/// The points of the sweep, as they are completed.
+struct Points<'a> {
+    scenario: &'a Scenario,
+    rows: Vec<LabPointRow>,
+    current: Option<(usize, Collector)>,
+}
+
+pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
+    check(options)?;
+    let mut settings = options.set.clone();
+    settings.extend(options.seed.map(|seed| format!("seed={seed}")));
+    settings.extend(
+        options
+            .duration
+            .as_ref()
+            .map(|time| format!("duration={time}")),
+    );
+    let scenario = super::read(&options.scenario, &settings)?;
+    let stop = pipeline::interrupt_flag()?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let mut folder = options.output.as_deref().map(Folder::new).transpose()?;
+    let mut view = View::new(options, common)?;
+    let mut points = Points {
+        scenario: &scenario,
+        rows: Vec::new(),
+        current: None,
+    };
+    let progress = AtomicU64::new(0);
+    let bar = bar(scenario.work(), common.quiet);
+    let begun = Instant::now();
+    let captures = folder.as_ref().map(Folder::captures);
+    let settings = Settings {
+        jobs: options.jobs.unwrap_or(cores),
+        captures: captures.as_deref(),
+        stop: &stop,
+        progress: &progress,
+    };
+    let shown = io::stdout().is_terminal();
+    let mut simulated: Nanos = 0;
+    let result = watched(&bar, &progress, || {
+        experiment::run(&scenario, settings, |finished| {
+            simulated += finished.group.plan.duration;
+            points.add(&finished);
+            let of = Simulation::new(&finished, &scenario.parameters(finished.point));
+            if let Some(folder) = &mut folder {
+                folder.add(&of, &finished)?;
+            }
+            let mut print = || view.add(&of, &finished);
+            if shown { bar.suspend(print) } else { print() }?;
+            Ok(())
+        })
+    });
+    bar.finish_and_clear();
+    result.map_err(|error: RunFailure| error.0)?;
+    let rows = points.finish();
+    view.finish(&scenario, &rows)?;
+    if let Some(folder) = folder {
+        folder.finish(&scenario, &rows)?;
+    }
+    let packets = rows.iter().map(|row| row.summary.packets).sum();
+    if !common.quiet {
+        eprintln!("{}", speed(simulated, packets, begun.elapsed()));
+    }
+    Ok(if stop.load(Ordering::Relaxed) {
+        eprintln!("tidegate: interrupted; this is what was complete until then");
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+fn check(options: &Run) -> anyhow::Result<()> {
+    let table = matches!(options.by, LabBy::Point | LabBy::Flow);
+    let wrong = if options.jobs == Some(0) {
+        "--jobs must be at least 1"
+    } else if options.format == Format::Table && !table {
+        "only --by point and --by flow are for a table: add -f csv, json, jsonl or parquet"
+    } else if options.format == Format::Parquet && io::stdout().is_terminal() {
+        "Parquet is not for a terminal: name a folder with --output, or a pipe"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError(wrong.to_owned()).into())
+}
+
+/// Why a run ended early: its own error type, for what the results' reader may have to say.
+struct RunFailure(anyhow::Error);
+
+impl From<ExperimentError> for RunFailure {
+    fn from(error: ExperimentError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<io::Error> for RunFailure {
+    fn from(error: io::Error) -> Self {
+        Self(anyhow::Error::new(error).context("cannot write results"))
+    }
+}
+
+/// A bar on standard error, in seconds of virtual time.
+fn bar(work: Nanos, quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(work / 1_000_000);
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    let template = "{bar:30} {percent:>3}%  {msg}  {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Does something while the bar follows its progress.
+fn watched<T>(bar: &ProgressBar, progress: &AtomicU64, work: impl FnOnce() -> T) -> T {
+    if bar.is_hidden() {
+        return work();
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let now = progress.load(Ordering::Relaxed);
+                bar.set_message(format!("{} simulated", time(now)));
+                bar.set_position(now / 1_000_000);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        // Also if the work should panic: the scope waits for the bar.
+        let _done = Raise(&done);
+        work()
+    })
+}
+
+/// Raises a flag in the end.
+struct Raise<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How fast it was.
+fn speed(simulated: Nanos, packets: u64, took: Duration) -> String {
+    let seconds = took.as_secs_f64().max(1e-9);
+    format!(
+        "{} simulated in {}: {:.3}x real time, {} packets, {} packets/s",
+        time(simulated),
+        time(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
+        simulated as f64 / 1e9 / seconds,
+        count(packets),
+        count((packets as f64 / seconds) as u64),
+    )
+}
+
+impl Points<'_> {
+    fn add(&mut self, finished: &Finished) {
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|(point, _)| *point != finished.point)
+        {
+            self.complete();
+            self.current = Some((finished.point, Collector::default()));
+        }
+        if let Some((_, collector)) = &mut self.current {
+            collector.add(finished);
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some((point, collector)) = self.current.take() {
+            self.rows.push(LabPointRow {
+                point: point as u64,
+                parameters: self.scenario.parameters(point),
+                summary: collector.finish(),
+            });
+        }
+    }
+
+    fn finish(mut self) -> Vec<LabPointRow> {
+        self.complete();
+        self.rows
+    }
+}
+
+impl View {
+    fn new(options: &Run, common: &Common) -> anyhow::Result<Self> {
+        let output = Output::stdout();
+        let paint = Paint::for_stdout(common.color, false);
+        let format = match options.format {
+            Format::Table if options.by == LabBy::Flow => {
+                return Ok(Self::Flows(output, table::Flows::new(paint)));
+            }
+            Format::Table => return Ok(Self::Points(output, paint)),
+            Format::Json => tidegate_store::Format::Json,
+            Format::Jsonl => tidegate_store::Format::JsonLines,
+            Format::Csv => tidegate_store::Format::Csv,
+            Format::Parquet => tidegate_store::Format::Parquet,
+        };
+        let writer = match options.by {
+            LabBy::Point => Writer::new::<LabPointRow>(output, format),
+            LabBy::Flow => Writer::new::<LabFlowRow>(output, format),
+            LabBy::Window => Writer::new::<LabWindowRow>(output, format),
+            LabBy::Element => Writer::new::<LabElementRow>(output, format),
+            LabBy::Sample => Writer::new::<LabSampleRow>(output, format),
+            LabBy::Transfer => Writer::new::<LabTransferRow>(output, format),
+        };
+        Ok(Self::Rows(Box::new(writer?), options.by))
+    }
+
+    fn add(&mut self, of: &Simulation, finished: &Finished) -> io::Result<()> {
+        match self {
+            Self::Points(..) => Ok(()),
+            Self::Flows(out, table) => table.print(out, &LabFlowRow::of(of, finished)),
+            Self::Rows(writer, by) => match by {
+                LabBy::Point => Ok(()),
+                LabBy::Flow => writer.rows(&LabFlowRow::of(of, finished)),
+                LabBy::Window => writer.rows(&LabWindowRow::of(of, finished)),
+                LabBy::Element => writer.rows(&LabElementRow::of(of, finished)),
+                LabBy::Sample => writer.rows(&LabSampleRow::of(of, finished)),
+                LabBy::Transfer => writer.rows(&LabTransferRow::of(of, finished)),
+            },
+        }
+    }
+
+    fn finish(self, scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<()> {
+        match self {
+            Self::Points(mut out, paint) => {
+                writeln!(out, "{}", paint.bold(scenario.title()))?;
+                table::points(&mut out, paint, rows)?;
+                out.commit()
+            }
+            Self::Flows(out, _) => out.commit(),
+            Self::Rows(mut writer, by) => {
+                if by == LabBy::Point {
+                    writer.rows(rows)?;
+                }
+                writer.finish()?.commit()
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! `tidegate lab` as its users meet it.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    parts(&tidegate(arguments).output().expect("tidegate runs"))
+}
+
+fn parts(output: &Output) -> (i32, String, String) {
+    (
+        output.status.code().expect("an exit code"),
+        String::from_utf8(output.stdout.clone()).expect("text"),
+        String::from_utf8(output.stderr.clone()).expect("text"),
+    )
+}
+
+const SCENARIO: &str = r#"title = "Two downloads"
+duration = "1s"
+window = "100ms"
+sample = "20ms"
+
+[[element]]
+name = "front"
+kind = "tap"
+
+[[element]]
+name = "gate"
+kind = "bc-pqp"
+rate = "4mbit"
+
+[[aggregate]]
+name = "home"
+count = 2
+
+[[flow]]
+name = "download"
+count = 2
+cc = ["reno", "cubic"]
+rtt = "5ms..20ms"
+path = ["front", "gate"]
+
+[sweep]
+gate.kind = ["policer", "bc-pqp", "shaper"]
+seeds = 2
+"#;
+
+/// A folder with the scenario in it.
+fn scenario(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("home.toml");
+    fs::write(&path, text).expect("written");
+    let path = path.to_str().expect("text").to_owned();
+    (folder, path)
+}
+
+#[test]
+fn the_table_fits_80_columns_and_tells_every_point() {
+    let (_folder, path) = scenario(SCENARIO);
+    let (code, out, err) = run(&["lab", "run", &path]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("Two downloads\n"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    for point in ["gate.kind=policer", "gate.kind=bc-pqp", "gate.kind=shaper"] {
+        assert!(out.contains(point), "{out}");
+    }
+    assert!(
+        err.contains("12.0s simulated in") && err.contains("packets/s"),
+        "{err}"
+    );
+    let (_, _, err) = run(&["lab", "run", "--quiet", &path]);
+    assert_eq!(err, "");
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_cores() {
+    let (_folder, path) = scenario(SCENARIO);
+    for by in ["point", "flow", "window", "element", "sample", "transfer"] {
+        let rows = |jobs: &str| {
+            let (code, out, err) = run(&[
+                "lab", "run", &path, "--by", by, "-f", "csv", "-q", "-j", jobs,
+            ]);
+            assert_eq!((code, err.as_str()), (0, ""));
+            out
+        };
+        let one = rows("1");
+        assert_eq!(one, rows("2"), "{by}");
+        assert!(one.lines().count() > 1 || by == "transfer", "{by}: {one}");
+    }
+}
+
+#[test]
+fn formats_hold_the_same() {
+    let (_folder, path) = scenario(SCENARIO);
+    let rows = |format: &str| run(&["lab", "run", &path, "--by", "flow", "-f", format]).1;
+    let json: Vec<serde_json::Value> = serde_json::from_str(&rows("json")).expect("JSON");
+    let lines = rows("jsonl");
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(json, lines);
+    // 3 points, 2 seeds, 2 homes, 2 downloads.
+    assert_eq!(json.len(), 24);
+    assert_eq!(json[1]["cc"], "cubic");
+    assert_eq!(json[23]["parameters"], "gate.kind=shaper");
+    assert_eq!(json[23]["aggregate"], "home-2");
+    assert!(
+        json.iter()
+            .all(|row| row["delivered_bytes"].as_u64() > Some(10_000))
+    );
+    assert_eq!(rows("csv").lines().count(), 25);
+    let (code, table, _) = run(&["lab", "run", &path, "--by", "flow"]);
+    assert_eq!(code, 0);
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+    assert!(table.contains("home-2 download 1"), "{table}");
+}
+
+#[test]
+fn a_folder_gets_rows_pictures_and_captures() {
+    let (folder, path) = scenario(SCENARIO);
+    let results = folder.path().join("new/results");
+    let (code, _, err) = run(&[
+        "lab",
+        "run",
+        &path,
+        "--seed",
+        "3",
+        "-o",
+        results.to_str().expect("text"),
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let mut names: Vec<String> = fs::read_dir(&results)
+        .expect("the folder")
+        .map(|entry| {
+            entry
+                .expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    for name in [
+        "points",
+        "flows",
+        "windows",
+        "elements",
+        "samples",
+        "transfers",
+    ] {
+        let bytes = fs::read(results.join(format!("{name}.parquet"))).expect(name);
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
+    }
+    for name in [
+        "windows.svg",
+        "rtt.svg",
+        "fairness.svg",
+        "throughput-0.svg",
+        "occupancy-gate-1.svg",
+    ] {
+        let svg = fs::read_to_string(results.join(name))
+            .unwrap_or_else(|_| panic!("{name} of {names:?}"));
+        assert!(
+            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+            "{name}"
+        );
+        assert!(
+            svg.contains("gate.kind=policer") || !name.starts_with("windows"),
+            "{name}"
+        );
+    }
+    let captures: Vec<&String> = names
+        .iter()
+        .filter(|name| name.ends_with(".pcap"))
+        .collect();
+    assert_eq!(captures.len(), 6, "{names:?}");
+    assert_eq!(captures[0], "front-point-0-home-1.pcap");
+    assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
+    // What the lab writes, the detector reads: both flows of the home.
+    let capture = results.join("front-point-0-home-1.pcap");
+    let (code, out, err) = run(&[
+        "detect",
+        "--by",
+        "flow",
+        "-f",
+        "jsonl",
+        capture.to_str().expect("text"),
+    ]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let senders = out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .filter(|row| row["data_packets"].as_u64() > Some(10));
+    assert_eq!(senders.count(), 2);
+}
+
+#[test]
+fn settings_come_from_the_command_line() {
+    let (_folder, path) = scenario(SCENARIO);
+    let (code, out, err) = run(&[
+        "lab",
+        "run",
+        &path,
+        "--set",
+        "gate.kind=shaper",
+        "--set",
+        "gate.rate=2mbit",
+        "--seed",
+        "7",
+        "--duration",
+        "2s",
+        "-f",
+        "jsonl",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let row: serde_json::Value = serde_json::from_str(&out).expect("one row");
+    assert_eq!(
+        (&row["simulations"], &row["parameters"]),
+        (&2.into(), &"".into())
+    );
+    let throughput = row["throughput_bps"].as_u64().expect("a rate");
+    assert!((1_500_000..2_100_000).contains(&throughput), "{throughput}");
+    assert!(err.contains("4.00s simulated"), "{err}");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let (_folder, path) = scenario(&SCENARIO.replace("rtt =", "rtx ="));
+    for command in ["run", "check"] {
+        let (code, out, err) = run(&["lab", command, &path]);
+        assert_eq!((code, out.as_str()), (1, ""));
+        let wanted =
+            format!("tidegate: {path}:23:1: unknown key `rtx` in a flow, did you mean `rtt`?\n");
+        assert_eq!(err, wanted);
+    }
+    let (folder, empty) = scenario("");
+    let (code, _, err) = run(&["lab", "run", &empty]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("home.toml:1:1: `duration` is missing"),
+        "{err}"
+    );
+
+    let binary = folder.path().join("binary.toml");
+    fs::write(&binary, [0x61, 0xff, 0xfe]).expect("written");
+    let (code, _, err) = run(&["lab", "run", binary.to_str().expect("text")]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("binary.toml: not UTF-8 text at byte 1"),
+        "{err}"
+    );
+    for missing in ["/nonexistent/home.toml", "/"] {
+        let (code, _, err) = run(&["lab", "run", missing]);
+        assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+        assert!(err.contains(&format!("cannot read {missing}: ")), "{err}");
+    }
+    let (_folder, path) = scenario(SCENARIO);
+    let (code, _, err) = run(&["lab", "run", &path, "--set", "gat.rate=1mbit"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("--set gat.rate=1mbit: `gat` is no element"),
+        "{err}"
+    );
+    let (code, _, err) = run(&["lab", "run", &path, "-o", "/proc/results"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("cannot make the folder /proc/results"),
+        "{err}"
+    );
+}
+
+#[test]
+fn check_counts_what_there_is_to_do() {
+    let (_folder, path) = scenario(SCENARIO);
+    let (code, out, err) = run(&["lab", "check", &path]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        format!("{path}: 3 points, 2 seeds, 12.0s to simulate\n")
+    );
+}
+
+/// Every example can be printed, and runs: shortened, and read from standard input.
+#[test]
+fn examples_run() {
+    let (code, list, _) = run(&["lab", "example"]);
+    assert_eq!(code, 0);
+    let names: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(names.len() >= 6 && names.contains(&"fair-share"), "{list}");
+    for name in names {
+        let (code, text, _) = run(&["lab", "example", name]);
+        assert_eq!(code, 0);
+        let mut child = tidegate(&[
+            "lab",
+            "run",
+            "-",
+            "--duration",
+            "300ms",
+            "--seed",
+            "1",
+            "-f",
+            "jsonl",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        pipe.write_all(text.as_bytes()).expect("written");
+        drop(pipe);
+        let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
+        assert_eq!(code, 0, "{name}: {err}");
+        assert!(!out.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn wrong_use_is_code_2() {
+    let (_folder, path) = scenario(SCENARIO);
+    for arguments in [
+        &["lab"][..],
+        &["lab", "run"],
+        &["lab", "run", &path, "--jobs", "0"],
+        &["lab", "run", &path, "--by", "window"],
+        &["lab", "run", &path, "--frmat", "csv"],
+        &["lab", "run", &path, "--seed", "many"],
+        &["lab", "example", "no-such"],
+        &["lab", "check"],
+    ] {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(!err.is_empty());
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: no /dev/full here");
+        return;
+    }
+    let (_folder, path) = scenario(SCENARIO);
+    for format in ["table", "csv", "parquet"] {
+        let full = fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
+        let output = tidegate(&["lab", "run", &path, "--by", "flow", "-f", format])
+            .stdout(full)
+            .output()
+            .expect("runs");
+        let (code, _, err) = parts(&output);
+        assert_eq!(code, 1, "{format}");
+        assert!(err.contains("No space left on device"), "{err}");
+    }
+}
+
+/// Ctrl-C while there is more to simulate than anyone would wait for.
+#[test]
+fn an_interrupted_run_reports_what_is_complete() {
+    let (_folder, path) = scenario(&SCENARIO.replace("seeds = 2", "seeds = 30000"));
+    let child = tidegate(&["lab", "run", &path, "-f", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let id = child.id().to_string();
+    let killed = Command::new("kill")
+        .args(["-INT", &id])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success());
+    let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
+    assert_eq!(code, 130, "{err}");
+    assert!(err.contains("interrupted"), "{err}");
+    assert_eq!(
+        out.lines().count(),
+        2,
+        "the header and the first point: {out}"
+    );
+}
