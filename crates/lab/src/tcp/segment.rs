@@ -1,5 +1,8 @@
 //! What two connections exchange.
 
+#[cfg(test)]
+mod tests;
+
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {

@@ -201,7 +201,8 @@ impl Sender {
             *limited = true;
             return true;
         }
-        receive <= congestion && receive <= piece || !self.closed
+        let ends = self.closed && left == piece;
+        receive <= congestion && receive <= piece || !ends
     }
 
     pub(super) fn send_new(&mut self, now: Nanos, payload: u32, fin: bool) -> Outgoing {
