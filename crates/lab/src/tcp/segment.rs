@@ -16,7 +16,7 @@ pub struct Segment {
     pub syn: bool,
     /// End of data, after the payload.
     pub fin: bool,
-    /// Push: the last of what the application wrote.
+    /// Push: the last of a burst, or of what the application wrote.
     pub psh: bool,
     /// Receive window in bytes, not scaled.
     pub window: u32,

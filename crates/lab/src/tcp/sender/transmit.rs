@@ -214,7 +214,9 @@ impl Sender {
         self.last_data = now;
         let snapshot = self.rate.on_sent(now, nothing_out);
         let end = self.next + u64::from(payload);
-        let psh = payload > 0 && end == self.written;
+        // Linux pushes the end of every burst of several segments as well (`__tcp_transmit_skb`).
+        let ends_burst = self.burst.0 > 0 && self.burst_left == 1;
+        let psh = payload > 0 && (end == self.written || ends_burst);
         let segment = Sent::new(self.next, payload, fin, psh, now, snapshot);
         let outgoing = Outgoing {
             seq: self.next,
