@@ -1,5 +1,8 @@
 //! What two connections exchange.
 
+#[cfg(test)]
+mod tests;
+
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {
@@ -13,7 +16,7 @@ pub struct Segment {
     pub syn: bool,
     /// End of data, after the payload.
     pub fin: bool,
-    /// Push: the last of what the application wrote.
+    /// Push: the last of a burst, or of what the application wrote.
     pub psh: bool,
     /// Receive window in bytes, not scaled.
     pub window: u32,

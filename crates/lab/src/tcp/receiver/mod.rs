@@ -159,7 +159,7 @@ impl Receiver {
                 if start < self.next {
                     self.report((start, self.next));
                 }
-                self.take_next(now, end, segment.payload, rto);
+                self.take_next(now, end, segment, rto);
             } else {
                 self.take_early(start, end);
             }
@@ -168,8 +168,11 @@ impl Receiver {
     }
 
     /// Data in order (`tcp_data_queue`, `tcp_event_data_recv`).
-    fn take_next(&mut self, now: Nanos, end: u64, payload: u32, rto: Nanos) {
-        self.full = self.full.max(payload.min(self.mss));
+    fn take_next(&mut self, now: Nanos, end: u64, segment: &Segment, rto: Nanos) {
+        self.full = self.full.max(segment.payload.min(self.mss));
+        // The end of a burst, or of what was written: no more may come soon. Linux acknowledges
+        // it when the application has read it (`ICSK_ACK_PUSHED`), which it does at once here.
+        self.ack_now |= (segment.psh || segment.payload < self.full) && !self.interactive;
         let rested = self.last_data.is_none_or(|at| now.saturating_sub(at) > rto);
         if rested {
             // The sender begins slowly: it needs every acknowledgement.

@@ -412,6 +412,7 @@ impl Sender {
                 self.reduce(delivered, lost, ack.una_advanced);
             } else if progress {
                 self.cc.cong_avoid(now, &sample, &mut self.window);
+                self.window_moved(now);
             }
         }
         self.window.cwnd = self.window.cwnd.max(1);

@@ -3,6 +3,9 @@
 
 use tidegate_limiter::Nanos;
 
+#[cfg(test)]
+mod tests;
+
 /// Counters of the connection.
 #[derive(Debug, Clone)]
 pub(super) struct Delivery {

@@ -44,7 +44,7 @@ impl Sender {
                 } else if self.undo_partially(now, ack, &mut mark) {
                     return;
                 }
-                if self.undo_for_duplicates() {
+                if self.undo_for_duplicates(now) {
                     self.keep_open(now);
                 }
                 self.identify(now, ack);
@@ -72,7 +72,7 @@ impl Sender {
             }
             self.add_duplicates(duplicates);
             if self.state != State::Loss {
-                self.undo_for_duplicates();
+                self.undo_for_duplicates(now);
             }
             self.identify(now, ack);
             if !self.must_recover() {
@@ -174,9 +174,10 @@ impl Sender {
     }
 
     /// The window was reduced (`tcp_end_cwnd_reduction`).
-    fn end_reduction(&mut self) {
+    fn end_reduction(&mut self, now: Nanos) {
         if !self.controlled && self.window.ssthresh < u32::MAX {
             self.window.cwnd = self.window.ssthresh;
+            self.window_moved(now);
         }
     }
 
@@ -195,7 +196,7 @@ impl Sender {
     fn end_recovery(&mut self, now: Nanos) -> bool {
         let was_recovery = self.state == State::Recovery;
         if self.may_undo() {
-            self.undo(false);
+            self.undo(now, false);
         } else {
             self.rack.on_recovered();
         }
@@ -209,7 +210,7 @@ impl Sender {
         self.set_state(now, State::Open);
         self.reneged = false;
         if was_recovery && !undone {
-            self.end_reduction();
+            self.end_reduction(now);
         }
         false
     }
@@ -255,7 +256,7 @@ impl Sender {
     }
 
     fn undo_timeout(&mut self, now: Nanos, by_frto: bool) {
-        self.undo(true);
+        self.undo(now, true);
         self.timeouts = 0;
         if !self.sack && self.una == self.high {
             return;
@@ -280,17 +281,17 @@ impl Sender {
         if !self.any_sent_again() {
             self.first_again = None;
         }
-        self.undo(true);
+        self.undo(now, true);
         self.keep_open(now);
         false
     }
 
     /// Duplicates were reported of all retransmissions (`tcp_try_undo_dsack`).
-    fn undo_for_duplicates(&mut self) -> bool {
+    fn undo_for_duplicates(&mut self, now: Nanos) -> bool {
         let all = self.undo_from.is_some() && self.undo_retransmissions == Some(0);
         if all {
             self.rack.on_duplicates();
-            self.undo(false);
+            self.undo(now, false);
         }
         all
     }
@@ -312,7 +313,7 @@ impl Sender {
     }
 
     /// Restores window and threshold (`tcp_undo_cwnd_reduction`).
-    fn undo(&mut self, found: bool) {
+    fn undo(&mut self, now: Nanos, found: bool) {
         if found {
             self.board.unmark_lost();
         }
@@ -320,6 +321,7 @@ impl Sender {
             self.window.cwnd = self.cc.undo(&self.window);
             self.window.ssthresh = self.window.ssthresh.max(prior);
         }
+        self.window_moved(now);
         self.counts.undone += 1;
         self.undo_from = None;
         // Losses are to be looked for anew.
@@ -352,7 +354,7 @@ impl Sender {
             // The probe repaired a loss that nothing else has shown: the window is reduced.
             self.begin_reduction(now);
             self.undo_from = None;
-            self.end_reduction();
+            self.end_reduction(now);
             self.keep_open(now);
         } else if plain {
             // Both arrived.

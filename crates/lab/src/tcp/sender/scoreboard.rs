@@ -26,7 +26,7 @@ pub(super) struct Sent {
     pub(super) payload: u32,
     /// Ends the data.
     pub(super) fin: bool,
-    /// Ends what the application wrote.
+    /// Ends a burst, or what the application wrote.
     pub(super) psh: bool,
     /// When it was sent last.
     pub(super) sent_at: Nanos,

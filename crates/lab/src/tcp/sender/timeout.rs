@@ -163,6 +163,7 @@ impl Sender {
             self.begin_undo();
         }
         self.window.cwnd = self.board.in_flight() + 1;
+        self.window_moved(now);
         // Many duplicates and yet a timeout: less reordering than was thought.
         if new && self.board.sacked_out >= REORDERING {
             self.reordering = self.reordering.min(REORDERING);

@@ -201,7 +201,8 @@ impl Sender {
             *limited = true;
             return true;
         }
-        receive <= congestion && receive <= piece || !self.closed
+        let ends = self.closed && left == piece;
+        receive <= congestion && receive <= piece || !ends
     }
 
     pub(super) fn send_new(&mut self, now: Nanos, payload: u32, fin: bool) -> Outgoing {
@@ -213,7 +214,9 @@ impl Sender {
         self.last_data = now;
         let snapshot = self.rate.on_sent(now, nothing_out);
         let end = self.next + u64::from(payload);
-        let psh = payload > 0 && end == self.written;
+        // Linux pushes the end of every burst of several segments as well (`__tcp_transmit_skb`).
+        let ends_burst = self.burst.0 > 0 && self.burst_left == 1;
+        let psh = payload > 0 && (end == self.written || ends_burst);
         let segment = Sent::new(self.next, payload, fin, psh, now, snapshot);
         let outgoing = Outgoing {
             seq: self.next,

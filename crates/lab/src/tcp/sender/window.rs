@@ -14,9 +14,10 @@ pub(super) struct Usage {
     limited: bool,
     max_out: u32,
     round_end: u64,
-    /// Most segments out since the window was last full, and when that was.
+    /// Most segments out since the window was last full or moved, and when that was
+    /// (`snd_cwnd_stamp`).
     used: u32,
-    full_at: Nanos,
+    at: Nanos,
 }
 
 impl Sender {
@@ -31,10 +32,10 @@ impl Sender {
         }
         if self.is_window_used() {
             self.usage.used = 0;
-            self.usage.full_at = now;
+            self.usage.at = now;
         } else {
             self.usage.used = self.usage.used.max(out);
-            if now.saturating_sub(self.usage.full_at) >= self.rtt.rto() && !self.controlled {
+            if now.saturating_sub(self.usage.at) >= self.rtt.rto() && !self.controlled {
                 self.shrink_unused(now);
             }
         }
@@ -47,6 +48,11 @@ impl Sender {
             || self.window.in_slow_start() && self.window.cwnd < 2 * self.usage.max_out
     }
 
+    /// The window moved for another reason: what is not used of it is judged from now on.
+    pub(super) fn window_moved(&mut self, now: Nanos) {
+        self.usage.at = now;
+    }
+
     /// RFC 2861 §3.2: halfway to what was used (`tcp_cwnd_application_limited`).
     fn shrink_unused(&mut self, now: Nanos) {
         if self.state == State::Open {
@@ -57,7 +63,7 @@ impl Sender {
             }
             self.usage.used = 0;
         }
-        self.usage.full_at = now;
+        self.usage.at = now;
     }
 
     /// RFC 5681 §4.1: after silence of more than a timeout the window begins again, halved for
@@ -76,7 +82,7 @@ impl Sender {
             cwnd /= 2;
         }
         self.window.cwnd = cwnd.max(least);
-        self.usage.full_at = now;
+        self.usage.at = now;
         self.usage.used = 0;
     }
 

@@ -1,5 +1,6 @@
 mod arbitrary;
 mod lossless;
+mod paced;
 mod pipe;
 mod policed;
 mod recovery;

@@ -1,0 +1,99 @@
+//! Segments spread over time, a rate limit at the sender, and silence.
+
+use tidegate_limiter::{Nanos, Rate};
+
+use super::pipe::{Pipe, RTT, clean, reno};
+use crate::SECOND;
+use crate::tcp::TcpConfig;
+
+/// [Flach16 §5.2.1]: the limit holds over every interval, to a packet, and it is used.
+#[test]
+fn a_rate_limit_holds_over_every_interval() {
+    let rate = 3_000_000;
+    let config = TcpConfig {
+        rate_limit: Some(Rate::from_bits_per_second(rate)),
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 2_000_000, clean);
+    let sent: Vec<(Nanos, u64)> = pipe
+        .data()
+        .map(|sent| (sent.at, u64::from(sent.segment.ip_bytes())))
+        .collect();
+    for (index, &(from, _)) in sent.iter().enumerate() {
+        let mut bytes = 0;
+        for &(at, length) in &sent[index..] {
+            bytes += length;
+            // Rounded to a nanosecond.
+            let allowed = (at - from + 1) * rate / 8 / SECOND + 1500 + 1;
+            assert!(bytes <= allowed, "{bytes} of {allowed} in {} ns", at - from);
+        }
+    }
+    // From the second second on all of it is used.
+    let (from, to) = (SECOND, 5 * SECOND);
+    let bytes: u64 = sent
+        .iter()
+        .filter(|sent| (from..to).contains(&sent.0))
+        .map(|sent| sent.1)
+        .sum();
+    assert!(
+        bytes * 8 * SECOND / (to - from) > rate * 98 / 100,
+        "{bytes}"
+    );
+}
+
+/// Most segments that leave at one time, after slow start.
+fn largest_burst(pacing: bool) -> usize {
+    let config = TcpConfig {
+        pacing,
+        receive_window: 100 * 1448,
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 2000 * 1448, clean);
+    let times: Vec<Nanos> = pipe
+        .data()
+        .map(|sent| sent.at)
+        .filter(|&at| at > 8 * RTT)
+        .collect();
+    assert!(times.len() > 500);
+    let bursts = times.chunk_by(|at, next| at == next);
+    bursts.map(|burst| burst.len()).max().unwrap()
+}
+
+/// Linux: bursts of a 1024th of a second instead of the whole window. The window has grown to
+/// twice what the receiver lets be used, and the rate is twice it again: 7.8 segments.
+#[test]
+fn pacing_spreads_the_window_over_the_round_trip() {
+    assert!(largest_burst(false) >= 50);
+    assert!((2..=8).contains(&largest_burst(true)));
+}
+
+/// RFC 5681 §4.1: after silence the window begins again as it was at first.
+#[test]
+fn silence_shrinks_the_window() {
+    let mut pipe = Pipe::new(&reno(), clean);
+    pipe.server.write(0, 500 * 1448);
+    pipe.pass(SECOND);
+    assert_eq!(pipe.client.received(), 500 * 1448);
+    let before = pipe.server.snapshot();
+    assert!(before.cwnd > 100);
+    pipe.pass(10 * SECOND);
+    pipe.server.write(pipe.now, 500 * 1448);
+    let after = pipe.server.snapshot();
+    assert_eq!(after.cwnd, 10);
+    let start = pipe.now;
+    pipe.pass(RTT / 2);
+    assert_eq!(pipe.data().filter(|sent| sent.at >= start).count(), 10);
+}
+
+/// RFC 7661: a window that is not in use does not grow.
+#[test]
+fn an_unused_window_does_not_grow() {
+    let mut pipe = Pipe::new(&reno(), clean);
+    pipe.pass(RTT * 2);
+    for _ in 0..100 {
+        pipe.server.write(pipe.now, 2 * 1448);
+        pipe.pass(RTT);
+    }
+    assert_eq!(pipe.client.received(), 200 * 1448);
+    assert_eq!(pipe.server.snapshot().cwnd, 10);
+}
