@@ -1,9 +1,12 @@
 //! A network in virtual time, in which real senders meet the limiters of Tidegate.
 //!
 //! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
-//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps.
+//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps. The exception is
+//! `kernel`, which is there to be compared with.
 
 mod element;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 pub mod outcome;
 pub mod plan;
 mod sim;

@@ -4,7 +4,7 @@ mod tree;
 
 use std::sync::Arc;
 
-use crate::{Decision, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::{Decision, Kind, Meter, Nanos, PacketMeta, Program, Rate};
 use tree::Tree;
 
 #[cfg(test)]
@@ -80,7 +80,10 @@ pub enum PhantomError {
 /// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+// In this order what every packet needs comes first, in two cache lines for a flat policy; its
+// queue is in one or two more.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     program: Arc<Program>,
     meter: Meter,
@@ -90,8 +93,10 @@ pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     period: Nanos,
     /// When queues that nothing is sent to any more are looked for next.
     due: Nanos,
-    /// θ+ rT and θ− rT of the aggregate, in bytes.
+    /// θ+ rT and θ− rT of the aggregate, in bytes; endless and 0 without burst control.
     thresholds: (u64, u64),
+    /// Fair shares among the queues, and nothing else: most packets need not settle anything.
+    fair: bool,
     tree: Tree<QUEUES, SHARES>,
 }
 
@@ -119,6 +124,10 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             return Err(PhantomError::Size(size));
         }
         let mut new = Self {
+            fair: program.nodes()[1..]
+                .iter()
+                .all(|node| node.parent == 0 && node.weight == 1)
+                && matches!(program.nodes()[0].kind, Kind::Weighted),
             program,
             meter: Meter::new(rate, now),
             size,
@@ -144,7 +153,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         if !(8_000..=400_000_000_000).contains(&rate.bits_per_second()) {
             return Err(PhantomError::Rate(rate));
         }
-        let mut thresholds = (0, 0);
+        let mut thresholds = (u64::MAX, 0);
         if let Some(control) = control {
             if !(1..=60_000_000_000).contains(&control.period) {
                 return Err(PhantomError::Period);
@@ -177,6 +186,20 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     pub fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         let now = self.advance(now);
+        let began = self.tree.queues[queue].began;
+        if self.fair && now < self.due && now.wrapping_sub(began) < self.period {
+            let upper = self.thresholds.0;
+            if let Some(decision) = self.tree.offer_unsettled(queue, bytes, self.size, upper) {
+                return decision;
+            }
+        }
+        self.offer_settled(now, packet)
+    }
+
+    /// Decides about a packet with everything that it depends on brought up to date.
+    #[inline(never)]
+    fn offer_settled(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         if now >= self.due {
             self.end_periods(now);
         }

@@ -391,7 +391,7 @@ pub struct Ledger {
 
 /// The stages of a flow's two ways. Its own delay comes behind taps at the very front: they are
 /// beside the server and see what it sees.
-fn paths(plan: &Plan, flow: &FlowPlan, delays: Option<[usize; 2]>) -> [Box<[u32]>; 2] {
+pub(crate) fn paths(plan: &Plan, flow: &FlowPlan, delays: Option<[usize; 2]>) -> [Box<[u32]>; 2] {
     let is_tap = |&&index: &&usize| matches!(plan.elements[index].kind, ElementKind::Tap { .. });
     let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
     if let Some([there, home]) = delays {

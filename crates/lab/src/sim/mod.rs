@@ -4,16 +4,16 @@
 //! most one deadline. The engine takes the earliest, moves time there, lets the actor act, and
 //! follows every packet that comes of it as far as it gets without time passing.
 
-mod check;
+pub(crate) mod check;
 mod endpoint;
-mod engine;
-mod histogram;
+pub(crate) mod engine;
+pub(crate) mod histogram;
 pub(crate) mod packet;
 pub(crate) mod random;
-mod record;
+pub(crate) mod record;
 #[cfg(test)]
 pub(crate) mod testing;
-mod timers;
+pub(crate) mod timers;
 pub(crate) mod wire;
 
 use std::io;

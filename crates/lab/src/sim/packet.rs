@@ -11,6 +11,15 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketId(u32);
 
+impl PacketId {
+    /// A number below that of the most packets that were ever on their way at once: for what is
+    /// kept beside them.
+    #[cfg(target_os = "linux")]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// No packet: the end of a list.
 const NONE: PacketId = PacketId(u32::MAX);
 

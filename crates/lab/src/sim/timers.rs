@@ -65,6 +65,12 @@ impl Timers {
         self.rise(place, entry);
     }
 
+    /// When the next actor is to be woken: for those who have to sleep until then.
+    #[cfg(target_os = "linux")]
+    pub fn first(&self) -> Option<Nanos> {
+        self.heap.first().map(|entry| entry.at)
+    }
+
     /// The actor to be woken next, and when. It is taken out.
     #[inline]
     pub fn next(&mut self) -> Option<(Nanos, usize)> {

@@ -145,7 +145,7 @@ impl Receiver {
             // RFC 2883 §4.1: all of it was there.
             self.report((start, end));
             self.quicken(QUICK);
-        } else if start >= edge && !(start == edge && !beyond) {
+        } else if start > edge || start == edge && beyond {
             self.quicken(QUICK);
             self.ack_now = true;
             return;

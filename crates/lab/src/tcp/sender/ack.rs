@@ -4,7 +4,7 @@
 use tidegate_limiter::Nanos;
 
 use super::super::cc::{AckSample, State};
-use super::super::{Sacks, Segment};
+use super::super::{Sacks, Segment, clock};
 use super::prr::Progress;
 use super::rate::RateSample;
 use super::{MAX_REORDERING, REORDERING, Resend, Sender, Timer};
@@ -307,7 +307,7 @@ impl Sender {
                 let needless = sent.ever_again
                     && self
                         .echo
-                        .is_some_and(|echo| is_before(echo, super::super::clock(sent.sent_at)));
+                        .is_some_and(|echo| is_before(echo, clock(sent.sent_at)));
                 if !needless {
                     self.rack.on_delivered(now, &sent, self.rtt.smallest());
                 }
@@ -330,7 +330,7 @@ impl Sender {
         latest = since(ack.last_sacked).or(latest);
         rtt = rtt.or(sacked_rtt);
         if let (None, Some(echo), true) = (rtt, self.echo, ack.acked > 0) {
-            let milliseconds = super::super::clock(now).wrapping_sub(echo).max(1);
+            let milliseconds = clock(now).wrapping_sub(echo).max(1);
             if milliseconds < u32::MAX / 2 {
                 rtt = Some(Nanos::from(milliseconds) * crate::MILLISECOND);
                 latest = rtt;

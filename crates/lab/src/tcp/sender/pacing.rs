@@ -62,7 +62,7 @@ impl Pacer {
     /// (`bbr_min_tso_segs`).
     pub(super) fn burst(&self, mss: u32, smallest: Option<Nanos>, own_rate: bool) -> u32 {
         let rate = self.rate.unwrap_or(u64::MAX);
-        let shift = smallest.unwrap_or(Nanos::MAX) / 1000 >> 9;
+        let shift = (smallest.unwrap_or(Nanos::MAX) / 1000) >> 9;
         let near = if shift < 32 { MAX_BURST >> shift } else { 0 };
         let bytes = (rate >> 10).saturating_add(near).min(MAX_BURST);
         let least = if own_rate && rate < 150_000 { 1 } else { 2 };

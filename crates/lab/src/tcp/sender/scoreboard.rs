@@ -239,7 +239,11 @@ impl Scoreboard {
             sent.again = false;
             let lost = sent.lost;
             self.retrans_out -= 1;
-            self.to_resend += u32::from(lost);
+            if lost {
+                self.to_resend += 1;
+                self.resend_from = self.resend_from.min(number);
+                self.unlink(number);
+            }
         }
     }
 
@@ -304,7 +308,7 @@ impl Scoreboard {
             self.to_resend -= u32::from(lost);
         }
         self.unlink(number);
-        if !sacked {
+        if !sacked && (!lost || again || counted) {
             self.link(number);
         }
     }

@@ -128,7 +128,7 @@ proptest! {
         end.write(now, 1 << 20);
         let syn = Segment { syn: true, ack: 1, window: 60_000, ..Segment::default() };
         let first = [(syn, MILLISECOND), (Segment { seq: 1, syn: false, ..syn }, MILLISECOND)];
-        let mut drain = |end: &mut Connection, now| {
+        let drain = |end: &mut Connection, now| {
             let sent = (0..100_000).take_while(|_| end.poll_transmit(now).is_some()).count();
             assert!(sent < 10_000, "endless");
             end.check();

@@ -169,7 +169,7 @@ fn conserves_packets_while_losses_are_repaired() {
     let fate = |data, _, segment: &Segment, _| {
         let lost = data && segment.payload > 0 && !segment.again;
         let index = segment.seq.saturating_sub(1) / 1448;
-        if lost && (70..150).contains(&index) && index % 4 != 0 {
+        if lost && (70..150).contains(&index) && !index.is_multiple_of(4) {
             return vec![];
         }
         vec![DELAY]

@@ -146,6 +146,32 @@ proptest! {
     }
 
     #[test]
+    fn settling_less_often_changes_nothing(
+        queues in 1u16..17,
+        arrivals in arrivals(),
+        bits in 1_000_000u64..60_000_000,
+        size in 1_500u64..60_000,
+        control in any::<bool>(),
+    ) {
+        let program = Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
+        let rate = Rate::from_bits_per_second(bits);
+        let control = control.then(BurstControl::default);
+        let mut lazy = Queues::new(program, rate, size, control, 0).unwrap();
+        prop_assert!(lazy.fair);
+        let mut eager = lazy.clone();
+        eager.fair = false;
+        let mut now = 0;
+        for (gap, queue, bytes) in arrivals {
+            now += gap;
+            let queue = queue % queues;
+            let packet = PacketMeta { bytes, queue, ..PacketMeta::default() };
+            prop_assert_eq!(lazy.offer(now, &packet), eager.offer(now, &packet));
+            let held: Vec<_> = lazy.clone().occupancy(now).collect();
+            prop_assert!(eager.clone().occupancy(now).eq(held));
+        }
+    }
+
+    #[test]
     fn bounds_hold_over_every_interval(
         policy in policies(),
         arrivals in arrivals(),
