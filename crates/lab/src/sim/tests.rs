@@ -191,4 +191,3 @@ fn a_thousand_elements_more_and_packets_still_find_their_way() {
     assert_eq!(got.flows[0].delivered, 1_000_000);
     assert_eq!(got.elements[0].packets, got.elements[999].packets);
 }
-

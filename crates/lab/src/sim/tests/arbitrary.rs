@@ -207,4 +207,3 @@ proptest! {
         prop_assert_eq!(sum(&got.aggregates[0].windows), flows);
     }
 }
-
