@@ -42,7 +42,7 @@ pub enum ElementKind {
     Delay {
         /// Of every packet.
         delay: Nanos,
-        /// Standard deviation of the (normal, truncated at 0) addition.
+        /// Standard deviation of the normal distribution whose positive half is added.
         jitter: Nanos,
     },
     /// Sends one packet after the other, at its rate, from a queue.
@@ -248,7 +248,8 @@ pub struct FlowPlan {
     /// Elements on the way back, indices, in order.
     pub back: Vec<usize>,
     /// Its own delay, apart from the elements: half of it before the first element of `forward`,
-    /// half after the last of `back`, so taps at the front of the path see what a server sees.
+    /// half after the last of `back`. Taps at that end of the path (the first of `forward`, the
+    /// last of `back`) are on the server's side of it, so they see what a server sees.
     pub delay: Nanos,
     /// Where its data are classified to: a class of the limiters' policies. `None`: class 0.
     pub class: Option<u16>,

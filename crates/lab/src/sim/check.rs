@@ -180,7 +180,7 @@ fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
         }
     }
     let positive = |what: &str, value: f64| {
-        ensure(value >= 1.0 && value <= 1e15, || {
+        ensure((1.0..=1e15).contains(&value), || {
             format!("{what} of {value} is out of range: 1 to 10^15")
         })
     };

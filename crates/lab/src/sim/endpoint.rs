@@ -2,6 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
+use super::random::{Owner, Random};
 use super::record::FlowRecord;
 use super::wire::{UDP_HEADERS, tcp_length};
 use crate::plan::Plan;
@@ -35,6 +36,9 @@ pub enum Endpoints {
 /// Connections of a flow, one after the other.
 #[derive(Debug)]
 pub struct Tcp {
+    /// Index of the flow, and the seed of the plan: what is random in connections comes of them.
+    flow: usize,
+    seed: u64,
     config: TcpConfig,
     application: Application,
     /// None until the first one opens.
@@ -53,6 +57,8 @@ impl Endpoints {
         let flow = &plan.flows[index];
         match Source::new(flow, index, plan.seed) {
             Source::Application(application) => Self::Tcp(Box::new(Tcp {
+                flow: index,
+                seed: plan.seed,
                 config: flow.tcp.clone(),
                 application,
                 ends: None,
@@ -198,9 +204,10 @@ impl Tcp {
             self.delivered += ends.client.received();
             self.timeouts += timeouts(&ends.server);
         }
+        let seed = Random::new(self.seed, Owner::Sender(self.flow, self.opened)).long();
         self.ends = Some(Ends {
             client: Connection::client(&self.config, now),
-            server: Connection::server(&self.config, now),
+            server: Connection::server(&self.config, now).seed(&self.config, now, seed),
         });
         self.opened += 1;
         Some(self.opened - 1)

@@ -110,6 +110,11 @@ impl Packets {
         self.dropped.pop()
     }
 
+    /// The most packets that were on their way at once.
+    pub fn most(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Forgets a packet that has arrived or was dropped.
     #[inline]
     pub fn free(&mut self, id: PacketId) {

@@ -20,6 +20,8 @@ pub enum Owner {
     Application(usize),
     /// The addresses, ports and initial sequence numbers of a flow's connection.
     Connection(usize, u32),
+    /// The congestion control of a flow's connection.
+    Sender(usize, u32),
     /// The secret with which flows are hashed.
     Hash,
 }
@@ -35,7 +37,8 @@ impl Random {
             Owner::Element(index) => (1u128, index, 0),
             Owner::Application(index) => (2, index, 0),
             Owner::Connection(index, part) => (3, index, part),
-            Owner::Hash => (4, 0, 0),
+            Owner::Sender(index, part) => (4, index, part),
+            Owner::Hash => (5, 0, 0),
         };
         let stream = kind << 96 | u128::from(part) << 64 | index as u128;
         let mut generator = Pcg64::new(u128::from(seed) << 64 | u128::from(seed), stream);
@@ -49,6 +52,11 @@ impl Random {
     /// 32 random bits.
     pub fn bits(&mut self) -> u32 {
         self.0.next_u32()
+    }
+
+    /// 64 random bits.
+    pub fn long(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// Uniform in [0, 1).

@@ -64,12 +64,11 @@ impl Wire {
     pub fn new(plan: &Plan, flow: usize) -> Self {
         let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
         let mut secret = Random::new(plan.seed, Owner::Hash);
-        let mut half = || u64::from(secret.bits()) << 32 | u64::from(secret.bits());
         Self {
             seed: plan.seed,
             flow,
             flows: plan.flows.len(),
-            hash_key: HashKey::new(half(), half()),
+            hash_key: HashKey::new(secret.long(), secret.long()),
             aggregate: plan.flows[flow].aggregate,
             tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
         }

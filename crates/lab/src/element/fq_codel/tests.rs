@@ -71,7 +71,7 @@ fn a_new_flow_that_is_empty_waits_for_a_round_before_it_is_new_again() {
     // A flow that sends its next packet as soon as the last has left gets its turn, not all.
     let mut turns = [0u32; 2];
     for _ in 0..20 {
-        if !fq.queues[1].packets.first().is_some() {
+        if fq.queues[1].packets.first().is_none() {
             let id = packet(&mut packets, 1, 1500);
             fq.offer(MS, id, &mut packets);
         }

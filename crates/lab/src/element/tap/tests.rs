@@ -148,7 +148,10 @@ fn tshark_finds_nothing_wrong() {
                 panic!("{line}")
             };
             // 1 is good; datagrams have no TCP checksum, segments none of UDP.
-            assert!(ip == "1" && matches!((tcp, udp), ("1", "") | ("", "1")), "{line}");
+            assert!(
+                ip == "1" && matches!((tcp, udp), ("1", "") | ("", "1")),
+                "{line}"
+            );
             assert_eq!(malformed, "", "{line}");
             packets += 1;
             marked += u64::from(dscp == "10");

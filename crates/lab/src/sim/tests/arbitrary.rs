@@ -1,0 +1,209 @@
+//! Random small plans.
+
+use proptest::prelude::*;
+use tidegate_limiter::PolicyTree;
+
+use crate::plan::*;
+use crate::sim::engine::{Engine, Ledger};
+use crate::sim::testing::*;
+use crate::{MILLISECOND, SECOND};
+
+fn queues() -> impl Strategy<Value = QueueKind> {
+    let ms = MILLISECOND;
+    prop_oneof![
+        (0u64..100_000, 0u64..100).prop_map(|(bytes, packets)| QueueKind::DropTail {
+            bytes: Some(bytes),
+            packets: Some(packets)
+        }),
+        (1u64..50, 0u64..200, 0u64..100).prop_map(move |(target, interval, packets)| {
+            QueueKind::CoDel {
+                target: target * ms,
+                interval: interval * ms,
+                packets,
+            }
+        }),
+        (0u64..50_000, 1u64..50_000, 0.0..=1.0f64, 0u64..100_000).prop_map(
+            |(min, more, probability, limit)| QueueKind::Red {
+                min,
+                max: min + more,
+                probability,
+                limit
+            }
+        ),
+        (0u64..50, 1u64..50, 0u64..100).prop_map(move |(target, update, packets)| {
+            QueueKind::Pie {
+                target: target * ms,
+                update: update * ms,
+                packets,
+            }
+        }),
+        (1u32..20, 64u32..3000, 0u64..50, 0u64..100).prop_map(
+            move |(flows, quantum, target, packets)| QueueKind::FqCoDel {
+                flows,
+                quantum,
+                target: target * ms,
+                interval: 20 * target * ms,
+                packets,
+            }
+        ),
+    ]
+}
+
+fn limiters() -> impl Strategy<Value = LimiterKind> {
+    let rates = (100_000u64..20_000_000).prop_map(rate);
+    (rates, 1u64..100_000, 0u8..7, 1u16..20).prop_map(|(rate, burst, which, queues)| {
+        let policy = PolicyTree::fair(queues).unwrap();
+        let fair = |form| LimiterKind::FairPolicer {
+            rate,
+            burst,
+            form,
+            weights: vec![],
+            queues,
+        };
+        match which {
+            0 => LimiterKind::Policer { rate, burst },
+            1 => LimiterKind::SrTcm {
+                rate,
+                committed: burst,
+                excess: burst,
+                yellow: Some(10),
+                red: None,
+            },
+            2 => fair(FairPolicerForm::Exact),
+            3 => fair(FairPolicerForm::Sketch),
+            4 => fair(FairPolicerForm::BcPqp),
+            5 => LimiterKind::Phantom {
+                rate,
+                policy,
+                queue: burst,
+                control: (burst % 2 == 0).then_some(BurstControl {
+                    period: 50 * MILLISECOND,
+                    upper: 1500,
+                    lower: 500,
+                }),
+            },
+            _ => LimiterKind::Shaper {
+                rate,
+                policy,
+                burst,
+                queue_bytes: Some(burst),
+                queue_packets: (burst % 2 == 0).then_some(20),
+            },
+        }
+    })
+}
+
+fn elements() -> impl Strategy<Value = ElementKind> {
+    prop_oneof![
+        (0u64..20_000_000, 0u64..5_000_000)
+            .prop_map(|(delay, jitter)| ElementKind::Delay { delay, jitter }),
+        (100_000u64..100_000_000, queues()).prop_map(|(bits, queue)| ElementKind::Link {
+            rate: rate(bits),
+            queue
+        }),
+        (0.0..0.3f64, 1.0..4.0f64)
+            .prop_map(|(probability, burst)| ElementKind::Loss { probability, burst }),
+        (0.0..0.3f64, 0u64..10_000_000)
+            .prop_map(|(probability, by)| ElementKind::Reorder { probability, by }),
+        (limiters(), 0u32..40).prop_map(|(kind, overhead)| ElementKind::Limiter { kind, overhead }),
+    ]
+}
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    prop_oneof![
+        prop::option::of(0u64..1_000_000).prop_map(|bytes| Traffic::Bulk { bytes }),
+        (
+            1.0..100_000.0f64,
+            0.5..3.0f64,
+            0u64..500_000_000,
+            any::<bool>()
+        )
+            .prop_map(|(mean, shape, pause, reconnect)| Traffic::OnOff {
+                mean,
+                shape,
+                max: mean * 50.0,
+                pause,
+                reconnect
+            }),
+        (
+            1u64..300_000,
+            prop::option::of(0u32..5),
+            0u64..500_000_000,
+            1u32..5000
+        )
+            .prop_map(|(chunk, chunks, pause, request)| Traffic::Video {
+                chunk,
+                chunks,
+                pause,
+                request
+            }),
+        (10_000u64..5_000_000, 28u32..9000).prop_map(|(bits, bytes)| Traffic::Datagrams {
+            rate: rate(bits),
+            bytes,
+            stop: Some(SECOND)
+        }),
+    ]
+}
+
+prop_compose! {
+    fn plans()(
+        seed in any::<u64>(),
+        kinds in prop::collection::vec(elements(), 0..6),
+    )(
+        flows in prop::collection::vec(
+            (
+                traffic(),
+                prop::collection::vec(0..kinds.len().max(1), 0..4),
+                prop::collection::vec(0..kinds.len().max(1), 0..4),
+                1_000u64..50_000_000,
+                0u64..1_500_000_000,
+            ),
+            0..6,
+        ),
+        seed in Just(seed),
+        kinds in Just(kinds),
+    ) -> Plan {
+        let none = kinds.is_empty();
+        let elements = kinds.into_iter().enumerate();
+        let elements = elements.map(|(index, kind)| element(&index.to_string(), kind)).collect();
+        let flows = flows.into_iter().map(|(traffic, forward, back, delay, start)| FlowPlan {
+            forward: if none { vec![] } else { forward },
+            back: if none { vec![] } else { back },
+            delay,
+            start,
+            ..flow(traffic)
+        });
+        let mut plan = plan(vec![], vec![]);
+        (plan.seed, plan.elements, plan.flows) = (seed, elements, flows.collect());
+        // Without a link, a megabyte for each round trip of a microsecond would take too long.
+        for flow in &mut plan.flows {
+            flow.delay = flow.delay.max(2 * MILLISECOND);
+            flow.tcp.receive_window = 100_000;
+        }
+        plan.duration = 2 * SECOND;
+        plan.sample = Some(300 * MILLISECOND);
+        plan
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Every packet that was sent has arrived, was dropped, or is under way.
+    #[test]
+    fn packets_are_conserved(plan in plans()) {
+        let mut engine = Engine::new(&plan).unwrap();
+        engine.run(&mut |_| true).unwrap();
+        let ledgers = engine.ledger();
+        for (index, Ledger { sent, arrived, dropped, under_way }) in ledgers.iter().enumerate() {
+            prop_assert_eq!(*sent, arrived + dropped + under_way, "flow {}", index);
+        }
+        let got = engine.finish().unwrap();
+        for flow in &got.flows {
+            prop_assert!(flow.end <= plan.duration && flow.retransmitted <= flow.sent_packets);
+        }
+        let sum = |windows: &[u64]| windows.iter().sum::<u64>();
+        let flows: u64 = got.flows.iter().map(|flow| sum(&flow.windows)).sum();
+        prop_assert_eq!(sum(&got.aggregates[0].windows), flows);
+    }
+}

@@ -1,0 +1,215 @@
+//! TCP through links and limiters.
+
+use tidegate_limiter::PolicyTree;
+
+use super::outcome;
+use crate::outcome::Outcome;
+use crate::plan::*;
+use crate::sim::run;
+use crate::sim::testing::*;
+use crate::tcp::Algorithm;
+use crate::{MILLISECOND, SECOND};
+
+/// Rate of bytes at the IP layer that reached the clients from this window on, in Mbit/s.
+fn goodput(got: &Outcome, from: usize) -> f64 {
+    let windows = &got.aggregates[0].windows[from..];
+    let seconds = windows.len() as f64 * got.window as f64 / 1e9;
+    windows.iter().sum::<u64>() as f64 * 8.0 / seconds / 1e6
+}
+
+fn limiter(kind: LimiterKind) -> ElementPlan {
+    element("limiter", ElementKind::Limiter { kind, overhead: 14 })
+}
+
+#[test]
+fn a_bulk_transfer_fills_a_link() {
+    let got = outcome(&plan(vec![link("link", 20_000_000, 100)], vec![bulk(None)]));
+    // 1500 of 1514 bytes.
+    let rate = goodput(&got, 8);
+    assert!((19.5..19.82).contains(&rate), "{rate} Mbit/s");
+    let flow = &got.flows[0];
+    assert!(flow.rtt.count > 1000 && flow.rtt.min >= 20 * MILLISECOND);
+    // The queue's 100 packets take 60.6 ms.
+    assert!(flow.rtt.max < 90 * MILLISECOND, "{:?}", flow.rtt);
+    assert!(flow.delivered > 20_000_000);
+}
+
+#[test]
+fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
+    let fair = |form| LimiterKind::FairPolicer {
+        rate: rate(10_000_000),
+        burst: 60_000,
+        form,
+        weights: vec![],
+        queues: 16,
+    };
+    let phantom = |control| LimiterKind::Phantom {
+        rate: rate(10_000_000),
+        policy: PolicyTree::fair(16).unwrap(),
+        queue: 250_000,
+        control,
+    };
+    let kinds = [
+        LimiterKind::Policer {
+            rate: rate(10_000_000),
+            burst: 50_000,
+        },
+        fair(FairPolicerForm::Exact),
+        fair(FairPolicerForm::Sketch),
+        fair(FairPolicerForm::BcPqp),
+        phantom(None),
+        phantom(Some(BurstControl {
+            period: 100 * MILLISECOND,
+            upper: 1500,
+            lower: 500,
+        })),
+        LimiterKind::Shaper {
+            rate: rate(10_000_000),
+            policy: PolicyTree::fair(16).unwrap(),
+            burst: 1514,
+            queue_bytes: None,
+            queue_packets: Some(100),
+        },
+    ];
+    for kind in kinds {
+        let mut plan = plan(vec![limiter(kind.clone())], vec![bulk(None), bulk(None)]);
+        plan.sample = Some(SECOND);
+        let got = outcome(&plan);
+        let rate = goodput(&got, 20);
+        // At most 1500 of 1514 bytes, and what was saved up before.
+        assert!((7.0..10.4).contains(&rate), "{rate} Mbit/s: {kind:?}");
+        assert!(got.flows.iter().all(|flow| flow.dropped > 0), "{kind:?}");
+        let dropped: u64 = got.flows.iter().map(|flow| flow.dropped).sum();
+        assert_eq!(dropped, got.elements[0].dropped, "{kind:?}");
+        let samples = &got.elements[0].samples;
+        assert_eq!(samples.len(), 10);
+        assert!(
+            samples[5..]
+                .iter()
+                .any(|sample| sample.queues.iter().sum::<u64>() > 0)
+        );
+    }
+}
+
+#[test]
+fn classes_choose_queues() {
+    let policy = PolicyTree::weighted(vec![
+        (3, PolicyTree::queue()),
+        (1, PolicyTree::fair(4).unwrap()),
+    ]);
+    let shaper = LimiterKind::Shaper {
+        rate: rate(10_000_000),
+        policy: policy.unwrap(),
+        burst: 1514,
+        queue_bytes: None,
+        queue_packets: Some(50),
+    };
+    let classified = |class, queue| FlowPlan {
+        class: Some(class),
+        queue,
+        ..datagrams(20_000_000, 1486)
+    };
+    let flows = vec![
+        classified(0, None),
+        classified(1, Some(2)),
+        classified(1, Some(3)),
+    ];
+    let mut plan = plan(vec![limiter(shaper)], flows);
+    plan.sample = Some(SECOND);
+    let got = outcome(&plan);
+    let bytes = |flow: usize| got.flows[flow].windows[4..].iter().sum::<u64>() as f64;
+    let all = bytes(0) + bytes(1) + bytes(2);
+    for (flow, share) in [(0, 0.75), (1, 0.125), (2, 0.125)] {
+        assert!(
+            (bytes(flow) / all - share).abs() < 0.005,
+            "{flow}: {}",
+            bytes(flow) / all
+        );
+    }
+    let held = &got.elements[0].samples[5].queues;
+    let full: Vec<bool> = held.iter().map(|&bytes| bytes >= 49 * 1500).collect();
+    assert_eq!(full, [true, false, false, true, true]);
+    plan.flows[0].class = Some(2);
+    let error = run(&plan, &mut |_| true).unwrap_err().to_string();
+    assert!(
+        error.contains("limiter") && error.contains("class 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn policed_data_are_sent_again_and_all_of_it_arrives() {
+    let policer = LimiterKind::Policer {
+        rate: rate(5_000_000),
+        burst: 20_000,
+    };
+    let got = outcome(&plan(vec![limiter(policer)], vec![bulk(Some(2_000_000))]));
+    let flow = &got.flows[0];
+    assert_eq!(flow.delivered, 2_000_000);
+    let [done] = flow.completions[..] else {
+        panic!("{:?}", flow.completions)
+    };
+    // 2 MB of payload at 5 Mbit/s × 1448/1514 take 3.35 s.
+    assert!((3.2..4.5).contains(&(done.end as f64 / 1e9)), "{done:?}");
+    assert_eq!((done.start, done.bytes, flow.end), (0, 2_000_000, done.end));
+    assert!(flow.dropped > 0 && flow.retransmitted >= flow.dropped);
+    assert!(flow.dropped * 100 / flow.sent_packets < 30);
+}
+
+/// Flows that differ in round trip and algorithm, behind real and phantom fair queues.
+#[test]
+fn fair_limiters_are_fair_to_unequal_senders() {
+    let policy = || PolicyTree::fair(4).unwrap();
+    let kinds = [
+        LimiterKind::Shaper {
+            rate: rate(20_000_000),
+            policy: policy(),
+            burst: 1514,
+            queue_bytes: Some(150_000),
+            queue_packets: None,
+        },
+        LimiterKind::Phantom {
+            rate: rate(20_000_000),
+            policy: policy(),
+            queue: 400_000,
+            control: Some(BurstControl {
+                period: 100 * MILLISECOND,
+                upper: 1500,
+                lower: 500,
+            }),
+        },
+    ];
+    let policer = LimiterKind::Policer {
+        rate: rate(20_000_000),
+        burst: 75_000,
+    };
+    let jain = |kind: LimiterKind| {
+        let flows = (0u16..4).map(|index| {
+            let mut flow = bulk(None);
+            flow.queue = Some(index);
+            flow.delay = [10, 20, 40, 80][usize::from(index)] * MILLISECOND;
+            flow.tcp.algorithm = if index % 2 == 0 {
+                Algorithm::Reno
+            } else {
+                Algorithm::Cubic
+            };
+            flow
+        });
+        let mut plan = plan(vec![limiter(kind)], flows.collect());
+        plan.duration = 30 * SECOND;
+        let got = outcome(&plan);
+        let rates = got.flows.iter();
+        let rates: Vec<f64> = rates
+            .map(|flow| flow.windows[40..].iter().sum::<u64>() as f64)
+            .collect();
+        let sum: f64 = rates.iter().sum();
+        sum * sum / (4.0 * rates.iter().map(|x| x * x).sum::<f64>())
+    };
+    for kind in kinds {
+        let fair = jain(kind.clone());
+        assert!(fair > 0.98, "{fair}: {kind:?}");
+    }
+    // The same senders behind one bucket: the round trip decides.
+    let unfair = jain(policer);
+    assert!(unfair < 0.9, "{unfair}");
+}
