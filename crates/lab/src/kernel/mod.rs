@@ -7,6 +7,11 @@
 //! known and not inferred, and watches the servers' packets as a capture beside them would, so
 //! round-trip times and retransmissions come out as the lab's do, whatever the sender thinks.
 //!
+//! Two things keep comparisons fair. Rates up to 100 or 200 Mbit/s: packets beyond that come late.
+//! And a link in front of a policer, faster than it, as real paths have: without any, whole windows
+//! leave at one moment, and what a bucket smaller than a window passes of them hangs on details of
+//! timing (a third less goodput than in the virtual lab, and a tenth from run to run).
+//!
 //! Namespaces and devices have no names in the file system: they are held by file descriptors
 //! alone and go with them, however the process ends. Nothing else of the machine is changed.
 //!
