@@ -192,6 +192,7 @@ pub struct Plot {
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
+    colour: usize,
     dashed: bool,
 }
 
@@ -219,6 +220,15 @@ impl Plot {
     /// Adds a dashed line, for what others are compared with.
     pub fn dashed(&mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         self.add(name, points.into_iter().collect(), true);
+    }
+
+    /// Adds a dashed line in the colour of the line before it, to which it belongs.
+    pub fn beside(&mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
+        let colour = self.lines.last().map(|line| line.colour);
+        self.dashed(name, points);
+        if let (Some(line), Some(colour)) = (self.lines.last_mut(), colour) {
+            line.colour = colour;
+        }
     }
 
     /// Adds a line that keeps each value until the next point.
@@ -253,10 +263,14 @@ impl Plot {
     }
 
     fn add(&mut self, name: &str, points: Vec<(f64, f64)>, dashed: bool) {
+        let colour = self.lines.iter().map(|line| line.colour + 1).max();
+        let colour = colour.unwrap_or(0);
         self.lines.push(Line {
             name: name.to_owned(),
             points,
-            dashed,
+            colour,
+            // Where the colours are used up, they are told apart so.
+            dashed: dashed || colour >= COLOURS.len(),
         });
     }
 
@@ -280,8 +294,13 @@ impl Plot {
         let legend: Vec<(String, RGBColor, bool)> = self
             .lines
             .iter()
-            .enumerate()
-            .map(|(i, line)| (line.name.clone(), COLOURS[i % COLOURS.len()], line.dashed))
+            .map(|line| {
+                (
+                    line.name.clone(),
+                    COLOURS[line.colour % COLOURS.len()],
+                    line.dashed,
+                )
+            })
             .collect();
         picture(&self.title, &legend, |area| {
             let mut chart = ChartBuilder::on(area)

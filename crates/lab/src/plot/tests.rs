@@ -53,9 +53,18 @@ fn pictures_hold_what_was_put_in() {
         [(0.0, 1.0), (1.0, 10.0), (2.0, 0.0), (3.0, f64::NAN)],
     );
     plot.steps("second", [(0.0, 1.0), (2.0, 3.0)]);
+    plot.beside("of the second", [(0.0, 2.0), (2.0, 2.0)]);
+    assert_eq!(plot.lines[2].colour, plot.lines[1].colour);
     plot.dashed("limit", [(0.0, 5.0), (3.0, 5.0)]);
     let svg = plot.svg().expect("drawn");
-    for text in ["Title &amp; more", "time [s]", "first", "second", "limit"] {
+    for text in [
+        "Title &amp; more",
+        "time [s]",
+        "first",
+        "second",
+        "of the second",
+        "limit",
+    ] {
         assert!(svg.contains(text), "{text}");
     }
     assert!(!svg.contains("NaN"));

@@ -118,11 +118,21 @@ impl Sweep {
         })
     }
 
-    /// The values of a point, as text.
+    /// The values of a point, as text; of a table, each of its own.
     pub fn parameters(&self, point: usize) -> Vec<(String, String)> {
-        self.values(point)
-            .map(|(path, node)| (path.to_owned(), node.to_string()))
-            .collect()
+        let mut parameters = Vec::new();
+        for (path, node) in self.values(point) {
+            match &node.value {
+                Value::Table(table) if !path.contains('.') => {
+                    let each = table.0.iter();
+                    let named =
+                        each.map(|(key, node)| (format!("{path}.{}", key.text), node.to_string()));
+                    parameters.extend(named);
+                }
+                _ => parameters.push((path.to_owned(), node.to_string())),
+            }
+        }
+        parameters
     }
 
     /// The file's tables at a point, and the elements whose kind is not that of the file alone.

@@ -366,7 +366,9 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     let sweep =
         "\n[sweep]\ngate = [{ kind = \"policer\", burst = \"8kB\" }, { rate = \"1mbit\" }]\n";
     let scenario = parse(&format!("{SMALL}{sweep}")).expect("sound");
-    assert_eq!(scenario.parameters(0)[0].1, "kind=policer burst=8kB");
+    let parameters = [("gate.kind", "policer"), ("gate.burst", "8kB")];
+    let parameters = parameters.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(scenario.parameters(0), parameters);
     let group = scenario.groups(0, 1, true).expect("sound").remove(0);
     let ElementKind::Limiter {
         kind: LimiterKind::Policer { burst: 8000, .. },

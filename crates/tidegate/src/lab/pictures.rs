@@ -14,7 +14,7 @@ const MOST_POINTS: usize = 24;
 /// Points that are told apart in a distribution.
 const MOST_LINES: usize = 16;
 /// Queues that are told apart over time.
-const MOST_QUEUES: usize = 12;
+const MOST_QUEUES: usize = 8;
 
 #[derive(Default)]
 pub struct Pictures {
@@ -26,7 +26,6 @@ pub struct Pictures {
 
 #[derive(Default)]
 struct Values {
-    label: String,
     normalised: Vec<f64>,
     /// Medians of flows, in milliseconds.
     rtt: Vec<f64>,
@@ -40,7 +39,6 @@ impl Pictures {
             self.over_time(of, finished);
         }
         let values = self.points.entry(finished.point).or_default();
-        values.label = of.parameters.to_string();
         let outcome = &finished.outcome;
         for aggregate in 0..outcome.aggregates.len() {
             values
@@ -82,10 +80,9 @@ impl Pictures {
         let mut plot = Plot::new(&format!("Throughput: {what}"), x, y);
         let windows = |windows: &[u64]| -> Vec<(f64, f64)> {
             let at = |index: usize| seconds(index as u64 * outcome.window);
-            windows
-                .iter()
-                .enumerate()
-                .map(|(index, &bytes)| (at(index), rate(bytes)))
+            // The last one lasts until the end.
+            let all = windows.iter().chain(windows.last()).enumerate();
+            all.map(|(index, &bytes)| (at(index), rate(bytes)))
                 .collect()
         };
         if outcome.aggregates.len() == 1 {
@@ -141,7 +138,7 @@ impl Pictures {
                     .any(|sample| sample.magic.get(queue) > Some(&0))
                 {
                     let magic = line(&|sample| sample.magic.get(queue).copied());
-                    plot.dashed(&format!("magic of {queue}"), magic);
+                    plot.beside(&format!("magic of {queue}"), magic);
                 }
             }
             let name = &finished.group.elements[index].name;
@@ -188,9 +185,12 @@ impl Pictures {
         for (name, what, x, pick) in kinds {
             let title = format!("{}: {what}", scenario.title());
             let mut plot = Plot::of_distributions(&title, x);
-            for values in self.points.values().take(MOST_LINES) {
+            for (&point, values) in self.points.iter().take(MOST_LINES) {
+                // The keys are the same for all.
+                let parameters = scenario.parameters(point);
+                let label: Vec<&str> = parameters.iter().map(|(_, value)| value.as_str()).collect();
                 if !pick(values).is_empty() {
-                    plot.distribution(&values.label, pick(values).iter().copied());
+                    plot.distribution(&label.join(" "), pick(values).iter().copied());
                 }
             }
             if !plot.is_empty() {

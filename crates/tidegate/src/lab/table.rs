@@ -11,7 +11,7 @@ use crate::units::{count, percent, rate, time};
 pub fn points(out: &mut impl Write, paint: Paint, rows: &[LabPointRow]) -> io::Result<()> {
     let heading = format!(
         "{:>11} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>13}",
-        "THROUGHPUT", "OF", "P99", "DROPS", "JAIN", "RTT", "P95", "DONE", "TIME"
+        "THROUGHPUT", "RATE", "P99", "DROPS", "JAIN", "RTT", "P95", "DONE", "TIME"
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for row in rows {
@@ -41,8 +41,10 @@ pub fn points(out: &mut impl Write, paint: Paint, rows: &[LabPointRow]) -> io::R
         )?;
     }
     writeln!(out)?;
-    let legend = "Throughput of an aggregate; of its limiter's rate, mean and 99th percentile of \
-         windows;\nRTT, median of flows' medians and 95th percentiles; transfers done, median..p95.";
+    let legend =
+        "THROUGHPUT of an aggregate; of its limiter's RATE, the mean and P99 of windows; RTT
+\
+         and P95, medians over flows; DONE: transfers completed, and their median..p95.";
     writeln!(out, "{}", paint.dim(legend))
 }
 
@@ -94,6 +96,9 @@ impl Flows {
                 self.point = point;
             }
             let name = format!("{} {} {}", text("aggregate"), text("flow"), text("number"));
+            // Its end tells more than its beginning.
+            let over = name.chars().count().saturating_sub(26);
+            let name: String = name.chars().skip(over).collect();
             writeln!(
                 out,
                 "{name:<26} {:>6} {:>6} {:>11} {:>7} {:>6} {:>6} {:>5}",
