@@ -5,6 +5,7 @@
 pub mod accuracy;
 #[path = "flach16-agreement/agreement.rs"]
 pub mod agreement;
+pub mod experiment;
 pub mod lab;
 #[path = "flach16-table3/table3.rs"]
 pub mod table3;

@@ -1,0 +1,109 @@
+//! What the studies in virtual time share: a scenario is run on all cores, a table is printed, a
+//! picture is written.
+//!
+//! Simulations come out the same on every machine, so a study's table is compared with its
+//! `expected.txt` to the letter: by `--check`, as `make study` calls it, or by a test where it takes
+//! no more than seconds.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
+use tidegate_lab::scenario::Scenario;
+
+/// Runs every point and seed of a scenario, and gives each simulation's results in their order to
+/// `each`; `settings` are as those of `tidegate lab run --set`. Captures, if it has taps, go to
+/// the folder.
+///
+/// # Errors
+/// If the scenario is wrong, or a simulation or `each` fails.
+pub fn simulate(
+    name: &str,
+    scenario: &str,
+    settings: &[String],
+    captures: Option<&Path>,
+    mut each: impl FnMut(&Scenario, Finished) -> Result<()>,
+) -> Result<()> {
+    let scenario = Scenario::parse(name, scenario, settings)?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let settings = Settings {
+        jobs,
+        captures,
+        stop: &AtomicBool::new(false),
+        progress: &AtomicU64::new(0),
+    };
+    experiment::run(&scenario, settings, |finished| {
+        each(&scenario, finished).map_err(Failure)
+    })
+    .map_err(|Failure(error)| error)
+}
+
+/// An error of either kind.
+struct Failure(anyhow::Error);
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        Self(error.into())
+    }
+}
+
+/// What a study comes to.
+pub struct Report {
+    /// What is printed, and compared.
+    pub table: String,
+    /// Pictures: file names and their SVG.
+    pub pictures: Vec<(&'static str, String)>,
+}
+
+/// Options of the studies in virtual time.
+#[derive(Parser)]
+struct Args {
+    /// Fail if the table is not what is committed in the study's folder
+    #[arg(long)]
+    check: bool,
+    /// Write table and pictures into the study's folder
+    #[arg(long)]
+    update: bool,
+}
+
+/// The main function of a study in `studies/NAME`: prints its table.
+///
+/// Exit status: 0 done, 1 failed or not what is committed, 2 wrong use.
+pub fn main(name: &str, run: impl FnOnce() -> Result<Report>) -> ExitCode {
+    let args = Args::parse();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    match conclude(&args, &folder, run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn conclude(args: &Args, folder: &Path, run: impl FnOnce() -> Result<Report>) -> Result<()> {
+    let report = run()?;
+    print!("{}", report.table);
+    let write = |path: PathBuf, text: &str| {
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let expected = folder.join("expected.txt");
+    if args.update {
+        write(expected, &report.table)?;
+        for (file, svg) in &report.pictures {
+            write(folder.join(file), svg)?;
+        }
+    } else if args.check {
+        let committed = std::fs::read_to_string(&expected)
+            .with_context(|| format!("cannot read {}", expected.display()))?;
+        anyhow::ensure!(
+            committed == report.table,
+            "the table is not that of {}; if it is better, --update writes it",
+            expected.display()
+        );
+    }
+    Ok(())
+}
