@@ -5,9 +5,9 @@
 //! `kernel`, which is there to be compared with.
 
 mod element;
+pub mod experiment;
 #[cfg(target_os = "linux")]
 pub mod kernel;
-pub mod experiment;
 pub mod outcome;
 pub mod plan;
 pub mod plot;
