@@ -69,10 +69,15 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
         progress: &progress,
     };
     let shown = io::stdout().is_terminal();
-    let mut simulated: Nanos = 0;
+    let (mut simulated, mut last): (Nanos, Option<(usize, u64)>) = (0, None);
     let result = watched(&bar, &progress, || {
         experiment::run(&scenario, settings, |finished| {
-            simulated += finished.group.plan.duration;
+            // Groups run beside each other in the scenario's time.
+            let run = Some((finished.point, finished.seed));
+            if last != run {
+                simulated += finished.group.plan.duration;
+                last = run;
+            }
             points.add(&finished);
             let of = Simulation::new(&finished, &scenario.parameters(finished.point));
             if let Some(folder) = &mut folder {

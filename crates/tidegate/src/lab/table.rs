@@ -41,10 +41,8 @@ pub fn points(out: &mut impl Write, paint: Paint, rows: &[LabPointRow]) -> io::R
         )?;
     }
     writeln!(out)?;
-    let legend =
-        "THROUGHPUT of an aggregate; of its limiter's RATE, the mean and P99 of windows; RTT
-\
-         and P95, medians over flows; DONE: transfers completed, and their median..p95.";
+    let legend = "THROUGHPUT of an aggregate; over its limiter's RATE: mean and P99 of windows;\n\
+         RTT and P95: medians over flows; DONE: transfers, and their median..p95.";
     writeln!(out, "{}", paint.dim(legend))
 }
 
