@@ -62,6 +62,9 @@ bench:
 	@packaging/setup bench
 	@echo '== measuring, beside tcptrace and tshark on the same capture'
 	$(CARGO) run --release --locked --package tidegate-bench
+	@echo '== measuring what limiters cost a packet'
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+		$(CARGO) run --release --locked --package tidegate-bench -- limiters
 
 study:
 	@packaging/setup build

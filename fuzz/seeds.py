@@ -7,6 +7,7 @@ What the fuzzer found and `fuzz/run minimise` kept stands beside them, named by 
 
 import gzip
 import lzma
+import random
 import struct
 import subprocess
 from pathlib import Path
@@ -238,3 +239,14 @@ for choice in range(0, 32, 5):
     write("packets", f"exchange-{choice}", bytes([choice]) + b"".join(map(bytes, RECORDS)))
 for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit", "10bps", "1."]:
     write("rate", text.replace("/", "-").replace(" ", "-"), text.encode())
+
+for scenario in (CORPUS.parent.parent / "crates/tidegate/scenarios").glob("*.toml"):
+    write("scenario", scenario.name, scenario.read_bytes())
+choose = random.Random(1)
+for number, shape in enumerate([0, 0x3, 0x2A5, 0x1FF3A, 0x7FFFFFFF]):
+    data = struct.pack("<III", shape, 10_000_000, (number & 1) << 24 | 30_000)
+    for _ in range(200):
+        gap = [choose.randrange(256), choose.choice([0, 8, 12, 16, 20, 40])]
+        length = struct.pack("<H", choose.choice([40, 1500, 9000]))
+        data += bytes(gap) + length + bytes([choose.randrange(20), 0])
+    write("phantom", f"shape-{number}", data)

@@ -1,8 +1,9 @@
 //! Packets per second and peak memory of `tidegate detect`, beside tcptrace, tshark and tcpdump,
-//! on one large capture and one core; and where `detect` spends its time.
+//! on one large capture and one core; where `detect` spends its time; what limiters cost a packet.
 
 mod capture;
 mod child;
+mod limiters;
 mod record;
 mod stages;
 mod tools;
@@ -25,6 +26,8 @@ struct Cli {
 enum Command {
     /// Measure what each stage of detect adds, in nanoseconds a packet
     Stages,
+    /// Measure what each rate limiter costs a packet, beside the plain policer
+    Limiters,
     /// Run a command on one core and print what it used (the benchmark calls itself so)
     #[command(hide = true)]
     Child {
@@ -131,6 +134,15 @@ fn main() -> Result<()> {
     }
     if options.rounds == 0 {
         bail!("--rounds must be at least 1");
+    }
+    if let Some(Command::Limiters) = &command {
+        let mut figures = Figures::default();
+        limiters::measure(options.rounds, &mut figures)?;
+        if options.record {
+            let path = record::write("limiters", options.rounds, &figures.0)?;
+            eprintln!("written to {}", path.display());
+        }
+        return Ok(());
     }
     let capture = match &options.file {
         Some(file) => capture::Big::existing(file)?,

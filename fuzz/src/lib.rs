@@ -6,7 +6,10 @@
 //! but the crates under test.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
+use tidegate_lab::scenario::Scenario;
+use tidegate_limiter::{BurstControl, Decision, PacketMeta, PhantomQueues, PolicyTree, Program};
 use tidegate_trace::annotate::{Marks, Metrics, Totals, Transfer};
 use tidegate_trace::detect::{self, Code, Detector, Judgement, rate_clusters};
 use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
@@ -434,5 +437,93 @@ fn judged(judgement: &Judgement) {
             }
             None => assert_ne!(verdict.code, Code::Policed),
         }
+    }
+}
+
+/// Scenario files: any text is refused with its place, or gives plans, and small ones run.
+pub fn scenario(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let short = ["duration=50ms".to_owned(), "window=10ms".to_owned()];
+    let scenario = match Scenario::parse("fuzzed.toml", text, &short) {
+        Ok(scenario) => scenario,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(scenario.points() > 0 && !scenario.seeds().is_empty());
+    let seed = scenario.seeds()[0];
+    let groups = scenario.groups(0, seed, false).expect("it was checked");
+    for group in groups.iter().take(2) {
+        if group.plan.flows.len() > 4 || group.plan.elements.len() > 4 {
+            continue;
+        }
+        // Fast links carry much in little time.
+        let mut calls = 0;
+        let _ = tidegate_lab::run(&group.plan, &mut |_| {
+            calls += 1;
+            calls < 4
+        });
+    }
+}
+
+/// Phantom queues: a policy, a rate and a size, then packets. No queue holds more than its size,
+/// and all together what they were given less the rate, to the byte.
+pub fn phantom(data: &[u8]) {
+    let Some((head, mut rest)) = data.split_first_chunk::<12>() else {
+        return;
+    };
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let mut shape = word(0);
+    let mut policy = PolicyTree::queue();
+    while shape > 0 {
+        let weight = shape >> 3 & 15;
+        let part = PolicyTree::fair((shape >> 7 & 3) as u16 + 1).expect("few queues");
+        let next = match shape & 3 {
+            0 => PolicyTree::priority(vec![part, policy]),
+            1 => PolicyTree::priority(vec![policy, part]),
+            _ => PolicyTree::weighted(vec![(weight + 1, part), (1, policy)]),
+        };
+        let Ok(next) = next else {
+            return;
+        };
+        policy = next;
+        shape >>= 9;
+    }
+    let program = Arc::new(Program::new(&policy));
+    let control = (head[11] & 1 == 1).then(BurstControl::default);
+    let rate = tidegate_limiter::Rate::from_bits_per_second(u64::from(word(4)) << (head[10] & 7));
+    let size = u64::from(word(8) & 0xffff) + 1;
+    let made = PhantomQueues::<32, 8>::new(Arc::clone(&program), rate, size, control, 0);
+    let Ok(mut limiter) = made else {
+        return;
+    };
+    let mut now = 0u64;
+    while let Some((packet, more)) = rest.split_first_chunk::<6>() {
+        rest = more;
+        // From nothing to years, in steps that the input's few bits reach.
+        now = now.saturating_add(u64::from(packet[0]) << (packet[1] & 63));
+        let meta = PacketMeta {
+            bytes: u32::from(u16::from_le_bytes([packet[2], packet[3]])),
+            queue: u16::from(packet[4]) % program.queues() as u16,
+            ..PacketMeta::default()
+        };
+        let before = limiter.backlog();
+        let decision = limiter.offer(now, &meta);
+        if control.is_none() {
+            let added = if decision == Decision::Pass {
+                meta.bytes
+            } else {
+                0
+            };
+            assert!(limiter.backlog() <= before + u64::from(added));
+        }
+        let held: u64 = limiter
+            .occupancy(now)
+            .map(|(length, magic)| {
+                assert!(magic <= length && length <= size);
+                length
+            })
+            .sum();
+        assert!(limiter.backlog() <= held);
     }
 }

@@ -48,3 +48,13 @@ fn packets() {
 fn rate() {
     replay("rate", targets::rate);
 }
+
+#[test]
+fn scenario() {
+    replay("scenario", targets::scenario);
+}
+
+#[test]
+fn phantom() {
+    replay("phantom", targets::phantom);
+}

@@ -1,0 +1,325 @@
+//! What a limiter costs a packet: every scheme on the same packets, in turn, and a packet's whole way
+//! past it.
+//!
+//! Packets of 1500 bytes come to 1, 1,000 or 100,000 aggregates in random order, to 16 queues each,
+//! at 1.25 times the aggregates' rate: all queues are active, and a fifth of the packets is too
+//! much. With 100,000 aggregates a packet finds its limiter's state out of the caches.
+//!
+//! `NAME.N.time` is a scheme by itself, its queue known. `NAME.N.path` is what a software router does
+//! for each packet but for receiving and sending it: headers are read, the subscriber is looked up
+//! by its address, the flow is hashed (where the scheme tells flows apart), and the limiter decides.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use tidegate_limiter::{
+    BurstControl, Classifier, Decision, FairPolicer, Fleet, FlowKey, HashKey, Nanos, PacketMeta,
+    PhantomQueues, PolicyTree, Program, Rate, ShaperConfig, TokenBucket, WaterFillingPolicer,
+};
+
+use super::{Figures, median};
+
+const QUEUES: u16 = 16;
+const BYTES: u32 = 1500;
+/// Of each aggregate, in bit/s.
+const RATE: u64 = 25_000_000;
+/// A bucket of 100 ms in bytes, and phantom queues of ten times what Reno needs at 100 ms.
+const BURST: u64 = 312_500;
+const QUEUE: u64 = 36_000_000;
+/// Packets in a row that are all different; then they come again.
+const ORDER: usize = 1 << 18;
+/// Ethernet, IPv4 and TCP headers without options, and padding to a cache line.
+const FRAME: usize = 64;
+
+/// How much of a packet's way is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// The limiter, which is told aggregate and queue.
+    Limiter,
+    /// From the headers on; flows are told apart, or not.
+    Path { flows: bool },
+}
+
+/// Who sends to whom, and the time between two packets.
+struct Arrivals {
+    order: Vec<(u32, u16)>,
+    frames: Vec<[u8; FRAME]>,
+    subscribers: HashMap<[u8; 4], u32>,
+    classifier: Classifier,
+    gap: f64,
+}
+
+/// The address of an aggregate's subscriber.
+fn address(aggregate: u32) -> [u8; 4] {
+    (Ipv4Addr::new(10, 0, 0, 0).to_bits() + aggregate).to_be_bytes()
+}
+
+impl Arrivals {
+    fn new(aggregates: u32, program: &Program) -> Result<Self> {
+        // Marsaglia's xorshift: the same order everywhere.
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = |below: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (((state >> 32) * u64::from(below)) >> 32) as u32
+        };
+        let order: Vec<_> = (0..ORDER)
+            .map(|_| (random(aggregates), random(QUEUES.into()) as u16))
+            .collect();
+        let frame = |&(aggregate, queue): &(u32, u16)| {
+            let mut frame = [0; FRAME];
+            frame[12] = 8;
+            frame[14] = 0x45;
+            frame[23] = 6;
+            frame[26..30].copy_from_slice(&[192, 0, 2, 1]);
+            frame[30..34].copy_from_slice(&address(aggregate));
+            // So many connections of a subscriber; their hashes spread them to all queues.
+            frame[34..36].copy_from_slice(&443u16.to_be_bytes());
+            frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
+            frame
+        };
+        let rate = RATE as f64 * 1.25 * f64::from(aggregates);
+        Ok(Self {
+            frames: order.iter().map(frame).collect(),
+            order,
+            subscribers: (0..aggregates).map(|one| (address(one), one)).collect(),
+            classifier: Classifier::new(program, Vec::new(), None, HashKey::new(1, 2))?,
+            gap: f64::from(BYTES) * 8e9 / rate,
+        })
+    }
+
+    /// Aggregate and queue of a packet.
+    #[inline(always)]
+    fn packet(&self, number: usize, way: Way) -> (u32, PacketMeta) {
+        let flows = match way {
+            Way::Limiter => {
+                let (aggregate, queue) = self.order[number % ORDER];
+                let packet = PacketMeta {
+                    bytes: BYTES,
+                    queue,
+                    dscp: 0,
+                    // Flows of different aggregates do not matter to each other.
+                    flow: u32::from(queue) * 0x9e37_79b9,
+                };
+                return (aggregate, packet);
+            }
+            Way::Path { flows } => flows,
+        };
+        let frame = &self.frames[number % ORDER];
+        let four = |at: usize| [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
+        let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        // What is not IPv4 without options takes another way, which is not measured.
+        assert!(two(12) == 0x0800 && frame[14] == 0x45);
+        let aggregate = self.subscribers.get(&four(30)).copied().unwrap_or(0);
+        let packet = if flows {
+            let key = FlowKey::new(
+                Ipv4Addr::from(four(26)).into(),
+                Ipv4Addr::from(four(30)).into(),
+                frame[23],
+                Some((two(34), two(36))),
+                frame[15] >> 2,
+            );
+            self.classifier.classify(&key, BYTES)
+        } else {
+            PacketMeta {
+                bytes: BYTES,
+                dscp: frame[15] >> 2,
+                ..PacketMeta::default()
+            }
+        };
+        (aggregate, packet)
+    }
+
+    /// Nanoseconds of wall time a packet, over so many packets after so many to get going.
+    #[inline(always)]
+    fn time(
+        &self,
+        way: Way,
+        (warm, packets): (usize, usize),
+        mut each: impl FnMut(Nanos, u32, &PacketMeta),
+    ) -> f64 {
+        let mut began = Instant::now();
+        for number in 0..warm + packets {
+            if number == warm {
+                began = Instant::now();
+            }
+            let (aggregate, packet) = self.packet(number, way);
+            each((number as f64 * self.gap) as Nanos, aggregate, &packet);
+        }
+        began.elapsed().as_secs_f64() * 1e9 / packets as f64
+    }
+}
+
+/// How a scheme is measured.
+struct Run<'a> {
+    arrivals: &'a Arrivals,
+    aggregates: u32,
+    way: Way,
+    /// Packets before the clock starts, and after.
+    packets: (usize, usize),
+}
+
+/// Time of a packet in nanoseconds, and how many of them passed.
+type Found = (f64, f64);
+
+impl Run<'_> {
+    /// A bufferless scheme, an instance for each aggregate.
+    fn bufferless<L>(
+        &self,
+        new: impl Fn() -> L,
+        offer: impl Fn(&mut L, Nanos, &PacketMeta) -> Decision,
+    ) -> Found {
+        let mut limiters: Vec<L> = (0..self.aggregates).map(|_| new()).collect();
+        let mut passed = 0u64;
+        let each = |now, aggregate: u32, packet: &PacketMeta| {
+            let decision = offer(&mut limiters[aggregate as usize], now, packet);
+            passed += u64::from(decision == Decision::Pass);
+        };
+        let time = self.arrivals.time(self.way, self.packets, each);
+        (time, passed as f64 / self.all())
+    }
+
+    /// The deficit round robin shaper with its buffering, as a middlebox runs it: a packet's first
+    /// bytes are written when it comes (as receiving it would have), and read when it leaves (as a
+    /// driver does).
+    fn shaper(&self, program: &Arc<Program>) -> Found {
+        let config = ShaperConfig {
+            rate: Rate::from_bits_per_second(RATE),
+            burst: BYTES.into(),
+            queue_bytes: None,
+            queue_packets: Some(48),
+        };
+        // All queues full, or a gigabyte.
+        let held = (self.aggregates as usize * 16 * 48).min(700_000);
+        let shapers = (0..self.aggregates).map(|_| (Arc::clone(program), config));
+        let mut fleet = Fleet::new(shapers, held, 10_000, 0);
+        let mut buffers = vec![[0u8; 1536]; held + 1];
+        let mut free: Vec<u32> = (0..=held as u32).collect();
+        let mut sent = 0u64;
+        let each = |now, aggregate: u32, packet: &PacketMeta| {
+            if let Some(buffer) = free.pop() {
+                buffers[buffer as usize][..4].copy_from_slice(&aggregate.to_le_bytes());
+                if fleet.offer(now, aggregate, packet, buffer).is_err() {
+                    free.push(buffer);
+                }
+            }
+            fleet.advance(now, |_, buffer| {
+                black_box(buffers[buffer as usize][0]);
+                free.push(buffer);
+                sent += 1;
+            });
+        };
+        let time = self.arrivals.time(self.way, self.packets, each);
+        (time, sent as f64 / self.all())
+    }
+
+    fn all(&self) -> f64 {
+        (self.packets.0 + self.packets.1) as f64
+    }
+
+    /// A scheme by its name.
+    fn scheme(&self, name: &str, program: &Arc<Program>) -> Found {
+        let rate = Rate::from_bits_per_second(RATE);
+        let phantom = |control| {
+            self.bufferless(
+                || {
+                    PhantomQueues::<16, 1>::new(Arc::clone(program), rate, QUEUE, control, 0)
+                        .expect("within its limits")
+                },
+                PhantomQueues::offer,
+            )
+        };
+        match name {
+            "policer" => self.bufferless(|| TokenBucket::new(rate, BURST, 0), TokenBucket::offer),
+            "pqp" => phantom(None),
+            "bc-pqp" => phantom(Some(BurstControl::default())),
+            "fair-policer.exact" => self.bufferless(
+                || FairPolicer::exact(rate, BURST, QUEUES, 0),
+                FairPolicer::offer,
+            ),
+            "fair-policer.water-filling" => self.bufferless(
+                || {
+                    WaterFillingPolicer::new(rate, BURST, &[1; QUEUES as usize], 0)
+                        .expect("16 queues")
+                },
+                WaterFillingPolicer::offer,
+            ),
+            "shaper.drr" => self.shaper(program),
+            _ => self.bufferless(
+                || (),
+                |(), now, packet| {
+                    black_box((now, packet));
+                    Decision::Pass
+                },
+            ),
+        }
+    }
+}
+
+/// In the order of being measured; the first is the loop and the way to the limiter, without one.
+const SCHEMES: [&str; 7] = [
+    "none",
+    "policer",
+    "pqp",
+    "bc-pqp",
+    "fair-policer.exact",
+    "fair-policer.water-filling",
+    "shaper.drr",
+];
+
+/// Measures every scheme so many times, in turn, and adds the medians.
+pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
+    let program = Arc::new(Program::new(&PolicyTree::fair(QUEUES)?));
+    let size = size_of::<PhantomQueues>() as f64;
+    figures.add("bc-pqp.memory_of_16_queues", size, "bytes");
+    for aggregates in [1u32, 1_000, 100_000] {
+        let arrivals = Arrivals::new(aggregates, &program)?;
+        for (what, path) in [("time", false), ("path", true)] {
+            let mut times = vec![Vec::new(); SCHEMES.len()];
+            let mut passed = [0.0; SCHEMES.len()];
+            for _ in 0..rounds {
+                for (scheme, name) in SCHEMES.into_iter().enumerate() {
+                    let flows = !matches!(name, "none" | "policer");
+                    let run = Run {
+                        arrivals: &arrivals,
+                        aggregates,
+                        way: if path {
+                            Way::Path { flows }
+                        } else {
+                            Way::Limiter
+                        },
+                        // Some packets for each queue first.
+                        packets: ((aggregates as usize * 40).max(200_000), 2_000_000),
+                    };
+                    let (time, share) = run.scheme(name, &program);
+                    times[scheme].push(time);
+                    passed[scheme] = share;
+                }
+            }
+            let times: Vec<f64> = times.into_iter().map(median).collect();
+            for (scheme, name) in SCHEMES.into_iter().enumerate() {
+                figures.add(format!("{name}.{aggregates}.{what}"), times[scheme], "ns");
+                if !path {
+                    let percent = passed[scheme] * 100.0;
+                    figures.add(format!("{name}.{aggregates}.passed"), percent, "%");
+                }
+            }
+            let [_, policer, _, bc_pqp, _, _, shaper] = times[..] else {
+                unreachable!("as many times as schemes");
+            };
+            let ratios = [
+                ("bc-pqp_over_policer", bc_pqp / policer),
+                ("shaper_over_bc-pqp", shaper / bc_pqp),
+            ];
+            for (name, ratio) in ratios {
+                figures.add(format!("{name}.{aggregates}.{what}"), ratio, "times");
+            }
+        }
+    }
+    Ok(())
+}
