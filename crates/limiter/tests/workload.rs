@@ -65,9 +65,10 @@ fn answer(decision: Decision) -> u8 {
 
 fn nested() -> Arc<Program> {
     let queue = PolicyTree::queue;
-    let fair = PolicyTree::fair(4).unwrap();
-    let weighted = PolicyTree::weighted(vec![(4, fair), (1, queue()), (2, queue())]).unwrap();
-    let policy = PolicyTree::priority(vec![queue(), weighted, queue()]).unwrap();
+    let fair = PolicyTree::fair(4).expect("four queues");
+    let weighted =
+        PolicyTree::weighted(vec![(4, fair), (1, queue()), (2, queue())]).expect("few parts");
+    let policy = PolicyTree::priority(vec![queue(), weighted, queue()]).expect("few parts");
     Arc::new(Program::new(&policy))
 }
 
