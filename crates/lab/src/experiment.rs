@@ -70,7 +70,8 @@ pub fn run<E: From<ExperimentError>>(
 ) -> Result<(), E> {
     let jobs = Mutex::new(jobs(scenario, settings.captures).enumerate());
     let stopped = || settings.stop.load(Ordering::Relaxed);
-    let (sender, receiver) = mpsc::channel();
+    // Bounded, so that results do not pile up before one who is slow to take them.
+    let (sender, receiver) = mpsc::sync_channel(settings.jobs.max(1));
     std::thread::scope(|scope| {
         for _ in 0..settings.jobs.max(1) {
             let (jobs, sender) = (&jobs, sender.clone());
