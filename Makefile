@@ -74,6 +74,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
 	@echo '== accuracy of rates, capacities and round-trip times'
 	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
+	@echo '== sizes of phantom queues, as in figure 2 of BC-PQP'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure2 -- --check
+	@echo '== sharing before a second bottleneck, as in figure 3 of BC-PQP'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure3 -- --check
 
 fuzz:
 	@packaging/setup build
