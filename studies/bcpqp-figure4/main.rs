@@ -10,13 +10,14 @@ use tidegate_lab::summary::{normalised, percentile};
 use tidegate_studies::bcpqp::{RATES, Scheme, Speed, run};
 use tidegate_studies::experiment::{self, Report};
 
-const SCHEMES: [Scheme; 8] = [
+const SCHEMES: [Scheme; 9] = [
     Scheme::Shaper,
     Scheme::Policer,
     Scheme::PolicerPlus,
     Scheme::FairPolicer,
     Scheme::Pqp,
     Scheme::BcPqp,
+    Scheme::BcPqp200,
     Scheme::PolicerPlusScript,
     Scheme::FairPolicerScript,
 ];

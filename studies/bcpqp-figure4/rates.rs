@@ -31,6 +31,8 @@ pub enum Scheme {
     Pqp,
     /// With burst control, and ten times that size.
     BcPqp,
+    /// The same with T of 200 ms, as published code has it.
+    BcPqp200,
     /// `PolicerPlus` as the script that goes with the paper sizes it.
     PolicerPlusScript,
     /// `FairPolicer` as that script sizes it.
@@ -38,16 +40,6 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Those of the paper, and PQP.
-    pub const PAPERS: [Self; 6] = [
-        Self::Shaper,
-        Self::Policer,
-        Self::PolicerPlus,
-        Self::FairPolicer,
-        Self::Pqp,
-        Self::BcPqp,
-    ];
-
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,6 +49,7 @@ impl Scheme {
             Self::FairPolicer => "FairPolicer",
             Self::Pqp => "PQP",
             Self::BcPqp => "BC-PQP",
+            Self::BcPqp200 => "BC-PQP, T 200 ms",
             Self::PolicerPlusScript => "Policer+ script",
             Self::FairPolicerScript => "FairPolicer script",
         }
@@ -69,21 +62,26 @@ impl Scheme {
             Self::PolicerPlus | Self::FairPolicer | Self::Pqp => {
                 sizing::correct_rate(rate, LONGEST_RTT, PACKET)
             }
-            Self::BcPqp => sizing::phantom_queue(rate, LONGEST_RTT, PACKET),
+            Self::BcPqp | Self::BcPqp200 => sizing::phantom_queue(rate, LONGEST_RTT, PACKET),
             Self::PolicerPlusScript | Self::FairPolicerScript => script_size(rate),
         }
     }
 
-    fn settings(self, rate: Rate) -> [String; 2] {
+    /// What sets an element `gate` to it.
+    pub fn settings(self, rate: Rate) -> Vec<String> {
         let (kind, key) = match self {
             Self::Shaper => ("shaper", "queue"),
             Self::Policer | Self::PolicerPlus | Self::PolicerPlusScript => ("policer", "burst"),
             Self::FairPolicer | Self::FairPolicerScript => ("fair-policer", "burst"),
             Self::Pqp => ("pqp", "queue"),
-            Self::BcPqp => ("bc-pqp", "queue"),
+            Self::BcPqp | Self::BcPqp200 => ("bc-pqp", "queue"),
         };
         let size = self.size(rate);
-        [format!("gate.kind={kind}"), format!("gate.{key}={size}B")]
+        let mut settings = vec![format!("gate.kind={kind}"), format!("gate.{key}={size}B")];
+        if self == Self::BcPqp200 {
+            settings.push("gate.period=200ms".to_owned());
+        }
+        settings
     }
 }
 
