@@ -71,6 +71,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
 	@echo '== accuracy of rates, capacities and round-trip times'
 	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
+	@echo '== rate enforcement, as in figure 4 of the BC-PQP paper (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure4 -- --check
+	@echo '== policy enforcement, as in figure 6 of the BC-PQP paper (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure6 -- --check
 
 fuzz:
 	@packaging/setup build
