@@ -78,6 +78,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure2 -- --check
 	@echo '== sharing before a second bottleneck, as in figure 3 of BC-PQP'
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure3 -- --check
+	@echo '== rate enforcement, as in figure 4 of the BC-PQP paper (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure4 -- --check
+	@echo '== policy enforcement, as in figure 6 of the BC-PQP paper (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure6 -- --check
 
 fuzz:
 	@packaging/setup build

@@ -5,6 +5,8 @@
 pub mod accuracy;
 #[path = "flach16-agreement/agreement.rs"]
 pub mod agreement;
+#[path = "bcpqp-figure4/rates.rs"]
+pub mod bcpqp;
 pub mod experiment;
 pub mod lab;
 #[path = "flach16-table3/table3.rs"]
