@@ -69,7 +69,12 @@ fn run() -> Result<Report> {
     }
     vary(&mut table, "RTT", "video.rtt", &RTTS)?;
     vary(&mut table, "bucket", "policer.burst", &BUCKETS)?;
-    vary(&mut table, "senders", "video.cc", &["\"cubic\"", "\"reno\""])?;
+    vary(
+        &mut table,
+        "senders",
+        "video.cc",
+        &["\"cubic\"", "\"reno\""],
+    )?;
     recovery(&mut table)?;
     Ok(Report { table, pictures })
 }
@@ -87,13 +92,19 @@ fn owned(settings: &[&str]) -> Vec<String> {
 fn captured(settings: &[&str], folder: &Path) -> Result<Vec<Vec<Chunk>>> {
     let mut points: Vec<Vec<Chunk>> = Vec::new();
     let settings = owned(settings);
-    simulate("figure13.toml", FIGURE, &settings, Some(folder), |_, finished| {
-        let (point, seed) = (finished.point, finished.seed);
-        points.resize_with(points.len().max(point + 1), Vec::new);
-        let capture = folder.join(format!("server-point-{point}-seed-{seed}.pcap"));
-        points[point].extend(chunks::read(&capture)?);
-        Ok(())
-    })?;
+    simulate(
+        "figure13.toml",
+        FIGURE,
+        &settings,
+        Some(folder),
+        |_, finished| {
+            let (point, seed) = (finished.point, finished.seed);
+            points.resize_with(points.len().max(point + 1), Vec::new);
+            let capture = folder.join(format!("server-point-{point}-seed-{seed}.pcap"));
+            points[point].extend(chunks::read(&capture)?);
+            Ok(())
+        },
+    )?;
     Ok(points)
 }
 

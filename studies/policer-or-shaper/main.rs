@@ -16,7 +16,7 @@ use tidegate_studies::experiment::{Report, main as study, simulate};
 const STREAMS: usize = 4;
 
 /// A limiter of 20 Mbit/s: what it is called, and what is set to have it.
-const LIMITERS: [(&str, &[&str]); 6] = [
+const LIMITERS: [(&str, &[&str]); 7] = [
     ("policer", &[]),
     (
         "FIFO shaper, 83 packets",
@@ -51,11 +51,12 @@ const LIMITERS: [(&str, &[&str]); 6] = [
         "FairPolicer",
         &["gate.kind=fair-policer", "gate.burst=625kB"],
     ),
+    ("PQP, no burst control", &["gate.kind=pqp"]),
     ("BC-PQP", &["gate.kind=bc-pqp"]),
 ];
 
 /// What else the senders could be, or the path, behind a limiter.
-const VARIANTS: [(&str, &[&str]); 9] = [
+const VARIANTS: [(&str, &[&str]); 10] = [
     ("as above", &[]),
     ("no SACK", &["stream.sack=false"]),
     ("RACK and tail loss probes", &["stream.rack=true"]),
@@ -71,6 +72,7 @@ const VARIANTS: [(&str, &[&str]); 9] = [
     ),
     ("RTT 2 ms", &["stream.rtt=2ms"]),
     ("RTT 20 ms", &["stream.rtt=20ms"]),
+    ("BC-PQP, T = 500 ms", &["gate.period=500ms"]),
 ];
 
 fn main() -> ExitCode {
@@ -157,17 +159,23 @@ fn owned(settings: &[&[&str]]) -> Vec<String> {
 /// Runs a scenario with a limiter, and sums up each point over its seeds.
 fn sums(file: &str, scenario: &str, settings: &[&[&str]]) -> Result<Vec<(String, Streams)>> {
     let mut points: Vec<(String, Streams)> = Vec::new();
-    simulate(file, scenario, &owned(settings), None, |scenario, finished| {
-        if finished.point == points.len() {
-            let values = scenario.parameters(finished.point);
-            let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
-            points.push((values.join(" "), Streams::default()));
-        }
-        if let Some((_, streams)) = points.get_mut(finished.point) {
-            streams.add(&finished);
-        }
-        Ok(())
-    })?;
+    simulate(
+        file,
+        scenario,
+        &owned(settings),
+        None,
+        |scenario, finished| {
+            if finished.point == points.len() {
+                let values = scenario.parameters(finished.point);
+                let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
+                points.push((values.join(" "), Streams::default()));
+            }
+            if let Some((_, streams)) = points.get_mut(finished.point) {
+                streams.add(&finished);
+            }
+            Ok(())
+        },
+    )?;
     Ok(points)
 }
 
@@ -211,7 +219,9 @@ fn round_trips(table: &mut String) -> Result<()> {
         let one: &[&str] = &["stream.cc=reno", "seed=1", "sample=20s"];
         let settings = owned(&[settings, one]);
         let tcp = include_str!("tcp.toml");
-        simulate("tcp.toml", tcp, &settings, Some(folder.path()), |_, _| Ok(()))?;
+        simulate("tcp.toml", tcp, &settings, Some(folder.path()), |_, _| {
+            Ok(())
+        })?;
         let times = rtt::wireshark(&folder.path().join("sender.pcap"))?;
         let ms = |percent| percentile(&times, percent).unwrap_or(0) as f64 / 1e6;
         let short = times.iter().filter(|&&time| time <= 10_000_000).count();
@@ -229,7 +239,7 @@ fn round_trips(table: &mut String) -> Result<()> {
 }
 
 fn variants(table: &mut String) -> Result<()> {
-    for (name, limiter) in [LIMITERS[0], LIMITERS[5]] {
+    for (name, limiter) in [LIMITERS[0], LIMITERS[6]] {
         writeln!(
             table,
             "\n{name}, other senders                 Reno                          CUBIC\n\
@@ -237,6 +247,9 @@ fn variants(table: &mut String) -> Result<()> {
             ""
         )?;
         for (variant, settings) in VARIANTS {
+            if variant.contains("T =") && name == LIMITERS[0].0 {
+                continue;
+            }
             write!(table, "{variant:30}")?;
             let tcp = include_str!("tcp.toml");
             for (_, sum) in sums("tcp.toml", tcp, &[limiter, settings])? {
@@ -296,7 +309,15 @@ fn udp(table: &mut String) -> Result<String> {
             }
         }
     }
-    let names = ["policer", "FIFO 83", "FIFO 200", "fair", "FairPolicer", "BC-PQP"];
+    let names = [
+        "policer",
+        "FIFO 83",
+        "FIFO 200",
+        "fair",
+        "FairPolicer",
+        "PQP",
+        "BC-PQP",
+    ];
     let mut bars = Bars::new(
         "What UDP leaves to four TCP streams at 20 Mbit/s (Reno)",
         Axis::new("TCP goodput, Mbit/s"),
@@ -318,20 +339,26 @@ fn over_time(limiter: usize) -> Result<String> {
         Axis::new("Mbit/s at the IP layer").from(0.0).to(45.0),
     );
     let tcp = include_str!("tcp.toml");
-    simulate("tcp.toml", tcp, &owned(&[settings, one]), None, |_, finished| {
-        let outcome = &finished.outcome;
-        let points = |windows: &[u64]| -> Vec<(f64, f64)> {
-            let rate = |bytes| bits_per_second(bytes, outcome.window) / 1e6;
-            let at = |(i, &bytes): (usize, &u64)| (i as f64 * 0.2, rate(bytes));
-            windows.iter().take(100).enumerate().map(at).collect()
-        };
-        for (number, flow) in outcome.flows.iter().enumerate() {
-            plot.steps(&format!("stream {number}"), points(&flow.windows));
-        }
-        for aggregate in &outcome.aggregates {
-            plot.dashed("all", points(&aggregate.windows));
-        }
-        Ok(())
-    })?;
+    simulate(
+        "tcp.toml",
+        tcp,
+        &owned(&[settings, one]),
+        None,
+        |_, finished| {
+            let outcome = &finished.outcome;
+            let points = |windows: &[u64]| -> Vec<(f64, f64)> {
+                let rate = |bytes| bits_per_second(bytes, outcome.window) / 1e6;
+                let at = |(i, &bytes): (usize, &u64)| (i as f64 * 0.2, rate(bytes));
+                windows.iter().take(100).enumerate().map(at).collect()
+            };
+            for (number, flow) in outcome.flows.iter().enumerate() {
+                plot.steps(&format!("stream {number}"), points(&flow.windows));
+            }
+            for aggregate in &outcome.aggregates {
+                plot.dashed("all", points(&aggregate.windows));
+            }
+            Ok(())
+        },
+    )?;
     Ok(plot.svg()?)
 }

@@ -20,7 +20,8 @@ pub fn wireshark(capture: &Path) -> Result<Vec<Nanos>> {
         };
         if packet.payload > 0 {
             let end = packet.seq.wrapping_add(packet.payload);
-            sent.entry((packet.src, packet.dst, end)).or_insert(packet.at);
+            sent.entry((packet.src, packet.dst, end))
+                .or_insert(packet.at);
         } else if let Some(at) = sent.remove(&(packet.dst, packet.src, packet.ack)) {
             times.push(packet.at.saturating_sub(at));
         }
