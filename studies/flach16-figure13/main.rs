@@ -5,7 +5,7 @@ mod chunks;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -13,6 +13,7 @@ use chunks::Chunk;
 use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{bits_per_second, percentile};
 use tidegate_studies::experiment::{Report, main as study, simulate};
+use tidegate_trace::detect::Code;
 
 const FIGURE: &str = include_str!("figure13.toml");
 /// The points of the scenario, and the pictures of the first chunk's beginning.
@@ -51,18 +52,24 @@ fn run() -> Result<Report> {
         table,
         "chunks of 2 MB through 1.5 Mbit/s, 8 kB; RTT 100 ms, 10 runs of 5\n\
          {:45} goodput, Mbit/s\n\
-         ends                      server           median   least    most    loss  policed  else",
+         ends                      server           median   least    most  first 5 s    loss  policed  else",
         ""
     )?;
     for (index, (ends, settings)) in ENDS.into_iter().enumerate() {
         let folder = tempfile::tempdir()?;
         let points = captured(settings, folder.path())?;
-        for ((treatment, file), chunks) in TREATMENTS.into_iter().zip(&points) {
-            line(&mut table, ends, treatment, chunks)?;
+        for (point, ((treatment, file), chunks)) in TREATMENTS.into_iter().zip(&points).enumerate()
+        {
+            let mut first = Vec::new();
+            for seed in 1..=chunks.len() / 5 {
+                let (_, acknowledged) =
+                    chunks::sequence(&capture(folder.path(), point, seed), 5.0)?;
+                let kilobytes = acknowledged.last().map_or(0.0, |&(_, kilobytes)| kilobytes);
+                first.push(kilobytes * 8.0 / 5.0 / 1e3);
+            }
+            line(&mut table, ends, treatment, mean(&first), chunks)?;
             if index == 0 {
-                let point = pictures.len();
-                let capture = format!("server-point-{point}-seed-1.pcap");
-                let svg = picture(treatment, &folder.path().join(capture))?;
+                let svg = picture(treatment, &capture(folder.path(), point, 1))?;
                 pictures.push((file, svg));
             }
         }
@@ -83,6 +90,11 @@ const RTTS: [&str; 8] = [
     "2ms", "5ms", "10ms", "20ms", "50ms", "100ms", "150ms", "200ms",
 ];
 const BUCKETS: [&str; 6] = ["6kB", "7kB", "8kB", "9kB", "12kB", "16kB"];
+
+/// Where the capture of a run is.
+fn capture(folder: &Path, point: usize, seed: usize) -> PathBuf {
+    folder.join(format!("server-point-{point}-seed-{seed}.pcap"))
+}
 
 fn owned(settings: &[&str]) -> Vec<String> {
     settings.iter().copied().map(String::from).collect()
@@ -118,7 +130,13 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn line(table: &mut String, ends: &str, treatment: &str, chunks: &[Chunk]) -> Result<()> {
+fn line(
+    table: &mut String,
+    ends: &str,
+    treatment: &str,
+    first: f64,
+    chunks: &[Chunk],
+) -> Result<()> {
     let goodputs = sorted(chunks.iter().map(|chunk| chunk.goodput));
     let at = |percent| percentile(&goodputs, percent).unwrap_or(f64::NAN);
     let losses: Vec<f64> = chunks.iter().map(|chunk| chunk.loss).collect();
@@ -126,15 +144,13 @@ fn line(table: &mut String, ends: &str, treatment: &str, chunks: &[Chunk]) -> Re
     for chunk in chunks {
         *codes.entry(chunk.code).or_insert(0) += 1;
     }
-    let policed = codes
-        .remove(&tidegate_trace::detect::Code::Policed)
-        .unwrap_or(0);
+    let policed = codes.remove(&Code::Policed).unwrap_or(0);
     let other = codes.into_iter().max_by_key(|&(_, count)| count);
     let other = other.map_or(String::new(), |(code, count)| {
         format!("{count} {}", code.reason())
     });
     let line = format!(
-        "{ends:25} {treatment:15} {:7.3} {:7.3} {:7.3} {:5.1} % {policed:4}/{}  {other}",
+        "{ends:25} {treatment:15} {:7.3} {:7.3} {:7.3} {first:10.3} {:5.1} % {policed:4}/{}  {other}",
         at(50.0),
         at(0.0),
         at(100.0),
