@@ -71,6 +71,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
 	@echo '== accuracy of rates, capacities and round-trip times'
 	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
+	@echo '== policer, shaper or phantom queues for four streams, and UDP beside them'
+	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
+	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
 
 fuzz:
 	@packaging/setup build
