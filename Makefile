@@ -82,6 +82,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure4 -- --check
 	@echo '== policy enforcement, as in figure 6 of the BC-PQP paper (minutes)'
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure6 -- --check
+	@echo '== policer, shaper or phantom queues for four streams, and UDP beside them'
+	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
+	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
 
 fuzz:
 	@packaging/setup build
