@@ -34,7 +34,8 @@ const SOURCES: [&str; 3] = ["pd", "pd-paper", "pd+lost"];
 #[derive(Debug)]
 struct Seen {
     class: Class,
-    queue: &'static str,
+    /// What dropped, and who was there besides.
+    place: String,
     rate: u64,
     size: u64,
     losses: u64,
@@ -122,12 +123,22 @@ fn chunks(finished: &Finished) -> Result<Vec<Seen>> {
     // A chunk that the end cut short is none of the paper's.
     let complete = finished.outcome.flows[0].completions.len();
     let class = Class::of(&truth);
+    let mut place = format!("{class:?} {queue}");
+    if truth.random_loss_percent > 0.0 {
+        place = format!("{class:?} {} %", truth.random_loss_percent);
+    }
+    for (count, what) in [
+        (truth.chunk_connections - 1, " +video"),
+        (truth.iperf_connections, " +bulk"),
+    ] {
+        place += if count > 0 { what } else { "" };
+    }
     Ok(chunks
         .iter()
         .take(complete)
         .map(|chunk| Seen {
             class,
-            queue,
+            place: place.clone(),
             rate: truth.rate_bps as u64,
             size: truth.burst_bytes.unwrap_or(0),
             losses: chunk.published_losses,
@@ -137,19 +148,29 @@ fn chunks(finished: &Finished) -> Result<Vec<Seen>> {
         .collect())
 }
 
+/// Which of the situations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Full,
+    /// Less of each, to compare senders.
+    Brief,
+}
+
 /// Scenarios and what is set in them.
-fn situations() -> Vec<(&'static str, Vec<String>)> {
+fn situations(extent: Extent) -> Vec<(&'static str, Vec<String>)> {
     const OTHER: &str = "other.count=1";
     const BULK: &str = "bulk.count=1";
-    let both: [&[&str]; 3] = [&[], &[OTHER], &[OTHER, BULK]];
+    const PAUSE: &str = "seen.traffic.pause=1s";
+    let less: &[&str] = match extent {
+        Extent::Full => &[],
+        Extent::Brief => &[PAUSE, "seed=1"],
+    };
     let mut all = Vec::new();
     let mut add = |scenario, settings: &[&str]| {
-        all.push((
-            scenario,
-            settings.iter().map(|&text| text.to_owned()).collect(),
-        ));
+        let settings = settings.iter().chain(less);
+        all.push((scenario, settings.map(|&text| text.to_owned()).collect()));
     };
-    for beside in both {
+    for beside in [&[][..], &[OTHER], &[OTHER, BULK]] {
         add(POLICER, beside);
     }
     for beside in [&[][..], &[BULK], &[OTHER, BULK]] {
@@ -162,8 +183,10 @@ fn situations() -> Vec<(&'static str, Vec<String>)> {
             format!("bottleneck.queue={{ kind = \"red\", limit = \"{size}B\" }}"),
             format!("bottleneck.queue={{ kind = \"pie\", packets = {packets} }}"),
         ] {
-            add(CONGESTION, &[&queue]);
-            add(CONGESTION, &[&queue, BULK]);
+            add(CONGESTION, &[&queue, PAUSE]);
+            if extent == Extent::Full {
+                add(CONGESTION, &[&queue, PAUSE, BULK]);
+            }
         }
     }
     for loss in ["faults.probability=0.01", "faults.probability=0.02"] {
@@ -173,9 +196,9 @@ fn situations() -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// All chunks of all situations, with more that is set.
-fn grid(captures: &Path, more: &[&str]) -> Result<Vec<Seen>> {
+fn grid(captures: &Path, extent: Extent, more: &[&str]) -> Result<Vec<Seen>> {
     let mut all = Vec::new();
-    for (scenario, mut settings) in situations() {
+    for (scenario, mut settings) in situations(extent) {
         settings.extend(more.iter().map(|&text| text.to_owned()));
         simulate(
             "flach16-table3-lab",
@@ -200,33 +223,38 @@ fn table3(all: &[Seen]) -> Table3 {
     table
 }
 
-/// What differs from the scenarios' senders in a row of the last table.
-const VARIATIONS: [(&str, &[&str]); 5] = [
-    ("CUBIC before Linux 4.2", &[]),
-    (
-        "CUBIC, 4.2: conserving packets",
-        &[
-            "seen.recovery=conservative",
-            "other.recovery=conservative",
-            "bulk.recovery=conservative",
-        ],
+/// What is set differently in a row of the last table: keys of all three flows, and the noise.
+struct Variation {
+    name: &'static str,
+    flows: &'static [&'static str],
+    noise: Option<&'static str>,
+}
+
+impl Variation {
+    const fn of(name: &'static str, flows: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            flows,
+            noise: None,
+        }
+    }
+}
+
+const VARIATIONS: [Variation; 7] = [
+    Variation::of("as above, fewer runs", &[]),
+    Variation::of("every packet acknowledged", &["delayed-ack=0s"]),
+    Variation {
+        noise: Some("noise.jitter=500us"),
+        ..Variation::of("0.5 ms between packets", &[])
+    },
+    Variation::of("conserving packets, Linux 4.2", &["recovery=conservative"]),
+    Variation::of(
+        "and RACK-TLP, ACKs compressed",
+        &["recovery=conservative", "rack=true", "ack-compression=true"],
     ),
-    (
-        "CUBIC of today: and RACK-TLP",
-        &[
-            "seen.recovery=conservative",
-            "other.recovery=conservative",
-            "bulk.recovery=conservative",
-            "seen.rack=true",
-            "other.rack=true",
-            "bulk.rack=true",
-        ],
-    ),
-    ("Reno", &["seen.cc=reno", "other.cc=reno", "bulk.cc=reno"]),
-    ("BBR", &["seen.cc=bbr", "other.cc=bbr", "bulk.cc=bbr"]),
+    Variation::of("Reno", &["cc=reno"]),
+    Variation::of("BBR", &["cc=bbr"]),
 ];
-/// Enough for a row.
-const LESS: [&str; 2] = ["seed=1", "seen.traffic.pause=1s"];
 
 /// Runs everything, and prints it.
 ///
@@ -234,16 +262,23 @@ const LESS: [&str; 2] = ["seed=1", "seen.traffic.pause=1s"];
 /// A simulation fails, or its capture cannot be written or read.
 pub fn report() -> Result<String> {
     let folder = tempfile::tempdir().context("no folder for captures")?;
-    let all = grid(folder.path(), &[])?;
+    let all = grid(folder.path(), Extent::Full, &[])?;
     let mut out = table3(&all).to_string();
     let lossy: Vec<&Seen> = all.iter().filter(|c| c.losses >= MIN_LOSSES).collect();
     cells(&mut out, &lossy)?;
     codes(&mut out, &lossy)?;
+    differences(&mut out, &lossy)?;
     rates(&mut out, &lossy)?;
     let mut tables = Vec::new();
-    for (name, settings) in VARIATIONS {
-        let settings = [settings, &LESS].concat();
-        tables.push((name, table3(&grid(folder.path(), &settings)?)));
+    for variation in VARIATIONS {
+        let mut settings = Vec::new();
+        for flow in ["seen", "other", "bulk"] {
+            settings.extend(variation.flows.iter().map(|key| format!("{flow}.{key}")));
+        }
+        settings.extend(variation.noise.map(str::to_owned));
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let chunks = grid(folder.path(), Extent::Brief, &settings)?;
+        tables.push((variation.name, table3(&chunks)));
     }
     variations(&mut out, &tables)?;
     Ok(out)
@@ -252,7 +287,7 @@ pub fn report() -> Result<String> {
 /// Wrong answers by rate and size.
 fn cells(out: &mut String, lossy: &[&Seen]) -> Result<()> {
     writeln!(out, "\nwrong of chunks, by rate in Mbit/s and size")?;
-    write!(out, "{:<12} {:>8}", "class", "size")?;
+    write!(out, "{:<21} {:>8}", "class", "size")?;
     for source in &SOURCES[..2] {
         for rate in RATES {
             let column = format!("{source} {}", rate as f64 / 1e6);
@@ -260,18 +295,17 @@ fn cells(out: &mut String, lossy: &[&Seen]) -> Result<()> {
         }
     }
     writeln!(out)?;
-    let mut rows: BTreeMap<(usize, &str, u64), Vec<&Seen>> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, u64), Vec<&Seen>> = BTreeMap::new();
     for chunk in lossy {
-        let key = (chunk.class as usize, chunk.queue, chunk.size);
+        let key = (chunk.place.as_str(), chunk.size);
         rows.entry(key).or_default().push(chunk);
     }
-    for ((class, queue, size), chunks) in rows {
-        let class = Class::ALL[class];
-        write!(out, "{:<12} {size:>8}", format!("{class:?} {queue}"))?;
+    for ((place, size), chunks) in rows {
+        write!(out, "{place:<21} {size:>8}")?;
         for source in 0..2 {
             for rate in RATES {
                 let cell = || chunks.iter().filter(|chunk| chunk.rate == rate);
-                let is_wrong = |c: &&&Seen| c.answers[source].is_policed() != class.is_policed();
+                let is_wrong = |c: &&&Seen| c.answers[source].is_policed() != c.class.is_policed();
                 let text = match (cell().filter(is_wrong).count(), cell().count()) {
                     (_, 0) => "-".to_owned(),
                     (wrong, chunks) => format!("{wrong}/{chunks}"),
@@ -288,22 +322,42 @@ fn cells(out: &mut String, lossy: &[&Seen]) -> Result<()> {
 fn codes(out: &mut String, lossy: &[&Seen]) -> Result<()> {
     for (source, name) in SOURCES.iter().enumerate().take(2) {
         writeln!(out, "\nwhat {name} found, in chunks")?;
-        write!(out, "{:<12}", "class")?;
+        write!(out, "{:<21}", "class")?;
         for code in Code::ALL {
             write!(out, " {:>22}", code.reason())?;
         }
         writeln!(out)?;
-        let mut rows: BTreeMap<(usize, &str), [usize; Code::ALL.len()]> = BTreeMap::new();
+        let mut rows: BTreeMap<&str, [usize; Code::ALL.len()]> = BTreeMap::new();
         for chunk in lossy {
-            let row = rows.entry((chunk.class as usize, chunk.queue)).or_default();
+            let row = rows.entry(&chunk.place).or_default();
             row[usize::from(chunk.answers[source].code.number())] += 1;
         }
-        for ((class, queue), counts) in rows {
-            write!(out, "{:<12}", format!("{:?} {queue}", Class::ALL[class]))?;
+        for (place, counts) in rows {
+            write!(out, "{place:<21}")?;
             for count in counts {
                 write!(out, " {count:>22}")?;
             }
             writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What one detector says of chunks in which only the other finds a policer.
+fn differences(out: &mut String, lossy: &[&Seen]) -> Result<()> {
+    for (finds, other) in [(1, 0), (0, 1)] {
+        let (name, against) = (SOURCES[finds], SOURCES[other]);
+        writeln!(out, "\npoliced by {name} only: what {against} found")?;
+        let mut rows: BTreeMap<(String, &str), usize> = BTreeMap::new();
+        for chunk in lossy {
+            let answer = chunk.answers[other];
+            if chunk.answers[finds].is_policed() && !answer.is_policed() {
+                let class = format!("{:?}", chunk.class);
+                *rows.entry((class, answer.code.reason())).or_default() += 1;
+            }
+        }
+        for ((class, reason), count) in rows {
+            writeln!(out, "{class:<3} {reason:<22} {count:>5}")?;
         }
     }
     Ok(())
