@@ -71,6 +71,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
 	@echo '== accuracy of rates, capacities and round-trip times'
 	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
+	@echo '== Table 3 at its full grid, simulated'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3-lab -- --check
 
 fuzz:
 	@packaging/setup build
