@@ -86,6 +86,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
 	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
+	@echo '== Table 3 at its full grid, simulated'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3-lab -- --check
 
 fuzz:
 	@packaging/setup build

@@ -43,6 +43,9 @@ pub enum Device {
     Policer,
     /// It queued what exceeded the rate, and dropped what exceeded the queue.
     Shaper,
+    /// It queued what exceeded the rate, and dropped as an active queue management decides. Not
+    /// in the published captures.
+    Aqm,
 }
 
 /// What the router was set to for a capture.
@@ -271,23 +274,11 @@ pub fn analyse(folder: &Path) -> Result<Vec<Analysed>> {
 
 /// Both segmentations in one pass: decompressing takes longer than either.
 fn one(path: &Path, case: &Case) -> Result<Analysed> {
-    let mut capture = Capture::new(File::open(path)?)?;
-    let mut both = [false, true].map(|join_repeated_requests| {
-        let settings = Settings {
-            join_repeated_requests,
-            ..Settings::default()
-        };
-        (FlowTable::new(settings), Judges::default())
+    let settings = [false, true].map(|join_repeated_requests| Settings {
+        join_repeated_requests,
+        ..Settings::default()
     });
-    while let Some(frame) = capture.frame()? {
-        let [(apart, apart_sink), (joined, joined_sink)] = &mut both;
-        apart.frame(&frame, apart_sink);
-        joined.frame(&frame, joined_sink);
-    }
-    let [chunks, joined] = both.map(|(mut table, mut sink)| {
-        table.finish(&mut sink);
-        sink.chunks
-    });
+    let [chunks, joined] = judged(path, SEEN_PORT, settings)?;
     Ok(Analysed {
         case: case.clone(),
         chunks,
@@ -295,16 +286,40 @@ fn one(path: &Path, case: &Case) -> Result<Analysed> {
     })
 }
 
+/// What was sent from a port in a capture, in segments as each of the settings has them.
+///
+/// # Errors
+/// If the capture cannot be read to its end.
+pub fn judged<const N: usize>(
+    capture: &Path,
+    port: u16,
+    settings: [Settings; N],
+) -> Result<[Vec<Chunk>; N]> {
+    let mut capture = Capture::new(File::open(capture)?)?;
+    let mut all = settings.map(|settings| (FlowTable::new(settings), Judges::of(port)));
+    while let Some(frame) = capture.frame()? {
+        for (table, sink) in &mut all {
+            table.frame(&frame, sink);
+        }
+    }
+    Ok(all.map(|(mut table, mut sink)| {
+        table.finish(&mut sink);
+        sink.chunks
+    }))
+}
+
 struct Judges {
+    port: u16,
     published: Pd,
     paper: Pd,
     changed: Vec<Sent>,
     chunks: Vec<Chunk>,
 }
 
-impl Default for Judges {
-    fn default() -> Self {
+impl Judges {
+    fn of(port: u16) -> Self {
         Self {
+            port,
             published: Pd::published(),
             paper: Pd::paper(),
             changed: Vec::new(),
@@ -315,7 +330,7 @@ impl Default for Judges {
 
 impl Sink for Judges {
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
-        if transfer.sender.port() != SEEN_PORT {
+        if transfer.sender.port() != self.port {
             return;
         }
         let lost = |sent: &&Sent| sent.repeated != 0 && !sent.marks.has(Marks::SPURIOUS_DSACK);

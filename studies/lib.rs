@@ -11,3 +11,5 @@ pub mod experiment;
 pub mod lab;
 #[path = "flach16-table3/table3.rs"]
 pub mod table3;
+#[path = "flach16-table3-lab/table3_lab.rs"]
+pub mod table3_lab;

@@ -55,6 +55,7 @@ impl Class {
             Device::Policer if several => Self::C,
             Device::Policer if least || truth.rate_bps >= SPECIAL_RATE => Self::B,
             Device::Policer => Self::A,
+            Device::Aqm => Self::D,
             Device::Shaper if truth.random_loss_percent > 0.0 => Self::F,
             Device::Shaper if several => Self::H,
             Device::Shaper if least => Self::G,
@@ -62,7 +63,8 @@ impl Class {
         }
     }
 
-    fn title(self) -> &'static str {
+    /// What the paper calls it.
+    pub fn title(self) -> &'static str {
         match self {
             Self::A => "A policing, except B and C",
             Self::B => "B policing, special cases",
@@ -76,7 +78,7 @@ impl Class {
     }
 
     /// What the paper's Table 3 says, in percent.
-    fn paper(self) -> f64 {
+    pub fn paper(self) -> f64 {
         match self {
             Self::A => 93.1,
             Self::B => 48.0,
@@ -88,7 +90,8 @@ impl Class {
         }
     }
 
-    fn is_policed(self) -> bool {
+    /// Whether what is lost was policed.
+    pub fn is_policed(self) -> bool {
         matches!(self, Self::A | Self::B | Self::C)
     }
 }
@@ -107,44 +110,72 @@ const SOURCES: [Source; 4] = [
 ];
 
 /// Chunks of a class, and in how many of them each source finds a policer.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Count {
     chunks: usize,
-    policed: [usize; SOURCES.len()],
+    policed: Vec<usize>,
 }
 
 /// The table.
 #[derive(Debug)]
 pub struct Table3 {
+    sources: Vec<&'static str>,
     counts: [Count; Class::ALL.len()],
-    /// Chunks with fewer losses, by what the published code counts, and those of them in which a
-    /// source finds a policer.
+    /// Chunks with fewer losses, and those of them in which a source finds a policer.
     few: Count,
 }
 
 impl Table3 {
-    /// Counts over the chunks that have a published answer.
+    /// Without chunks yet, for the answers of these sources.
+    pub fn new(sources: &[&'static str]) -> Self {
+        let none = Count {
+            chunks: 0,
+            policed: vec![0; sources.len()],
+        };
+        Self {
+            sources: sources.to_vec(),
+            counts: std::array::from_fn(|_| none.clone()),
+            few: none,
+        }
+    }
+
+    /// Over the chunks of captures that have a published answer.
     pub fn of(all: &[Analysed]) -> Self {
-        let mut counts = [Count::default(); Class::ALL.len()];
-        let mut few = Count::default();
+        let mut table = Self::new(&SOURCES.map(|(name, _)| name));
         for capture in all {
             let class = Class::of(&capture.case.truth);
             for chunk in &capture.chunks {
-                let Some(original) = capture.case.original.get(&chunk.segment) else {
-                    continue;
-                };
-                let count = if original.losses < MIN_LOSSES {
-                    &mut few
-                } else {
-                    &mut counts[class as usize]
-                };
-                count.chunks += 1;
-                for (count, (_, policed)) in count.policed.iter_mut().zip(SOURCES) {
-                    *count += usize::from(policed(original, chunk));
+                if let Some(original) = capture.case.original.get(&chunk.segment) {
+                    let answers = SOURCES.map(|(_, policed)| policed(original, chunk));
+                    table.count(class, original.losses, &answers);
                 }
             }
         }
-        Self { counts, few }
+        table
+    }
+
+    /// Counts a chunk with so many losses, as the published code counts them, and whether each
+    /// source finds a policer in it.
+    pub fn count(&mut self, class: Class, losses: u64, policed: &[bool]) {
+        let count = if losses < MIN_LOSSES {
+            &mut self.few
+        } else {
+            &mut self.counts[class as usize]
+        };
+        count.chunks += 1;
+        for (count, &policed) in count.policed.iter_mut().zip(policed) {
+            *count += usize::from(policed);
+        }
+    }
+
+    /// How often a source is right over a class, and over how many chunks.
+    pub fn right(&self, class: Class, source: usize) -> (usize, usize) {
+        let Count { chunks, policed } = &self.counts[class as usize];
+        if class.is_policed() {
+            (policed[source], *chunks)
+        } else {
+            (chunks - policed[source], *chunks)
+        }
     }
 
     /// Right and wrong answers of a source over some classes.
@@ -201,7 +232,8 @@ const FIGURES: [Figure; 3] = [
     }),
 ];
 
-fn percent(part: usize, all: usize) -> String {
+/// A share, as the tables print it.
+pub fn percent(part: usize, all: usize) -> String {
     if all == 0 {
         return "-".into();
     }
@@ -211,7 +243,7 @@ fn percent(part: usize, all: usize) -> String {
 impl fmt::Display for Table3 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<36} {:>6} {:>8}", "class", "chunks", "paper")?;
-        for (name, _) in SOURCES {
+        for name in &self.sources {
             write!(f, " {name:>8}")?;
         }
         writeln!(f)?;
@@ -219,13 +251,9 @@ impl fmt::Display for Table3 {
             let count = &self.counts[class as usize];
             let paper = format!("{:.1} %", class.paper());
             write!(f, "{:<36} {:>6} {paper:>8}", class.title(), count.chunks)?;
-            for policed in count.policed {
-                let right = if class.is_policed() {
-                    policed
-                } else {
-                    count.chunks - policed
-                };
-                write!(f, " {:>8}", percent(right, count.chunks))?;
+            for source in 0..self.sources.len() {
+                let (right, chunks) = self.right(class, source);
+                write!(f, " {:>8}", percent(right, chunks))?;
             }
             writeln!(f)?;
         }
@@ -235,7 +263,9 @@ impl fmt::Display for Table3 {
             ("A-H", &all as &dyn Fn(Class) -> bool),
             ("without C", &without_c),
         ] {
-            let sums: Vec<Sums> = (0..SOURCES.len()).map(|i| self.sums(i, classes)).collect();
+            let sums: Vec<Sums> = (0..self.sources.len())
+                .map(|i| self.sums(i, classes))
+                .collect();
             for (figure, share) in FIGURES {
                 let chunks = sums[0].chunks();
                 write!(
@@ -258,7 +288,7 @@ impl fmt::Display for Table3 {
             self.few.chunks,
             ""
         )?;
-        for policed in self.few.policed {
+        for policed in &self.few.policed {
             write!(f, " {policed:>8}")?;
         }
         writeln!(f)

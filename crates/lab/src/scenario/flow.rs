@@ -60,6 +60,9 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         rack: f.truth("rack")?.unwrap_or(default.rack),
         min_rto: f.positive_time("min-rto")?.unwrap_or(default.min_rto),
         delayed_ack: f.time("delayed-ack")?.unwrap_or(default.delayed_ack),
+        ack_compression: f
+            .truth("ack-compression")?
+            .unwrap_or(default.ack_compression),
     };
     let class = f.integer("class", 0..=u64::from(u16::MAX))?;
     let queue = match f.node("queue")?.map(|node| &node.value) {

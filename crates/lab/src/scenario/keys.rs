@@ -183,6 +183,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985; without them, three duplicates.";
     "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
     "delayed-ack": "time", "40ms", "Longest delay of an acknowledgement.";
+    "ack-compression": "true or false", "true", "Puts duplicate acknowledgements together for up to 1 ms, as Linux since 4.19.";
 }
 section! { BULK = "traffic = { kind = \"bulk\" }", "As much as goes through.";
     "kind": "a name", "", "The traffic.";

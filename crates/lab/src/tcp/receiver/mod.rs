@@ -40,6 +40,7 @@ pub(super) struct Receiver {
     window: u32,
     mss: u32,
     delayed_ack: Nanos,
+    compression: bool,
 
     /// Next byte expected, and what was acknowledged last.
     next: u64,
@@ -82,6 +83,7 @@ impl Receiver {
             window: config.receive_window,
             mss: config.mss.max(1),
             delayed_ack: config.delayed_ack,
+            compression: config.ack_compression,
             next: 0,
             acked: 0,
             early: Vec::new(),
@@ -266,7 +268,8 @@ impl Receiver {
             self.duplicates = 0;
         }
         let wait = COMPRESSED_FOR.min(rtt.unwrap_or(0) / 20);
-        if !self.sack
+        if !self.compression
+            || !self.sack
             || wait == 0
             || self.compressed >= MOST_COMPRESSED
             || self.duplicates < DUPLICATES_AT_ONCE

@@ -159,6 +159,21 @@ fn puts_duplicates_together_after_three() {
     assert_eq!(told, [2, 3]);
 }
 
+/// RFC 5681 §4.2: at once for each segment behind a hole.
+#[test]
+fn answers_each_segment_behind_a_hole_without_compression() {
+    let config = TcpConfig {
+        ack_compression: false,
+        ..TcpConfig::default()
+    };
+    let mut receiver = receiver(&config);
+    for index in 1..=20 {
+        receiver.take(0, &data(1 + index * 1448, 1448), Some(SECOND), SECOND);
+        assert!(receiver.wants_ack());
+        receiver.fill(&mut Segment::default());
+    }
+}
+
 #[test]
 fn takes_nothing_from_beyond_the_window() {
     let config = TcpConfig {
