@@ -150,7 +150,7 @@ fn jobs<'a>(
 }
 
 /// Puts the captures of a simulation into the folder, under names that no other has.
-fn place(group: &mut Group, folder: &Path, suffix: &str) {
+pub(crate) fn place(group: &mut Group, folder: &Path, suffix: &str) {
     for element in &mut group.plan.elements {
         if let ElementKind::Tap { file, .. } = &mut element.kind {
             let name = element.name.replace(':', "-");

@@ -34,7 +34,7 @@ impl Simulation {
 }
 
 /// Parameters as one text.
-fn label(parameters: &[(String, String)]) -> Arc<str> {
+pub(crate) fn label(parameters: &[(String, String)]) -> Arc<str> {
     let parts: Vec<String> = parameters
         .iter()
         .map(|(key, value)| format!("{key}={value}"))

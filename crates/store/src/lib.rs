@@ -4,6 +4,8 @@
 mod column;
 mod flow;
 mod lab;
+#[cfg(target_os = "linux")]
+mod lab_kernel;
 mod packet;
 mod segment;
 mod write;
@@ -13,6 +15,8 @@ pub use flow::FlowRow;
 pub use lab::{
     LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
 };
+#[cfg(target_os = "linux")]
+pub use lab_kernel::LabKernelRow;
 pub use packet::PacketRow;
 pub use segment::SegmentRow;
 pub use write::{Format, Writer};

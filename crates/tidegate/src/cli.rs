@@ -247,6 +247,9 @@ pub enum Rows {
     LabSample,
     /// Of `lab run`: a transfer that was completed
     LabTransfer,
+    /// Of `lab kernel`: a measure, by the kernel's TCP and by the lab's
+    #[cfg(target_os = "linux")]
+    LabKernel,
 }
 
 /// Print completions for a shell.
@@ -286,3 +289,15 @@ impl std::fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+/// What needs root was asked for without it: exit code 3.
+#[derive(Debug)]
+pub struct RightsError(pub String);
+
+impl std::fmt::Display for RightsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RightsError {}

@@ -27,6 +27,8 @@ enum Exit {
     Failed = 1,
     /// Wrong use: an option, an argument.
     Usage = 2,
+    /// What needs root, without it.
+    Rights = 3,
     /// Ended by Ctrl-C, with what was there until then.
     Interrupted = 130,
 }
@@ -47,8 +49,14 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate: {error:#}");
-            let usage = error.downcast_ref::<cli::UsageError>().is_some();
-            ExitCode::from(if usage { Exit::Usage } else { Exit::Failed } as u8)
+            let exit = if error.is::<cli::UsageError>() {
+                Exit::Usage
+            } else if error.is::<cli::RightsError>() {
+                Exit::Rights
+            } else {
+                Exit::Failed
+            };
+            ExitCode::from(exit as u8)
         }
     }
 }

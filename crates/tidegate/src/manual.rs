@@ -26,6 +26,8 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::LabElement => list::<LabElementRow>,
         Rows::LabSample => list::<LabSampleRow>,
         Rows::LabTransfer => list::<LabTransferRow>,
+        #[cfg(target_os = "linux")]
+        Rows::LabKernel => list::<tidegate_store::LabKernelRow>,
     };
     list(&mut out, options.markdown)?;
     out.commit()?;

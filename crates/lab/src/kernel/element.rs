@@ -12,7 +12,7 @@ use tun_rs::SyncDevice;
 use super::KernelError;
 use super::emulator::{Emulator, Toward};
 use super::host::Host;
-use super::transfer::Clock;
+use super::transfer::{Clock, PATIENCE};
 use crate::sim::histogram::Histogram;
 
 /// Packets taken from one side before it is the other's turn.
@@ -32,7 +32,7 @@ pub(super) struct Service {
 /// Moves packets between the ends until time is up.
 pub(super) fn run(
     emulator: &mut Emulator<'_>,
-    clock: &Clock,
+    clock: &Clock<'_>,
     server: &Host,
     client: &Host,
 ) -> Result<Service, KernelError> {
@@ -65,13 +65,13 @@ pub(super) fn run(
 
 /// Sleeps until a packet comes, or one has to go, or time is up.
 fn wait(
-    clock: &Clock,
+    clock: &Clock<'_>,
     next: Option<Nanos>,
     server: &Host,
     client: &Host,
 ) -> Result<(), KernelError> {
     let end = next.map_or(clock.duration, |next| next.min(clock.duration));
-    let left = std::time::Duration::from_nanos(end.saturating_sub(clock.now()));
+    let left = std::time::Duration::from_nanos(end.saturating_sub(clock.now())).min(PATIENCE);
     let mut ends = [server, client].map(|host| PollFd::new(host.device.as_fd(), PollFlags::POLLIN));
     match ppoll(&mut ends, Some(TimeSpec::from(left)), None) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -82,7 +82,7 @@ fn wait(
 /// Takes what packets there are at one end.
 fn take(
     emulator: &mut Emulator<'_>,
-    clock: &Clock,
+    clock: &Clock<'_>,
     device: &SyncDevice,
     toward: Toward,
     buffer: &mut [u8],

@@ -17,6 +17,7 @@
 //!
 //! Needs Linux, the capabilities `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, and `/dev/net/tun`.
 
+pub mod compare;
 mod element;
 mod emulator;
 mod host;
@@ -30,6 +31,7 @@ mod tests;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -108,17 +110,18 @@ impl KernelError {
     }
 }
 
-/// Runs a plan in real time: as long as its duration, and a moment.
+/// Runs a plan in real time: as long as its duration, and a moment. If `stop` is raised it ends at
+/// once, with [`RunError::Interrupted`].
 ///
 /// # Errors
 /// If the plan has what the kernel or this module cannot do, if rights are missing, or if the
 /// system refuses anything.
-pub fn run(plan: &Plan) -> Result<KernelOutcome, KernelError> {
+pub fn run(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelError> {
     path::check(plan)?;
-    run_checked(plan)
+    run_checked(plan, stop)
 }
 
-fn run_checked(plan: &Plan) -> Result<KernelOutcome, KernelError> {
+fn run_checked(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelError> {
     let (server, client) = (Host::server(plan)?, Host::client(plan)?);
     thread::scope(|scope| {
         // Writing captures may wait for a disk, which nothing else here may.
@@ -135,7 +138,8 @@ fn run_checked(plan: &Plan) -> Result<KernelOutcome, KernelError> {
         // that is put aside while it holds its socket's lock holds up the packets that come.
         let conductor = scope.spawn(|| {
             let real_time = host::real_time();
-            conduct(plan, taps, real_time, &server, &client)
+            let clock = Clock::new(Instant::now() + LEAD, plan.duration, stop);
+            conduct(plan, taps, &clock, real_time, &server, &client)
         });
         let outcome = join(conductor);
         for (file, writer) in writers {
@@ -149,12 +153,12 @@ fn run_checked(plan: &Plan) -> Result<KernelOutcome, KernelError> {
 fn conduct(
     plan: &Plan,
     taps: Vec<mpsc::Sender<Passing>>,
+    clock: &Clock<'_>,
     real_time: bool,
     server: &Host,
     client: &Host,
 ) -> Result<KernelOutcome, KernelError> {
     let mut emulator = Emulator::new(plan, taps)?;
-    let clock = &Clock::new(Instant::now() + LEAD, plan.duration);
     let (service, received) = thread::scope(|scope| {
         let flows: Vec<_> = (plan.flows.iter().enumerate())
             .map(|(i, flow)| {
@@ -169,6 +173,9 @@ fn conduct(
             .collect();
         Ok::<_, KernelError>((service, received?))
     })?;
+    if clock.is_stopped() {
+        return Err(RunError::Interrupted.into());
+    }
     let timeouts = server.timeouts()?;
     Ok(KernelOutcome {
         outcome: emulator.finish(&received, timeouts),

@@ -2,16 +2,19 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tidegate_limiter::Rate;
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire;
 
-use super::{KernelError, KernelOutcome, run, run_checked};
+use super::{KernelError, KernelOutcome, run_checked};
 use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
 use crate::tcp::{Algorithm, TcpConfig};
-use crate::{MILLISECOND, SECOND};
+use crate::{MILLISECOND, RunError, SECOND};
 
 const RATE: u64 = 10_000_000;
 
@@ -19,6 +22,10 @@ const RATE: u64 = 10_000_000;
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(plan: &Plan) -> Result<KernelOutcome, KernelError> {
+    super::run(plan, &AtomicBool::new(false))
 }
 
 /// Says so past the test harness if the test cannot be run here.
@@ -251,8 +258,34 @@ fn nothing_is_left_behind() {
     // A panic at the first packet, which is counted for an aggregate that is not there.
     let mut broken = short(vec![]);
     broken.flows[0].aggregate = 7;
-    catch_unwind(AssertUnwindSafe(|| run_checked(&broken))).unwrap_err();
+    catch_unwind(AssertUnwindSafe(|| {
+        run_checked(&broken, &AtomicBool::new(false))
+    }))
+    .unwrap_err();
     assert_eq!((names(), namespaces(), devices()), before);
+}
+
+#[test]
+fn a_run_ends_when_told_to() {
+    let _alone = alone();
+    let mut plan = plan(Algorithm::Reno, 60 * SECOND, vec![link(20)]);
+    let mut late = plan.flows[0].clone();
+    late.start = 50 * SECOND;
+    plan.flows.push(late);
+    let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        super::run(&plan, &stop)
+    });
+    if let Some(result) = permitted("a_run_ends_when_told_to", result) {
+        let error = result.unwrap_err();
+        assert!(matches!(error, KernelError::Plan(RunError::Interrupted)));
+        assert!(began.elapsed() < Duration::from_secs(5));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,19 +18,25 @@ use crate::plan::{FlowPlan, Traffic};
 /// Bytes read or written at once.
 const CHUNK: usize = 1 << 16;
 /// How long a call may wait before it is seen whether time is up.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Time since the run began.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
+pub(super) struct Clock<'a> {
     origin: Instant,
     /// When it ends.
     pub(super) duration: Nanos,
+    /// Raised to end it earlier.
+    stop: &'a AtomicBool,
 }
 
-impl Clock {
-    pub(super) fn new(origin: Instant, duration: Nanos) -> Self {
-        Self { origin, duration }
+impl<'a> Clock<'a> {
+    pub(super) fn new(origin: Instant, duration: Nanos, stop: &'a AtomicBool) -> Self {
+        Self {
+            origin,
+            duration,
+            stop,
+        }
     }
 
     /// The time; 0 before the run begins.
@@ -38,14 +45,27 @@ impl Clock {
         elapsed.as_nanos() as Nanos
     }
 
-    /// Whether it is.
+    /// Whether the run is.
     pub(super) fn is_over(&self) -> bool {
-        self.now() >= self.duration
+        self.is_stopped() || self.now() >= self.duration
+    }
+
+    /// Whether it was ended early.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// How long the run goes on; never quite 0, which sockets take for ever.
     fn left(&self) -> Duration {
         Duration::from_nanos(self.duration.saturating_sub(self.now())).max(Duration::from_millis(1))
+    }
+
+    /// Sleeps until this time, or the end of the run.
+    fn sleep_until(&self, time: Nanos) {
+        while !self.is_over() && self.now() < time {
+            let left = Duration::from_nanos(time.saturating_sub(self.now()));
+            thread::sleep(left.min(PATIENCE));
+        }
     }
 }
 
@@ -70,7 +90,7 @@ pub(super) fn serve(
     host: &Host,
     flow: usize,
     plan: &FlowPlan,
-    clock: &Clock,
+    clock: &Clock<'_>,
 ) -> Result<(), KernelError> {
     let listener = &host.sockets[flow];
     let mut socket = loop {
@@ -78,7 +98,7 @@ pub(super) fn serve(
             return Ok(());
         }
         let accepted = listener
-            .set_read_timeout(Some(clock.left()))
+            .set_read_timeout(Some(clock.left().min(PATIENCE)))
             .and_then(|()| listener.accept());
         match accepted {
             Ok((socket, _)) => break socket,
@@ -121,7 +141,7 @@ pub(super) fn fetch(
     host: &Host,
     flow: usize,
     plan: &FlowPlan,
-    clock: &Clock,
+    clock: &Clock<'_>,
 ) -> Result<Received, KernelError> {
     let mut received = Received {
         bytes: 0,
@@ -131,8 +151,7 @@ pub(super) fn fetch(
     if plan.start >= clock.duration {
         return Ok(received);
     }
-    let start = clock.origin + Duration::from_nanos(plan.start);
-    thread::sleep(start.saturating_duration_since(Instant::now()));
+    clock.sleep_until(plan.start);
     let mut socket: &Socket = &host.sockets[flow];
     let server = SocketAddrV4::new(SERVER, port(flow));
     match socket.connect_timeout(&server.into(), clock.left()) {

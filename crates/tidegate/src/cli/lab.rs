@@ -29,6 +29,8 @@ pub struct Lab {
 pub enum Command {
     Run(Run),
     Check(Check),
+    #[cfg(target_os = "linux")]
+    Kernel(Kernel),
     Example(Example),
     /// Describe every key of scenario files, as Markdown
     Schema,
@@ -105,6 +107,57 @@ pub struct Check {
     /// Replace a value of them; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+#[cfg(target_os = "linux")]
+const KERNEL_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate lab kernel                          what comes with Tidegate, in a quarter of an hour
+  sudo tidegate lab kernel --set 'bulk.cc=[\"bbr\"]'  only BBR
+  sudo tidegate lab kernel home.toml --runs 5       a scenario of your own
+  sudo tidegate lab kernel --runs 1 -o captures/    captures of both sides' taps, too
+  sudo tidegate lab kernel -f csv > kernel.csv
+
+It needs root (or CAP_SYS_ADMIN and CAP_NET_ADMIN) and /dev/net/tun, and ends with exit code 3 without
+them. All it makes are two network namespaces without names, each with a TUN device, which vanish
+with it however it ends; nothing else of the machine is changed. Flows are bulk transfers with
+reno, cubic or bbr, as far as the kernel has them, at 100 or 200 Mbit/s at most.
+
+It takes as long as the scenario lasts, times its points, times the runs. Let nothing else run: it
+shows in packets that leave late. Runs in which 1 % of them left more than 1 ms late are repeated
+twice, and points where that did not help are marked.
+
+Differences are the lab's median less the kernel's, over the kernel's. ~ marks those above 10 %
+where the runs of both overlap, ! those where they do not. docs/kernel-comparison.md has the
+reasons of those that are known.
+";
+
+#[cfg(target_os = "linux")]
+const KERNEL_EXIT_CODES: &str = "  3    (lab kernel) not permitted, or no TUN device";
+
+/// Compare the lab's TCP with this machine's kernel's, in real time; needs root.
+///
+/// Runs a scenario with the kernel's TCP, through the same limiters, between two network namespaces
+/// of its own, and in the lab, and prints goodput, loss rate and round-trip times side by side.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[command(after_help = KERNEL_EXAMPLES, after_long_help = format!("{KERNEL_EXAMPLES}\n{EXIT_CODES}\n{KERNEL_EXIT_CODES}"))]
+pub struct Kernel {
+    /// The scenario, or `-` for standard input [default: `tidegate lab example kernel`]
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: Option<PathBuf>,
+    /// Replace a value of the scenario, and what its sweep has for it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Runs of each point, on each side
+    #[arg(short, long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub runs: u64,
+    /// A folder for captures; it is made if it is not there
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Format of what is printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
 }
 
 /// Print a scenario that comes with Tidegate, or list them.

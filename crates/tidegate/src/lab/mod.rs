@@ -1,6 +1,8 @@
 //! `tidegate lab`: scenarios run, checked, and told about.
 
 mod folder;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod pictures;
 mod run;
 mod table;
@@ -16,6 +18,9 @@ use crate::cli::lab::{Check, Command, Example, Lab};
 use crate::output::Output;
 use crate::units::{plural, time};
 use crate::{Exit, input};
+
+/// What `tidegate lab kernel` runs by itself.
+const KERNEL: &str = include_str!("../../scenarios/kernel.toml");
 
 /// Scenarios that come with the program: name and text.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -34,6 +39,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("video", include_str!("../../scenarios/video.toml")),
     ("capture", include_str!("../../scenarios/capture.toml")),
+    ("kernel", KERNEL),
     (
         "rate-enforcement",
         include_str!("../../scenarios/rate-enforcement.toml"),
@@ -44,6 +50,8 @@ pub fn run(options: &Lab, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
         Command::Run(options) => run::run(options, common),
         Command::Check(options) => check(options),
+        #[cfg(target_os = "linux")]
+        Command::Kernel(options) => kernel::run(options, common),
         Command::Example(options) => example(options),
         Command::Schema => schema(),
     }

@@ -1,0 +1,190 @@
+//! `tidegate lab kernel`.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::Ordering;
+
+use anyhow::Context;
+use tidegate_lab::RunError;
+use tidegate_lab::kernel::KernelError;
+use tidegate_lab::kernel::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
+use tidegate_lab::scenario::Scenario;
+use tidegate_store::{LabKernelRow, Writer};
+
+use super::KERNEL;
+use crate::cli::lab::Kernel;
+use crate::cli::{Common, Format, RightsError, UsageError};
+use crate::output::Output;
+use crate::table::Paint;
+use crate::units::{percent, plural, rate, time};
+use crate::{Exit, pipeline};
+
+/// What is printed, as points are completed.
+enum View {
+    Table(Output, Paint),
+    Rows(Box<Writer<Output>>),
+}
+
+pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
+    if options.format == Format::Parquet && io::stdout().is_terminal() {
+        let wrong = "Parquet is not for a terminal: send it to a file or a pipe";
+        return Err(UsageError(wrong.to_owned()).into());
+    }
+    let scenario = match &options.scenario {
+        Some(path) => super::read(path, &options.set)?,
+        None => Scenario::parse("the scenario of lab kernel", KERNEL, &options.set)?,
+    };
+    if let Some(folder) = &options.output {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+    }
+    let stop = pipeline::interrupt_flag()?;
+    let mut view = View::new(options, common, &scenario)?;
+    let points = scenario.points();
+    // Seeds of its own take the place of the scenario's.
+    let once = scenario.work() / scenario.seeds().len() as u64;
+    if !common.quiet {
+        eprintln!(
+            "tidegate: {}, {} each: {} in real time",
+            plural(points as u64, "point", "points"),
+            plural(options.runs, "run", "runs"),
+            time(once * options.runs),
+        );
+    }
+    for point in 0..points {
+        let folder = options.output.as_deref();
+        match compare::point(&scenario, point, options.runs, folder, &stop) {
+            Ok(compared) => view.add(&scenario, point, &compared)?,
+            Err(CompareError::Lab(RunError::Interrupted)) if stop.load(Ordering::Relaxed) => {
+                view.finish()?;
+                eprintln!("tidegate: interrupted; this is what was complete until then");
+                return Ok(Exit::Interrupted);
+            }
+            Err(CompareError::Kernel(
+                error @ (KernelError::Rights { .. } | KernelError::NoTun),
+            )) => return Err(RightsError(error.to_string()).into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    view.finish()?;
+    Ok(Exit::Done)
+}
+
+impl View {
+    fn new(options: &Kernel, common: &Common, scenario: &Scenario) -> anyhow::Result<Self> {
+        let mut output = Output::stdout();
+        let format = match options.format {
+            Format::Table => {
+                let paint = Paint::for_stdout(common.color, false);
+                writeln!(output, "{}", paint.bold(scenario.title()))?;
+                let heading = format!(
+                    "  {:<9} {:>11} {:>19} {:>11} {:>13} {:>8}",
+                    "", "KERNEL", "MIN..MAX", "LAB", "MIN..MAX", "DIFF"
+                );
+                writeln!(output, "{}", paint.dim(heading.trim_end()))?;
+                return Ok(Self::Table(output, paint));
+            }
+            Format::Json => tidegate_store::Format::Json,
+            Format::Jsonl => tidegate_store::Format::JsonLines,
+            Format::Csv => tidegate_store::Format::Csv,
+            Format::Parquet => tidegate_store::Format::Parquet,
+        };
+        let writer = Writer::new::<LabKernelRow>(output, format)?;
+        Ok(Self::Rows(Box::new(writer)))
+    }
+
+    fn add(&mut self, scenario: &Scenario, point: usize, compared: &Compared) -> io::Result<()> {
+        let parameters = scenario.parameters(point);
+        match self {
+            Self::Rows(writer) => writer.rows(&LabKernelRow::of(point, &parameters, compared)),
+            Self::Table(out, paint) => {
+                let parts = parameters
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"));
+                let parts: Vec<String> = parts.collect();
+                if !parts.is_empty() {
+                    writeln!(out, "{}", paint.bold(&parts.join("  ")))?;
+                }
+                for comparison in &compared.comparisons {
+                    writeln!(out, "{}", line(comparison, *paint))?;
+                }
+                writeln!(out, "{}", lateness(compared, *paint))?;
+                // Points take a minute: whoever waits sees each.
+                out.flush()
+            }
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Table(mut out, paint) => {
+                let legend = "\
+DIFF: the lab's median less the kernel's, over the kernel's. Above 10 %: ~ the runs of
+both overlap, ! they do not. LATE: 99th percentile of how late packets left in real time.";
+                writeln!(out, "\n{}", paint.dim(legend))?;
+                out.commit()
+            }
+            Self::Rows(writer) => writer.finish()?.commit(),
+        }
+    }
+}
+
+/// A measure of both sides.
+fn line(comparison: &Comparison, paint: Paint) -> String {
+    let (name, show): (&str, fn(f64) -> String) = match comparison.measure {
+        Measure::Goodput => ("goodput", rate),
+        Measure::Loss => ("loss", |share| format!("{:.2}%", share * 100.0)),
+        Measure::RttMedian => ("RTT p50", |nanos| time(nanos as u64)),
+        Measure::RttTail => ("RTT p95", |nanos| time(nanos as u64)),
+        Measure::Timeouts => ("timeouts", |count| count.to_string()),
+    };
+    // The unit stands once.
+    let range = |min: f64, max: f64| {
+        let (min, max) = (show(min), show(max));
+        let number = |text: &str| {
+            text.trim_end_matches(|c: char| !c.is_ascii_digit())
+                .to_owned()
+        };
+        let unit = |text: &str| text[number(text).len()..].to_owned();
+        if unit(&min) == unit(&max) {
+            format!("{}..{}", number(&min), number(&max))
+        } else {
+            format!("{min}..{max}")
+        }
+    };
+    let (kernel, lab) = (comparison.kernel, comparison.lab);
+    let difference = match comparison.difference() {
+        Some(share) => format!("{}{}", if share > 0.0 { "+" } else { "" }, percent(share)),
+        None => "-".to_owned(),
+    };
+    let text = format!(
+        "  {name:<9} {:>11} {:>19} {:>11} {:>13} {difference:>8}",
+        show(kernel.median),
+        range(kernel.min, kernel.max),
+        show(lab.median),
+        range(lab.min, lab.max),
+    );
+    match comparison.verdict() {
+        Verdict::Agree => text,
+        Verdict::Scatter => format!("{text} ~"),
+        Verdict::Differ => format!("{text} {}", paint.alarm("!")),
+    }
+}
+
+/// How far a point can be trusted.
+fn lateness(compared: &Compared, paint: Paint) -> String {
+    let mut text = format!("  {:<9} {:>11}", "late", time(compared.lateness));
+    if compared.repeated > 0 {
+        text += &format!("   {} repeated", plural(compared.repeated, "run", "runs"));
+    }
+    if compared.bad > 0 {
+        let note = format!(
+            "   {} TOO LATE: no comparison",
+            plural(compared.bad, "run", "runs")
+        );
+        text += &paint.alarm(&note);
+    }
+    if !compared.real_time {
+        text += "   without real-time priority";
+    }
+    text
+}
