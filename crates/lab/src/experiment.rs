@@ -14,10 +14,13 @@ use crate::{Nanos, RunError};
 #[cfg(test)]
 mod tests;
 
+/// More simulations at a time are of no use on any machine.
+pub const MAX_JOBS: usize = 256;
+
 /// How a scenario is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// Simulations at a time, at least 1.
+    /// Simulations at a time; counted as at least 1, and at most [`MAX_JOBS`].
     pub jobs: usize,
     /// The folder for captures; without one, taps are left out.
     pub captures: Option<&'a Path>,
@@ -69,11 +72,12 @@ pub fn run<E: From<ExperimentError>>(
     mut each: impl FnMut(Finished) -> Result<(), E>,
 ) -> Result<(), E> {
     let jobs = Mutex::new(jobs(scenario, settings.captures).enumerate());
+    let workers = settings.jobs.clamp(1, MAX_JOBS);
     let stopped = || settings.stop.load(Ordering::Relaxed);
     // Bounded, so that results do not pile up before one who is slow to take them.
-    let (sender, receiver) = mpsc::sync_channel(settings.jobs.max(1));
+    let (sender, receiver) = mpsc::sync_channel(workers);
     std::thread::scope(|scope| {
-        for _ in 0..settings.jobs.max(1) {
+        for _ in 0..workers {
             let (jobs, sender) = (&jobs, sender.clone());
             scope.spawn(move || {
                 let next = || jobs.lock().ok().and_then(|mut jobs| jobs.next());
