@@ -46,8 +46,10 @@ pub enum PhantomError {
         /// How many there may be.
         room: usize,
     },
-    /// A queue of no size, or of more than 2^60 bytes.
-    #[error("a phantom queue has between 1 byte and 2^60 bytes, not {0}")]
+    /// Queues of no size, or of more than 2^60 bytes together.
+    #[error(
+        "a phantom queue has at least 1 byte, and all together at most 2^60; {0} is out of range"
+    )]
     Size(u64),
     /// A rate that is not between 8 kbit/s and 400 Gbit/s.
     #[error("{0} is out of range: phantom queues serve from 8 kbit/s to 400 Gbit/s")]
@@ -120,7 +122,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
                 return Err(PhantomError::Room { what, found, room });
             }
         }
-        if !(1..=1 << 60).contains(&size) {
+        if !(1..=(1 << 60) / program.queues() as u64).contains(&size) {
             return Err(PhantomError::Size(size));
         }
         let mut new = Self {
