@@ -185,23 +185,20 @@ fn table(found: &[Vec<Found>]) -> Result<String> {
 }
 
 fn pictures(found: &[Vec<Found>]) -> Result<Vec<(&'static str, String)>> {
-    let axis = || Axis::new("aggregate over rate, in windows of 250 ms");
-    let mut body = Plot::of_distributions("Aggregate throughput (4a)", axis().from(0.5).to(1.5));
     let mut tail = Plot::new(
         "Its tail (4b)",
-        axis().from(0.0),
+        Axis::new("aggregate over rate, in windows of 250 ms").from(0.0),
         Axis::new("share of values").from(0.95).to(1.0),
     );
     for (scheme, of_scheme) in SCHEMES.iter().zip(found) {
         let all = all_rates(of_scheme).windows;
         let count = all.len().max(1);
-        // Every hundredth value, and all of the highest thousandth.
+        // Every fortieth value, and all of the highest thousandth.
         let points = all.iter().enumerate().filter_map(|(i, &share)| {
             let at = (i + 1) as f64 / count as f64;
             (at >= 0.95 && (i % 40 == 0 || at > 0.999)).then_some((share, at))
         });
         tail.line(scheme.name(), points);
-        body.distribution(scheme.name(), all);
     }
     let categories = RATES.map(|rate| format!("{} Mbit/s", rate as f64 / 1e3));
     let mut drops = Bars::new(
@@ -216,7 +213,6 @@ fn pictures(found: &[Vec<Found>]) -> Result<Vec<(&'static str, String)>> {
         );
     }
     Ok(vec![
-        ("figure-4a.svg", body.svg()?),
         ("figure-4b.svg", tail.svg()?),
         ("figure-4d.svg", drops.svg()?),
     ])
