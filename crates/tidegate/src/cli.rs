@@ -16,6 +16,7 @@ Exit codes:
   0    done
   1    some input was bad (what could be read of it is reported all the same), or output failed
   2    wrong use
+  3    not permitted, or no TUN device (lab kernel)
   130  interrupted; what was read until then is reported";
 
 /// Finds rate limits in packet captures.

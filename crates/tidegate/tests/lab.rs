@@ -403,3 +403,38 @@ fn an_interrupted_run_reports_what_is_complete() {
         "the header and the first point: {out}"
     );
 }
+
+/// As nobody, from wherever that is: with root's rights given up, or without having had any.
+#[cfg(target_os = "linux")]
+#[test]
+fn comparing_with_the_kernel_needs_rights_and_says_so() {
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::process::CommandExt;
+
+    let mut command = tidegate(&["lab", "kernel", "--quiet", "--set", "duration=1s"]);
+    if fs::metadata("/proc/self").expect("own process").uid() == 0 {
+        // Where nobody may run it from: a build in root's own folder.
+        let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+        let shut =
+            |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.mode() & 0o001 == 0);
+        if program.ancestors().skip(1).any(shut) {
+            return;
+        }
+        command.uid(65_534).gid(65_534);
+    }
+    let (code, out, err) = parts(&command.output().expect("tidegate runs"));
+    assert_eq!((code, out.as_str()), (3, ""), "{err}");
+    assert!(
+        err.contains("as root") || err.contains("/dev/net/tun is missing"),
+        "{err}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_what_the_kernel_can_do_is_compared() {
+    let (_folder, path) = scenario(&SCENARIO.replace("\"cubic\"]", "\"cubic\"]\ndscp = 8"));
+    let (code, out, err) = run(&["lab", "kernel", &path]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("only the virtual lab can do that"), "{err}");
+}

@@ -105,13 +105,15 @@ impl Endpoints {
         }
     }
 
-    /// The time of an end's timer has come.
-    pub fn on_timeout(&mut self, now: Nanos, side: Side) {
+    /// The time of an end's timer has come, unless it was moved since: tells whether it has.
+    pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
         if let Some(connection) = self.connection(side)
             && connection.next_timeout().is_some_and(|at| at <= now)
         {
             connection.on_timeout(now);
+            return true;
         }
+        false
     }
 
     /// When an end wants to be woken.

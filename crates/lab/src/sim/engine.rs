@@ -274,8 +274,12 @@ impl<'a> Engine<'a> {
 
     /// A timer of an end of a connection.
     fn on_timeout(&mut self, flow: usize, side: Side) {
-        self.flows[flow].ends.on_timeout(self.now, side);
-        self.transmit(flow, side);
+        if self.flows[flow].ends.on_timeout(self.now, side) {
+            self.transmit(flow, side);
+        } else {
+            // Woken in vain is no occasion to send: what waits for an acknowledgement goes on to.
+            self.set_end(flow, side);
+        }
     }
 
     /// The application's time has come.
@@ -302,6 +306,11 @@ impl<'a> Engine<'a> {
         while let Some((bytes, segment)) = self.flows[flow].ends.poll_transmit(self.now, side) {
             self.send(flow, side, bytes, segment);
         }
+        self.set_end(flow, side);
+    }
+
+    /// Has an end woken when it wants to be.
+    fn set_end(&mut self, flow: usize, side: Side) {
         if let Some(at) = self.flows[flow].ends.next_timeout(side) {
             let actor = self.stages.len() + flow * ACTORS + side as usize;
             self.timers.at_latest(actor, at.max(self.now));

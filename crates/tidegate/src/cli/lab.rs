@@ -112,7 +112,7 @@ pub struct Check {
 #[cfg(target_os = "linux")]
 const KERNEL_EXAMPLES: &str = "\
 Examples:
-  sudo tidegate lab kernel                          what comes with Tidegate, in a quarter of an hour
+  sudo tidegate lab kernel                          what comes with Tidegate, in 9 minutes
   sudo tidegate lab kernel --set 'bulk.cc=[\"bbr\"]'  only BBR
   sudo tidegate lab kernel home.toml --runs 5       a scenario of your own
   sudo tidegate lab kernel --runs 1 -o captures/    captures of both sides' taps, too
@@ -132,16 +132,13 @@ where the runs of both overlap, ! those where they do not. docs/kernel-compariso
 reasons of those that are known.
 ";
 
-#[cfg(target_os = "linux")]
-const KERNEL_EXIT_CODES: &str = "  3    (lab kernel) not permitted, or no TUN device";
-
 /// Compare the lab's TCP with this machine's kernel's, in real time; needs root.
 ///
 /// Runs a scenario with the kernel's TCP, through the same limiters, between two network namespaces
 /// of its own, and in the lab, and prints goodput, loss rate and round-trip times side by side.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
-#[command(after_help = KERNEL_EXAMPLES, after_long_help = format!("{KERNEL_EXAMPLES}\n{EXIT_CODES}\n{KERNEL_EXIT_CODES}"))]
+#[command(after_help = KERNEL_EXAMPLES, after_long_help = format!("{KERNEL_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Kernel {
     /// The scenario, or `-` for standard input [default: `tidegate lab example kernel`]
     #[arg(value_name = "SCENARIO")]

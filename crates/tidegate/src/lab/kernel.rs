@@ -20,7 +20,8 @@ use crate::{Exit, pipeline};
 
 /// What is printed, as points are completed.
 enum View {
-    Table(Output, Paint),
+    /// Whether the heading is there yet.
+    Table(Output, Paint, bool),
     Rows(Box<Writer<Output>>),
 }
 
@@ -38,7 +39,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
             .with_context(|| format!("cannot write to {}", folder.display()))?;
     }
     let stop = pipeline::interrupt_flag()?;
-    let mut view = View::new(options, common, &scenario)?;
+    let mut view = View::new(options, common)?;
     let points = scenario.points();
     // Seeds of its own take the place of the scenario's.
     let once = scenario.work() / scenario.seeds().len() as u64;
@@ -70,18 +71,12 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
 }
 
 impl View {
-    fn new(options: &Kernel, common: &Common, scenario: &Scenario) -> anyhow::Result<Self> {
-        let mut output = Output::stdout();
+    fn new(options: &Kernel, common: &Common) -> anyhow::Result<Self> {
+        let output = Output::stdout();
         let format = match options.format {
             Format::Table => {
                 let paint = Paint::for_stdout(common.color, false);
-                writeln!(output, "{}", paint.bold(scenario.title()))?;
-                let heading = format!(
-                    "  {:<9} {:>11} {:>19} {:>11} {:>13} {:>8}",
-                    "", "KERNEL", "MIN..MAX", "LAB", "MIN..MAX", "DIFF"
-                );
-                writeln!(output, "{}", paint.dim(heading.trim_end()))?;
-                return Ok(Self::Table(output, paint));
+                return Ok(Self::Table(output, paint, false));
             }
             Format::Json => tidegate_store::Format::Json,
             Format::Jsonl => tidegate_store::Format::JsonLines,
@@ -96,7 +91,15 @@ impl View {
         let parameters = scenario.parameters(point);
         match self {
             Self::Rows(writer) => writer.rows(&LabKernelRow::of(point, &parameters, compared)),
-            Self::Table(out, paint) => {
+            Self::Table(out, paint, headed) => {
+                if !std::mem::replace(headed, true) {
+                    writeln!(out, "{}", paint.bold(scenario.title()))?;
+                    let heading = format!(
+                        "  {:<9} {:>11} {:>15} {:>11} {:>15} {:>8}",
+                        "", "KERNEL", "MIN..MAX", "LAB", "MIN..MAX", "DIFF"
+                    );
+                    writeln!(out, "{}", paint.dim(&heading))?;
+                }
                 let parts = parameters
                     .iter()
                     .map(|(key, value)| format!("{key}={value}"));
@@ -116,11 +119,13 @@ impl View {
 
     fn finish(self) -> anyhow::Result<()> {
         match self {
-            Self::Table(mut out, paint) => {
+            Self::Table(mut out, paint, headed) => {
                 let legend = "\
 DIFF: the lab's median less the kernel's, over the kernel's. Above 10 %: ~ the runs of
 both overlap, ! they do not. LATE: 99th percentile of how late packets left in real time.";
-                writeln!(out, "\n{}", paint.dim(legend))?;
+                if headed {
+                    writeln!(out, "\n{}", paint.dim(legend))?;
+                }
                 out.commit()
             }
             Self::Rows(writer) => writer.finish()?.commit(),
@@ -157,7 +162,7 @@ fn line(comparison: &Comparison, paint: Paint) -> String {
         None => "-".to_owned(),
     };
     let text = format!(
-        "  {name:<9} {:>11} {:>19} {:>11} {:>13} {difference:>8}",
+        "  {name:<9} {:>11} {:>15} {:>11} {:>15} {difference:>8}",
         show(kernel.median),
         range(kernel.min, kernel.max),
         show(lab.median),

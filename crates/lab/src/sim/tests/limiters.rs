@@ -1,6 +1,10 @@
 //! TCP through links and limiters.
 
+use std::fs::File;
+
 use tidegate_limiter::PolicyTree;
+use tidegate_trace::read::Capture;
+use tidegate_trace::wire;
 
 use super::outcome;
 use crate::outcome::Outcome;
@@ -212,4 +216,44 @@ fn fair_limiters_are_fair_to_unequal_senders() {
     // The same senders behind one bucket: the round trip decides.
     let unfair = jain(policer);
     assert!(unfair < 0.9, "{unfair}");
+}
+
+/// What waits for an acknowledgement to leave with more (`tcp_tso_should_defer`) waits for it, though
+/// the sender is woken in between by a timer that was moved since. Linux deletes such a timer.
+#[test]
+fn nothing_leaves_because_of_a_timer_that_was_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server.pcap");
+    let tap = ElementKind::Tap {
+        file: file.clone(),
+        snaplen: 96,
+    };
+    let policer = limiter(LimiterKind::Policer {
+        rate: rate(10_000_000),
+        burst: 31_000,
+    });
+    let elements = vec![
+        element("tap", tap),
+        link("access", 100_000_000, 1000),
+        policer,
+    ];
+    let mut plan = plan(elements, vec![bulk(None)]);
+    plan.flows[0].delay = 40 * MILLISECOND;
+    plan.flows[0].back = vec![0];
+    let got = outcome(&plan);
+    assert_eq!(got.flows[0].timeouts, 0);
+    let mut capture = Capture::new(File::open(file).unwrap()).unwrap();
+    let (mut acked, mut top, mut alone, mut all) = (0, 0, 0, 0);
+    while let Some(frame) = capture.frame().unwrap() {
+        let packet = wire::decode(&frame).unwrap();
+        if packet.payload == 0 {
+            acked = packet.at;
+        } else if packet.seq > top {
+            top = packet.seq;
+            all += 1;
+            alone += u32::from(packet.at != acked);
+        }
+    }
+    assert!(all > 5000, "{all}");
+    assert_eq!(alone, 0);
 }

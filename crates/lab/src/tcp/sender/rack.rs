@@ -132,7 +132,7 @@ impl Sender {
         let wait = self.detect_losses(now);
         if wait > 0 {
             let wait = (wait + TIMER_MARGIN).min(self.rtt.rto());
-            self.set_timer(Timer::Reorder, now + wait);
+            self.set_short_timer(Timer::Reorder, now, wait);
         }
         wait > 0
     }

@@ -8,9 +8,21 @@ use super::super::cc::State;
 use super::{Forced, MAX_RTO, Outgoing, REORDERING, Resend, Sender};
 use crate::{MILLISECOND, SECOND};
 
-/// Added to the shorter timers (Linux `TCP_TIMEOUT_MIN_US`). Linux then rounds up to a tick and
-/// begins in the middle of one, which is the same in the mean.
+#[cfg(test)]
+mod tests;
+
+/// Added to the shorter timers (Linux `TCP_TIMEOUT_MIN_US`).
 pub(super) const TIMER_MARGIN: Nanos = 2 * MILLISECOND;
+/// Timers of Linux fire at ticks: of 4 ms with the usual `CONFIG_HZ` of 250. For the shorter timers
+/// that is much.
+const TICK: Nanos = 4 * MILLISECOND;
+
+/// When Linux wakes who at `now` asks to be woken after `wait`, which it rounds up to ticks
+/// (`usecs_to_jiffies`), counts from the last tick, and adds one, never to be early (kernel/time/timer.c
+/// `calc_index`).
+fn at_tick(now: Nanos, wait: Nanos) -> Nanos {
+    (now / TICK + wait.div_ceil(TICK) + 1).saturating_mul(TICK)
+}
 
 /// What the timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +49,11 @@ impl Sender {
 
     pub(super) fn set_timer(&mut self, timer: Timer, at: Nanos) {
         self.timer = Some((timer, at));
+    }
+
+    /// Sets one of the shorter timers.
+    pub(super) fn set_short_timer(&mut self, timer: Timer, now: Nanos, wait: Nanos) {
+        self.timer = Some((timer, at_tick(now, wait)));
     }
 
     /// Restarts the retransmission timer, RFC 6298 §5.3. When it takes the place of a shorter
@@ -75,7 +92,7 @@ impl Sender {
             (first.sent_at + self.rtt.rto()).saturating_sub(now)
         };
         let wait = if rto > 0 { wait.min(rto) } else { wait };
-        self.set_timer(Timer::Probe, now + wait + self.pacing_delay(now));
+        self.set_short_timer(Timer::Probe, now, wait + self.pacing_delay(now));
         true
     }
 
