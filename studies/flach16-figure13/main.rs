@@ -93,7 +93,7 @@ const BUCKETS: [&str; 6] = ["6kB", "7kB", "8kB", "9kB", "12kB", "16kB"];
 
 /// Where the capture of a run is.
 fn capture(folder: &Path, point: usize, seed: usize) -> PathBuf {
-    folder.join(format!("server-point-{point}-seed-{seed}.pcap"))
+    folder.join(format!("server.point-{point}.seed-{seed}.pcap"))
 }
 
 fn owned(settings: &[&str]) -> Vec<String> {
@@ -112,7 +112,7 @@ fn captured(settings: &[&str], folder: &Path) -> Result<Vec<Vec<Chunk>>> {
         |_, finished| {
             let (point, seed) = (finished.point, finished.seed);
             points.resize_with(points.len().max(point + 1), Vec::new);
-            let capture = folder.join(format!("server-point-{point}-seed-{seed}.pcap"));
+            let capture = folder.join(format!("server.point-{point}.seed-{seed}.pcap"));
             points[point].extend(chunks::read(&capture)?);
             Ok(())
         },

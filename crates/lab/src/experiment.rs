@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Condvar, Mutex, mpsc};
+use std::time::Duration;
 
 use crate::outcome::Outcome;
 use crate::plan::ElementKind;
@@ -16,6 +17,11 @@ mod tests;
 
 /// More simulations at a time are of no use on any machine.
 pub const MAX_JOBS: usize = 256;
+
+/// Simulations, for each that is run at a time, that may be finished before their turn.
+const AHEAD: usize = 8;
+/// How soon those who wait see that they are to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How a scenario is run.
 #[derive(Debug, Clone, Copy)]
@@ -72,18 +78,29 @@ pub fn run<E: From<ExperimentError>>(
     mut each: impl FnMut(Finished) -> Result<(), E>,
 ) -> Result<(), E> {
     let jobs = Mutex::new(jobs(scenario, settings.captures).enumerate());
+    // Results wait for those before them: nobody runs far ahead of the slowest.
+    let (turn, moved) = (Mutex::new(0), Condvar::new());
     let workers = settings.jobs.clamp(1, MAX_JOBS);
     let stopped = || settings.stop.load(Ordering::Relaxed);
     // Bounded, so that results do not pile up before one who is slow to take them.
     let (sender, receiver) = mpsc::sync_channel(workers);
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (jobs, sender) = (&jobs, sender.clone());
+            let (jobs, turn, moved, sender) = (&jobs, &turn, &moved, sender.clone());
             scope.spawn(move || {
                 let next = || jobs.lock().ok().and_then(|mut jobs| jobs.next());
                 while !stopped()
                     && let Some((index, job)) = next()
                 {
+                    let ahead = |turn: &mut usize| index > *turn + AHEAD * workers && !stopped();
+                    if let Ok(mut turn) = turn.lock() {
+                        while ahead(&mut turn) {
+                            let Ok((again, _)) = moved.wait_timeout(turn, PATIENCE) else {
+                                return;
+                            };
+                            turn = again;
+                        }
+                    }
                     let result = job.and_then(|job| simulate(job, settings));
                     if sender.send((index, result)).is_err() {
                         break;
@@ -93,7 +110,6 @@ pub fn run<E: From<ExperimentError>>(
         }
         drop(sender);
         let mut early = BTreeMap::new();
-        let mut turn = 0;
         let mut hand_on = |result: Result<Option<Finished>, ExperimentError>| match result {
             Ok(Some(finished)) => each(finished),
             Ok(None) => Ok(()),
@@ -101,8 +117,13 @@ pub fn run<E: From<ExperimentError>>(
         };
         for (index, result) in receiver {
             early.insert(index, result);
-            while let Some(result) = early.remove(&turn) {
-                turn += 1;
+            let mut due = turn.lock().map_or(0, |turn| *turn);
+            while let Some(result) = early.remove(&due) {
+                due += 1;
+                if let Ok(mut turn) = turn.lock() {
+                    *turn = due;
+                }
+                moved.notify_all();
                 if let Err(error) = hand_on(result) {
                     // Nobody listens any more.
                     settings.stop.store(true, Ordering::Relaxed);
@@ -136,13 +157,13 @@ fn jobs<'a>(
         let jobs = groups.into_iter().map(move |mut group| {
             let mut name = String::new();
             if several.0 {
-                name += &format!("-point-{point}");
+                name += &format!(".point-{point}");
             }
             if several.1 {
-                name += &format!("-seed-{seed}");
+                name += &format!(".seed-{seed}");
             }
             if several.2 {
-                name += &format!("-{}", group.plan.aggregates[0]);
+                name += &format!(".{}", group.plan.aggregates[0]);
             }
             if let Some(folder) = folder {
                 place(&mut group, folder, &name);
@@ -157,7 +178,8 @@ fn jobs<'a>(
 pub(crate) fn place(group: &mut Group, folder: &Path, suffix: &str) {
     for element in &mut group.plan.elements {
         if let ElementKind::Tap { file, .. } = &mut element.kind {
-            let name = element.name.replace(':', "-");
+            // A dot, which the names of files' elements and aggregates do not have.
+            let name = element.name.replace(':', ".");
             *file = folder.join(format!("{name}{suffix}.pcap"));
         }
     }

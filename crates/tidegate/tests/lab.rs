@@ -193,10 +193,10 @@ fn a_folder_gets_rows_pictures_and_captures() {
         .filter(|name| name.ends_with(".pcap"))
         .collect();
     assert_eq!(captures.len(), 6, "{names:?}");
-    assert_eq!(captures[0], "front-point-0-home-1.pcap");
+    assert_eq!(captures[0], "front.point-0.home-1.pcap");
     assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
     // What the lab writes, the detector reads: both flows of the home.
-    let capture = results.join("front-point-0-home-1.pcap");
+    let capture = results.join("front.point-0.home-1.pcap");
     let (code, out, err) = run(&[
         "detect",
         "--by",

@@ -91,7 +91,7 @@ fn captures_have_names_of_their_own() {
         .collect();
     names.sort();
     assert_eq!(names.len(), 8);
-    assert_eq!(names[0], "tap-point-0-seed-1-home-1.pcap");
+    assert_eq!(names[0], "tap.point-0.seed-1.home-1.pcap");
 }
 
 #[test]
@@ -127,7 +127,27 @@ fn an_error_ends_it() {
     assert!(
         error
             .to_string()
-            .contains("/nonexistent/folder/tap-point-0-seed-1-home-1.pcap"),
+            .contains("/nonexistent/folder/tap.point-0.seed-1.home-1.pcap"),
         "{error}"
     );
+}
+
+#[test]
+fn captures_of_names_that_join_alike_are_kept_apart() {
+    let scenario = SWEEP
+        .replace("name = \"home\"\n    count = 2", "name = \"a\"\n    [[aggregate]]\n    name = \"a-a\"\n    [[element]]\n    name = \"tap-a\"\n    kind = \"tap\"")
+        .replace("path = [\"tap\",", "path = [\"tap\", \"tap-a\",");
+    let scenario = Scenario::parse("names.toml", &scenario, &[]).expect("sound");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let settings = Settings {
+        jobs: 2,
+        captures: Some(folder.path()),
+        stop: &stop,
+        progress: &progress,
+    };
+    run::<ExperimentError>(&scenario, settings, |_| Ok(())).expect("runs");
+    // Two taps, two aggregates, two points, two seeds.
+    let files = std::fs::read_dir(folder.path()).expect("the folder");
+    assert_eq!(files.count(), 16);
 }

@@ -449,7 +449,7 @@ fn group(
                     None => element.name.to_owned(),
                 };
                 if let ElementKind::Tap { file, .. } = &mut kind {
-                    *file = format!("{}.pcap", name.replace(':', "-")).into();
+                    *file = format!("{}.pcap", name.replace(':', ".")).into();
                 }
                 plan.elements.push(ElementPlan { name, kind });
                 instances.push(Instance {

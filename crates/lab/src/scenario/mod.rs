@@ -19,12 +19,15 @@ mod units;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use tidegate_limiter::{Nanos, Rate};
 
 pub use error::ScenarioError;
 pub use keys::{Key, SECTIONS, Section};
 
-use crate::plan::Plan;
+use crate::element::limiter::Limiter;
+use crate::plan::{ElementKind, Plan};
 use error::Problem;
 use fields::Fields;
 use keys::FILE;
@@ -72,6 +75,8 @@ impl Scenario {
     pub const MAX_RUNS: usize = 100_000;
     /// Most flows, aggregates or elements of a point, each.
     pub const MAX_PARTS: u64 = 100_000;
+    /// Most windows of all flows, aggregates and seeds of a point.
+    pub const MAX_CELLS: u64 = 100_000_000;
     /// Most windows of a simulation, and most samples.
     pub const MAX_WINDOWS: u64 = 1_000_000;
 
@@ -122,12 +127,38 @@ impl Scenario {
             return Err(Problem::new(self.sweep.place, message));
         }
         for point in 0..self.points() {
+            let mut seen = BTreeSet::new();
+            let mut names = BTreeSet::new();
+            let mut cells = 0u64;
             for group in self.plans(point, self.seeds[0], true)? {
+                let plan = &group.plan;
+                for name in &plan.aggregates {
+                    if !names.insert(name.clone()) {
+                        let message = format!("two aggregates are called `{name}`");
+                        return Err(Problem::new(Place::File(0), message));
+                    }
+                }
+                // Limiters know best what they can be. Those of one name are alike.
+                for (index, instance) in group.elements.iter().enumerate() {
+                    if let ElementKind::Limiter { kind, overhead } = &plan.elements[index].kind
+                        && seen.insert(instance.name.clone())
+                    {
+                        Limiter::new(plan, index, kind, *overhead)
+                            .map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
+                    }
+                }
+                let series = (plan.flows.len() + plan.aggregates.len()) as u64;
+                cells += parts(plan.duration, plan.window).saturating_mul(series);
                 // What the file cannot be blamed for at one place.
                 crate::sim::check::check(&group.plan)
                     .map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
                 let all = group.plan.duration.saturating_mul(self.seeds.len() as u64);
                 self.work = self.work.saturating_add(all);
+            }
+            // A summary needs the windows of all seeds at once.
+            if cells.saturating_mul(self.seeds.len() as u64) > Self::MAX_CELLS {
+                let message = "too many windows of too many flows and seeds: widen `window`";
+                return Err(Problem::new(Place::File(0), message.to_owned()));
             }
         }
         Ok(())

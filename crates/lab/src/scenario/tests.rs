@@ -527,3 +527,49 @@ proptest! {
         let _ = set(&[&setting]);
     }
 }
+
+#[test]
+fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
+    let with = |gate: &str, aggregates: &str| {
+        let top = if aggregates.starts_with("duration") {
+            ""
+        } else {
+            "duration = \"1s\""
+        };
+        format!(
+            "{top}\n{aggregates}\n[[element]]\nname = \"gate\"\nrate = \"1mbit\"\n{gate}\n\
+             [[flow]]\nname = \"f\"\nrtt = \"10ms\"\npath = [\"gate\"]\n"
+        )
+    };
+    for (text, complaint) in [
+        (with("kind = \"bc-pqp\"\nperiod = \"2min\"", ""), "period"),
+        (
+            with("kind = \"bc-pqp\"\nupper = 1.5\nlower = 1.5", ""),
+            "threshold",
+        ),
+        (
+            with(
+                "kind = \"link\"\nqueue = { kind = \"pie\", update = \"1ns\" }",
+                "",
+            ),
+            "update",
+        ),
+        (
+            with(
+                "kind = \"policer\"",
+                "[[aggregate]]\nname = \"a\"\ncount = 2\n[[aggregate]]\nname = \"a-1\"",
+            ),
+            "two aggregates",
+        ),
+        (
+            with(
+                "kind = \"policer\"",
+                "duration = \"1000s\"\nwindow = \"1ms\"\nsweep = { seeds = 1000 }",
+            ),
+            "windows",
+        ),
+    ] {
+        let error = Scenario::parse("refused.toml", &text, &[]).expect_err(&text);
+        assert!(error.to_string().contains(complaint), "{error}");
+    }
+}

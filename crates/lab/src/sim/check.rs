@@ -147,7 +147,10 @@ fn check_element(element: &ElementPlan) -> Result<(), RunError> {
                     ensure(min < max, || "RED's min must be below its max".into())
                 }
                 QueueKind::Pie { update, .. } => {
-                    ensure(*update > 0, || "PIE's update must not be 0".into())
+                    // One step an update, also of an idle queue.
+                    ensure(*update >= 100_000, || {
+                        "PIE's update is at least 100us; RFC 8033 takes 15ms".into()
+                    })
                 }
                 QueueKind::FqCoDel { flows, quantum, .. } => {
                     ensure((1..=65_536).contains(flows), || {

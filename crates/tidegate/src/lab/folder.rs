@@ -18,6 +18,7 @@ use crate::output::Output;
 /// A folder that is being filled. Its files appear when all is done; captures, each by itself.
 pub struct Folder {
     path: PathBuf,
+    points: Writer<Output>,
     flows: Writer<Output>,
     windows: Writer<Output>,
     elements: Writer<Output>,
@@ -32,6 +33,7 @@ impl Folder {
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
+            points: writer::<LabPointRow>(path, "points")?,
             flows: writer::<LabFlowRow>(path, "flows")?,
             windows: writer::<LabWindowRow>(path, "windows")?,
             elements: writer::<LabElementRow>(path, "elements")?,
@@ -56,11 +58,10 @@ impl Folder {
         Ok(())
     }
 
-    pub fn finish(self, scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<()> {
-        let mut points = writer::<LabPointRow>(&self.path, "points")?;
-        points.rows(rows)?;
+    pub fn finish(mut self, scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<()> {
+        self.points.rows(rows)?;
         for writer in [
-            points,
+            self.points,
             self.flows,
             self.windows,
             self.elements,
