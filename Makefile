@@ -134,6 +134,10 @@ columns = { \
 	echo '\#\# tidegate detect --by packet: a row is a data packet'; \
 	echo; \
 	$(TIDEGATE) columns --markdown --by packet; \
+	for what in point flow window element sample transfer kernel; do \
+		echo; echo "\#\# tidegate lab: $$what"; echo; \
+		$(TIDEGATE) columns --markdown --by lab-$$what; \
+	done; \
 }
 
 clean:
