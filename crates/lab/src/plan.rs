@@ -102,7 +102,7 @@ pub enum QueueKind {
         /// Most packets.
         packets: u64,
     },
-    /// RED, [Floyd93], in gentle mode.
+    /// RED (Floyd and Jacobson 1993), in gentle mode.
     Red {
         /// Mean queue in bytes from which packets are dropped.
         min: u64,
