@@ -201,7 +201,7 @@ fn last_parameter(mut parameters: Vec<(String, String)>) -> String {
 /// steady state that the queue has no space for a packet.
 fn halving(outcome: &Outcome, size: u64) -> Option<Vec<f64>> {
     let mut samples = outcome.elements[0].samples.iter();
-    let full = samples.find(|sample| sample.at >= STEADY && sample.queues[0] + 1500 > size)?;
+    let full = samples.find(|sample| sample.at >= STEADY && sample.queues[0] + 1500 >= size)?;
     let windows = tenths(&outcome.aggregates[0].windows, full.at - 3 * SECOND / 10).take(14);
     Some(
         windows

@@ -182,7 +182,7 @@ const EXPECTED: [(&str, u64); 13] = [
     ("pqp", 0x9fd7_af8c_8916_7e71),
     ("bc-pqp", 0x7243_1d9d_a38f_212e),
     ("pqp nested", 0xd416_5816_0af6_87a2),
-    ("bc-pqp nested", 0x5fea_2a6a_188f_be2c),
+    ("bc-pqp nested", 0x25ba_4ec1_f23a_a64f),
     ("shaper", 0x3700_a838_25c6_c5fb),
     ("shaper nested", 0x573a_7eb4_a64f_cf86),
     ("classifier", 0xc840_4b7c_4a3c_2afb),

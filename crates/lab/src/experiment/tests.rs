@@ -151,3 +151,42 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
     let files = std::fs::read_dir(folder.path()).expect("the folder");
     assert_eq!(files.count(), 16);
 }
+
+#[test]
+fn what_a_higher_priority_leaves_is_used() {
+    // 4 of 10 Mbit/s are taken first, packet by packet; TCP gets what a shaper would give it.
+    let scenario = r#"
+        duration = "10s"
+        [[element]]
+        name = "gate"
+        kind = "bc-pqp"
+        rate = "10mbit"
+        policy = { priority = ["queue", "queue"] }
+        [[flow]]
+        name = "call"
+        class = 0
+        rtt = "20ms"
+        traffic = { kind = "udp", rate = "4mbit" }
+        path = ["gate"]
+        [[flow]]
+        name = "download"
+        class = 1
+        rtt = "20ms"
+        path = ["gate"]
+    "#;
+    let scenario = Scenario::parse("priority.toml", scenario, &[]).expect("sound");
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let settings = Settings {
+        jobs: 1,
+        captures: None,
+        stop: &stop,
+        progress: &progress,
+    };
+    run::<ExperimentError>(&scenario, settings, |one| {
+        let bits = one.outcome.flows[1].delivered * 8 / 10;
+        assert!((5_300_000..6_000_000).contains(&bits), "{bits}");
+        assert_eq!(one.outcome.flows[0].dropped, 0);
+        Ok(())
+    })
+    .expect("runs");
+}

@@ -421,7 +421,14 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         let accepted = if periods == 1 { at.accepted } else { 0 };
         at.began += periods * period;
         at.accepted = 0;
-        if accepted < self.share_of(program, path, lower) {
+        // What is served behind a queue of higher priority is all or nothing at a moment, and
+        // something between over a period: there, only silence tells that a flow has ended.
+        let behind = path
+            .iter()
+            .any(|step| step.priority && step.below != program.share(step.slot.into()).first);
+        let share = self.share_of(program, path, lower);
+        let least = if behind { share.min(1) } else { share };
+        if accepted < least {
             self.remove_magic(path, queue);
         }
     }
