@@ -225,15 +225,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
                 (at.accepted, at.began) = (0, now);
             }
             at.accepted += bytes;
-            // More than θ+ times what the queue is served in a period: no room is left to it.
-            // Behind a busy queue of higher priority, which serves it now and then, that is so from
-            // the first packet on. Once is enough there: room that a filled queue has again is of
-            // bytes that were served, and to fill that as well would take from its rate.
-            let accepted = at.accepted;
-            let upper = self.thresholds.0;
-            if tree.exceeds_share(program, path, accepted, upper)
-                && (tree.queues[queue].magic() == 0 || tree.share_of(program, path, upper) > 0)
-            {
+            if tree.is_to_be_filled(program, path, queue, self.thresholds.0) {
                 tree.add_magic(program, path, queue, self.size - length - bytes);
             }
         }

@@ -433,18 +433,23 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Whether so many bytes are more than the part of `total` that a queue is served: the product
-    /// of its shares from the root down. The queue is settled and has something.
+    /// Whether no room is to be left to a queue, which is settled and has something: it accepted
+    /// more in this period than its share of `total`, which is θ+ rT.
+    ///
+    /// Behind a busy queue of higher priority, which serves it now and then, the share is nothing
+    /// and that is so from the first packet on. Once is enough there: room that a filled queue has
+    /// again is of bytes that were served, and to fill that as well would take from its rate.
     #[inline(always)]
-    pub(super) fn exceeds_share(
+    pub(super) fn is_to_be_filled(
         &self,
         program: &Program,
         path: &[Step],
-        bytes: u64,
+        queue: usize,
         total: u64,
     ) -> bool {
+        let at = &self.queues[queue];
         // With weights of at least 1, this needs no division; nearly always it is the answer.
-        let mut least = bytes;
+        let mut least = at.accepted;
         for step in path {
             let weight = self.shares[usize::from(step.slot)].weight;
             least = least.saturating_mul(u64::from(weight));
@@ -452,12 +457,16 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 least = u64::MAX;
             }
         }
-        least > total && bytes > self.share_of(program, path, total)
+        if least <= total {
+            return false;
+        }
+        let share = self.share_of(program, path, total);
+        at.accepted > share && (share > 0 || at.magic() == 0)
     }
 
     /// The part of `total` that a queue is served. The queue is settled and has something.
     #[inline(never)]
-    pub(super) fn share_of(&self, program: &Program, path: &[Step], mut total: u64) -> u64 {
+    fn share_of(&self, program: &Program, path: &[Step], mut total: u64) -> u64 {
         for step in path {
             let slot = usize::from(step.slot);
             if step.priority {
