@@ -18,12 +18,10 @@ use super::transfer::Received;
 use super::watch::Watch;
 use crate::RunError;
 use crate::element::Element;
-use crate::element::delay::Delay;
 use crate::outcome::{AggregateOutcome, Outcome};
 use crate::plan::{ElementKind, Plan};
 use crate::sim::engine::paths;
 use crate::sim::packet::{Packet, PacketId, Packets};
-use crate::sim::random::{Owner, Random};
 use crate::sim::record::{ElementRecord, FlowRecord, Windows};
 use crate::sim::timers::Timers;
 use crate::sim::wire::Wire;
@@ -105,15 +103,8 @@ impl<'a> Emulator<'a> {
         }
         let mut flows = Vec::new();
         for (index, flow) in plan.flows.iter().enumerate() {
-            let mut delay = |delay| {
-                let random = Random::new(plan.seed, Owner::Element(stages.len()));
-                let delay = Element::Delay(Delay::new(delay, 0, random));
-                stages.push(stage(Work::Element(delay)));
-                stages.len() - 1
-            };
-            let half = flow.delay / 2;
-            let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
-            let [forward, back] = paths(plan, flow, delays);
+            let [forward, back] =
+                paths(plan, flow, &mut stages, |delay| stage(Work::Element(delay)));
             flows.push(Flow {
                 forward,
                 back,

@@ -127,41 +127,50 @@ impl Scenario {
             return Err(Problem::new(self.sweep.place, message));
         }
         for point in 0..self.points() {
-            let mut seen = BTreeSet::new();
-            let mut names = BTreeSet::new();
-            let mut cells = 0u64;
-            for group in self.plans(point, self.seeds[0], true)? {
-                let plan = &group.plan;
-                for name in &plan.aggregates {
-                    if !names.insert(name.clone()) {
-                        let message = format!("two aggregates are called `{name}`");
-                        return Err(Problem::new(Place::File(0), message));
-                    }
-                }
-                // Limiters know best what they can be. Those of one name are alike.
-                for (index, instance) in group.elements.iter().enumerate() {
-                    if let ElementKind::Limiter { kind, overhead } = &plan.elements[index].kind
-                        && seen.insert(instance.name.clone())
-                    {
-                        Limiter::new(plan, index, kind, *overhead)
-                            .map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
-                    }
-                }
-                let series = (plan.flows.len() + plan.aggregates.len()) as u64;
-                cells += parts(plan.duration, plan.window).saturating_mul(series);
-                // What the file cannot be blamed for at one place.
-                crate::sim::check::check(&group.plan)
-                    .map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
-                let all = group.plan.duration.saturating_mul(self.seeds.len() as u64);
-                self.work = self.work.saturating_add(all);
-            }
-            // A summary needs the windows of all seeds at once.
-            if cells.saturating_mul(self.seeds.len() as u64) > Self::MAX_CELLS {
-                let message = "too many windows of too many flows and seeds: widen `window`";
-                return Err(Problem::new(Place::File(0), message.to_owned()));
-            }
+            let work = self.check_point(point)?;
+            self.work = self.work.saturating_add(work);
         }
         Ok(())
+    }
+
+    /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
+    /// of all its seeds.
+    fn check_point(&self, point: usize) -> Result<Nanos, Problem> {
+        // What the file cannot be blamed for at one place.
+        let wrong = |message: String| Problem::new(Place::File(0), message);
+        let mut limiters = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        let (mut cells, mut work) = (0u64, 0u64);
+        for Group { plan, elements, .. } in self.plans(point, self.seeds[0], true)? {
+            if let Some(name) = plan
+                .aggregates
+                .iter()
+                .find(|&name| !names.insert(name.clone()))
+            {
+                return Err(wrong(format!("two aggregates are called `{name}`")));
+            }
+            // Limiters know best what they can be. Those of one name are alike.
+            for (index, instance) in elements.iter().enumerate() {
+                if let ElementKind::Limiter { kind, overhead } = &plan.elements[index].kind
+                    && limiters.insert(instance.name.clone())
+                {
+                    Limiter::new(&plan, index, kind, *overhead)
+                        .map_err(|error| wrong(error.to_string()))?;
+                }
+            }
+            crate::sim::check::check(&plan).map_err(|error| wrong(error.to_string()))?;
+            let series = (plan.flows.len() + plan.aggregates.len()) as u64;
+            let all = parts(plan.duration, plan.window).saturating_mul(series);
+            cells = cells.saturating_add(all);
+            work = work.saturating_add(plan.duration);
+        }
+        let seeds = self.seeds.len() as u64;
+        // A summary needs the windows of all seeds at once.
+        if cells.saturating_mul(seeds) > Self::MAX_CELLS {
+            let message = "too many windows of too many flows and seeds: widen `window`";
+            return Err(wrong(message.to_owned()));
+        }
+        Ok(work.saturating_mul(seeds))
     }
 
     fn plans(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, Problem> {

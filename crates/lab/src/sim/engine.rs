@@ -91,14 +91,7 @@ impl<'a> Engine<'a> {
         }
         let mut flows = Vec::new();
         for (index, flow) in plan.flows.iter().enumerate() {
-            let mut delay = |delay| {
-                let random = Random::new(plan.seed, Owner::Element(stages.len()));
-                stages.push(stage(Element::Delay(Delay::new(delay, 0, random))));
-                stages.len() - 1
-            };
-            let half = flow.delay / 2;
-            let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
-            let [forward, back] = paths(plan, flow, delays);
+            let [forward, back] = paths(plan, flow, &mut stages, stage);
             flows.push(Flow {
                 forward,
                 back,
@@ -407,9 +400,21 @@ pub struct Ledger {
     pub under_way: u64,
 }
 
-/// The stages of a flow's two ways. Its own delay comes behind taps at the very front: they are
-/// beside the server and see what it sees.
-pub(crate) fn paths(plan: &Plan, flow: &FlowPlan, delays: Option<[usize; 2]>) -> [Box<[u32]>; 2] {
+/// The stages of a flow's two ways. Its own delay, half of it each way, is made into stages at the
+/// end, and comes behind taps at the very front: they are beside the server and see what it sees.
+pub(crate) fn paths<S>(
+    plan: &Plan,
+    flow: &FlowPlan,
+    stages: &mut Vec<S>,
+    stage: impl Fn(Element) -> S,
+) -> [Box<[u32]>; 2] {
+    let mut delay = |delay| {
+        let random = Random::new(plan.seed, Owner::Element(stages.len()));
+        stages.push(stage(Element::Delay(Delay::new(delay, 0, random))));
+        stages.len() - 1
+    };
+    let half = flow.delay / 2;
+    let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
     let is_tap = |&&index: &&usize| matches!(plan.elements[index].kind, ElementKind::Tap { .. });
     let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
     if let Some([there, home]) = delays {
