@@ -1,0 +1,3 @@
+//! The limiter that an operator runs: rates of thousands of subscribers, enforced in the kernel.
+
+pub mod table;

@@ -1,0 +1,171 @@
+//! What a data path holds, numbered and checked: the meeting point of configuration and kernel.
+//!
+//! A limiter is the state of one subscriber in one direction. It is found by what tells the
+//! subscriber's packets (a [`Match`]), runs under a [`Plan`] that many may share, and keeps its state
+//! as long as it keeps its number.
+
+use std::sync::Arc;
+
+use tidegate_limiter::{BurstControl, HashKey, Prefix, Program, Rate, Rule};
+
+/// Of the traffic of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// To the subscriber: its addresses are destinations.
+    Down,
+    /// From the subscriber: its addresses are sources.
+    Up,
+}
+
+/// What tells a subscriber's packets from others'. Tags count before addresses, PPPoE before QinQ
+/// before VLAN, longer prefixes before shorter ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// Its addresses.
+    Prefix(Prefix),
+    /// One VLAN tag, and no other.
+    Vlan(u16),
+    /// Two VLAN tags.
+    QinQ {
+        /// The service provider's.
+        outer: u16,
+        /// The customer's.
+        inner: u16,
+    },
+    /// A PPPoE session, on whatever VLAN.
+    Pppoe(u16),
+}
+
+/// How a plan limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheme {
+    /// Phantom queues of so many bytes each; with burst control this is BC-PQP, without it PQP.
+    PhantomQueues {
+        /// B, bytes.
+        size: u64,
+        /// θ+, θ− and T.
+        control: Option<BurstControl>,
+    },
+    /// One token bucket of so many bytes.
+    Policer {
+        /// Bytes.
+        burst: u64,
+    },
+    /// Nothing is limited, and all is counted.
+    Unlimited,
+}
+
+/// What becomes of a packet beyond the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// It is dropped.
+    Drop,
+    /// It goes on with this code point (0 to 63).
+    Mark(u8),
+}
+
+/// How the traffic of one or many subscribers is limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Of the aggregate.
+    pub rate: Rate,
+    /// The limiter.
+    pub scheme: Scheme,
+    /// How the queues share the rate.
+    pub program: Arc<Program>,
+    /// The first one that fits gives a packet's class.
+    pub rules: Vec<Rule>,
+    /// The class of packets that no rule fits; the last one if not given.
+    pub default_class: Option<u16>,
+    /// What becomes of packets beyond it.
+    pub excess: Excess,
+}
+
+/// What the bytes of a packet are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// From the IP header on (3), or with the link layer's header and tags (2).
+    pub layer: u8,
+    /// Added for each packet on the wire: preamble, checksum, ATM … May be negative.
+    pub overhead: i16,
+}
+
+/// What becomes of packets that are no subscriber's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// They pass.
+    Pass,
+    /// They are dropped; what is not IP (ARP, spanning tree …) passes, and so does IPv6 neighbour
+    /// discovery.
+    Drop,
+}
+
+/// What holds for all packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// What is charged.
+    pub accounting: Accounting,
+    /// Packets of nobody.
+    pub unknown: Unknown,
+    /// Secret of the flow hash.
+    pub hash: HashKey,
+}
+
+/// Where packets are taken from an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hook {
+    /// tc (tcx where the kernel has it, clsact otherwise), packets that come in.
+    TcIngress,
+    /// tc, packets that go out.
+    TcEgress,
+    /// XDP in the driver; packets that come in.
+    XdpNative,
+    /// XDP after the driver; packets that come in.
+    XdpGeneric,
+}
+
+/// A place where packets pass.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attachment {
+    /// The interface's name.
+    pub interface: String,
+    /// Where on it.
+    pub hook: Hook,
+    /// Whose packets pass there: with [`Direction::Down`] those to subscribers.
+    pub direction: Direction,
+}
+
+/// What a limiter has counted since it came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Packets that passed, on the wire (a super-packet is several).
+    pub passed_packets: u64,
+    /// Their bytes, as charged.
+    pub passed_bytes: u64,
+    /// Packets beyond the limit, dropped or marked.
+    pub excess_packets: u64,
+    /// Their bytes.
+    pub excess_bytes: u64,
+}
+
+/// A phantom queue, as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueState {
+    /// Bytes in it.
+    pub length: u64,
+    /// Of these, magic ones.
+    pub magic: u64,
+    /// Bytes that passed through it since the limiter came to be.
+    pub passed_bytes: u64,
+    /// Bytes beyond the limit.
+    pub excess_bytes: u64,
+}
+
+/// A limiter, as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LimiterState {
+    /// What it counted.
+    pub counters: Counters,
+    /// Its queues, as many as its plan has.
+    pub queues: Vec<QueueState>,
+}

@@ -1,0 +1,1 @@
+//! Servers that keep their own rate: Trickle, and the other ways to pace.
