@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libbpf_rs::{Input, MapCore, MapFlags, Program};
+use libbpf_rs::Program;
 use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program as Policy, Rate};
 
 use super::*;
@@ -70,7 +70,6 @@ impl Gate {
 
 fn run(fd: &std::os::fd::OwnedFd, frame: &[u8]) -> u32 {
     use std::os::fd::AsRawFd;
-    let _ = Input::default();
     sys::test_run(fd.as_raw_fd(), frame).unwrap()
 }
 
