@@ -9,6 +9,8 @@ use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program as Policy, Rat
 use super::*;
 use crate::table::{Accounting, Excess, Scheme, Unknown};
 
+mod same;
+
 /// A gate of a test's own, removed with it.
 struct Gate {
     kernel: Option<Kernel>,
@@ -38,7 +40,10 @@ fn settings() -> Settings {
 fn gate(test: &str) -> Option<Gate> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-test-{}-{number}", std::process::id()));
+    let pins = PathBuf::from(format!(
+        "/sys/fs/bpf/tidegate-test-{}-{number}",
+        std::process::id()
+    ));
     match Kernel::create_with(&pins, &settings(), true) {
         Ok(kernel) => Some(Gate {
             kernel: Some(kernel),
@@ -118,7 +123,14 @@ fn a_policer_and_phantom_queues_limit() {
     let seat = |address: &str, limiter, plan| {
         let version = 1;
         let matched = Match::Prefix(address.parse().unwrap());
-        (matched, Seat { limiter, plan, version })
+        (
+            matched,
+            Seat {
+                limiter,
+                plan,
+                version,
+            },
+        )
     };
     let seats = [seat("192.0.2.1/32", 0, 0), seat("192.0.2.0/24", 1, 1)];
     kernel.seat(Direction::Down, &seats).unwrap();
