@@ -126,6 +126,11 @@ fn each_hook_sees_packets_until_it_is_detached() {
                 );
                 gate.kernel().detach(&place).unwrap();
                 assert_eq!(gate.kernel().attachments(), []);
+                let output = Command::new("tc")
+                    .args(["qdisc", "show", "dev", interface])
+                    .output();
+                let disciplines = String::from_utf8(output.unwrap().stdout).unwrap();
+                assert!(!disciplines.contains("clsact"), "{disciplines}");
                 send("192.0.2.1");
                 assert_eq!(passed(&mut gate, limiter), after, "{place:?} {kind:?}");
             }
