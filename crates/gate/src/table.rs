@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tidegate_limiter::{BurstControl, HashKey, Prefix, Program, Rate, Rule};
 
 /// Of the traffic of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// To the subscriber: its addresses are destinations.
     Down,
@@ -83,6 +86,7 @@ pub struct Plan {
 
 /// What the bytes of a packet are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Serialize, Deserialize)]
 pub struct Accounting {
     /// From the IP header on (3), or with the link layer's header and tags (2).
     pub layer: u8,
@@ -92,6 +96,8 @@ pub struct Accounting {
 
 /// What becomes of packets that are no subscriber's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// They pass.
     Pass,
@@ -113,6 +119,8 @@ pub struct Settings {
 
 /// Where packets are taken from an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Hook {
     /// tc (tcx where the kernel has it, clsact otherwise), packets that come in.
     TcIngress,
@@ -126,6 +134,7 @@ pub enum Hook {
 
 /// A place where packets pass.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize)]
 pub struct Attachment {
     /// The interface's name.
     pub interface: String,
@@ -137,6 +146,7 @@ pub struct Attachment {
 
 /// What a limiter has counted since it came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Serialize, Deserialize)]
 pub struct Counters {
     /// Packets that passed, on the wire (a super-packet is several).
     pub passed_packets: u64,
@@ -150,6 +160,7 @@ pub struct Counters {
 
 /// A phantom queue, as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Serialize, Deserialize)]
 pub struct QueueState {
     /// Bytes in it.
     pub length: u64,

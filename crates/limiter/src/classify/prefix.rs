@@ -1,5 +1,6 @@
 //! Address prefixes.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -44,6 +45,27 @@ impl Prefix {
     #[inline]
     pub fn contains(&self, address: [u8; 16]) -> bool {
         (u128::from_be_bytes(address) ^ self.address) & self.mask == 0
+    }
+
+    /// The first of its addresses, in network order; those of IPv4 as `::ffff:a.b.c.d`.
+    pub fn address(&self) -> [u8; 16] {
+        self.address.to_be_bytes()
+    }
+
+    /// How many bits its addresses have in common: of 128, also for IPv4.
+    pub fn bits(&self) -> u32 {
+        self.mask.leading_ones()
+    }
+}
+
+impl fmt::Display for Prefix {
+    /// As it is parsed; addresses of IPv4 in its notation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.address);
+        match address.to_ipv4_mapped() {
+            Some(address) if self.bits() >= 96 => write!(f, "{address}/{}", self.bits() - 96),
+            _ => write!(f, "{address}/{}", self.bits()),
+        }
     }
 }
 
