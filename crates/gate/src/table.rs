@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_limiter::{BurstControl, HashKey, Prefix, Program, Rate, Rule};
 
 /// Of the traffic of a subscriber.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// To the subscriber: its addresses are destinations.
@@ -85,8 +84,7 @@ pub struct Plan {
 }
 
 /// What the bytes of a packet are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
     /// From the IP header on (3), or with the link layer's header and tags (2).
     pub layer: u8,
@@ -95,8 +93,7 @@ pub struct Accounting {
 }
 
 /// What becomes of packets that are no subscriber's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// They pass.
@@ -118,8 +115,7 @@ pub struct Settings {
 }
 
 /// Where packets are taken from an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
     /// tc (tcx where the kernel has it, clsact otherwise), packets that come in.
@@ -133,8 +129,7 @@ pub enum Hook {
 }
 
 /// A place where packets pass.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     /// The interface's name.
     pub interface: String,
@@ -145,8 +140,7 @@ pub struct Attachment {
 }
 
 /// What a limiter has counted since it came to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets that passed, on the wire (a super-packet is several).
     pub passed_packets: u64,
@@ -159,8 +153,7 @@ pub struct Counters {
 }
 
 /// A phantom queue, as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueState {
     /// Bytes in it.
     pub length: u64,
