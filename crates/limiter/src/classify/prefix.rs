@@ -41,6 +41,21 @@ impl Prefix {
         mask: 0,
     };
 
+    /// Its first address; one of IPv4 is mapped into IPv6.
+    pub const fn address(&self) -> u128 {
+        self.address
+    }
+
+    /// How many bits count, from 0 to 128, of addresses in that form: 120 for a /24 of IPv4.
+    pub const fn bits(&self) -> u32 {
+        self.mask.leading_ones()
+    }
+
+    /// Whether all its addresses are IPv4's.
+    pub const fn is_ipv4(&self) -> bool {
+        self.bits() >= 96 && self.address >> 32 == 0xffff
+    }
+
     /// Whether the address begins with it.
     #[inline]
     pub fn contains(&self, address: [u8; 16]) -> bool {
