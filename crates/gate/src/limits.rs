@@ -20,9 +20,11 @@ pub use template::{PlanTemplate, Scheme as SchemeName, Template};
 /// Most queues of a plan, as the kernel's program has room for.
 pub const MAX_QUEUES: usize = 24;
 /// Most nodes of a plan's policy that share, its root among them.
-pub const MAX_SHARES: usize = 6;
+pub const MAX_SHARES: usize = 5;
 /// Most rules of a plan: each packet may have to try all of them.
-pub const MAX_RULES: usize = 16;
+pub const MAX_RULES: usize = 32;
+/// Most lengths of prefixes in use, of IPv4 and of IPv6 each: a packet tries one after the other.
+pub const MAX_LENGTHS: usize = 16;
 
 /// A sharing policy, in the notation of scenario files: `"queue"`, `{ fair = 16 }`,
 /// `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`.

@@ -60,8 +60,8 @@ section! { PLAN = "[plan.NAME]", "How a subscriber is limited. A direction witho
     "down": "rate or table", "no limit", "Rate to the subscriber, or a table with `rate` and any of the keys below, which are then those of this direction.";
     "up": "rate or table", "no limit", "The same from the subscriber.";
     "scheme": "\"bc-pqp\", \"pqp\", \"policer\" or \"unlimited\"", "bc-pqp", "The limiter: phantom queues with burst control, phantom queues without, one token bucket, or none.";
-    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed, with at most 24 queues and 6 nodes that share. Its leaves are the classes, numbered from 0 as they are written.";
-    "rule": "tables", "none", "What packets belong to which class; the first that fits counts. At most 16.";
+    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed, with at most 24 queues and 5 nodes that share. Its leaves are the classes, numbered from 0 as they are written.";
+    "rule": "tables", "none", "What packets belong to which class; the first that fits counts. At most 32.";
     "default-class": "number", "the last", "The class of packets that no rule fits.";
     "excess": "\"drop\" or DSCP", "drop", "What becomes of packets beyond the limit: dropped, or sent on with this code point (`\"cs1\"`, `8`).";
     "rtt": "time", "100ms", "The longest round-trip time that is to be served well: `auto` sizes follow from it.";

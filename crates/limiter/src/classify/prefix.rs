@@ -61,16 +61,6 @@ impl Prefix {
     pub fn contains(&self, address: [u8; 16]) -> bool {
         (u128::from_be_bytes(address) ^ self.address) & self.mask == 0
     }
-
-    /// The first of its addresses, in network order; those of IPv4 as `::ffff:a.b.c.d`.
-    pub fn address(&self) -> [u8; 16] {
-        self.address.to_be_bytes()
-    }
-
-    /// How many bits its addresses have in common: of 128, also for IPv4.
-    pub fn bits(&self) -> u32 {
-        self.mask.leading_ones()
-    }
 }
 
 impl fmt::Display for Prefix {
