@@ -217,7 +217,7 @@ fn policy<'a>(f: &Fields<'a>, node: &'a Node<'a>, depth: usize) -> Option<Policy
             let part = |part: &&'a Node<'a>| match part.get_ref() {
                 DeValue::Array(pair) if pair.len() == 2 => {
                     let most = u64::from(tidegate_limiter::PolicyTree::MAX_WEIGHT);
-                    let weight = f.integer_of(pair.get(0)?, "weight", 1..=most)?;
+                    let weight = f.integer_of(pair.first()?, "weight", 1..=most)?;
                     Some((weight as u32, self::policy(f, pair.get(1)?, depth + 1)?))
                 }
                 _ => {

@@ -24,6 +24,9 @@ pub(super) struct Draft<'a> {
     pub rate_places: [Place; 2],
 }
 
+/// A plan, a direction, and a rate of the subscriber's own.
+type Terms = (Option<usize>, Direction, Option<u64>);
+
 /// What is known of subscribers so far.
 pub(super) struct Roll<'a> {
     plans: &'a [(String, PlanTemplate)],
@@ -33,7 +36,7 @@ pub(super) struct Roll<'a> {
     owners: HashMap<Match, u32>,
     places: Vec<Place>,
     /// One for each plan, direction and rate.
-    limits: HashMap<(Option<usize>, Direction, Option<u64>), Result<Arc<Limits>, String>>,
+    limits: HashMap<Terms, Result<Arc<Limits>, String>>,
     plan_names: Vec<Arc<str>>,
     pub subscribers: Vec<Subscriber>,
 }
