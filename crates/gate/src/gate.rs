@@ -247,7 +247,18 @@ impl<D: DataPath> Gate<D> {
             });
         }
         let empty = State::empty(pins.to_owned(), known.hash);
-        let path = D::open(pins).map_err(|source| path_error(pins, source))?;
+        let path = match D::open(pins) {
+            Ok(path) => path,
+            // It was killed while it went up, before a packet was limited.
+            Err(_) if loaded.current.is_none() => {
+                D::clear(pins).map_err(|source| path_error(pins, source))?;
+                store.clear()?;
+                return Err(GateError::NotUp {
+                    pins: pins.to_owned(),
+                });
+            }
+            Err(source) => return Err(path_error(pins, source)),
+        };
         let current = loaded.current.unwrap_or_else(|| empty.clone());
         let written = loaded.written.unwrap_or(empty);
         let mut gate = Self {
@@ -276,10 +287,13 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// As of [`Gate::up`], [`Gate::take_over`] and [`Gate::reload`].
     pub fn start(config: &Config) -> Result<(Self, Report, bool), GateError> {
-        if D::exists(&config.pins) {
-            let mut gate = Self::take_over(&config.pins, &config.state)?;
-            let report = gate.reload(config)?;
-            return Ok((gate, report, true));
+        match Self::take_over(&config.pins, &config.state) {
+            Ok(mut gate) => {
+                let report = gate.reload(config)?;
+                return Ok((gate, report, true));
+            }
+            Err(GateError::NotUp { .. }) => {}
+            Err(error) => return Err(error),
         }
         let (gate, report) = Self::up(config)?;
         Ok((gate, report, false))
