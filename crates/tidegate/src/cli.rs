@@ -1,5 +1,6 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+pub mod gate;
 pub mod lab;
 
 use std::path::PathBuf;

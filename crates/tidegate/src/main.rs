@@ -3,6 +3,7 @@
 mod cli;
 mod detect;
 mod explain;
+mod gate;
 mod input;
 mod lab;
 mod manual;

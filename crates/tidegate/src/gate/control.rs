@@ -1,0 +1,90 @@
+//! What commands, API, metrics and `top` ask of a gate, whoever runs it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_gate::table::{Attachment, LimiterState};
+use tidegate_limiter::Rate;
+
+use super::reading::{Reading, Roster};
+
+/// Why a gate did not do what it was asked. The text says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// No gate is up.
+    #[error("{0}")]
+    Down(String),
+    /// It does not know the subscriber.
+    #[error("{0}")]
+    Unknown(String),
+    /// What was asked for is wrong: a plan that is not there, a file with errors.
+    #[error("{0}")]
+    Invalid(String),
+    /// The kernel or the file system does not let us.
+    #[error("{0}")]
+    Rights(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What to change of one subscriber, live. `None` leaves as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Another plan, by name.
+    pub plan: Option<String>,
+    /// Another rate down.
+    pub down: Option<Rate>,
+    /// Another rate up.
+    pub up: Option<Rate>,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub struct Reloaded {
+    /// Subscribers that are new.
+    pub added: u64,
+    /// Subscribers that are gone.
+    pub removed: u64,
+    /// Subscribers that are limited or matched otherwise than before.
+    pub changed: u64,
+    /// Subscribers that nothing was done to.
+    pub unchanged: u64,
+}
+
+/// The gate as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overview {
+    /// The configuration's file.
+    pub file: String,
+    /// Where packets pass.
+    pub attachments: Vec<Attachment>,
+    /// How many plans there are.
+    pub plans: u64,
+    /// Bytes of kernel memory that the limiters' states take.
+    pub memory: u64,
+}
+
+/// A running gate. What changes it waits for others that change it.
+pub trait Control: Send {
+    /// What there is but subscribers.
+    fn overview(&mut self) -> Result<Overview, Failure>;
+
+    /// Who is limited and how: the same allocation as long as nothing changed.
+    fn roster(&mut self) -> Result<Arc<Roster>, Failure>;
+
+    /// The counters of everybody.
+    fn read(&mut self) -> Result<Reading, Failure>;
+
+    /// The queues of one limiter, by its number.
+    fn limiter(&mut self, number: u32) -> Result<LimiterState, Failure>;
+
+    /// Changes one subscriber until it is changed or reset; reloads leave that as it is.
+    fn set(&mut self, name: &str, change: &Change) -> Result<(), Failure>;
+
+    /// One subscriber is again as the file has it.
+    fn reset(&mut self, name: &str) -> Result<(), Failure>;
+
+    /// Reads the file again (or another from now on), and applies the difference.
+    fn reload(&mut self, file: Option<&Path>) -> Result<Reloaded, Failure>;
+}

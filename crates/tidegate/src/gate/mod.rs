@@ -1,0 +1,11 @@
+//! `tidegate gate`: what the operator touches.
+
+mod api;
+mod control;
+mod daemon;
+mod desk;
+mod metrics;
+mod reading;
+#[cfg(test)]
+mod testing;
+mod view;
