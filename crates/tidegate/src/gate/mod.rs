@@ -8,4 +8,5 @@ mod metrics;
 mod reading;
 #[cfg(test)]
 mod testing;
+mod top;
 mod view;
