@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tidegate_gate::table::{Attachment, LimiterState};
 use tidegate_limiter::Rate;
+use utoipa::ToSchema;
 
 use super::reading::{Reading, Roster};
+use super::view::Attached;
 
 /// Why a gate did not do what it was asked. The text says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -40,16 +43,28 @@ pub struct Change {
 }
 
 /// What a reload did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct Reloaded {
-    /// Subscribers that are new.
+    /// How many subscribers are new.
     pub added: u64,
-    /// Subscribers that are gone.
+    /// How many are no more.
     pub removed: u64,
-    /// Subscribers that are limited or matched otherwise than before.
-    pub changed: u64,
-    /// Subscribers that nothing was done to.
+    /// How many are limited otherwise than before.
+    pub limited: u64,
+    /// How many are told by other addresses or tags than before.
+    pub moved: u64,
+    /// How many were not touched.
     pub unchanged: u64,
+    /// Subscribers that were set live, and are as the file has them now, since the file changed.
+    pub reset: Vec<String>,
+    /// Where packets are taken now.
+    pub attached: Vec<Attached>,
+    /// Where they no longer are.
+    pub detached: Vec<Attached>,
+    /// Where they should be, and the interface is not there or does not let us.
+    pub missing: Vec<String>,
+    /// Whether accounting changed, or what becomes of unknown traffic.
+    pub settings: bool,
 }
 
 /// The gate as a whole.
@@ -79,7 +94,7 @@ pub trait Control: Send {
     /// The queues of one limiter, by its number.
     fn limiter(&mut self, number: u32) -> Result<LimiterState, Failure>;
 
-    /// Changes one subscriber until it is changed or reset; reloads leave that as it is.
+    /// Changes one subscriber until it is reset, or changes in the file.
     fn set(&mut self, name: &str, change: &Change) -> Result<(), Failure>;
 
     /// One subscriber is again as the file has it.

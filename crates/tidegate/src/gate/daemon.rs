@@ -8,13 +8,24 @@ pub fn reload(desk: &Desk) -> Result<Reloaded, Failure> {
     let done = desk.reload(None);
     match &done {
         Ok(done) => {
-            let Reloaded {
+            let &Reloaded {
                 added,
                 removed,
-                changed,
+                limited,
+                moved,
                 unchanged,
+                ..
             } = done;
-            tracing::info!(added, removed, changed, unchanged, "reloaded");
+            tracing::info!(added, removed, limited, moved, unchanged, "reloaded");
+            for subscriber in &done.reset {
+                tracing::warn!(
+                    subscriber,
+                    "what was set live no longer holds: the file changed"
+                );
+            }
+            for place in &done.missing {
+                tracing::warn!(place, "packets are not taken there");
+            }
         }
         Err(error) => tracing::error!(%error, "not reloaded; all is as before"),
     }

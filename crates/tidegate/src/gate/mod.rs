@@ -4,8 +4,11 @@ mod api;
 mod control;
 mod daemon;
 mod desk;
+mod logs;
 mod metrics;
+mod notify;
 mod reading;
+mod status;
 #[cfg(test)]
 mod testing;
 mod top;

@@ -151,6 +151,7 @@ impl Control for Fake {
 
     fn reload(&mut self, _file: Option<&Path>) -> Result<Reloaded, Failure> {
         self.reload
+            .clone()
             .map_err(|reason| Failure::Invalid(reason.into()))
     }
 }

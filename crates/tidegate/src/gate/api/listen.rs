@@ -1,34 +1,16 @@
 //! Sockets to be asked at: a Unix socket that few may open, or an address.
 
-use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tidegate_gate::config::Listen;
 
 use super::access::{Access, Token};
-
-/// Where to listen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// On a Unix socket.
-    Unix(PathBuf),
-    /// On an address and port.
-    Tcp(SocketAddr),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "{address}"),
-        }
-    }
-}
 
 /// A socket that is open.
 pub enum Socket {
@@ -51,12 +33,12 @@ impl Drop for Name {
 ///
 /// # Errors
 /// If the address can be reached from elsewhere, and there is no token.
-pub fn access(address: &Address, token: Option<&Path>) -> anyhow::Result<Access> {
+pub fn access(address: &Listen, token: Option<&Path>) -> anyhow::Result<Access> {
     match (address, token) {
         (_, Some(path)) => Ok(Access::Token(Token::read(path)?)),
-        (Address::Unix(_), None) => Ok(Access::Anybody),
-        (Address::Tcp(at), None) if at.ip().is_loopback() => Ok(Access::Local),
-        (Address::Tcp(at), None) => anyhow::bail!(
+        (Listen::Unix(_), None) => Ok(Access::Anybody),
+        (Listen::Tcp(at), None) if at.ip().to_canonical().is_loopback() => Ok(Access::Local),
+        (Listen::Tcp(at), None) => anyhow::bail!(
             "{at} can be reached from elsewhere: give `token`, a file with a secret that requests \
              must carry, or listen on a Unix socket or 127.0.0.1"
         ),
@@ -64,10 +46,10 @@ pub fn access(address: &Address, token: Option<&Path>) -> anyhow::Result<Access>
 }
 
 /// Opens the socket. One for a group can be used by it, others only by who opened them.
-pub fn open(address: &Address, group: Option<u32>) -> anyhow::Result<Socket> {
+pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
     let socket = match address {
-        Address::Unix(path) => unix(path, group),
-        Address::Tcp(at) => TcpListener::bind(at)
+        Listen::Unix(path) => unix(path, group),
+        Listen::Tcp(at) => TcpListener::bind(at)
             .and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 Ok(Socket::Tcp(listener))
@@ -121,7 +103,7 @@ mod tests {
     fn a_unix_socket_is_its_owners_and_goes_with_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run/api.sock");
-        let address = Address::Unix(path.clone());
+        let address = Listen::Unix(path.clone());
         let socket = open(&address, None).expect("open");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         let error = open(&address, None).err().expect("taken");
@@ -147,10 +129,10 @@ mod tests {
         let path = folder.path().join("api.sock");
         drop(UnixListener::bind(&path).expect("bound"));
         assert!(path.exists(), "left");
-        drop(open(&Address::Unix(path.clone()), None).expect("replaced"));
+        drop(open(&Listen::Unix(path.clone()), None).expect("replaced"));
 
         fs::write(&path, "precious").expect("written");
-        assert!(open(&Address::Unix(path.clone()), None).is_err());
+        assert!(open(&Listen::Unix(path.clone()), None).is_err());
         assert_eq!(fs::read(&path).expect("there"), b"precious");
     }
 
@@ -160,14 +142,8 @@ mod tests {
         let path = folder.path().join("token");
         fs::write(&path, "0123456789abcdef\n").expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
-        let tcp = |text: &str| Address::Tcp(text.parse().expect("an address"));
-        for open in [
-            "0.0.0.0:1",
-            "[::]:1",
-            "10.1.2.3:1",
-            "[2001:db8::1]:1",
-            "[::ffff:127.0.0.1]:1",
-        ] {
+        let tcp = |text: &str| Listen::Tcp(text.parse().expect("an address"));
+        for open in ["0.0.0.0:1", "[::]:1", "10.1.2.3:1", "[2001:db8::1]:1"] {
             let error = access(&tcp(open), None).err().expect("refused").to_string();
             assert!(error.contains("`token`"), "{error}");
             assert!(matches!(
@@ -175,10 +151,10 @@ mod tests {
                 Ok(Access::Token(_))
             ));
         }
-        for local in ["127.0.0.1:1", "[::1]:1"] {
+        for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert!(matches!(access(&tcp(local), None), Ok(Access::Local)));
         }
-        let unix = Address::Unix("/run/x.sock".into());
+        let unix = Listen::Unix("/run/x.sock".into());
         assert!(matches!(access(&unix, None), Ok(Access::Anybody)));
 
         // Tokens that are none.

@@ -20,7 +20,7 @@ struct Running {
 impl Running {
     fn new(fake: Fake, access: Access) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let address = listen::Address::Unix(folder.path().join("s"));
+        let address = tidegate_gate::config::Listen::Unix(folder.path().join("s"));
         let socket = listen::open(&address, None).expect("open");
         let (end, ended) = watch::channel(false);
         let bounds = Bounds {
