@@ -1,6 +1,7 @@
 //! `tidegate gate`: what the operator touches.
 
 mod api;
+mod check;
 mod control;
 mod daemon;
 mod desk;
