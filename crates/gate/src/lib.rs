@@ -4,8 +4,12 @@
 //! [`change`], which finds the least that has to be done, and [`path::DataPath`], which does it: the
 //! kernel, or memory for tests.
 
+pub mod change;
 pub mod config;
+pub mod gate;
 pub mod limits;
 pub mod matches;
+pub mod memory;
 pub mod path;
+pub mod state;
 pub mod table;

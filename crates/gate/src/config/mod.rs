@@ -22,6 +22,7 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 pub use keys::{Key, SECTIONS, Section};
+pub(crate) use problem::instead;
 pub use problem::{ConfigErrors, Problem};
 
 use crate::limits::{Limits, PlanTemplate};

@@ -178,7 +178,7 @@ fn clean(text: &str) -> String {
 }
 
 /// What may have been meant by a name: the most similar, or else all there are, if few.
-pub(super) fn instead<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn instead<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     // Long names are not worth the time.
     if name.len() > 64 {
         return String::new();
