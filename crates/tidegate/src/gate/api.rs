@@ -6,6 +6,7 @@ pub mod serve;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +17,14 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use axum::{Extension, Json, Router};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate_gate::table::LimiterState;
 use tidegate_limiter::Rate;
-use utoipa::{IntoParams, OpenApi};
+use tokio::sync::Notify;
+use utoipa::{IntoParams, OpenApi, ToSchema};
 
 use super::control::{Change, Failure, Reloaded};
+use super::daemon;
 use super::desk::Desk;
 use super::metrics::{self, Bounds};
 use super::reading::Entry;
@@ -42,6 +45,8 @@ pub struct Api {
     pub desk: Arc<Desk>,
     /// Of metrics.
     pub bounds: Bounds,
+    /// Ends the daemon.
+    pub end: Arc<Notify>,
 }
 
 /// Who sent a request, for the log.
@@ -85,6 +90,11 @@ const ROUTES: &[Route] = &[
         method: "post",
         path: "/v1/reload",
         answer: || post(reload),
+    },
+    Route {
+        method: "post",
+        path: "/v1/stop",
+        answer: || post(stop),
     },
     Route {
         method: "get",
@@ -331,7 +341,7 @@ async fn set(
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
         let done = api.desk.set(&name, &change)?;
-        let Change { plan, down, up } = change;
+        let Change { plan, down, up, .. } = change;
         let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
         let (down, up) = (text(down), text(up));
         tracing::info!(subscriber = name, plan, down, up, by, "set");
@@ -348,6 +358,7 @@ fn change(patch: Patch) -> Result<Change, String> {
             .map_err(|error| format!("{key}: {error}"))
     };
     let change = Change {
+        reset: false,
         plan: patch.plan,
         down: rate("down", patch.down)?,
         up: rate("up", patch.up)?,
@@ -372,22 +383,68 @@ async fn reset(
     let Path(name) = name?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
-        let done = api.desk.reset(&name)?;
+        let reset = Change {
+            reset: true,
+            ..Change::default()
+        };
+        let done = api.desk.set(&name, &reset)?;
         tracing::info!(subscriber = name, by, "reset");
         Ok(done)
     });
     detail(done.await?)
 }
 
+/// Another file to reload.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Another {
+    /// The configuration from now on. Only on the daemon's own socket, `control.sock` in its state
+    /// folder: errors tell of what is in a file.
+    #[schema(value_type = Option<String>)]
+    file: Option<PathBuf>,
+}
+
+/// That a request came by the daemon's own socket, which only root can open.
+#[derive(Debug, Clone, Copy)]
+pub struct Own;
+
 /// Apply what has changed in the configuration
-#[utoipa::path(post, path = "/v1/reload", responses(
+#[utoipa::path(post, path = "/v1/reload", request_body = inline(Option<Another>), responses(
     (status = 200, description = "What was different, and is now in force", body = Reloaded),
     (status = 422, description = "The file has errors; nothing was changed", body = Problem),
     (status = "default", description = "Why not", body = Problem)))]
-async fn reload(State(api): State<Api>) -> Result<Json<Reloaded>, Refusal> {
-    Ok(Json(
-        ask(api, |api| super::daemon::reload(&api.desk)).await?,
-    ))
+async fn reload(
+    State(api): State<Api>,
+    own: Option<Extension<Own>>,
+    body: Result<Option<Json<Another>>, JsonRejection>,
+) -> Result<Json<Reloaded>, Refusal> {
+    let file = body?.and_then(|Json(another)| another.file);
+    if file.is_some() && own.is_none() {
+        let text = "another file can only be named to the daemon's own socket";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
+    }
+    let done = ask(api, move |api| daemon::reload(&api.desk, file.as_deref()));
+    Ok(Json(done.await?))
+}
+
+/// Nothing.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+struct Done {}
+
+/// End the daemon, and leave the limits in place
+///
+/// Only on the daemon's own socket, `control.sock` in its state folder.
+#[utoipa::path(post, path = "/v1/stop", responses(
+    (status = 200, description = "It is ending", body = inline(Done)),
+    (status = 403, description = "Not the daemon's own socket", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn stop(State(api): State<Api>, own: Option<Extension<Own>>) -> Result<Json<Done>, Refusal> {
+    if own.is_none() {
+        let text = "the daemon can only be ended over its own socket";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
+    }
+    api.end.notify_one();
+    Ok(Json(Done {}))
 }
 
 /// Prometheus metrics
@@ -415,7 +472,7 @@ async fn description() -> impl IntoResponse {
             bytes. On an address that is not local, and wherever a token is configured, requests \
             carry it: `Authorization: Bearer TOKEN`."
     ),
-    paths(status, subscribers, subscriber, set, reset, reload, scrape, description),
+    paths(status, subscribers, subscriber, set, reset, reload, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

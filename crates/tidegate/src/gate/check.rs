@@ -11,6 +11,7 @@ use tidegate_gate::table::Match;
 
 use super::api::listen;
 use super::reading::direction_name;
+use super::remote;
 use super::view::hook_name;
 use crate::Exit;
 use crate::cli::gate::Check;
@@ -74,7 +75,7 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     )?;
     let memory = 2 * subscribers * LIMITER + 2 * (prefixes + tags) * SEAT;
     writeln!(out, "  at most {} of kernel memory", bytes(memory))?;
-    let own = Listen::Unix(config.state.join("api.sock"));
+    let own = Listen::Unix(remote::socket(&config.state));
     let api = config.api.as_ref().map_or(&own, |api| &api.listen);
     writeln!(out, "  the daemon's API on {api}")?;
     if let Some(metrics) = &config.metrics {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_gate::table::{Attachment, LimiterState};
 use tidegate_limiter::Rate;
 use utoipa::ToSchema;
 
-use super::reading::{Reading, Roster};
+use super::reading::{Entry, Reading, Roster};
 use super::view::Attached;
 
 /// Why a gate did not do what it was asked. The text says what, where, and what to do.
@@ -34,6 +34,8 @@ pub enum Failure {
 /// What to change of one subscriber, live. `None` leaves as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
+    /// As the file has it, before anything else.
+    pub reset: bool,
     /// Another plan, by name.
     pub plan: Option<String>,
     /// Another rate down.
@@ -43,7 +45,7 @@ pub struct Change {
 }
 
 /// What a reload did.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     /// How many subscribers are new.
     pub added: u64,
@@ -72,15 +74,15 @@ pub struct Reloaded {
 pub struct Overview {
     /// The configuration's file.
     pub file: String,
-    /// Where packets pass.
-    pub attachments: Vec<Attachment>,
-    /// How many plans there are.
+    /// Where packets are taken, or should be, and whether they are.
+    pub attachments: Vec<(Attachment, bool)>,
+    /// How many plans the file has.
     pub plans: u64,
-    /// Bytes of kernel memory that the limiters' states take.
-    pub memory: u64,
+    /// A change could be made neither whole nor undone; it is tried again with the next one.
+    pub unsettled: bool,
 }
 
-/// A running gate. What changes it waits for others that change it.
+/// A running gate.
 pub trait Control: Send {
     /// What there is but subscribers.
     fn overview(&mut self) -> Result<Overview, Failure>;
@@ -97,9 +99,28 @@ pub trait Control: Send {
     /// Changes one subscriber until it is reset, or changes in the file.
     fn set(&mut self, name: &str, change: &Change) -> Result<(), Failure>;
 
-    /// One subscriber is again as the file has it.
-    fn reset(&mut self, name: &str) -> Result<(), Failure>;
-
     /// Reads the file again (or another from now on), and applies the difference.
     fn reload(&mut self, file: Option<&Path>) -> Result<Reloaded, Failure>;
+
+    /// Takes packets again from interfaces that came back; those that are missing still.
+    fn heal(&mut self) -> Vec<String>;
+}
+
+/// A subscriber, and its limiters as they are.
+pub fn subscriber(
+    control: &mut dyn Control,
+    name: &str,
+) -> Result<(Entry, [Option<LimiterState>; 2]), Failure> {
+    let roster = control.roster()?;
+    let index = roster
+        .find(name)
+        .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))?;
+    let entry = roster.entries[index].clone();
+    let mut states = [None, None];
+    for (state, limit) in states.iter_mut().zip(&entry.limits) {
+        if let Some(limit) = limit {
+            *state = Some(control.limiter(limit.limiter)?);
+        }
+    }
+    Ok((entry, states))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_gate::table::{Counters, LimiterState};
 
-use super::control::{Change, Control, Failure, Overview, Reloaded};
+use super::control::{self, Change, Control, Failure, Overview, Reloaded};
 use super::reading::{Entry, Reading, Totals};
 
 /// How old a reading of all counters may be: it costs tens of milliseconds with 100,000 subscribers,
@@ -78,7 +78,7 @@ impl Desk {
 
     /// A subscriber, as it is now.
     pub fn subscriber(&self, name: &str) -> Result<(Entry, [Option<LimiterState>; 2]), Failure> {
-        self.lock().subscriber(name)
+        control::subscriber(&mut *self.lock().control, name)
     }
 
     /// Limiters by number, as they are now, until `until`: the rest is left out.
@@ -103,15 +103,12 @@ impl Desk {
         let mut inner = self.lock();
         inner.control.set(name, change)?;
         inner.reading = None;
-        inner.subscriber(name)
+        control::subscriber(&mut *inner.control, name)
     }
 
-    /// A subscriber is as the file has it, which is told.
-    pub fn reset(&self, name: &str) -> Result<(Entry, [Option<LimiterState>; 2]), Failure> {
-        let mut inner = self.lock();
-        inner.control.reset(name)?;
-        inner.reading = None;
-        inner.subscriber(name)
+    /// Takes packets again from interfaces that came back; those that are missing still.
+    pub fn heal(&self) -> Vec<String> {
+        self.lock().control.heal()
     }
 
     /// Applies what has changed in the file.
@@ -138,20 +135,5 @@ impl Inner {
         self.totals.add(&reading);
         self.reading = Some(Arc::clone(&reading));
         Ok(reading)
-    }
-
-    fn subscriber(&mut self, name: &str) -> Result<(Entry, [Option<LimiterState>; 2]), Failure> {
-        let roster = self.control.roster()?;
-        let index = roster
-            .find(name)
-            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber '{name}'")))?;
-        let entry = roster.entries[index].clone();
-        let mut states = [None, None];
-        for (state, limit) in states.iter_mut().zip(&entry.limits) {
-            if let Some(limit) = limit {
-                *state = Some(self.control.limiter(limit.limiter)?);
-            }
-        }
-        Ok((entry, states))
     }
 }

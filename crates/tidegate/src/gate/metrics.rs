@@ -235,24 +235,19 @@ impl Scrape {
         )
         .gauge(encoder, reading.roster.set() as f64)?;
         family("tidegate_gate_plans", "Plans").gauge(encoder, overview.plans as f64)?;
-        in_bytes(
-            "tidegate_gate_memory",
-            "Kernel memory of the limiters' states",
-        )
-        .gauge(encoder, overview.memory as f64)?;
         family(
             "tidegate_gate_attached",
-            "1 where packets are taken from an interface",
+            "1 where packets are taken from an interface, 0 where they should be",
         )
         .gauges(
             encoder,
-            overview.attachments.iter().map(|attachment| {
+            overview.attachments.iter().map(|(attachment, attached)| {
                 let labels = [
                     ("interface", attachment.interface.as_str()),
                     ("hook", hook_name(attachment.hook)),
                     ("direction", direction_name(attachment.direction)),
                 ];
-                (labels, 1)
+                (labels, u64::from(*attached))
             }),
         )?;
         let sums = |of: fn(Counters) -> [u64; 2]| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_gate::table::{Counters, Direction};
+use tidegate_gate::table::{Counters, Direction, Match};
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +39,8 @@ pub struct Entry {
     pub set: bool,
     /// Down and up.
     pub limits: [Option<Limit>; 2],
+    /// What tells its packets.
+    pub matches: Vec<Match>,
 }
 
 /// All subscribers, sorted by name.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::control::{Control, Failure};
+use super::control::{self, Control, Failure};
 use super::reading::{Reading, plus};
 use super::view::{self, Counted, Limited, Status, Subscriber};
 use crate::Exit;
@@ -79,18 +79,8 @@ fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn one(control: &mut dyn Control, name: &str) -> Result<Subscriber, Failure> {
-    let roster = control.roster()?;
-    let index = roster
-        .find(name)
-        .ok_or_else(|| Failure::Unknown(format!("there is no subscriber '{name}'")))?;
-    let entry = &roster.entries[index];
-    let mut states = [None, None];
-    for (state, limit) in states.iter_mut().zip(&entry.limits) {
-        if let Some(limit) = limit {
-            *state = Some(control.limiter(limit.limiter)?);
-        }
-    }
-    Ok(view::detail(entry, &states))
+    let (entry, states) = control::subscriber(control, name)?;
+    Ok(view::detail(&entry, &states))
 }
 
 fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<Subscriber> {
@@ -116,8 +106,14 @@ fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<Subscriber> {
 fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> {
     writeln!(out, "{} {}", paint.bold("gate"), status.file)?;
     for attached in &status.attachments {
-        let (interface, hook) = (&attached.interface, attached.hook);
-        writeln!(out, "  {interface:<15} {hook:<11} {}", attached.direction)?;
+        let (interface, hook) = (&attached.interface, &attached.hook);
+        let missing = if attached.attached {
+            String::new()
+        } else {
+            paint.alarm("  not there: nothing is limited")
+        };
+        let way = &attached.direction;
+        writeln!(out, "  {interface:<15} {hook:<11} {way:<4}{missing}")?;
     }
     if status.attachments.is_empty() {
         writeln!(
@@ -132,11 +128,14 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
     };
     writeln!(
         out,
-        "{} subscribers{set}, {} plans, {} of kernel memory",
+        "{} subscribers{set}, {} plans",
         count(status.subscribers),
         count(status.plans),
-        bytes(status.memory_bytes),
     )?;
+    if status.unsettled {
+        let text = "a change was made in part only: reload to try it again";
+        writeln!(out, "  {}", paint.alarm(text))?;
+    }
     for (way, counted) in [("down", &status.down), ("up", &status.up)] {
         writeln!(
             out,
@@ -221,6 +220,7 @@ fn limit(limited: &Limited) -> String {
 fn detail(out: &mut impl Write, one: &Subscriber, paint: Paint) -> io::Result<()> {
     let set = if one.set { ", set live" } else { "" };
     writeln!(out, "{}  plan {}{set}", paint.bold(&one.name), one.plan)?;
+    writeln!(out, "{}", one.matches.join(", "))?;
     for (way, limited) in [("down", &one.down), ("up", &one.up)] {
         let Some(limited) = limited else {
             writeln!(out, "\n{way}  no limiter")?;

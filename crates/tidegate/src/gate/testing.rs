@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_gate::table::{Attachment, Counters, Direction, Hook, LimiterState, QueueState};
+use tidegate_gate::table::{
+    Attachment, Counters, Direction, Hook, LimiterState, Match, QueueState,
+};
 
 use super::control::{Change, Control, Failure, Overview, Reloaded};
 use super::reading::{Entry, Limit, Reading, Roster};
@@ -25,6 +27,7 @@ pub fn roster(subscribers: u32) -> Roster {
                 plan: Arc::clone(&plans[i as usize % 2]),
                 set: false,
                 limits: [limit(2 * i, 50_000_000), limit(2 * i + 1, 10_000_000)],
+                matches: vec![Match::Vlan((i % 4000) as u16 + 1)],
             })
             .collect(),
     }
@@ -79,7 +82,7 @@ impl Fake {
         let index = self
             .roster
             .find(name)
-            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber '{name}'")))?;
+            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))?;
         Ok(&mut Arc::make_mut(&mut self.roster).entries[index])
     }
 }
@@ -88,13 +91,16 @@ impl Control for Fake {
     fn overview(&mut self) -> Result<Overview, Failure> {
         Ok(Overview {
             file: "/etc/tidegate/gate.toml".into(),
-            attachments: vec![Attachment {
-                interface: "eth0".into(),
-                hook: Hook::TcEgress,
-                direction: Direction::Down,
-            }],
+            attachments: vec![(
+                Attachment {
+                    interface: "eth0".into(),
+                    hook: Hook::TcEgress,
+                    direction: Direction::Down,
+                },
+                true,
+            )],
             plans: 2,
-            memory: 4096,
+            unsettled: false,
         })
     }
 
@@ -132,6 +138,10 @@ impl Control for Fake {
         }
         let change = change.clone();
         let entry = self.entry(name)?;
+        if change.reset {
+            entry.set = false;
+            return Ok(());
+        }
         if let Some(plan) = change.plan {
             entry.plan = plan.into();
         }
@@ -144,14 +154,13 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn reset(&mut self, name: &str) -> Result<(), Failure> {
-        self.entry(name)?.set = false;
-        Ok(())
-    }
-
     fn reload(&mut self, _file: Option<&Path>) -> Result<Reloaded, Failure> {
         self.reload
             .clone()
             .map_err(|reason| Failure::Invalid(reason.into()))
+    }
+
+    fn heal(&mut self) -> Vec<String> {
+        Vec::new()
     }
 }

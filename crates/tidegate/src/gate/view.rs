@@ -1,6 +1,7 @@
 //! What a gate is seen as: the objects of the HTTP API and of `--json`.
 
 use serde::{Deserialize, Serialize};
+use tidegate_gate::matches;
 use tidegate_gate::table::{Attachment, Counters, Hook, LimiterState};
 use utoipa::ToSchema;
 
@@ -22,8 +23,8 @@ pub struct Status {
     pub subscribers: u64,
     /// How many of them are not as the file has them.
     pub set: u64,
-    /// Bytes of kernel memory that the limiters' states take.
-    pub memory_bytes: u64,
+    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    pub unsettled: bool,
     /// Of all subscribers, what came down.
     pub down: Counted,
     /// What went up.
@@ -33,14 +34,16 @@ pub struct Status {
 }
 
 /// A place where packets pass.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Attached {
     /// The interface's name.
     pub interface: String,
     /// `tc-ingress`, `tc-egress`, `xdp-native` or `xdp-generic`.
-    pub hook: &'static str,
+    pub hook: String,
     /// `down` or `up`: whose packets pass there.
-    pub direction: &'static str,
+    pub direction: String,
+    /// Whether packets are taken there now: the interface may be gone.
+    pub attached: bool,
 }
 
 /// Packets that no limiter saw.
@@ -74,6 +77,8 @@ pub struct Subscriber {
     pub plan: String,
     /// Whether it is not as the file has it, since it was set live.
     pub set: bool,
+    /// What tells its packets: addresses, tags and sessions.
+    pub matches: Vec<String>,
     /// What comes to it; null if that has no limiter.
     pub down: Option<Limited>,
     /// What it sends; null if that has no limiter.
@@ -153,12 +158,14 @@ impl From<Counters> for Counted {
     }
 }
 
-impl From<&Attachment> for Attached {
-    fn from(attachment: &Attachment) -> Self {
+impl Attached {
+    /// A place, and whether packets are taken there now.
+    pub fn new(attachment: &Attachment, attached: bool) -> Self {
         Self {
             interface: attachment.interface.clone(),
-            hook: hook_name(attachment.hook),
-            direction: direction_name(attachment.direction),
+            hook: hook_name(attachment.hook).into(),
+            direction: direction_name(attachment.direction).into(),
+            attached,
         }
     }
 }
@@ -178,11 +185,15 @@ pub fn status(overview: &Overview, reading: &Reading, [down, up]: [Counters; 2])
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
         file: overview.file.clone(),
-        attachments: overview.attachments.iter().map(Attached::from).collect(),
+        attachments: overview
+            .attachments
+            .iter()
+            .map(|(place, attached)| Attached::new(place, *attached))
+            .collect(),
         plans: overview.plans,
         subscribers: reading.roster.entries.len() as u64,
         set: reading.roster.set(),
-        memory_bytes: overview.memory,
+        unsettled: overview.unsettled,
         down: down.into(),
         up: up.into(),
         unlimited: reading
@@ -206,6 +217,7 @@ pub fn subscriber(entry: &Entry, counters: [Counters; 2]) -> Subscriber {
         name: entry.name.to_string(),
         plan: entry.plan.to_string(),
         set: entry.set,
+        matches: entry.matches.iter().map(matches::text).collect(),
         down: way(0),
         up: way(1),
     }

@@ -28,7 +28,14 @@ impl Running {
             queues: 5,
         };
         let desk = Arc::new(Desk::new(Box::new(fake)));
-        let router = guarded(router(Api { desk, bounds }), access);
+        let router = guarded(
+            router(Api {
+                desk,
+                bounds,
+                end: Arc::default(),
+            }),
+            access,
+        );
         let thread = std::thread::spawn(move || {
             tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
@@ -195,7 +202,7 @@ fn sets_and_resets_one_subscriber() {
     assert_eq!(gate.patch(path, &" ".repeat(BODY + 1)).0, 413);
     let (status, answer) = gate.patch("/v1/subscribers/bob", r#"{"plan": "gold"}"#);
     assert_eq!(status, 404);
-    assert_eq!(answer["error"], "there is no subscriber 'bob'");
+    assert_eq!(answer["error"], "there is no subscriber `bob`");
 
     let (status, one) = gate.with("DELETE", &format!("{path}/set"), "", "");
     assert_eq!((status, &one["set"]), (200, &json!(false)));

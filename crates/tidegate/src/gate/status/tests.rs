@@ -21,7 +21,7 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
     let status = view::status(&overview, &reading, reading.sums());
     let whole = text(|out| whole(out, &status, paint()));
     assert!(
-        whole.contains("eth0            tc-egress   down"),
+        whole.contains("eth0            tc-egress   down\n"),
         "{whole}"
     );
     assert!(
@@ -66,7 +66,10 @@ fn shows_one_subscriber_with_its_queues() {
     let mut fake = Fake::new(2);
     let subscriber = one(&mut fake, "s000001").expect("there");
     let detail = text(|out| detail(out, &subscriber, paint()));
-    assert!(detail.starts_with("s000001  plan basic\n"), "{detail}");
+    assert!(
+        detail.starts_with("s000001  plan basic\nvlan 2\n"),
+        "{detail}"
+    );
     assert!(detail.contains("    0   3.00 kB   1.00 kB"), "{detail}");
     assert!(matches!(one(&mut fake, "bob"), Err(Failure::Unknown(_))));
 }
@@ -76,7 +79,7 @@ fn a_gate_that_is_attached_nowhere_says_so() {
     let mut fake = Fake::new(1);
     let reading = fake.read().expect("read");
     let mut overview = fake.overview().expect("one");
-    overview.attachments.clear();
+    overview.attachments[0].1 = false;
     let status = view::status(&overview, &reading, reading.sums());
     let whole = text(|out| whole(out, &status, paint()));
     assert!(whole.contains("nothing is limited"), "{whole}");

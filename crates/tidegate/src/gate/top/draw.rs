@@ -34,10 +34,15 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     let mut title = vec!["tidegate gate".bold(), "  ".into()];
     if let Some(overview) = &model.overview {
         title.push(overview.file.clone().into());
-        for attached in &overview.attachments {
+        for (attached, now) in &overview.attachments {
             let way = crate::gate::reading::direction_name(attached.direction);
             let hook = hook_name(attached.hook);
-            title.push(format!("  {} {hook} {way}", attached.interface).dim());
+            let text = format!("  {} {hook} {way}", attached.interface);
+            title.push(if *now {
+                text.dim()
+            } else {
+                text.red().crossed_out()
+            });
         }
     }
     let total = &model.total;
