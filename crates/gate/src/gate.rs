@@ -16,6 +16,7 @@ mod status;
 mod store;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub use crate::change::Report;
 pub use crate::state::Setting;
 pub use status::{InterfaceStatus, LaneStatus, Other, PlanStatus, Status, SubscriberStatus};
+pub use view::View;
 
 use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};
@@ -389,6 +391,16 @@ impl<D: DataPath> Gate<D> {
     /// What the gate holds, by name and number.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    pub fn is_unsettled(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Where it is held.
+    pub fn path(&self) -> &D {
+        &self.path
     }
 
     /// Attaches where packets should be taken and are not: an interface may have come back. Returns

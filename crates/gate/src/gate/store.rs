@@ -14,9 +14,9 @@ use super::GateError;
 use crate::limits::Limits;
 use crate::state::{Member, State};
 
-const STATE: &str = "state.json";
-const NEXT: &str = "next.json";
-const JOURNAL: &str = "journal";
+pub(super) const STATE: &str = "state.json";
+pub(super) const NEXT: &str = "next.json";
+pub(super) const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
 
 /// One line of the journal: a subscriber as it is from now on, and plans that it brings.
