@@ -339,9 +339,8 @@ impl<D: DataPath> Gate<D> {
     pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
-        if there {
-            D::clear(pins).map_err(|source| path_error(pins, source))?;
-        }
+        // Also what was killed before it was there.
+        D::clear(pins).map_err(|source| path_error(pins, source))?;
         store.clear()?;
         Ok(there)
     }
