@@ -1,5 +1,6 @@
 //! Address prefixes.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -59,6 +60,17 @@ impl Prefix {
     #[inline]
     pub fn contains(&self, address: [u8; 16]) -> bool {
         (u128::from_be_bytes(address) ^ self.address) & self.mask == 0
+    }
+}
+
+impl fmt::Display for Prefix {
+    /// As it is parsed; addresses of IPv4 in its notation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.address);
+        match address.to_ipv4_mapped() {
+            Some(address) if self.bits() >= 96 => write!(f, "{address}/{}", self.bits() - 96),
+            _ => write!(f, "{address}/{}", self.bits()),
+        }
     }
 }
 

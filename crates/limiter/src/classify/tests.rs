@@ -342,6 +342,20 @@ fn prefixes_of_both_families() {
 }
 
 #[test]
+fn prefixes_are_written_as_they_are_read() {
+    for text in [
+        "192.0.2.0/24",
+        "0.0.0.0/0",
+        "2001:db8::/56",
+        "::/0",
+        "192.0.2.7/32",
+    ] {
+        assert_eq!(prefix(text).to_string(), text);
+    }
+    assert_eq!(prefix("192.0.2.7").to_string(), "192.0.2.7/32");
+}
+
+#[test]
 fn what_is_no_prefix_says_why() {
     for text in [
         "",
