@@ -133,7 +133,7 @@ impl Config {
     /// Where the state is by default.
     pub const STATE: &'static str = "/run/tidegate";
     /// Most subscribers: the kernel has a limiter for each direction of them.
-    pub const MAX_SUBSCRIBERS: usize = 1 << 20;
+    pub const MAX_SUBSCRIBERS: usize = 1 << 19;
     /// Longest file.
     pub const MAX_FILE: u64 = 512 << 20;
     /// Most files that are imported.

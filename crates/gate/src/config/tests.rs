@@ -533,7 +533,9 @@ fn lengths_of_prefixes_are_few() {
     let errors = wrong(&text(17), &[]);
     assert_eq!(errors.len(), 1);
     assert!(
-        errors[0].contains("10.0.0.0/32 is of one length of IPv4 prefixes too many"),
+        errors[0].contains(
+            "10.0.0.0/32 is of one length too many: all IPv4 prefixes together may have 16"
+        ),
         "{errors:?}"
     );
 }

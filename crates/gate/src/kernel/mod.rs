@@ -16,24 +16,13 @@ mod load;
 mod policy;
 mod sys;
 
+pub use crate::path::Seat;
 pub use error::KernelError;
 pub use layout::Stranger;
 
 use directory::Directory;
 use layout::{LIMITERS_PER_PAGE, PLANS};
 use policy::Registry;
-
-/// Which limiter and plan a subscriber's packets come under.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
-    /// The limiter's number.
-    pub limiter: u32,
-    /// The plan's number.
-    pub plan: u32,
-    /// A limiter follows the newest of the seats that name it; newer ones have larger numbers, which
-    /// wrap.
-    pub version: u32,
-}
 
 /// Where programs are attached at tc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -332,11 +321,19 @@ impl Kernel {
     /// # Errors
     /// If something cannot be detached; the rest is removed.
     pub fn remove(self) -> Result<(), KernelError> {
+        Self::clear(&self.pins)
+    }
+
+    /// As [`remove`](Self::remove), of whatever is in this folder, whole or not.
+    ///
+    /// # Errors
+    /// If something cannot be detached; the rest is removed.
+    pub fn clear(pins: &Path) -> Result<(), KernelError> {
         let mut result = Ok(());
-        for attachment in self.attachments() {
-            result = result.and(attach::detach(&self.pins, &attachment));
+        for attachment in attach::attachments(pins) {
+            result = result.and(attach::detach(pins, &attachment));
         }
-        load::unpin(&self.pins);
+        load::unpin(pins);
         result
     }
 }
