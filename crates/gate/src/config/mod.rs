@@ -58,6 +58,8 @@ pub struct Api {
     pub listen: Listen,
     /// The file with the secret; there is one unless `listen` is local.
     pub token: Option<PathBuf>,
+    /// The group that may use a socket of the file system, by name or number.
+    pub group: Option<String>,
 }
 
 /// Prometheus metrics.
@@ -483,7 +485,15 @@ fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)
 fn api<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Api> {
     let f = Fields::new(node, "`api`", &[API], sink)?;
     let (listen, token) = listen(&f, folder)?;
-    Some(Api { listen, token })
+    let group = f.text("group").map(str::to_owned);
+    if group.is_some() && matches!(listen, Listen::Tcp(_)) {
+        f.wrong_key("group", "a group is only for a Unix socket");
+    }
+    Some(Api {
+        listen,
+        token,
+        group,
+    })
 }
 
 fn metrics<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Metrics> {
