@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use super::super::tests::permitted;
+use super::super::tests::{alone, permitted};
 use super::{KernelError, Namespace, Port};
 
 /// Two namespaces with a veth between, or nothing if there are no rights.
@@ -19,6 +19,7 @@ fn pair(test: &str) -> Option<(Namespace, Namespace)> {
 
 #[test]
 fn what_was_opened_in_a_namespace_stays_in_it() {
+    let _alone = alone();
     let Some((left, right)) = pair("what_was_opened_in_a_namespace_stays_in_it") else {
         return;
     };
@@ -40,6 +41,7 @@ fn what_was_opened_in_a_namespace_stays_in_it() {
 
 #[test]
 fn mounts_are_the_namespace_s_own() {
+    let _alone = alone();
     let Some((left, right)) = pair("mounts_are_the_namespace_s_own") else {
         return;
     };
@@ -55,6 +57,7 @@ fn mounts_are_the_namespace_s_own() {
 
 #[test]
 fn programs_end_with_their_owner_and_say_what_is_wrong() {
+    let _alone = alone();
     let Some((left, _right)) = pair("programs_end_with_their_owner_and_say_what_is_wrong") else {
         return;
     };
@@ -86,6 +89,7 @@ fn next(port: &Port, kind: u16) -> Vec<u8> {
 
 #[test]
 fn frames_cross_a_bridge_between_two_ports() {
+    let _alone = alone();
     let test = "frames_cross_a_bridge_between_two_ports";
     let make = || {
         let bridge = Namespace::new()?;
