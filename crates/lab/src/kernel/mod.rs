@@ -21,9 +21,11 @@ pub mod compare;
 mod element;
 mod emulator;
 mod host;
+pub mod iperf;
 pub mod link;
 pub mod namespace;
 mod path;
+pub mod site;
 mod tap;
 mod transfer;
 mod watch;
@@ -32,7 +34,8 @@ mod watch;
 mod tests;
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -205,13 +208,19 @@ fn unreadable(file: &str) -> KernelError {
     }
 }
 
-/// What an open file of the kernel's counters says now.
-fn again(mut file: &File) -> Result<String, KernelError> {
-    let mut text = String::new();
-    file.rewind()
-        .and_then(|()| file.read_to_string(&mut text))
-        .map_err(KernelError::system("read the namespace's counters"))?;
-    Ok(text)
+/// What an open file of the kernel's counters says now. Clones share a position, which is why it
+/// is not used.
+fn again(file: &File) -> Result<String, KernelError> {
+    let failed = KernelError::system("read the namespace's counters");
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = file.read_at(&mut buffer, bytes.len() as u64);
+        match read.map_err(&failed)? {
+            0 => break,
+            read => bytes.extend_from_slice(&buffer[..read]),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| unreadable("/proc/net"))
 }
 
 /// The thread's result; its panic is passed on.

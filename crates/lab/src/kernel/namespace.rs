@@ -106,6 +106,22 @@ impl Namespace {
         })
     }
 
+    /// Another hold on the same namespace.
+    ///
+    /// # Errors
+    /// If there are too many open files.
+    pub fn try_clone(&self) -> Result<Self, KernelError> {
+        let clone = |file: &File| {
+            let clone = file.try_clone();
+            clone.map_err(KernelError::system("hold a namespace"))
+        };
+        Ok(Self {
+            net: clone(&self.net)?,
+            mounts: clone(&self.mounts)?,
+            interfaces: clone(&self.interfaces)?,
+        })
+    }
+
     /// Starts a program in it.
     ///
     /// # Errors
@@ -204,12 +220,70 @@ impl Namespace {
         })
     }
 
+    /// What a device of it counted.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn counters(&self, device: &str) -> Result<DeviceCounters, KernelError> {
+        counters(&self.interfaces, device)
+    }
+
     /// Gives a device an address, with the length of its network: `2001:db8::1`, 64.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn address(&self, device: &str, address: IpAddr, bits: u8) -> Result<(), KernelError> {
         self.ip(&format!("address add {address}/{bits} dev {device}"))
+    }
+}
+
+/// What a device counted since it came to be. Bytes with Ethernet headers; a super-packet (GSO) is
+/// one packet, with its headers once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceCounters {
+    /// Packets that came in.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets that went out.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that should have gone out.
+    pub sent_dropped: u64,
+}
+
+/// The counters of a device in an open `/proc/net/dev`.
+fn counters(interfaces: &File, device: &str) -> Result<DeviceCounters, KernelError> {
+    let text = again(interfaces)?;
+    let line = (text.lines()).find_map(|line| line.trim().strip_prefix(device)?.strip_prefix(':'));
+    // Receive: bytes packets errs drop fifo frame compressed multicast; transmit: the same.
+    let fields = line.unwrap_or_default().split_whitespace().map(str::parse);
+    match fields.collect::<Result<Vec<u64>, _>>().as_deref() {
+        Ok(
+            &[
+                bytes,
+                packets,
+                _,
+                _,
+                _,
+                _,
+                _,
+                _,
+                sent,
+                sent_packets,
+                _,
+                dropped,
+                ..,
+            ],
+        ) => Ok(DeviceCounters {
+            received_packets: packets,
+            received_bytes: bytes,
+            sent_packets,
+            sent_bytes: sent,
+            sent_dropped: dropped,
+        }),
+        _ => Err(unreadable("/proc/net/dev")),
     }
 }
 
@@ -302,15 +376,7 @@ impl Port {
     /// # Errors
     /// If the counters cannot be read.
     pub fn lost(&self) -> Result<u64, KernelError> {
-        let text = again(&self.interfaces)?;
-        let line =
-            (text.lines()).find_map(|line| line.trim().strip_prefix(&self.name)?.strip_prefix(':'));
-        // Receive: bytes packets errs drop fifo frame compressed multicast; transmit: the same.
-        let fields = line.unwrap_or_default().split_whitespace();
-        let dropped = fields.skip(8 + 3).map(str::parse).next();
-        dropped
-            .and_then(Result::ok)
-            .ok_or_else(|| unreadable("/proc/net/dev"))
+        Ok(counters(&self.interfaces, &self.name)?.sent_dropped)
     }
 }
 
