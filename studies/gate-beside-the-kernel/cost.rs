@@ -12,8 +12,9 @@ use crate::schemes::{Scheme, Settings};
 
 /// Frames in a batch.
 const BATCH: usize = 512;
-/// Batches of a measurement.
-const BATCHES: usize = 200;
+/// Batches of a measurement, and those before it.
+const BATCHES: usize = 400;
+const WARM_UP: usize = 40;
 
 /// A bridge between two devices in our hands. What it sends out is not fetched: the device drops
 /// it when its queue is full, which takes the same time for all.
@@ -61,18 +62,31 @@ impl Bridge {
     }
 }
 
-/// Nanoseconds that a packet takes through the bridge, with this limiter: a fourth of the batches
-/// took no longer, since the machine does other things as well.
-pub fn of(scheme: Scheme, set: &Settings<'_>) -> Result<f64> {
-    let bridge = Bridge::new(set.hosts)?;
-    let _kept = scheme.install(&bridge.middle, set)?;
-    for _ in 0..BATCHES / 10 {
-        bridge.batch()?;
+/// What packets take through a bridge, in nanoseconds.
+pub struct Cost {
+    /// With this limiter.
+    pub limited: f64,
+    /// Without any, in the same time: batches take turns.
+    pub plain: f64,
+}
+
+/// What a limiter costs: a fourth of the batches took no longer, since the machine does other
+/// things as well.
+pub fn of(scheme: Scheme, set: &Settings<'_>) -> Result<Cost> {
+    let (limited, plain) = (Bridge::new(set.hosts)?, Bridge::new(set.hosts)?);
+    let _kept = scheme.install(&limited.middle, set)?;
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..BATCHES + WARM_UP {
+        for (bridge, times) in [&limited, &plain].into_iter().zip(&mut times) {
+            let batch = bridge.batch()?;
+            if round >= WARM_UP {
+                times.push(batch);
+            }
+        }
     }
-    let mut times = Vec::new();
-    for _ in 0..BATCHES {
-        times.push(bridge.batch()?);
-    }
-    times.sort_unstable();
-    Ok(times[BATCHES / 4] as f64 / BATCH as f64)
+    let [limited, plain] = times.map(|mut times| {
+        times.sort_unstable();
+        times[BATCHES / 4] as f64 / BATCH as f64
+    });
+    Ok(Cost { limited, plain })
 }

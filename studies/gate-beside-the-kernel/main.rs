@@ -33,6 +33,8 @@ const START_UP: u64 = 5;
 const MEASURED: u64 = 10;
 /// A rate that is never reached, to see what passing costs.
 const FAST: u64 = 20_000_000_000;
+/// One that nearly all is beyond.
+const SLOW: u64 = 100_000;
 /// Lateness of the link at the 99th percentile from which a run is repeated.
 const LATE: u64 = tidegate_lab::kernel::compare::LATE;
 
@@ -71,12 +73,8 @@ fn run(args: &Args) -> Result<()> {
         "{:<18} {:>7} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8}",
         "", "Mbit/s", "burst, kB", "Jain", "worst", "drops", "RTT, ms", "pass, ns", "drop, ns"
     );
-    let costs = |scheme| -> Result<[f64; 2]> {
-        let of = |rate| cost::of(scheme, &settings(rate, tidegate));
-        // Nothing passes in the time of a batch but the bucket, which the warm-up took.
-        Ok([of(FAST)?, of(100_000)?])
-    };
-    let nothing = cost::of(Scheme::Nothing, &settings(FAST, tidegate))?;
+    let cost = |scheme, rate| cost::of(scheme, &settings(rate, tidegate));
+    let mut alone = Vec::new();
     for (name, scheme) in SCHEMES
         .into_iter()
         .filter(|(name, _)| name.contains(&args.only))
@@ -89,7 +87,10 @@ fn run(args: &Args) -> Result<()> {
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let [pass, drop] = costs(scheme)?;
+        let pass = cost(scheme, FAST)?;
+        // Nothing passes in the time of a batch but the bucket, which the warm-up took.
+        let drop = cost(scheme, SLOW)?;
+        alone.extend([pass.plain, drop.plain]);
         println!(
             "{name:<18} {:>7.2} {:>9.1} {:>6.3} {:>6.3} {:>6.2}% {:>8.1} {:>8.0} {:>8.0}",
             median(|it| it.rate) / 1e6,
@@ -98,12 +99,15 @@ fn run(args: &Args) -> Result<()> {
             median(|it| it.worst),
             median(|it| it.drops) * 100.0,
             median(|it| it.rtt) * 1e3,
-            pass - nothing,
-            drop,
+            pass.limited - pass.plain,
+            drop.limited,
         );
     }
+    let [least, most] = [f64::min, f64::max].map(|of| alone.iter().copied().reduce(of));
     println!(
-        "bridge alone: {nothing:.0} ns a packet; `pass` is what comes on top, `drop` is the whole"
+        "the bridge alone: {:.0} to {:.0} ns a packet; pass: what comes on top; drop: the whole",
+        least.unwrap_or_default(),
+        most.unwrap_or_default(),
     );
     Ok(())
 }

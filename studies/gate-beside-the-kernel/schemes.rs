@@ -10,8 +10,6 @@ use tidegate_lab::kernel::namespace::Namespace;
 /// A limiter before its rate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// No limiter: what all else is compared with.
-    Nothing,
     /// `tidegate gate` with this scheme.
     Gate(&'static str),
     /// Token bucket with one queue.
@@ -51,7 +49,6 @@ impl Scheme {
         let Settings { rate, bytes, .. } = *set;
         let tc = |words: &str| middle.run("tc", words).map(drop);
         match self {
-            Self::Nothing => {}
             Self::Gate(scheme) => return self.gate(scheme, middle, set).map(Some),
             // A burst of ten packets: what the kernel's timers let pass at once.
             Self::Tbf => tc(&format!(
@@ -85,8 +82,8 @@ impl Scheme {
                 let rate = rate * 1500 / 1514 / 8 / 1024;
                 let burst = bytes / 1024;
                 let rules = format!(
-                    "table netdev limit {{ chain down {{ type filter hook ingress device wan \
-                     priority 0; limit rate over {rate} kbytes/second burst {burst} kbytes drop; }} }}"
+                    "table netdev police {{ chain down {{ type filter hook ingress device wan \
+                     priority 0; limit rate over {rate} kbytes/second burst {burst} kbytes drop; }}; }}"
                 );
                 let output = middle.output(Command::new("nft").arg(&rules))?;
                 let said = String::from_utf8_lossy(&output.stderr);
