@@ -246,9 +246,7 @@ fn each_subscriber_has_its_rate_and_policy() {
             found.within(&format!("rate of {name}"), measured, 0.97, 1.03);
         }
         found.within("gate's count", window.agreement(&names), 0.995, 1.005);
-        let got: Vec<f64> = (0..bulks.len())
-            .map(|i| sum(&received, i..i + 1))
-            .collect();
+        let got: Vec<f64> = (0..bulks.len()).map(|i| sum(&received, i..i + 1)).collect();
         let mut share = |what: &str, part: f64, whole: &[usize], expected: f64| {
             let whole: f64 = whole.iter().map(|&i| got[i]).sum();
             found.within(what, part / whole / expected, 0.9, 1.1);

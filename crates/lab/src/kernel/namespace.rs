@@ -179,7 +179,7 @@ impl Namespace {
         other.ip(&format!("link set {there} up"))
     }
 
-    /// A bridge with these devices as ports, up; not one that learns of others by spanning tree.
+    /// A bridge with these devices as ports, up. It is invisible: nothing comes from it.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -188,7 +188,15 @@ impl Namespace {
         for port in ports {
             self.ip(&format!("link set {port} master {name}"))?;
         }
-        Ok(())
+        // Without addresses of its own it asks nobody for anything.
+        let silence = || {
+            ports.iter().chain([&name]).try_for_each(|device| {
+                let file = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+                std::fs::write(file, "1")
+            })
+        };
+        self.enter(silence)?
+            .map_err(KernelError::system("tune a bridge"))
     }
 
     /// An Ethernet device (TAP) whose cable is in our hands.

@@ -47,7 +47,10 @@ pub fn permitted<T>(test: &str, result: Result<T, KernelError>) -> Option<T> {
 pub fn has_iperf(test: &str) -> bool {
     let there = tidegate_lab::kernel::iperf::is_installed();
     if !there {
-        skip(test, "needs root and iperf3 (packaging/setup test installs it)");
+        skip(
+            test,
+            "needs root and iperf3 (packaging/setup test installs it)",
+        );
     }
     there
 }
