@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tidegate_limiter::{BurstControl, HashKey, Prefix, Program, Rate, Rule};
 
 /// Of the traffic of a subscriber.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// To the subscriber: its addresses are destinations.
     Down,
@@ -82,7 +84,7 @@ pub struct Plan {
 }
 
 /// What the bytes of a packet are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
     /// From the IP header on (3), or with the link layer's header and tags (2).
     pub layer: u8,
@@ -91,7 +93,8 @@ pub struct Accounting {
 }
 
 /// What becomes of packets that are no subscriber's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// They pass.
     Pass,
@@ -112,7 +115,8 @@ pub struct Settings {
 }
 
 /// Where packets are taken from an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Hook {
     /// tc (tcx where the kernel has it, clsact otherwise), packets that come in.
     TcIngress,
@@ -125,7 +129,7 @@ pub enum Hook {
 }
 
 /// A place where packets pass.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     /// The interface's name.
     pub interface: String,
@@ -136,7 +140,7 @@ pub struct Attachment {
 }
 
 /// What a limiter has counted since it came to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets that passed, on the wire (a super-packet is several).
     pub passed_packets: u64,
@@ -149,7 +153,7 @@ pub struct Counters {
 }
 
 /// A phantom queue, as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueState {
     /// Bytes in it.
     pub length: u64,

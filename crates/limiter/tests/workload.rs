@@ -185,5 +185,5 @@ const EXPECTED: [(&str, u64); 13] = [
     ("bc-pqp nested", 0x25ba_4ec1_f23a_a64f),
     ("shaper", 0x3700_a838_25c6_c5fb),
     ("shaper nested", 0x573a_7eb4_a64f_cf86),
-    ("classifier", 0xc840_4b7c_4a3c_2afb),
+    ("classifier", 0x40b9_624f_aef6_3955),
 ];

@@ -1,5 +1,6 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+pub mod gate;
 pub mod lab;
 
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ Exit codes:
   0    done
   1    some input was bad (what could be read of it is reported all the same), or output failed
   2    wrong use
-  3    not permitted, or no TUN device (lab kernel)
+  3    not permitted (gate, lab kernel), or no TUN device (lab kernel)
   130  interrupted; what was read until then is reported";
 
 /// Finds rate limits in packet captures.
@@ -54,6 +55,7 @@ pub enum Color {
 pub enum Command {
     Detect(Detect),
     Explain(Explain),
+    Gate(gate::Gate),
     Lab(lab::Lab),
     Columns(Columns),
     Completions(Completions),

@@ -3,6 +3,7 @@
 mod cli;
 mod detect;
 mod explain;
+mod gate;
 mod input;
 mod lab;
 mod manual;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
+        Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),

@@ -19,6 +19,11 @@ impl DscpSet {
     /// All 64 code points.
     pub const ALL: Self = Self(u64::MAX);
 
+    /// A bit for each code point, 0 the lowest.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// Whether it has this one; nothing above 63 is in any set.
     #[inline]
     pub fn contains(self, dscp: u8) -> bool {

@@ -21,12 +21,33 @@ pub struct FlowKey {
 
 /// The secret with which flows are hashed: who does not know it cannot choose a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct HashKey(u64, u64);
+pub struct HashKey([u64; 11]);
 
 impl HashKey {
-    /// A key of two halves, from a source of randomness or a scenario's seed.
+    /// A key of two halves, from a source of randomness or a scenario's seed. They are drawn out
+    /// to a word to begin with and an odd one for each part of a flow, by SplitMix64 [Steele, Lea
+    /// and Flood, Fast splittable pseudorandom number generators, 2014].
     pub const fn new(low: u64, high: u64) -> Self {
-        Self(low, high)
+        let mut state = low ^ high.rotate_left(32);
+        let mut words = [0; 11];
+        let mut at = 0;
+        while at < words.len() {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut word = state;
+            word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            words[at] = word ^ word >> 31 | (at > 0) as u64;
+            if at == 5 {
+                state ^= high;
+            }
+            at += 1;
+        }
+        Self(words)
+    }
+
+    /// The words of [`FlowKey::hash`], for data paths that do not run this code. Secret as well.
+    pub const fn words(&self) -> &[u64; 11] {
+        &self.0
     }
 }
 
@@ -55,64 +76,52 @@ impl FlowKey {
         }
     }
 
-    /// The flow's hash: the low half of SipHash-1-3 over 37 bytes, which are both addresses, both
-    /// ports (0 without) and the protocol, each as it stands in the packet.
+    /// The flow's hash, of both addresses, both ports (0 without) and the protocol.
     ///
-    /// SipHash because it is keyed and made for short input from an adversary: what Linux takes
-    /// for its flow hashes (as hsiphash), and Rust for its maps. It needs 64-bit additions,
-    /// rotations and exclusive ors alone, which eBPF has, and 37 bytes are five words with the
-    /// last one's top byte left for the length: eight rounds in all, without a loop.
+    /// These are ten numbers of 32 bits (four for an address), each times a secret odd word of 64
+    /// bits; the sum, and one word more, goes through MurmurHash3's finalizer, of which the low
+    /// half is taken. Two flows have the same sum for one key in 2^32 at most [Carter and Wegman,
+    /// Universal classes of hash functions, 1979; Lemire and Kaser, Strongly universal string
+    /// hashing is fast, 2014]; the finalizer, which can be undone, then spreads sums that are
+    /// close. SipHash would also hide its key from someone who sees hashes, which nobody is shown,
+    /// but costs more than all that a limiter does: eight rounds that wait for each other, where
+    /// these products do not, neither here nor in eBPF.
     #[inline]
     pub fn hash(&self, key: HashKey) -> u32 {
-        let word = |bytes: &[u8; 16], at: usize| {
-            let half: [u8; 8] = std::array::from_fn(|byte| bytes[at + byte]);
-            u64::from_le_bytes(half)
-        };
         let (source, destination) = self.ports.unwrap_or((0, 0));
-        // Ports are big-endian in the packet, and words little-endian for SipHash.
-        let last = u64::from(source.swap_bytes())
-            | u64::from(destination.swap_bytes()) << 16
-            | u64::from(self.protocol) << 32
-            | 37 << 56;
-        let mut state = [
-            key.0 ^ 0x736f_6d65_7073_6575,
-            key.1 ^ 0x646f_7261_6e64_6f6d,
-            key.0 ^ 0x6c79_6765_6e65_7261,
-            key.1 ^ 0x7465_6462_7974_6573,
-        ];
-        let words = [
-            word(&self.source, 0),
-            word(&self.source, 8),
-            word(&self.destination, 0),
-            word(&self.destination, 8),
-            last,
-        ];
-        for word in words {
-            state[3] ^= word;
-            round(&mut state);
-            state[0] ^= word;
-        }
-        state[2] ^= 0xff;
-        for _ in 0..3 {
-            round(&mut state);
-        }
-        (state[0] ^ state[1] ^ state[2] ^ state[3]) as u32
+        // As they stand in the packet, read as a little-endian number.
+        let ports = u32::from(source.swap_bytes()) | u32::from(destination.swap_bytes()) << 16;
+        let [k0, s0, s1, s2, s3, d0, d1, d2, d3, p0, p1] = key.0;
+        let [a, b, c, d] = words(&self.source);
+        let [e, f, g, h] = words(&self.destination);
+        let sum = k0
+            .wrapping_add(s0.wrapping_mul(a))
+            .wrapping_add(s1.wrapping_mul(b))
+            .wrapping_add(s2.wrapping_mul(c))
+            .wrapping_add(s3.wrapping_mul(d))
+            .wrapping_add(d0.wrapping_mul(e))
+            .wrapping_add(d1.wrapping_mul(f))
+            .wrapping_add(d2.wrapping_mul(g))
+            .wrapping_add(d3.wrapping_mul(h))
+            .wrapping_add(p0.wrapping_mul(u64::from(ports)))
+            .wrapping_add(p1.wrapping_mul(u64::from(self.protocol)));
+        finish(sum) as u32
     }
 }
 
-/// SipRound [Aumasson and Bernstein, SipHash, 2012, §2.1].
+/// An address as four numbers, little-endian.
 #[inline]
-fn round([a, b, c, d]: &mut [u64; 4]) {
-    *a = a.wrapping_add(*b);
-    *b = b.rotate_left(13) ^ *a;
-    *a = a.rotate_left(32);
-    *c = c.wrapping_add(*d);
-    *d = d.rotate_left(16) ^ *c;
-    *a = a.wrapping_add(*d);
-    *d = d.rotate_left(21) ^ *a;
-    *c = c.wrapping_add(*b);
-    *b = b.rotate_left(17) ^ *c;
-    *c = c.rotate_left(32);
+fn words(address: &[u8; 16]) -> [u64; 4] {
+    let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| address[at + byte]));
+    [0, 4, 8, 12].map(|at| u64::from(number(at)))
+}
+
+/// MurmurHash3's finalizer for 64 bits (Appleby, in the public domain).
+#[inline]
+fn finish(mut hash: u64) -> u64 {
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
 }
 
 /// The 16 bytes of an address, IPv4 mapped into IPv6.

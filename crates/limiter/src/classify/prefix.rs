@@ -1,5 +1,6 @@
 //! Address prefixes.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -40,10 +41,36 @@ impl Prefix {
         mask: 0,
     };
 
+    /// Its first address; one of IPv4 is mapped into IPv6.
+    pub const fn address(&self) -> u128 {
+        self.address
+    }
+
+    /// How many bits count, from 0 to 128, of addresses in that form: 120 for a /24 of IPv4.
+    pub const fn bits(&self) -> u32 {
+        self.mask.leading_ones()
+    }
+
+    /// Whether all its addresses are IPv4's.
+    pub const fn is_ipv4(&self) -> bool {
+        self.bits() >= 96 && self.address >> 32 == 0xffff
+    }
+
     /// Whether the address begins with it.
     #[inline]
     pub fn contains(&self, address: [u8; 16]) -> bool {
         (u128::from_be_bytes(address) ^ self.address) & self.mask == 0
+    }
+}
+
+impl fmt::Display for Prefix {
+    /// As it is parsed; addresses of IPv4 in its notation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.address);
+        match address.to_ipv4_mapped() {
+            Some(address) if self.bits() >= 96 => write!(f, "{address}/{}", self.bits() - 96),
+            _ => write!(f, "{address}/{}", self.bits()),
+        }
     }
 }
 

@@ -1,0 +1,294 @@
+//! The difference between what runs and what is wanted: the least that has to be done. Nothing here
+//! touches a data path.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, Subscriber};
+use crate::limits::Limits;
+use crate::path::Seat;
+use crate::state::{DIRECTIONS, Lane, Member, Plans, State};
+use crate::table::{Attachment, Direction, Match};
+
+#[cfg(test)]
+mod tests;
+
+/// Something that is done to a data path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Packets are no longer taken here.
+    Detach(Attachment),
+    /// What holds for all packets is as in the state.
+    Settings,
+    /// Room for limiters of numbers below this.
+    Reserve(u32),
+    /// A plan at a number that no limiter runs under.
+    Plan(u32, Arc<Limits>),
+    /// A limiter whose number somebody had is as new.
+    Forget(u32),
+    /// Packets are led to limiters.
+    Seat(Direction, Vec<(Match, Seat)>),
+    /// Packets are nobody's.
+    Unseat(Direction, Vec<Match>),
+    /// Packets are taken here.
+    Attach(Attachment),
+}
+
+/// What a reload comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Subscribers that are new.
+    pub added: Vec<String>,
+    /// Subscribers that are no more.
+    pub removed: Vec<String>,
+    /// Subscribers that are limited otherwise than before.
+    pub limited: Vec<String>,
+    /// Subscribers whose packets are told otherwise than before.
+    pub moved: Vec<String>,
+    /// Subscribers of which nothing was touched.
+    pub unchanged: usize,
+    /// What was set live and no longer holds, since the subscriber changed in the file.
+    pub reset: Vec<String>,
+    /// Places where packets are taken now.
+    pub attached: Vec<Attachment>,
+    /// Places where they were.
+    pub detached: Vec<Attachment>,
+    /// Places where packets should be taken and cannot, since the interface is not there.
+    pub missing: Vec<String>,
+    /// Accounting or the treatment of unknown traffic changed.
+    pub settings: bool,
+}
+
+/// Why a configuration has no place in a data path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// More different limits than [`Plans::MOST`].
+    #[error("subscribers have more than {max} different limits: let more of them share plans and rates", max = Plans::MOST)]
+    Plans,
+}
+
+/// The state that a configuration asks for, from the one that is. Whoever is in both keeps number
+/// and version; what was set live stays for whom the file says the same as before.
+///
+/// # Errors
+/// If there are too many different limits.
+pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError> {
+    let mut new = old.clone();
+    let mut report = Report::default();
+    new.serial += 1;
+    new.config.clone_from(&config.file);
+    new.accounting = config.accounting;
+    new.unknown = config.unknown;
+    new.attachments.clone_from(&config.attachments);
+    new.templates.clone_from(&config.plans);
+    report.settings = (old.accounting, old.unknown) != (new.accounting, new.unknown);
+
+    let mut former = std::mem::take(&mut new.members);
+    for subscriber in &config.subscribers {
+        let name = subscriber.name.to_string();
+        let member = match former.remove(&name) {
+            Some(member) => keep(&mut new, &mut report, &name, member, subscriber)?,
+            None => {
+                report.added.push(name.clone());
+                enter(&mut new, subscriber)?
+            }
+        };
+        new.members.insert(name, member);
+    }
+    let mut freed = Vec::with_capacity(former.len());
+    for (name, member) in former {
+        for lane in member.lanes {
+            new.plans.release(lane.base);
+            new.plans.release(lane.plan);
+        }
+        // Not for those that came with this change: a packet may be on its way to the limiter.
+        freed.push(member.number);
+        report.removed.push(name);
+    }
+    new.free.extend(freed);
+    new.plans.settle();
+    Ok((new, report))
+}
+
+fn acquire(plans: &mut Plans, limits: &Arc<Limits>) -> Result<u32, ChangeError> {
+    plans.acquire(limits).ok_or(ChangeError::Plans)
+}
+
+/// A new subscriber.
+fn enter(new: &mut State, subscriber: &Subscriber) -> Result<Member, ChangeError> {
+    let number = new.free.pop().unwrap_or_else(|| {
+        new.next += 1;
+        new.next - 1
+    });
+    let mut lane = |limits: &Arc<Limits>| {
+        Ok(Lane {
+            base: acquire(&mut new.plans, limits)?,
+            plan: acquire(&mut new.plans, limits)?,
+            version: 1,
+        })
+    };
+    let [down, up] = &subscriber.limits;
+    let lanes = [lane(down)?, lane(up)?];
+    Ok(Member {
+        number,
+        plan: subscriber.plan.as_deref().map(str::to_owned),
+        rates: subscriber.rates,
+        matches: subscriber.matches.clone(),
+        lanes,
+        setting: None,
+    })
+}
+
+/// A subscriber that was there before.
+fn keep(
+    new: &mut State,
+    report: &mut Report,
+    name: &str,
+    mut member: Member,
+    subscriber: &Subscriber,
+) -> Result<Member, ChangeError> {
+    let plan = subscriber.plan.as_deref();
+    let mut wanted = subscriber.limits.clone();
+    if let Some(setting) = &member.setting {
+        let same = member.plan.as_deref() == plan && member.rates == subscriber.rates;
+        let set = new.set_limits(plan, subscriber.rates, setting);
+        match set.ok().filter(|_| same) {
+            Some(set) => wanted = set,
+            None => {
+                member.setting = None;
+                report.reset.push(name.to_owned());
+            }
+        }
+    }
+    let mut touched = false;
+    for direction in DIRECTIONS {
+        let index = direction as usize;
+        let former = member.lanes[index];
+        let base = acquire(&mut new.plans, &subscriber.limits[index])?;
+        let plan = acquire(&mut new.plans, &wanted[index])?;
+        new.plans.release(former.base);
+        new.plans.release(former.plan);
+        let changed = plan != former.plan;
+        touched |= changed;
+        member.lanes[index] = Lane {
+            base,
+            plan,
+            version: former.version.wrapping_add(u32::from(changed)),
+        };
+    }
+    let same: HashSet<&Match> = member.matches.iter().collect();
+    let moved = same != subscriber.matches.iter().collect();
+    if touched {
+        report.limited.push(name.to_owned());
+    }
+    if moved {
+        report.moved.push(name.to_owned());
+    }
+    report.unchanged += usize::from(!touched && !moved);
+    member.plan = plan.map(str::to_owned);
+    member.rates = subscriber.rates;
+    member.matches.clone_from(&subscriber.matches);
+    Ok(member)
+}
+
+/// What has to be done to a data path that holds one state, for it to hold another; in this order,
+/// no packet of anybody who is in both goes without its limit. All of it may be done twice.
+///
+/// `attached`: where packets are taken in fact. `fresh`: numbers that are taken from others are
+/// forgotten.
+pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for old in attached {
+        if !to.attachments.contains(old) {
+            changes.push(Change::Detach(old.clone()));
+        }
+    }
+    if (from.accounting, from.unknown, from.hash) != (to.accounting, to.unknown, to.hash) {
+        changes.push(Change::Settings);
+    }
+    if to.next > from.next {
+        changes.push(Change::Reserve(to.limiters()));
+    }
+    for (&number, limits) in to.plans.contents() {
+        if from.plans.get(number) != Some(limits) {
+            changes.push(Change::Plan(number, limits.clone()));
+        }
+    }
+    let mut seats = [Vec::new(), Vec::new()];
+    let mut left: HashSet<Match> = HashSet::new();
+    for (name, member) in &to.members {
+        let old = from.members.get(name);
+        let old = old.filter(|old| old.number == member.number);
+        if old.is_none() && fresh {
+            changes.extend(DIRECTIONS.map(|direction| Change::Forget(member.limiter(direction))));
+        }
+        for direction in DIRECTIONS {
+            let seat = member.seat(direction);
+            let same = old.is_some_and(|old| old.seat(direction) == seat);
+            if same && old.is_some_and(|old| old.matches == member.matches) {
+                continue;
+            }
+            let there: HashSet<&Match> = match old {
+                Some(old) if same => old.matches.iter().collect(),
+                _ => HashSet::new(),
+            };
+            let new = member.matches.iter().filter(|what| !there.contains(what));
+            seats[direction as usize].extend(new.map(|what| (*what, seat)));
+        }
+    }
+    for (name, member) in &from.members {
+        let kept = to.members.get(name);
+        if kept.is_some_and(|kept| kept.matches == member.matches) {
+            continue;
+        }
+        let kept: HashSet<&Match> = kept.iter().flat_map(|kept| &kept.matches).collect();
+        left.extend(member.matches.iter().filter(|what| !kept.contains(what)));
+    }
+    if !left.is_empty() {
+        // Somebody else may have them now.
+        for what in to.members.values().flat_map(|member| &member.matches) {
+            left.remove(what);
+        }
+    }
+    for (direction, seats) in DIRECTIONS.into_iter().zip(seats) {
+        if !seats.is_empty() {
+            changes.push(Change::Seat(direction, seats));
+        }
+    }
+    if !left.is_empty() {
+        for direction in DIRECTIONS {
+            changes.push(Change::Unseat(direction, left.iter().copied().collect()));
+        }
+    }
+    for new in &to.attachments {
+        if !attached.contains(new) {
+            changes.push(Change::Attach(new.clone()));
+        }
+    }
+    changes
+}
+
+/// The state to go back to from one that could not be reached: the old one, but newer than what may
+/// have been done of the other.
+pub fn back(old: &State, failed: &State) -> State {
+    let mut state = old.clone();
+    state.serial = failed.serial + 1;
+    for number in old.next..failed.next {
+        state.free.push(number);
+    }
+    state.next = failed.next.max(old.next);
+    state.plans.outlive(&failed.plans);
+    for (name, member) in &mut state.members {
+        let Some(other) = failed.members.get(name) else {
+            continue;
+        };
+        for (lane, other) in member.lanes.iter_mut().zip(&other.lanes) {
+            if lane.version != other.version {
+                lane.version = other.version.wrapping_add(1);
+            }
+        }
+    }
+    state
+}

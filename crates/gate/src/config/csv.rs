@@ -1,0 +1,332 @@
+//! Subscribers in CSV files: our own, or LibreQoS's ShapedDevices.csv.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use csv::StringRecord;
+
+use super::keys::SUBSCRIBER;
+use super::problem::{At, Place, Sink, instead};
+use super::roll::{Draft, Roll};
+use super::units;
+use crate::matches;
+use crate::table::Match;
+
+/// A file that is being read.
+struct Sheet<'a> {
+    text: &'a str,
+    file: u32,
+    sink: &'a Sink,
+}
+
+/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines that name none.
+pub(super) fn read<'a>(
+    files: &'a [(PathBuf, String)],
+    plan: Option<&str>,
+    sink: &'a Sink,
+    roll: &mut Roll<'_>,
+) {
+    let file = files.len() - 1;
+    let sheet = Sheet {
+        text: &files[file].1,
+        file: file as u32,
+        sink,
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        // What is too much or too little is told by us, with its place.
+        .flexible(true)
+        .comment(Some(b'#'))
+        .from_reader(sheet.text.trim_start_matches('\u{feff}').as_bytes());
+    let skipped = sheet.text.len() - sheet.text.trim_start_matches('\u{feff}').len();
+    let mut records = reader.records().map(|record| {
+        record.map_err(|error| {
+            let line = error.position().map_or(1, |at| at.line() as usize);
+            sink.wrong(sheet.line(line), format!("this is no CSV: {error}"));
+        })
+    });
+    let Some(Ok(header)) = records.next() else {
+        sink.wrong(sheet.line(1), "this file has no header line");
+        return;
+    };
+    let records = records
+        .map_while(Result::ok)
+        .map(|record| Row { record, skipped });
+    let header = Row {
+        record: header,
+        skipped,
+    };
+    let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");
+    if header.record.iter().any(named) {
+        shaped_devices(&sheet, &header, records, plan, files, roll);
+    } else {
+        own(&sheet, &header, records, plan, files, roll);
+    }
+}
+
+/// A line.
+struct Row {
+    record: StringRecord,
+    /// Bytes of the file before what the reader was given.
+    skipped: usize,
+}
+
+impl Row {
+    fn cell(&self, column: Option<usize>) -> &str {
+        let cell = column.and_then(|column| self.record.get(column));
+        cell.map_or("", str::trim)
+    }
+}
+
+impl Sheet<'_> {
+    fn line(&self, line: usize) -> Place {
+        Place {
+            file: self.file,
+            at: At::Line(line, 1),
+        }
+    }
+
+    /// Where a line begins.
+    fn start(&self, row: &Row) -> usize {
+        row.record
+            .position()
+            .map_or(0, |at| at.byte() as usize + row.skipped)
+    }
+
+    /// Where a cell begins: after so many commas that are not in quotes. Only for messages.
+    fn cell(&self, row: &Row, column: usize) -> Place {
+        let mut start = self.start(row);
+        let mut rest = self.text.get(start..).unwrap_or("");
+        // The reader counts comments and empty lines to the record that follows.
+        while let Some(end) = rest.find('\n') {
+            let line = rest[..end].trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                break;
+            }
+            (start, rest) = (start + end + 1, &rest[end + 1..]);
+        }
+        let (mut quoted, mut before) = (false, column);
+        let mut at = start;
+        for (offset, byte) in rest.bytes().enumerate() {
+            if before == 0 {
+                break;
+            }
+            match byte {
+                b'"' => quoted = !quoted,
+                b',' if !quoted => before -= 1,
+                b'\n' if !quoted => break,
+                _ => {}
+            }
+            at = start + offset + 1;
+        }
+        Place {
+            file: self.file,
+            at: At::Byte(at),
+        }
+    }
+
+    /// The values of a cell, separated by any of these.
+    fn values(
+        &self,
+        row: &Row,
+        column: Option<usize>,
+        between: &[char],
+        read: fn(&str) -> Result<Match, String>,
+        into: &mut Vec<(Match, Place)>,
+    ) {
+        let Some(column) = column else { return };
+        for text in row.cell(Some(column)).split(between) {
+            if text.trim().is_empty() {
+                continue;
+            }
+            match read(text.trim()) {
+                // Places of cells are worked out when something is wrong with them.
+                Ok(what) => into.push((what, self.place(row))),
+                Err(message) => self.sink.wrong(self.cell(row, column), message),
+            }
+        }
+    }
+
+    /// Where a line is, cheaply.
+    fn place(&self, row: &Row) -> Place {
+        let line = row.record.position().map_or(1, |at| at.line() as usize);
+        self.line(line)
+    }
+
+    fn rate(
+        &self,
+        row: &Row,
+        column: Option<usize>,
+        read: fn(&str) -> Result<u64, String>,
+    ) -> Option<u64> {
+        let text = row.cell(column);
+        if text.is_empty() {
+            return None;
+        }
+        let wrong = |message| {
+            self.sink
+                .wrong(self.cell(row, column.unwrap_or(0)), message)
+        };
+        match read(text) {
+            Ok(0) => wrong("a rate must be more than 0".to_owned()),
+            Ok(rate) => return Some(rate),
+            Err(message) => wrong(message),
+        }
+        None
+    }
+}
+
+/// Tidegate's own form: the header names keys of subscribers.
+fn own(
+    sheet: &Sheet<'_>,
+    header: &Row,
+    rows: impl Iterator<Item = Row>,
+    plan: Option<&str>,
+    files: &[(PathBuf, String)],
+    roll: &mut Roll<'_>,
+) {
+    let mut columns: HashMap<&str, usize> = HashMap::new();
+    let known = || SUBSCRIBER.keys.iter().map(|key| key.name);
+    for (number, cell) in header.record.iter().enumerate() {
+        let cell = cell.trim();
+        if !known().any(|key| key == cell) {
+            let meant = instead(cell, known());
+            let message = format!("unknown column `{cell}`{meant}");
+            sheet.sink.wrong(sheet.cell(header, number), message);
+        } else if columns.insert(cell, number).is_some() {
+            let message = format!("there are two columns `{cell}`");
+            sheet.sink.wrong(sheet.cell(header, number), message);
+        }
+    }
+    if !columns.contains_key("name") {
+        let message = "the header has no column `name`: it names the columns, such as \
+            name,plan,addresses; a ShapedDevices.csv has a column `Circuit ID`";
+        sheet.sink.wrong(sheet.cell(header, 0), message);
+        return;
+    }
+    let of = |key: &str| columns.get(key).copied();
+    let between = [' ', ';', ',', '\t'];
+    for row in rows {
+        if row.record.len() > header.record.len() {
+            let (found, wanted) = (row.record.len(), header.record.len());
+            let message = format!(
+                "{found} fields, and the header has {wanted}: quote values that hold commas"
+            );
+            sheet.sink.wrong(sheet.cell(&row, wanted), message);
+            continue;
+        }
+        let mut found = Vec::new();
+        sheet.values(&row, of("addresses"), &between, matches::prefix, &mut found);
+        sheet.values(&row, of("vlan"), &between, matches::vlan, &mut found);
+        sheet.values(&row, of("qinq"), &between, matches::qinq, &mut found);
+        sheet.values(&row, of("pppoe"), &between, matches::pppoe, &mut found);
+        let place = sheet.place(&row);
+        let own = row.cell(of("plan"));
+        roll.add(
+            Draft {
+                name: row.cell(of("name")),
+                plan: if own.is_empty() { plan } else { Some(own) },
+                rates: [
+                    sheet.rate(&row, of("down"), units::rate),
+                    sheet.rate(&row, of("up"), units::rate),
+                ],
+                matches: found,
+                place,
+                plan_place: place,
+                rate_places: [place; 2],
+            },
+            files,
+        );
+    }
+}
+
+/// A circuit: what all of its devices have.
+struct Circuit {
+    name: String,
+    rates: [Option<u64>; 2],
+    matches: Vec<(Match, Place)>,
+    place: Place,
+}
+
+/// LibreQoS's form: a line for each device; the devices of a circuit share its limit. The rates are
+/// those of the circuit's first device, as LibreQoS has it; minimum rates mean nothing here.
+fn shaped_devices(
+    sheet: &Sheet<'_>,
+    header: &Row,
+    rows: impl Iterator<Item = Row>,
+    plan: Option<&str>,
+    files: &[(PathBuf, String)],
+    roll: &mut Roll<'_>,
+) {
+    let find = |names: [&str; 2]| {
+        let is = |cell: &str| {
+            names
+                .iter()
+                .any(|name| cell.trim().eq_ignore_ascii_case(name))
+        };
+        let found = header.record.iter().position(is);
+        if found.is_none() {
+            let message = format!("the header has no column `{}`", names[0]);
+            sheet.sink.wrong(sheet.cell(header, 0), message);
+        }
+        found
+    };
+    let [id, ipv4, ipv6, down, up] = [
+        ["Circuit ID", "Circuit ID"],
+        ["IPv4", "IPv4"],
+        ["IPv6", "IPv6"],
+        ["Download Max Mbps", "Download Max"],
+        ["Upload Max Mbps", "Upload Max"],
+    ]
+    .map(find);
+    if [id, ipv4, ipv6, down, up].contains(&None) {
+        return;
+    }
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut circuits: Vec<Circuit> = Vec::new();
+    for row in rows {
+        let name = row.cell(id);
+        if name.is_empty() && row.record.iter().all(|cell| cell.trim().is_empty()) {
+            continue;
+        }
+        let rates = [
+            sheet.rate(&row, down, units::megabits),
+            sheet.rate(&row, up, units::megabits),
+        ];
+        for (rate, column) in rates.iter().zip([down, up]) {
+            if rate.is_none() && row.cell(column).is_empty() {
+                let message = format!("circuit `{name}` has no maximum rate here");
+                sheet
+                    .sink
+                    .wrong(sheet.cell(&row, column.unwrap_or(0)), message);
+            }
+        }
+        let number = *numbers.entry(name.to_owned()).or_insert_with(|| {
+            circuits.push(Circuit {
+                name: name.to_owned(),
+                rates,
+                matches: Vec::new(),
+                place: sheet.place(&row),
+            });
+            circuits.len() - 1
+        });
+        let into = &mut circuits[number].matches;
+        let between = [',', ';', ' '];
+        sheet.values(&row, ipv4, &between, matches::prefix, into);
+        sheet.values(&row, ipv6, &between, matches::prefix, into);
+    }
+    for circuit in circuits {
+        roll.add(
+            Draft {
+                name: &circuit.name,
+                plan,
+                rates: circuit.rates,
+                matches: circuit.matches,
+                place: circuit.place,
+                plan_place: circuit.place,
+                rate_places: [circuit.place; 2],
+            },
+            files,
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! What is wrong with a configuration, and where: all of it, not only the first.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where something was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Number of the file, in the order in which they were read.
+    pub file: u32,
+    pub at: At,
+}
+
+/// Where in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum At {
+    /// At this byte.
+    Byte(usize),
+    /// In this line and column, from 1.
+    Line(usize, usize),
+}
+
+/// Something that is wrong: where, what, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as it was named.
+    pub file: PathBuf,
+    /// Line and column, from 1; columns count characters.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// The line as it was written, shortened if it is long; empty if there is none.
+    pub line: String,
+    /// The column in `line`, from 1.
+    mark: usize,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", clean(&self.file.to_string_lossy()))?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if !self.line.trim().is_empty() {
+            write!(f, "\n  {}\n  {:>mark$}", self.line, "^", mark = self.mark)?;
+        }
+        Ok(())
+    }
+}
+
+/// All that is wrong with a configuration, in the order in which it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors {
+    /// The first [`ConfigErrors::MOST`].
+    pub problems: Vec<Problem>,
+    /// How many there are besides.
+    pub more: usize,
+}
+
+impl ConfigErrors {
+    /// As many are told.
+    pub const MOST: usize = 20;
+
+    /// One that is about a whole file.
+    pub(super) fn of_file(file: &Path, message: String) -> Self {
+        Self {
+            problems: vec![Problem {
+                file: file.to_owned(),
+                position: None,
+                message: clean(&message),
+                line: String::new(),
+                mark: 1,
+            }],
+            more: 0,
+        }
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.problems.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            problem.fmt(f)?;
+        }
+        match self.more {
+            0 => Ok(()),
+            1 => write!(f, "\nand 1 error more"),
+            more => write!(f, "\nand {more} errors more"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// Collects what is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    found: RefCell<Vec<(Place, String)>>,
+    /// Beyond those that are kept.
+    more: RefCell<usize>,
+}
+
+impl Sink {
+    /// No file is read for more: what a wrong column does to 100,000 lines need not be kept.
+    const KEPT: usize = 1000;
+
+    pub fn wrong(&self, place: Place, message: impl Into<String>) {
+        let mut found = self.found.borrow_mut();
+        if found.len() < Self::KEPT {
+            found.push((place, message.into()));
+        } else {
+            *self.more.borrow_mut() += 1;
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// What was found, with the lines of the files.
+    pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|(place, _)| *place);
+        found.dedup();
+        let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.into_inner();
+        found.truncate(ConfigErrors::MOST);
+        let tell = |(place, message): (Place, String)| {
+            let (file, text) = &files[place.file as usize];
+            let (line, column) = position(text, place.at);
+            let (shown, mark) = excerpt(text, line, column);
+            Problem {
+                file: file.clone(),
+                position: Some((line, column)),
+                message: clean(&message),
+                line: shown,
+                mark,
+            }
+        };
+        ConfigErrors {
+            problems: found.into_iter().map(tell).collect(),
+            more,
+        }
+    }
+}
+
+/// Line and column of a place.
+pub(super) fn position(text: &str, at: At) -> (usize, usize) {
+    match at {
+        At::Line(line, column) => (line, column),
+        At::Byte(at) => {
+            let before = text.get(..at).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            (line, before[start..].chars().count() + 1)
+        }
+    }
+}
+
+/// The line, or 100 characters of it around the column, and where the column is in that.
+fn excerpt(text: &str, line: usize, column: usize) -> (String, usize) {
+    const WIDTH: usize = 100;
+    let Some(full) = text.lines().nth(line - 1) else {
+        return (String::new(), 1);
+    };
+    let skip = column.saturating_sub(WIDTH * 2 / 3);
+    let shown: String = full.chars().skip(skip).take(WIDTH).collect();
+    (clean(&shown.replace('\t', " ")), column - skip)
+}
+
+/// What was written may hold anything: it must not steer a terminal.
+fn clean(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// What may have been meant by a name: the most similar, or else all there are, if few.
+pub(crate) fn instead<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    // Long names are not worth the time.
+    if name.len() > 64 {
+        return String::new();
+    }
+    let known: Vec<&str> = known.take(1000).collect();
+    let distance = |other: &&str| strsim::osa_distance(name, other);
+    match known.iter().copied().min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= 1 + name.chars().count() / 4 => {
+            format!(", did you mean `{nearest}`?")
+        }
+        Some(_) if known.len() <= 20 => format!(": there are {}", known.join(", ")),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,199 @@
+//! All subscribers, from wherever they are named: each name and each match once, each plan known.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Subscriber;
+use super::problem::{Place, Sink, instead};
+use crate::limits::{Limits, PlanTemplate, SchemeName};
+use crate::matches;
+use crate::table::{Direction, Match};
+
+/// A subscriber as it was read.
+pub(super) struct Draft<'a> {
+    pub name: &'a str,
+    pub plan: Option<&'a str>,
+    /// Down and up, bit/s.
+    pub rates: [Option<u64>; 2],
+    pub matches: Vec<(Match, Place)>,
+    pub place: Place,
+    /// Where the plan is named.
+    pub plan_place: Place,
+    /// Where the rates are.
+    pub rate_places: [Place; 2],
+}
+
+/// What is known of subscribers so far.
+pub(super) struct Roll<'a> {
+    plans: &'a [(String, PlanTemplate)],
+    sink: &'a Sink,
+    numbers: HashMap<&'a str, usize>,
+    names: HashMap<Arc<str>, u32>,
+    owners: HashMap<Match, u32>,
+    places: Vec<Place>,
+    /// One for each plan, direction and rate.
+    limits: HashMap<(Option<usize>, Direction, Option<u64>), Result<Arc<Limits>, String>>,
+    plan_names: Vec<Arc<str>>,
+    pub subscribers: Vec<Subscriber>,
+}
+
+impl<'a> Roll<'a> {
+    pub fn new(plans: &'a [(String, PlanTemplate)], sink: &'a Sink) -> Self {
+        let numbers = plans.iter().enumerate();
+        Self {
+            plans,
+            sink,
+            numbers: numbers.map(|(i, (name, _))| (name.as_str(), i)).collect(),
+            names: HashMap::new(),
+            owners: HashMap::new(),
+            places: Vec::new(),
+            limits: HashMap::new(),
+            plan_names: plans.iter().map(|(name, _)| name.as_str().into()).collect(),
+            subscribers: Vec::new(),
+        }
+    }
+
+    /// The number of a plan, which is told if there is none.
+    pub fn plan(&self, name: &str, place: Place) -> Option<usize> {
+        let number = self.numbers.get(name).copied();
+        if number.is_none() {
+            let known = self.plans.iter().map(|(name, _)| name.as_str());
+            let meant = match self.plans.is_empty() {
+                true => ": the file has none".to_owned(),
+                false => instead(name, known),
+            };
+            self.sink
+                .wrong(place, format!("there is no plan `{name}`{meant}"));
+        }
+        number
+    }
+
+    /// Adds a subscriber. `files` are for messages about others.
+    pub fn add(&mut self, draft: Draft<'_>, files: &[(PathBuf, String)]) {
+        let number = self.subscribers.len() as u32;
+        if let Err(message) = check_name(draft.name) {
+            self.sink.wrong(draft.place, message);
+            return;
+        }
+        let name: Arc<str> = draft.name.into();
+        if let Some(&other) = self.names.get(&name) {
+            let other = self.whereabouts(other, files);
+            let message = format!("there is a subscriber `{name}` already, in {other}");
+            self.sink.wrong(draft.place, message);
+            return;
+        }
+        let plan = match draft.plan {
+            Some(plan) => match self.plan(plan, draft.plan_place) {
+                Some(plan) => Some(plan),
+                // Told; what follows would be about another plan.
+                None => return,
+            },
+            None => None,
+        };
+        if plan.is_none() && draft.rates == [None, None] {
+            let message = format!("nothing limits `{name}`: give it a plan, or rates");
+            self.sink.wrong(draft.place, message);
+        }
+        if draft.matches.is_empty() {
+            let message = format!(
+                "nothing tells the packets of `{name}`: give it addresses, vlan, qinq or pppoe"
+            );
+            self.sink.wrong(draft.place, message);
+        }
+        let mut own = Vec::with_capacity(draft.matches.len());
+        for (what, place) in draft.matches {
+            match self.owners.insert(what, number) {
+                None => own.push(what),
+                Some(other) if other == number => {
+                    let message = format!("{} is given to `{name}` twice", matches::text(&what));
+                    self.sink.wrong(place, message);
+                }
+                Some(other) => {
+                    let whose = self.subscribers.get(other as usize);
+                    let whose = whose.map_or("", |subscriber| &subscriber.name);
+                    let message = format!(
+                        "{} belongs to `{whose}` already, in {}",
+                        matches::text(&what),
+                        self.whereabouts(other, files),
+                    );
+                    self.sink.wrong(place, message);
+                    self.owners.insert(what, other);
+                }
+            }
+        }
+        let limits = [Direction::Down, Direction::Up].map(|direction| {
+            let rate = draft.rates[direction as usize];
+            match self.limits(plan, direction, rate) {
+                Ok(limits) => limits,
+                Err(message) => {
+                    let place = match rate {
+                        Some(_) => draft.rate_places[direction as usize],
+                        None => draft.place,
+                    };
+                    // A plan that is wrong is told once, where it stands.
+                    if rate.is_some() {
+                        self.sink.wrong(place, message);
+                    }
+                    Arc::new(Limits::none(direction))
+                }
+            }
+        });
+        self.names.insert(name.clone(), number);
+        self.places.push(draft.place);
+        self.subscribers.push(Subscriber {
+            name,
+            plan: plan.map(|plan| self.plan_names[plan].clone()),
+            rates: draft.rates,
+            matches: own,
+            limits,
+        });
+    }
+
+    fn limits(
+        &mut self,
+        plan: Option<usize>,
+        direction: Direction,
+        rate: Option<u64>,
+    ) -> Result<Arc<Limits>, String> {
+        let plans = self.plans;
+        let make = || {
+            let template = match plan {
+                Some(plan) => plans[plan].1.of(direction).clone(),
+                None => crate::limits::Template::default(),
+            };
+            if rate.is_some() && template.scheme == SchemeName::Unlimited {
+                return Err(
+                    "its plan is unlimited: leave out the rate, or name another plan".into(),
+                );
+            }
+            let limits = template.limits(direction, rate);
+            limits.plan().map(|_| Arc::new(limits))
+        };
+        let key = (plan, direction, rate);
+        self.limits.entry(key).or_insert_with(make).clone()
+    }
+
+    /// Where a subscriber was read.
+    fn whereabouts(&self, number: u32, files: &[(PathBuf, String)]) -> String {
+        let Some(place) = self.places.get(number as usize) else {
+            return "this file".to_owned();
+        };
+        let Some((file, text)) = files.get(place.file as usize) else {
+            return "another file".to_owned();
+        };
+        let (line, _) = super::problem::position(text, place.at);
+        format!("{}:{line}", file.display())
+    }
+}
+
+/// Names are parts of commands, metrics and addresses of the API.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let good = |c: char| !c.is_control() && !c.is_whitespace() && !"\"\\'`".contains(c);
+    if name.is_empty() || name.chars().count() > 64 || !name.chars().all(good) {
+        return Err(
+            "names have 1 to 64 characters, without spaces, quotes and backslashes".to_owned(),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,692 @@
+//! The running gate: a data path, what it holds, and how it is changed.
+//!
+//! # What is written when
+//! The data path outlives the process, so what is in it is written down before it is changed:
+//! - a change of the whole (`up`, `reload`): `next.json`; the data path; then `next.json` is renamed to
+//!   `state.json`. Whoever finds a `next.json` does that change again from the state before it: all
+//!   parts of it may be done twice.
+//! - a change of one subscriber (`set`, `reset`): a line of the journal; the data path. Whoever finds a
+//!   journal does its lines again. A line that is not whole was not begun.
+//! - a change that fails is undone: `next.json` becomes `state.json`, since parts of it were done, and
+//!   the state before it, with newer versions, is the next change.
+//!
+//! A lock file keeps others from changing the same gate.
+
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use crate::change::Report;
+pub use crate::state::Setting;
+pub use status::{InterfaceStatus, LaneStatus, Other, PlanStatus, Status, SubscriberStatus};
+pub use view::View;
+
+use crate::change::{self, Change, ChangeError};
+use crate::config::{Config, ConfigErrors};
+use crate::path::{DataPath, PathError};
+use crate::state::{DIRECTIONS, Member, State};
+use store::{Entry, Store};
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// There is none.
+    #[error("no gate is up at {}: start one with `tidegate gate up`", pins.display())]
+    NotUp {
+        /// Where it would be.
+        pins: PathBuf,
+    },
+    /// There is one already.
+    #[error("a gate is up at {} already: `tidegate gate reload` changes it, `tidegate gate down` takes it off", pins.display())]
+    AlreadyUp {
+        /// Where it is.
+        pins: PathBuf,
+    },
+    /// Another process is at it.
+    #[error("another process{} drives this gate (lock in {})", process.map(|id| format!(" ({id})")).unwrap_or_default(), folder.display())]
+    Busy {
+        /// The folder of the state.
+        folder: PathBuf,
+        /// The other process, if it is known.
+        process: Option<u32>,
+    },
+    /// Limits hold, and nobody knows whose.
+    #[error("a gate is up at {}, and what it holds is not written in {}: `tidegate gate down` takes it off, then start it again", pins.display(), folder.display())]
+    Lost {
+        /// Where it is.
+        pins: PathBuf,
+        /// The folder of the state.
+        folder: PathBuf,
+    },
+    /// The state is of a gate elsewhere.
+    #[error("{} holds the state of a gate at {}, not at {}: give each gate a `state` of its own", folder.display(), other.display(), pins.display())]
+    Elsewhere {
+        /// The folder of the state.
+        folder: PathBuf,
+        /// The gate it is of.
+        other: PathBuf,
+        /// The gate that was wanted.
+        pins: PathBuf,
+    },
+    /// A key that holds as long as the gate is up.
+    #[error(
+        "`{key}` cannot be changed while the gate is up: take it `down` with the old file, and `up` with the new one"
+    )]
+    Fixed {
+        /// Its name.
+        key: &'static str,
+    },
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// The configuration has no place.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// There is no such subscriber.
+    #[error("there is no subscriber `{name}`{meant}")]
+    Subscriber {
+        /// The name.
+        name: String,
+        /// What may have been meant.
+        meant: String,
+    },
+    /// What is to be set cannot be.
+    #[error("{0}")]
+    Setting(String),
+    /// A file of the state.
+    #[error("{}: {source}", path.display())]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the state is none.
+    #[error("{} cannot be read: {message}; `tidegate gate down` takes the gate off, then start it again", path.display())]
+    Corrupt {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// The data path would not do it; all is as it was before.
+    #[error("{doing}: {source}")]
+    Path {
+        /// What was to be done.
+        doing: String,
+        /// Why not.
+        source: PathError,
+    },
+    /// The data path would neither do it nor undo it.
+    #[error(
+        "{first}; and it could not be undone: {second}. What was done of it holds; the rest is tried again with the next change"
+    )]
+    Half {
+        /// Why it was not done.
+        first: Box<GateError>,
+        /// Why it was not undone.
+        second: Box<GateError>,
+    },
+}
+
+/// A gate that is up. Dropping it leaves it up: limits hold without it.
+#[derive(Debug)]
+pub struct Gate<D: DataPath> {
+    path: D,
+    state: State,
+    store: Store,
+    /// Lines of the journal.
+    entries: usize,
+    /// A change that could neither be made nor undone: from where, and to where.
+    pending: Option<Box<(State, State)>>,
+}
+
+impl<D: DataPath> Gate<D> {
+    /// Lines of the journal before the state is written whole again.
+    const MOST_ENTRIES: usize = 1000;
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn check(file: &Path) -> Result<Config, ConfigErrors> {
+        Config::read(file)
+    }
+
+    /// Whether a gate is there.
+    pub fn is_up(pins: &Path) -> bool {
+        D::exists(pins)
+    }
+
+    /// Starts a gate.
+    ///
+    /// # Errors
+    /// If one is up, or the data path would not have it; nothing is left behind then.
+    pub fn up(config: &Config) -> Result<(Self, Report), GateError> {
+        let mut store = Store::open(&config.state)?;
+        if D::exists(&config.pins) {
+            return Err(GateError::AlreadyUp {
+                pins: config.pins.clone(),
+            });
+        }
+        // What a gate left that is gone, with the machine's last start perhaps.
+        let empty = State::empty(config.pins.clone(), secret()?);
+        let (next, mut report) = change::next(&empty, config)?;
+        for attachment in &next.attachments {
+            D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
+        }
+        store.clear()?;
+        drop(store);
+        let mut store = Store::open(&config.state)?;
+        store.begin(&next)?;
+        let settings = next.settings();
+        let made = D::create(&config.pins, &settings)
+            .map_err(|source| path_error(&config.pins, source))
+            .and_then(|mut path| {
+                let changes = change::changes(&empty, &next, &[], true);
+                match apply(&mut path, &next, &changes) {
+                    Ok(()) => Ok(path),
+                    Err(error) => match path.remove() {
+                        Ok(()) => Err(error),
+                        Err(source) => Err(GateError::Half {
+                            first: Box::new(error),
+                            second: Box::new(path_error(&config.pins, source)),
+                        }),
+                    },
+                }
+            })
+            .and_then(|path| store.commit().map(|()| path));
+        match made {
+            Ok(path) => {
+                report.attached.clone_from(&next.attachments);
+                let gate = Self {
+                    path,
+                    state: next,
+                    store,
+                    entries: 0,
+                    pending: None,
+                };
+                Ok((gate, report))
+            }
+            Err(error) => {
+                store.clear()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes over a gate that is up: after another process that is gone, however it went.
+    ///
+    /// # Errors
+    /// If there is none, another process has it, or what it holds is not known.
+    pub fn take_over(pins: &Path, state: &Path) -> Result<Self, GateError> {
+        let lost = || GateError::Lost {
+            pins: pins.to_owned(),
+            folder: state.to_owned(),
+        };
+        if !D::exists(pins) {
+            return Err(GateError::NotUp {
+                pins: pins.to_owned(),
+            });
+        }
+        let folder = state;
+        let store = Store::open(folder)?;
+        let loaded = store.load()?;
+        let known = loaded.next.as_ref().or(loaded.current.as_ref());
+        let known = known.ok_or_else(lost)?;
+        if known.pins != pins {
+            return Err(GateError::Elsewhere {
+                folder: folder.to_owned(),
+                other: known.pins.clone(),
+                pins: pins.to_owned(),
+            });
+        }
+        let empty = State::empty(pins.to_owned(), known.hash);
+        let path = D::open(pins).map_err(|source| path_error(pins, source))?;
+        let current = loaded.current.unwrap_or_else(|| empty.clone());
+        let written = loaded.written.unwrap_or(empty);
+        let mut gate = Self {
+            path,
+            state: current,
+            store,
+            entries: loaded.entries,
+            pending: None,
+        };
+        // The journal's last line may not have been done.
+        gate.make(&written, &gate.state.clone(), false)?;
+        if let Some(next) = loaded.next {
+            gate.make(&gate.state.clone(), &next, true)?;
+            gate.store.commit()?;
+            gate.state = next;
+            gate.entries = 0;
+        }
+        // Interfaces may have come back.
+        gate.heal();
+        Ok(gate)
+    }
+
+    /// Starts a gate, or takes over the one that is up and brings it in line with the configuration.
+    /// Returns whether it was up.
+    ///
+    /// # Errors
+    /// As of [`Gate::up`], [`Gate::take_over`] and [`Gate::reload`].
+    pub fn start(config: &Config) -> Result<(Self, Report, bool), GateError> {
+        if D::exists(&config.pins) {
+            let mut gate = Self::take_over(&config.pins, &config.state)?;
+            let report = gate.reload(config)?;
+            return Ok((gate, report, true));
+        }
+        let (gate, report) = Self::up(config)?;
+        Ok((gate, report, false))
+    }
+
+    /// Brings the gate in line with a configuration: what is the same is not touched.
+    ///
+    /// # Errors
+    /// If the data path would not have it: all is as before then, unless the error says otherwise.
+    pub fn reload(&mut self, config: &Config) -> Result<Report, GateError> {
+        self.settle()?;
+        if config.pins != self.state.pins {
+            return Err(GateError::Fixed { key: "pins" });
+        }
+        if config.state != self.store.folder() {
+            return Err(GateError::Fixed { key: "state" });
+        }
+        let (next, mut report) = change::next(&self.state, config)?;
+        let attached = self.path.attachments();
+        for attachment in &next.attachments {
+            if attached.contains(attachment) {
+                continue;
+            }
+            match D::check(attachment) {
+                Ok(()) => report.attached.push(attachment.clone()),
+                // One that is gone must not keep others from being changed.
+                Err(_) if self.state.attachments.contains(attachment) => {
+                    report.missing.push(attachment.interface.clone());
+                }
+                Err(source) => return Err(path_error(&self.state.pins, source)),
+            }
+        }
+        let gone = attached
+            .iter()
+            .filter(|old| !next.attachments.contains(old));
+        report.detached = gone.cloned().collect();
+        self.transact(next)?;
+        Ok(report)
+    }
+
+    /// Limits a subscriber otherwise, until it is reset or changes in the file. Replaces what was set
+    /// before.
+    ///
+    /// # Errors
+    /// If there is no such subscriber or plan, or the limits are none that a limiter takes.
+    pub fn set(&mut self, name: &str, setting: &Setting) -> Result<SubscriberStatus, GateError> {
+        if *setting == Setting::default() {
+            let message = "nothing is set: give a plan or a rate".to_owned();
+            return Err(GateError::Setting(message));
+        }
+        self.change_one(name, Some(setting))
+    }
+
+    /// Limits a subscriber as the file says.
+    ///
+    /// # Errors
+    /// If there is no such subscriber.
+    pub fn reset(&mut self, name: &str) -> Result<SubscriberStatus, GateError> {
+        self.change_one(name, None)
+    }
+
+    /// All that runs, without queues.
+    ///
+    /// # Errors
+    /// If the data path cannot be read.
+    pub fn status(&self) -> Result<Status, GateError> {
+        self.tell(false)
+    }
+
+    /// All that runs, with the queues of all limiters.
+    ///
+    /// # Errors
+    /// If the data path cannot be read.
+    pub fn status_with_queues(&self) -> Result<Status, GateError> {
+        self.tell(true)
+    }
+
+    fn tell(&self, queues: bool) -> Result<Status, GateError> {
+        status::status(&self.state, &self.path, self.pending.is_some(), queues)
+            .map_err(|source| path_error(&self.state.pins, source))
+    }
+
+    /// A subscriber with its queues.
+    ///
+    /// # Errors
+    /// If there is no such subscriber, or the data path cannot be read.
+    pub fn subscriber(&self, name: &str) -> Result<SubscriberStatus, GateError> {
+        let member = self.member(name)?;
+        status::subscriber(&self.state, &self.path, name, member, true, &|_| None)
+            .map_err(|source| path_error(&self.state.pins, source))
+    }
+
+    /// What the gate holds, by name and number.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    pub fn is_unsettled(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Where it is held.
+    pub fn path(&self) -> &D {
+        &self.path
+    }
+
+    /// Attaches where packets should be taken and are not: an interface may have come back. Returns
+    /// the interfaces that are still missing.
+    pub fn heal(&mut self) -> Vec<String> {
+        let attached = self.path.attachments();
+        let mut missing = Vec::new();
+        for attachment in &self.state.attachments {
+            if !attached.contains(attachment) && self.path.attach(attachment).is_err() {
+                missing.push(attachment.interface.clone());
+            }
+        }
+        missing
+    }
+
+    /// Takes the gate off. Nothing is left behind, and nothing is limited any more.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn down(mut self) -> Result<(), GateError> {
+        let pins = self.state.pins.clone();
+        self.path
+            .remove()
+            .map_err(|source| path_error(&pins, source))?;
+        self.store.clear()
+    }
+
+    /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
+    /// anything was there.
+    ///
+    /// # Errors
+    /// If another process has it; what could not be removed.
+    pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
+        let mut store = Store::open(state)?;
+        let there = D::exists(pins);
+        if there {
+            D::clear(pins).map_err(|source| path_error(pins, source))?;
+        }
+        store.clear()?;
+        Ok(there)
+    }
+
+    /// All that runs, without taking the gate: also while another process has it.
+    ///
+    /// # Errors
+    /// If none is up, or what it holds is not known.
+    pub fn look(pins: &Path, state: &Path) -> Result<Status, GateError> {
+        if !D::exists(pins) {
+            return Err(GateError::NotUp {
+                pins: pins.to_owned(),
+            });
+        }
+        let loaded = store::load(state)?;
+        let unsettled = loaded.next.is_some();
+        let current = loaded.current.ok_or_else(|| GateError::Lost {
+            pins: pins.to_owned(),
+            folder: state.to_owned(),
+        })?;
+        let path = D::open(pins).map_err(|source| path_error(pins, source))?;
+        status::status(&current, &path, unsettled, false).map_err(|source| path_error(pins, source))
+    }
+
+    fn member(&self, name: &str) -> Result<&Member, GateError> {
+        self.state.members.get(name).ok_or_else(|| {
+            let names = self.state.members.keys().map(String::as_str);
+            GateError::Subscriber {
+                name: name.to_owned(),
+                meant: crate::config::instead(name, names),
+            }
+        })
+    }
+
+    /// Changes what is set for one subscriber.
+    fn change_one(
+        &mut self,
+        name: &str,
+        setting: Option<&Setting>,
+    ) -> Result<SubscriberStatus, GateError> {
+        self.settle()?;
+        if self.entries >= Self::MOST_ENTRIES {
+            let mut whole = self.state.clone();
+            whole.serial += 1;
+            self.transact(whole)?;
+        }
+        let old = self.member(name)?.clone();
+        let mut member = old.clone();
+        member.setting = setting.cloned();
+        let wanted = self
+            .state
+            .set_limits(
+                member.plan.as_deref(),
+                member.rates,
+                setting.unwrap_or(&Setting::default()),
+            )
+            .map_err(GateError::Setting)?;
+        let mut brought = Vec::new();
+        let [down, up] = [0, 1].map(|index| self.state.plans.acquire(&wanted[index]));
+        let Some(numbers) = down.zip(up) else {
+            for number in [down, up].into_iter().flatten() {
+                self.state.plans.release(number);
+            }
+            self.state.plans.settle();
+            return Err(ChangeError::Plans.into());
+        };
+        let lanes = member.lanes.iter_mut().zip([numbers.0, numbers.1]);
+        for ((lane, number), limits) in lanes.zip(&wanted) {
+            if number != lane.plan {
+                lane.version = lane.version.wrapping_add(1);
+                lane.plan = number;
+                brought.push((number, Arc::clone(limits)));
+            }
+        }
+        let made = self.put_one(name, &member, &brought);
+        // Of old and new plans, one is no longer used.
+        let over = if made.is_ok() { &old } else { &member };
+        for lane in over.lanes {
+            self.state.plans.release(lane.plan);
+        }
+        self.state.plans.settle();
+        made?;
+        self.subscriber(name)
+    }
+
+    /// Writes a line and does it; undoes it if it fails.
+    fn put_one(
+        &mut self,
+        name: &str,
+        member: &Member,
+        brought: &[(u32, Arc<crate::limits::Limits>)],
+    ) -> Result<(), GateError> {
+        let entry = |member: &Member| Entry {
+            serial: self.state.serial,
+            name: name.to_owned(),
+            member: member.clone(),
+            plans: brought
+                .iter()
+                .map(|(number, limits)| (*number, limits.as_ref().clone()))
+                .collect(),
+        };
+        let old = self.member(name)?.clone();
+        let line = entry(member);
+        self.store.append(&line)?;
+        self.entries += 1;
+        let seats = |member: &Member| {
+            DIRECTIONS.map(|direction| {
+                let seat = member.seat(direction);
+                let seats = member.matches.iter().map(|what| (*what, seat));
+                Change::Seat(direction, seats.collect())
+            })
+        };
+        let mut changes: Vec<Change> = brought
+            .iter()
+            .map(|(number, limits)| Change::Plan(*number, limits.clone()))
+            .collect();
+        changes.extend(seats(member));
+        let Err(first) = apply(&mut self.path, &self.state, &changes) else {
+            self.state.members.insert(name.to_owned(), member.clone());
+            return Ok(());
+        };
+        let mut back = old;
+        for (lane, other) in back.lanes.iter_mut().zip(&member.lanes) {
+            if lane.version != other.version {
+                lane.version = other.version.wrapping_add(1);
+            }
+        }
+        let line = entry(&back);
+        let undone = self.store.append(&line).and_then(|()| {
+            self.entries += 1;
+            apply(&mut self.path, &self.state, &seats(&back))
+        });
+        self.state.members.insert(name.to_owned(), back);
+        match undone {
+            Ok(()) => Err(first),
+            Err(second) => Err(GateError::Half {
+                first: Box::new(first),
+                second: Box::new(second),
+            }),
+        }
+    }
+
+    /// Makes a change of the whole, or undoes it.
+    fn transact(&mut self, next: State) -> Result<(), GateError> {
+        self.store.begin(&next)?;
+        let old = self.state.clone();
+        let Err(first) = self.make(&old, &next, true) else {
+            self.store.commit()?;
+            self.state = next;
+            self.entries = 0;
+            return Ok(());
+        };
+        let back = change::back(&old, &next);
+        // What is there now is somewhere between the two: as if all of it had been made.
+        let undone = self
+            .store
+            .commit()
+            .and_then(|()| self.store.begin(&back))
+            .and_then(|()| self.make(&next, &back, false))
+            .and_then(|()| self.store.commit());
+        self.entries = 0;
+        self.state = back.clone();
+        match undone {
+            Ok(()) => Err(first),
+            Err(second) => {
+                self.pending = Some(Box::new((next, back)));
+                Err(GateError::Half {
+                    first: Box::new(first),
+                    second: Box::new(second),
+                })
+            }
+        }
+    }
+
+    /// Makes what could neither be made nor undone before.
+    fn settle(&mut self) -> Result<(), GateError> {
+        let Some(pending) = &self.pending else {
+            return Ok(());
+        };
+        let (from, to) = pending.as_ref().clone();
+        self.store.begin(&to)?;
+        self.make(&from, &to, false)?;
+        self.store.commit()?;
+        self.pending = None;
+        Ok(())
+    }
+
+    /// Does what leads from one state to another.
+    fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
+        let attached = self.path.attachments();
+        let changes = change::changes(from, to, &attached, fresh);
+        let changes: Vec<Change> = changes
+            .into_iter()
+            .filter(|change| match change {
+                // One that was there before and is gone is told, and no reason to stop.
+                Change::Attach(own) => !from.attachments.contains(own) || D::check(own).is_ok(),
+                _ => true,
+            })
+            .collect();
+        apply(&mut self.path, to, &changes)
+    }
+}
+
+fn path_error(pins: &Path, source: PathError) -> GateError {
+    GateError::Path {
+        doing: format!("gate at {}", pins.display()),
+        source,
+    }
+}
+
+/// Does changes; the first that fails ends it.
+fn apply<D: DataPath>(path: &mut D, to: &State, changes: &[Change]) -> Result<(), GateError> {
+    for change in changes {
+        let (done, doing) = match change {
+            Change::Detach(own) => (
+                path.detach(own),
+                format!("detaching from {}", own.interface),
+            ),
+            Change::Settings => (
+                path.set_settings(&to.settings()),
+                "changing what holds for all packets".to_owned(),
+            ),
+            Change::Reserve(limiters) => (
+                path.reserve(*limiters),
+                format!("making room for {limiters} limiters"),
+            ),
+            Change::Plan(number, limits) => {
+                let plan = limits.plan().map_err(PathError::from);
+                let put = plan.and_then(|plan| path.put_plan(*number, &plan));
+                (put, format!("putting plan {number}"))
+            }
+            Change::Forget(limiter) => (
+                path.forget(*limiter),
+                format!("forgetting limiter {limiter}"),
+            ),
+            Change::Seat(direction, seats) => (
+                path.seat(*direction, seats),
+                format!(
+                    "leading {} addresses and tags to their limiters",
+                    seats.len()
+                ),
+            ),
+            Change::Unseat(direction, matches) => (
+                path.unseat(*direction, matches),
+                format!("removing {} addresses and tags", matches.len()),
+            ),
+            Change::Attach(own) => (path.attach(own), format!("attaching to {}", own.interface)),
+        };
+        done.map_err(|source| GateError::Path { doing, source })?;
+    }
+    Ok(())
+}
+
+/// A secret that users do not know.
+fn secret() -> Result<[u64; 2], GateError> {
+    let mut bytes = [0u8; 16];
+    let path = Path::new("/dev/urandom");
+    let read =
+        std::fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+    read.map_err(|source| GateError::State {
+        path: path.to_owned(),
+        source,
+    })?;
+    let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    Ok([half(0), half(8)])
+}

@@ -1,0 +1,268 @@
+//! The state's files: `state.json`, whole; `journal`, what was set since; `next.json`, what a change
+//! that is being made leads to. All are written before the data path is touched, so that what may
+//! have been done to it is known at any time, and is done again after a crash.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::GateError;
+use crate::limits::Limits;
+use crate::state::{Member, State};
+
+pub(super) const STATE: &str = "state.json";
+pub(super) const NEXT: &str = "next.json";
+pub(super) const JOURNAL: &str = "journal";
+const LOCK: &str = "lock";
+
+/// One line of the journal: a subscriber as it is from now on, and plans that it brings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Of the state that it belongs to.
+    pub serial: u64,
+    pub name: String,
+    pub member: Member,
+    pub plans: Vec<(u32, Limits)>,
+}
+
+/// What the files say.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// The state as it was written whole.
+    pub written: Option<State>,
+    /// The state with the journal.
+    pub current: Option<State>,
+    /// Lines of the journal.
+    pub entries: usize,
+    /// Where a change led that was not finished.
+    pub next: Option<State>,
+}
+
+/// The folder, ours alone as long as this lives.
+#[derive(Debug)]
+pub(super) struct Store {
+    folder: PathBuf,
+    _lock: File,
+    journal: Option<File>,
+}
+
+impl Store {
+    /// Takes the folder; makes it if need be.
+    pub fn open(folder: &Path) -> Result<Self, GateError> {
+        let failed = |source| GateError::State {
+            path: folder.to_owned(),
+            source,
+        };
+        if !folder.is_dir() {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700);
+            builder.create(folder).map_err(failed)?;
+        }
+        let path = folder.join(LOCK);
+        // The one that had it may have removed the file just now: then ours is no longer the one that
+        // others see.
+        for _ in 0..8 {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut lock = options.mode(0o600).open(&path).map_err(failed)?;
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let mut holder = String::new();
+                    let _ = (&mut lock).take(20).read_to_string(&mut holder);
+                    return Err(GateError::Busy {
+                        folder: folder.to_owned(),
+                        process: holder.trim().parse().ok(),
+                    });
+                }
+                Err(error) => return Err(failed(error.into())),
+            }
+            let own = lock.metadata().map_err(failed)?;
+            let seen = fs::metadata(&path);
+            if seen.is_ok_and(|seen| (seen.dev(), seen.ino()) == (own.dev(), own.ino())) {
+                lock.set_len(0).map_err(failed)?;
+                writeln!(lock, "{}", std::process::id()).map_err(failed)?;
+                return Ok(Self {
+                    folder: folder.to_owned(),
+                    _lock: lock,
+                    journal: None,
+                });
+            }
+        }
+        Err(failed(io::Error::other(
+            "the lock is taken and removed again and again",
+        )))
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Reads the files.
+    pub fn load(&self) -> Result<Loaded, GateError> {
+        load(&self.folder)
+    }
+
+    /// Writes where a change leads, before it is made.
+    pub fn begin(&mut self, next: &State) -> Result<(), GateError> {
+        self.write(NEXT, next)
+    }
+
+    /// The change is made: its state is the state.
+    pub fn commit(&mut self) -> Result<(), GateError> {
+        let to = self.folder.join(STATE);
+        let renamed = fs::rename(self.folder.join(NEXT), &to);
+        renamed
+            .and_then(|()| self.sync())
+            .map_err(|source| GateError::State { path: to, source })?;
+        // Its lines are of an older serial now.
+        self.journal = None;
+        remove(&self.folder.join(JOURNAL))
+    }
+
+    /// Writes a line of the journal, before it is done.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), GateError> {
+        let path = self.folder.join(JOURNAL);
+        let failed = |source| GateError::State {
+            path: path.clone(),
+            source,
+        };
+        let mut line = serde_json::to_vec(entry).map_err(|error| failed(error.into()))?;
+        line.push(b'\n');
+        if self.journal.is_none() {
+            let mut options = OpenOptions::new();
+            let file = options.append(true).create(true).mode(0o600).open(&path);
+            self.journal = Some(file.map_err(failed)?);
+        }
+        let Some(file) = &mut self.journal else {
+            return Ok(());
+        };
+        let before = file.metadata().map_err(failed)?.len();
+        let written = file.write_all(&line).and_then(|()| file.sync_data());
+        written.map_err(|error| {
+            // A part of a line would hide those that follow.
+            let _ = file.set_len(before);
+            failed(error)
+        })
+    }
+
+    /// Removes the files, and the folder if nothing else is in it.
+    pub fn clear(&mut self) -> Result<(), GateError> {
+        self.journal = None;
+        for name in [NEXT, "next.json.new", STATE, JOURNAL, LOCK] {
+            remove(&self.folder.join(name))?;
+        }
+        // Others' files stay, such as a socket; so may the folder, if it is not ours to remove.
+        let _ = fs::remove_dir(&self.folder);
+        Ok(())
+    }
+
+    /// Writes a file so that there is the old one or the new one, whole, at any time.
+    fn write(&self, name: &str, state: &State) -> Result<(), GateError> {
+        let path = self.folder.join(name);
+        let temporary = self.folder.join(format!("{name}.new"));
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = BufWriter::new(options.open(&temporary)?);
+            serde_json::to_writer(&mut file, state)?;
+            file.flush()?;
+            file.get_ref().sync_all()?;
+            fs::rename(&temporary, &path)?;
+            self.sync()
+        };
+        write().map_err(|source| {
+            let _ = fs::remove_file(&temporary);
+            GateError::State { path, source }
+        })
+    }
+
+    /// Names are on the disk.
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn remove(path: &Path) -> Result<(), GateError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GateError::State {
+            path: path.to_owned(),
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What the files of a folder say. Others may be writing: all is read whole or not at all.
+pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
+    let written = read(&folder.join(STATE))?;
+    let next = read(&folder.join(NEXT))?;
+    let mut loaded = Loaded {
+        current: written.clone(),
+        written,
+        entries: 0,
+        next,
+    };
+    let Some(state) = &mut loaded.current else {
+        return Ok(loaded);
+    };
+    let path = folder.join(JOURNAL);
+    let failed = |source| GateError::State {
+        path: path.clone(),
+        source,
+    };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(loaded),
+        Err(error) => return Err(failed(error)),
+    };
+    for line in BufReader::new(file).split(b'\n') {
+        // A line that is not whole was not done.
+        let Ok(entry) = serde_json::from_slice::<Entry>(&line.map_err(failed)?) else {
+            break;
+        };
+        if entry.serial != state.serial {
+            break;
+        }
+        for (number, limits) in entry.plans {
+            state.plans.put(number, limits.into());
+        }
+        state.members.insert(entry.name, entry.member);
+        loaded.entries += 1;
+    }
+    state.index();
+    Ok(loaded)
+}
+
+fn read(path: &Path) -> Result<Option<State>, GateError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(GateError::State {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let corrupt = |message: String| GateError::Corrupt {
+        path: path.to_owned(),
+        message,
+    };
+    let mut state: State =
+        serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))?;
+    if state.format != State::FORMAT {
+        let found = state.format;
+        return Err(corrupt(format!(
+            "it is of form {found}, and not {}",
+            State::FORMAT
+        )));
+    }
+    state.index();
+    Ok(Some(state))
+}

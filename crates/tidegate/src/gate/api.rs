@@ -1,0 +1,497 @@
+//! The HTTP API: routes, and what they answer. It does what the commands do.
+
+pub mod access;
+pub mod listen;
+pub mod serve;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::{Extension, Json, Router};
+use serde::{Deserialize, Serialize};
+use tidegate_gate::table::LimiterState;
+use tidegate_limiter::Rate;
+use tokio::sync::Notify;
+use utoipa::{IntoParams, OpenApi, ToSchema};
+
+use super::control::{Change, Failure, Reloaded};
+use super::daemon;
+use super::desk::Desk;
+use super::metrics::{self, Bounds};
+use super::reading::Entry;
+use super::view::{self, Page, Patch, Problem, Status, Subscriber};
+
+/// Bytes of a request's body; none needs a tenth of it.
+const BODY: usize = 16 << 10;
+/// How long a request may take until it is answered.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Subscribers on a page, unless asked otherwise, and at most.
+const PAGE: usize = 100;
+const MOST_ON_PAGE: usize = 10_000;
+
+/// What requests are answered from.
+#[derive(Clone)]
+pub struct Api {
+    /// The gate.
+    pub desk: Arc<Desk>,
+    /// Of metrics.
+    pub bounds: Bounds,
+    /// Ends the daemon.
+    pub end: Arc<Notify>,
+}
+
+/// Who sent a request, for the log.
+#[derive(Debug, Clone)]
+pub struct Peer(pub String);
+
+/// A route: all there are, so that the description can be held to them.
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    answer: fn() -> MethodRouter<Api>,
+}
+
+const ROUTES: &[Route] = &[
+    Route {
+        method: "get",
+        path: "/v1/status",
+        answer: || get(status),
+    },
+    Route {
+        method: "get",
+        path: "/v1/subscribers",
+        answer: || get(subscribers),
+    },
+    Route {
+        method: "get",
+        path: "/v1/subscribers/{name}",
+        answer: || get(subscriber),
+    },
+    Route {
+        method: "patch",
+        path: "/v1/subscribers/{name}",
+        answer: || patch(set),
+    },
+    Route {
+        method: "delete",
+        path: "/v1/subscribers/{name}/set",
+        answer: || delete(reset),
+    },
+    Route {
+        method: "post",
+        path: "/v1/reload",
+        answer: || post(reload),
+    },
+    Route {
+        method: "post",
+        path: "/v1/stop",
+        answer: || post(stop),
+    },
+    Route {
+        method: "get",
+        path: "/metrics",
+        answer: || get(scrape),
+    },
+    Route {
+        method: "get",
+        path: "/openapi.json",
+        answer: || get(description),
+    },
+];
+
+/// All routes.
+pub fn router(api: Api) -> Router {
+    build(ROUTES.iter(), api)
+}
+
+/// The metrics, and nothing else.
+pub fn metrics_only(api: Api) -> Router {
+    build(ROUTES.iter().filter(|route| route.path == "/metrics"), api)
+}
+
+fn build(routes: impl Iterator<Item = &'static Route>, api: Api) -> Router {
+    let mut router = Router::new();
+    for route in routes {
+        router = router.route(route.path, (route.answer)());
+    }
+    let nowhere = |request: Request| async move {
+        let path = request.uri().path();
+        Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))
+    };
+    let not_so = |request: Request| async move {
+        let (method, path) = (request.method(), request.uri().path());
+        let text = format!("{path} does not take {method}");
+        Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text)
+    };
+    router
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(from_fn(in_time))
+        .layer(from_fn(logged))
+        .with_state(api)
+}
+
+/// An answer that tells why there is no other.
+struct Refusal {
+    status: StatusCode,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, reason: String) -> Self {
+        Self { status, reason }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem { error: self.reason };
+        let mut response = (self.status, Json(problem)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = header::HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        response
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        let status = match failure {
+            Failure::Down(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Unknown(_) => StatusCode::NOT_FOUND,
+            Failure::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            // The daemon's rights, not the client's.
+            Failure::Rights(_) | Failure::Other(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, failure.to_string())
+    }
+}
+
+macro_rules! refuse {
+    ($($rejection:ty),*) => {
+        $(impl From<$rejection> for Refusal {
+            fn from(rejection: $rejection) -> Self {
+                Self::new(rejection.status(), rejection.body_text())
+            }
+        })*
+    };
+}
+refuse!(JsonRejection, PathRejection, QueryRejection);
+
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Refusal::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "no answer in 30 s; what was asked for may still be done: see /v1/status".into(),
+        )
+        .into_response(),
+    }
+}
+
+async fn logged(request: Request, next: Next) -> Response {
+    let began = std::time::Instant::now();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let peer = request.extensions().get::<Peer>().cloned();
+    let peer = peer.as_ref().map_or("-", |peer| &peer.0);
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    let ms = began.elapsed().as_millis() as u64;
+    if method == Method::GET && status < 400 {
+        tracing::debug!(peer, %method, path, status, ms, "answered");
+    } else {
+        tracing::info!(peer, %method, path, status, ms, "answered");
+    }
+    response
+}
+
+/// Asks the gate, which blocks, on a thread that may.
+async fn ask<T: Send + 'static>(
+    api: Api,
+    question: impl FnOnce(&Api) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(move || question(&api)).await {
+        Ok(answer) => Ok(answer?),
+        Err(error) => {
+            tracing::error!(%error, "a request failed by a bug");
+            let text = "a bug of tidegate; its log has more".into();
+            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text))
+        }
+    }
+}
+
+/// The gate as a whole
+#[utoipa::path(get, path = "/v1/status", responses(
+    (status = 200, description = "What is limited, and sums of what was counted", body = Status),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
+    let all = ask(api, |api| api.desk.everything()).await?;
+    let status = view::status(&all.overview, &all.reading, all.reading.sums());
+    Ok(Json(status))
+}
+
+/// Which subscribers to list.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    /// Most subscribers on the page, 100 if not given, 10000 at most.
+    limit: Option<usize>,
+    /// Only those whose name sorts behind this: `next` of the page before.
+    after: Option<String>,
+    /// Only those whose name contains this.
+    name: Option<String>,
+    /// Only those on this plan.
+    plan: Option<String>,
+    /// Only those that were set live, or were not.
+    set: Option<bool>,
+}
+
+/// Subscribers, sorted by name, in pages
+#[utoipa::path(get, path = "/v1/subscribers", params(Filter), responses(
+    (status = 200, description = "A page, without queues; counters are at most 1 s old", body = Page),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn subscribers(
+    State(api): State<Api>,
+    filter: Result<Query<Filter>, QueryRejection>,
+) -> Result<Json<Page>, Refusal> {
+    let Query(filter) = filter?;
+    let limit = filter.limit.unwrap_or(PAGE);
+    if !(1..=MOST_ON_PAGE).contains(&limit) {
+        let text = format!("limit is {limit}; it can be 1 to {MOST_ON_PAGE}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+    }
+    let page = ask(api, move |api| {
+        let reading = api.desk.reading()?;
+        let fits = |entry: &Entry| {
+            let has = |part: &String| entry.name.contains(part.as_str());
+            filter.name.as_ref().is_none_or(has)
+                && filter.plan.as_ref().is_none_or(|plan| *plan == *entry.plan)
+                && filter.set.is_none_or(|set| set == entry.set)
+        };
+        let entries = &reading.roster.entries;
+        let from = filter
+            .after
+            .as_ref()
+            .map_or(0, |name| reading.roster.after(name));
+        let mut places = (from..entries.len()).filter(|&place| fits(&entries[place]));
+        let page: Vec<_> = places
+            .by_ref()
+            .take(limit)
+            .map(|place| view::subscriber(&entries[place], reading.counters[place]))
+            .collect();
+        let more = places.next().is_some();
+        let next = page.last().filter(|_| more);
+        Ok(Page {
+            matched: entries.iter().filter(|entry| fits(entry)).count() as u64,
+            next: next.map(|last: &Subscriber| last.name.clone()),
+            subscribers: page,
+        })
+    });
+    Ok(Json(page.await?))
+}
+
+type Detail = Result<Json<Subscriber>, Refusal>;
+
+fn detail((entry, states): (Entry, [Option<LimiterState>; 2])) -> Detail {
+    Ok(Json(view::detail(&entry, &states)))
+}
+
+/// One subscriber, with its queues
+#[utoipa::path(get, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
+    responses(
+    (status = 200, description = "As it is now", body = Subscriber),
+    (status = 404, description = "There is no such subscriber", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejection>) -> Detail {
+    let Path(name) = name?;
+    detail(ask(api, move |api| api.desk.subscriber(&name)).await?)
+}
+
+/// Change one subscriber, live
+///
+/// It holds across reloads and restarts of the daemon, until it is set again or deleted.
+#[utoipa::path(patch, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
+    request_body = Patch, responses(
+    (status = 200, description = "The subscriber, as it is now", body = Subscriber),
+    (status = 404, description = "There is no such subscriber", body = Problem),
+    (status = 422, description = "No such plan, or no rate; nothing was changed", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn set(
+    State(api): State<Api>,
+    peer: Option<Extension<Peer>>,
+    name: Result<Path<String>, PathRejection>,
+    body: Result<Json<Patch>, JsonRejection>,
+) -> Detail {
+    let (Path(name), Json(patch)) = (name?, body?);
+    let change = change(patch).map_err(Failure::Invalid)?;
+    let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
+    let done = ask(api, move |api| {
+        let done = api.desk.set(&name, &change)?;
+        let Change { plan, down, up, .. } = change;
+        let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+        let (down, up) = (text(down), text(up));
+        tracing::info!(subscriber = name, plan, down, up, by, "set");
+        Ok(done)
+    });
+    detail(done.await?)
+}
+
+/// A change, checked.
+fn change(patch: Patch) -> Result<Change, String> {
+    let rate = |key: &str, text: Option<String>| {
+        text.map(|text| text.parse::<Rate>())
+            .transpose()
+            .map_err(|error| format!("{key}: {error}"))
+    };
+    let change = Change {
+        reset: false,
+        plan: patch.plan,
+        down: rate("down", patch.down)?,
+        up: rate("up", patch.up)?,
+    };
+    if change == Change::default() {
+        return Err("nothing to change: give plan, down or up".into());
+    }
+    Ok(change)
+}
+
+/// One subscriber is again as the configuration has it
+#[utoipa::path(delete, path = "/v1/subscribers/{name}/set", params(("name", description = "The subscriber's name")),
+    responses(
+    (status = 200, description = "The subscriber, as it is now", body = Subscriber),
+    (status = 404, description = "There is no such subscriber", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn reset(
+    State(api): State<Api>,
+    peer: Option<Extension<Peer>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Detail {
+    let Path(name) = name?;
+    let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
+    let done = ask(api, move |api| {
+        let reset = Change {
+            reset: true,
+            ..Change::default()
+        };
+        let done = api.desk.set(&name, &reset)?;
+        tracing::info!(subscriber = name, by, "reset");
+        Ok(done)
+    });
+    detail(done.await?)
+}
+
+/// Another file to reload.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Another {
+    /// The configuration from now on. Only on the daemon's own socket, `control.sock` in its state
+    /// folder: errors tell of what is in a file.
+    #[schema(value_type = Option<String>)]
+    file: Option<PathBuf>,
+}
+
+/// That a request came by the daemon's own socket, which only root can open.
+#[derive(Debug, Clone, Copy)]
+pub struct Own;
+
+/// Apply what has changed in the configuration
+#[utoipa::path(post, path = "/v1/reload", request_body = inline(Option<Another>), responses(
+    (status = 200, description = "What was different, and is now in force", body = Reloaded),
+    (status = 422, description = "The file has errors; nothing was changed", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn reload(
+    State(api): State<Api>,
+    own: Option<Extension<Own>>,
+    body: Result<Option<Json<Another>>, JsonRejection>,
+) -> Result<Json<Reloaded>, Refusal> {
+    let file = body?.and_then(|Json(another)| another.file);
+    if file.is_some() && own.is_none() {
+        let text = "another file can only be named to the daemon's own socket";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
+    }
+    let done = ask(api, move |api| daemon::reload(&api.desk, file.as_deref()));
+    Ok(Json(done.await?))
+}
+
+/// Nothing.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+struct Done {}
+
+/// End the daemon, and leave the limits in place
+///
+/// Only on the daemon's own socket, `control.sock` in its state folder.
+#[utoipa::path(post, path = "/v1/stop", responses(
+    (status = 200, description = "It is ending", body = inline(Done)),
+    (status = 403, description = "Not the daemon's own socket", body = Problem),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn stop(State(api): State<Api>, own: Option<Extension<Own>>) -> Result<Json<Done>, Refusal> {
+    if own.is_none() {
+        let text = "the daemon can only be ended over its own socket";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
+    }
+    api.end.notify_one();
+    Ok(Json(Done {}))
+}
+
+/// Prometheus metrics
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, description = "OpenMetrics text; counters are at most 1 s old",
+        content_type = "application/openmetrics-text", body = String),
+    (status = "default", description = "Why not", body = Problem)))]
+async fn scrape(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
+    let text = ask(api, |api| metrics::scrape(&api.desk, api.bounds)).await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+}
+
+/// This description
+#[utoipa::path(get, path = "/openapi.json", responses(
+    (status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = Object)))]
+async fn description() -> impl IntoResponse {
+    Json(openapi())
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "tidegate gate",
+        description = "A gate's state, live changes, and metrics. Rates are bits per second, lengths \
+            bytes. On an address that is not local, and wherever a token is configured, requests \
+            carry it: `Authorization: Bearer TOKEN`."
+    ),
+    paths(status, subscribers, subscriber, set, reset, reload, stop, scrape, description),
+    modifiers(&Token),
+    security((), ("token" = []))
+)]
+struct Description;
+
+struct Token;
+
+impl utoipa::Modify for Token {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        openapi
+            .components
+            .get_or_insert_default()
+            .add_security_scheme("token", SecurityScheme::Http(bearer));
+    }
+}
+
+/// The API's description.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Description::openapi()
+}

@@ -1,0 +1,127 @@
+//! Who may ask: those with the token; on loopback without one, nobody's web page.
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use super::Refusal;
+
+/// Fewer characters could be guessed.
+const LEAST: usize = 16;
+
+/// The secret that requests must carry.
+#[derive(Clone)]
+pub struct Token(Arc<str>);
+
+impl Token {
+    /// Reads a file that holds nothing else, and that not everybody can read.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let place = || format!("cannot read the token file {}", path.display());
+        let mode = fs::metadata(path).with_context(place)?.mode();
+        if mode & 0o007 != 0 {
+            anyhow::bail!(
+                "the token file {} can be read by everybody (mode {:o}): chmod 600 it",
+                path.display(),
+                mode & 0o777
+            );
+        }
+        let text = fs::read_to_string(path).with_context(place)?;
+        let token = text.trim();
+        let sound = token.len() >= LEAST && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !sound {
+            anyhow::bail!(
+                "the token file {} must hold one word of at least {LEAST} characters, such as \
+                 `openssl rand -hex 32` makes",
+                path.display()
+            );
+        }
+        Ok(Self(token.into()))
+    }
+
+    #[cfg(test)]
+    pub fn new(token: &str) -> Self {
+        Self(token.into())
+    }
+
+    /// Whether a request carries it. The time that takes tells nothing but its length.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let value = headers.get(header::AUTHORIZATION);
+        let Some((scheme, given)) = value
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+        else {
+            return false;
+        };
+        let given = given.trim_start().as_bytes();
+        scheme.eq_ignore_ascii_case("bearer") && bool::from(given.ct_eq(self.0.as_bytes()))
+    }
+}
+
+/// Who may ask.
+#[derive(Clone)]
+pub enum Access {
+    /// Whoever may open the Unix socket: the file system decides.
+    Anybody,
+    /// Whoever is on this machine, but for pages of a web browser: a page that names this address
+    /// (or one whose name was made to lead here) must not change limits (RFC 9110 section 4.2.2,
+    /// RFC 6454).
+    Local,
+    /// Whoever knows.
+    Token(Token),
+}
+
+/// Lets only those in.
+pub fn guarded(router: Router, access: Access) -> Router {
+    router.layer(from_fn_with_state(access, guard))
+}
+
+async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let refusal = match &access {
+        Access::Anybody => None,
+        Access::Local => from_a_page(request.headers())
+            .then(|| Refusal::new(StatusCode::FORBIDDEN, "not for web pages".into())),
+        Access::Token(token) => (!token.is_in(request.headers())).then(|| {
+            let text = "send the token: Authorization: Bearer TOKEN".into();
+            Refusal::new(StatusCode::UNAUTHORIZED, text)
+        }),
+    };
+    match refusal {
+        None => next.run(request).await,
+        Some(refusal) => {
+            let peer = request.extensions().get::<super::Peer>();
+            let peer = peer.map_or("-", |peer| &peer.0);
+            let (status, path) = (refusal.status.as_u16(), request.uri().path());
+            tracing::warn!(peer, path, status, "refused");
+            refusal.into_response()
+        }
+    }
+}
+
+/// Whether a browser sent this for a page: it says where the page is from, or the page's name leads
+/// here.
+fn from_a_page(headers: &HeaderMap) -> bool {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let local = name.eq_ignore_ascii_case("localhost")
+        || bare
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    headers.contains_key(header::ORIGIN) || !local
+}

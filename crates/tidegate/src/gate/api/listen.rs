@@ -1,0 +1,176 @@
+//! Sockets to be asked at: a Unix socket that few may open, or an address.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tidegate_gate::config::Listen;
+
+use super::access::{Access, Token};
+
+/// A socket that is open.
+pub enum Socket {
+    /// Removed with it.
+    Unix(UnixListener, Name),
+    /// An address and port.
+    Tcp(TcpListener),
+}
+
+/// The name of a Unix socket, which goes with it.
+pub struct Name(PathBuf);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Who may ask there.
+///
+/// # Errors
+/// If the address can be reached from elsewhere, and there is no token.
+pub fn access(address: &Listen, token: Option<&Path>) -> anyhow::Result<Access> {
+    match (address, token) {
+        (_, Some(path)) => Ok(Access::Token(Token::read(path)?)),
+        (Listen::Unix(_), None) => Ok(Access::Anybody),
+        (Listen::Tcp(at), None) if at.ip().to_canonical().is_loopback() => Ok(Access::Local),
+        (Listen::Tcp(at), None) => anyhow::bail!(
+            "{at} can be reached from elsewhere: give `token`, a file with a secret that requests \
+             must carry, or listen on a Unix socket or 127.0.0.1"
+        ),
+    }
+}
+
+/// Opens the socket. One for a group can be used by it, others only by who opened them.
+pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
+    let socket = match address {
+        Listen::Unix(path) => unix(path, group),
+        Listen::Tcp(at) => TcpListener::bind(at)
+            .and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(Socket::Tcp(listener))
+            })
+            .map_err(anyhow::Error::from),
+    };
+    socket.with_context(|| format!("cannot listen on {address}"))
+}
+
+fn unix(path: &Path, group: Option<u32>) -> anyhow::Result<Socket> {
+    match UnixStream::connect(path) {
+        Ok(_) => anyhow::bail!("somebody listens there: is another `tidegate gate run` running?"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // What was left by one that was killed is replaced; anything but a socket is not.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            use std::os::unix::fs::FileTypeExt;
+            let kind = fs::symlink_metadata(path)?.file_type();
+            anyhow::ensure!(kind.is_socket(), "there is something that is no socket");
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // Made where nobody can open it, and moved when it has its mode.
+    let folder = path.parent().context("no folder")?;
+    fs::create_dir_all(folder)?;
+    let hidden = folder.join(format!(".socket-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&hidden);
+    fs::DirBuilder::new().mode(0o700).create(&hidden)?;
+    let made = || {
+        let name = hidden.join("s");
+        let listener = UnixListener::bind(&name)?;
+        listener.set_nonblocking(true)?;
+        if group.is_some() {
+            chown(&name, None, group)?;
+        }
+        let mode = if group.is_some() { 0o660 } else { 0o600 };
+        fs::set_permissions(&name, fs::Permissions::from_mode(mode))?;
+        fs::rename(&name, path)?;
+        io::Result::Ok(listener)
+    };
+    let listener = made();
+    let _ = fs::remove_dir_all(&hidden);
+    Ok(Socket::Unix(listener?, Name(path.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_unix_socket_is_its_owners_and_goes_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run/api.sock");
+        let address = Listen::Unix(path.clone());
+        let socket = open(&address, None).expect("open");
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
+        let error = open(&address, None).err().expect("taken");
+        let text = format!("{error:#}");
+        assert!(text.contains("another `tidegate gate run`"), "{text}");
+        drop(socket);
+        assert_eq!(
+            fs::read_dir(folder.path().join("run"))
+                .expect("a folder")
+                .count(),
+            0
+        );
+
+        // For a group.
+        let group = fs::metadata(folder.path()).expect("a folder").gid();
+        let _socket = open(&address, Some(group)).expect("open");
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o660);
+    }
+
+    #[test]
+    fn a_socket_that_was_left_is_replaced_and_a_file_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("api.sock");
+        drop(UnixListener::bind(&path).expect("bound"));
+        assert!(path.exists(), "left");
+        drop(open(&Listen::Unix(path.clone()), None).expect("replaced"));
+
+        fs::write(&path, "precious").expect("written");
+        assert!(open(&Listen::Unix(path.clone()), None).is_err());
+        assert_eq!(fs::read(&path).expect("there"), b"precious");
+    }
+
+    #[test]
+    fn what_can_be_reached_from_elsewhere_needs_a_token() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        fs::write(&path, "0123456789abcdef\n").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        let tcp = |text: &str| Listen::Tcp(text.parse().expect("an address"));
+        for open in ["0.0.0.0:1", "[::]:1", "10.1.2.3:1", "[2001:db8::1]:1"] {
+            let error = access(&tcp(open), None).err().expect("refused").to_string();
+            assert!(error.contains("`token`"), "{error}");
+            assert!(matches!(
+                access(&tcp(open), Some(&path)),
+                Ok(Access::Token(_))
+            ));
+        }
+        for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(matches!(access(&tcp(local), None), Ok(Access::Local)));
+        }
+        let unix = Listen::Unix("/run/x.sock".into());
+        assert!(matches!(access(&unix, None), Ok(Access::Anybody)));
+
+        // Tokens that are none.
+        let refused = || {
+            access(&tcp("0.0.0.0:1"), Some(&path))
+                .err()
+                .expect("refused")
+        };
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("set");
+        assert!(refused().to_string().contains("mode 644"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        for bad in ["", "short", "0123456789 abcdef", "0123456789abcdef\n\nmore"] {
+            fs::write(&path, bad).expect("written");
+            assert!(refused().to_string().contains("one word"), "{bad}");
+        }
+        fs::remove_file(&path).expect("removed");
+        assert!(refused().to_string().contains("cannot read"));
+    }
+}

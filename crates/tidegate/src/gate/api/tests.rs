@@ -1,0 +1,307 @@
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::access::{Access, Token, guarded};
+use super::*;
+use crate::gate::testing::Fake;
+
+/// A daemon's API on a Unix socket, which ends with it.
+struct Running {
+    folder: tempfile::TempDir,
+    end: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn new(fake: Fake, access: Access) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let address = tidegate_gate::config::Listen::Unix(folder.path().join("s"));
+        let socket = listen::open(&address, None).expect("open");
+        let (end, ended) = watch::channel(false);
+        let bounds = Bounds {
+            subscribers: 5,
+            queues: 5,
+        };
+        let desk = Arc::new(Desk::new(Box::new(fake)));
+        let router = guarded(
+            router(Api {
+                desk,
+                bounds,
+                end: Arc::default(),
+            }),
+            access,
+        );
+        let thread = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .expect("a runtime")
+                .block_on(serve::serve(socket, router, ended))
+                .expect("served");
+        });
+        Self {
+            folder,
+            end,
+            thread: Some(thread),
+        }
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.folder.path().join("s")).expect("connected")
+    }
+
+    /// Status and body of the answer to these bytes.
+    fn raw(&self, request: &str) -> (u16, String) {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        let status = head.split(' ').nth(1).expect("a status");
+        (status.parse().expect("a number"), body.to_owned())
+    }
+
+    fn with(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
+        let length = body.len();
+        let (status, body) = self.raw(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: gate\r\nConnection: close\r\n{headers}\
+             Content-Length: {length}\r\n\r\n{body}"
+        ));
+        let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
+        (status, body)
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.with("GET", path, "", "")
+    }
+
+    fn patch(&self, path: &str, body: &str) -> (u16, Value) {
+        self.with("PATCH", path, "Content-Type: application/json\r\n", body)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.end.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn running(subscribers: u32) -> Running {
+    Running::new(Fake::new(subscribers), Access::Anybody)
+}
+
+#[test]
+fn every_route_is_in_the_description_and_nothing_else() {
+    let text = serde_json::to_value(openapi()).expect("JSON");
+    let mut described = BTreeSet::new();
+    for (path, methods) in text["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            described.insert((method.clone(), path.clone()));
+            assert!(operation["summary"].is_string(), "{method} {path}");
+        }
+    }
+    let routed = ROUTES
+        .iter()
+        .map(|route| (route.method.to_owned(), route.path.to_owned()));
+    assert_eq!(described, routed.collect());
+
+    // Each is there under its method.
+    let gate = running(1);
+    for route in ROUTES {
+        let path = route.path.replace("{name}", "s000000");
+        let method = route.method.to_uppercase();
+        let (status, body) = gate.with(&method, &path, "", "");
+        assert!(![404, 405].contains(&status), "{method} {path}: {body}");
+        let (status, body) = gate.with("BREW", &path, "", "");
+        assert_eq!(status, 405, "{path}");
+        assert!(body["error"].is_string(), "{body}");
+    }
+    assert_eq!(gate.get("/openapi.json").1, text);
+}
+
+#[test]
+fn tells_the_whole_and_pages_of_subscribers() {
+    let gate = running(250);
+    let (status, whole) = gate.get("/v1/status");
+    assert_eq!(status, 200);
+    assert_eq!(whole["subscribers"], 250);
+    assert_eq!(whole["attachments"][0]["hook"], "tc-egress");
+    assert_eq!(whole["down"]["passed_bytes"], 31_375_000_000_u64);
+
+    let mut names = Vec::new();
+    let mut path = "/v1/subscribers".to_owned();
+    loop {
+        let (status, page) = gate.get(&path);
+        assert_eq!(status, 200);
+        assert_eq!(page["matched"], 250);
+        let subscribers = page["subscribers"].as_array().expect("a list");
+        names.extend(subscribers.iter().map(|one| one["name"].clone()));
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        path = format!("/v1/subscribers?after={next}");
+    }
+    assert_eq!(names.len(), 250);
+    assert!(
+        names
+            .windows(2)
+            .all(|two| two[0].as_str() < two[1].as_str())
+    );
+
+    let (_, page) = gate.get("/v1/subscribers?name=s00001&plan=basic&limit=2");
+    assert_eq!(page["matched"], 5);
+    assert_eq!(page["subscribers"][1]["name"], "s000013");
+    assert_eq!(page["subscribers"][1]["down"]["rate"], 50_000_000);
+    assert_eq!(page["next"], "s000013");
+    assert_eq!(gate.get("/v1/subscribers?set=true").1["matched"], 0);
+    for bad in ["limit=0", "limit=10001", "limit=x", "sort=name"] {
+        let (status, body) = gate.get(&format!("/v1/subscribers?{bad}"));
+        assert_eq!(status, 400, "{bad}");
+        assert!(body["error"].is_string(), "{body}");
+    }
+}
+
+#[test]
+fn sets_and_resets_one_subscriber() {
+    let gate = running(2);
+    let path = "/v1/subscribers/s000001";
+    let (status, one) = gate.get(path);
+    assert_eq!((status, &one["plan"]), (200, &json!("basic")));
+    assert_eq!(one["down"]["queues"][0]["magic"], 1000);
+
+    let (status, one) = gate.patch(path, r#"{"plan": "gold", "down": "20 Mbit/s"}"#);
+    assert_eq!(status, 200);
+    assert_eq!((&one["plan"], &one["set"]), (&json!("gold"), &json!(true)));
+    assert_eq!(one["down"]["rate"], 20_000_000);
+    assert_eq!(one["up"]["rate"], 10_000_000);
+    assert_eq!(gate.get("/v1/subscribers?set=true").1["matched"], 1);
+
+    let bad = [
+        (r#"{"plan": "lead"}"#, "there is no plan 'lead'"),
+        (r#"{"down": "20"}"#, "down: '20' has no known unit"),
+        (r#"{}"#, "nothing to change"),
+        (r#"{"rate": "20mbit"}"#, "unknown field `rate`"),
+    ];
+    for (body, reason) in bad {
+        let (status, answer) = gate.patch(path, body);
+        assert_eq!(status, 422, "{body}");
+        let text = answer["error"].as_str().expect("a reason");
+        assert!(text.contains(reason), "{text}");
+    }
+    assert_eq!(gate.patch(path, "{").0, 400);
+    assert_eq!(gate.with("PATCH", path, "", "{}").0, 415);
+    assert_eq!(gate.patch(path, &" ".repeat(BODY + 1)).0, 413);
+    let (status, answer) = gate.patch("/v1/subscribers/bob", r#"{"plan": "gold"}"#);
+    assert_eq!(status, 404);
+    assert_eq!(answer["error"], "there is no subscriber `bob`");
+
+    let (status, one) = gate.with("DELETE", &format!("{path}/set"), "", "");
+    assert_eq!((status, &one["set"]), (200, &json!(false)));
+}
+
+#[test]
+fn a_name_may_hold_anything() {
+    let mut fake = Fake::new(1);
+    Arc::make_mut(&mut fake.roster).entries[0].name = "Dr. Ö/7 ?".into();
+    let gate = Running::new(fake, Access::Anybody);
+    let (status, one) = gate.get("/v1/subscribers/Dr.%20%C3%96%2F7%20%3F");
+    assert_eq!((status, &one["name"]), (200, &json!("Dr. Ö/7 ?")));
+    assert_eq!(gate.get("/v1/subscribers/%FF").0, 400);
+}
+
+#[test]
+fn reloads_and_says_why_not() {
+    let gate = running(3);
+    let (status, body) = gate.with("POST", "/v1/reload", "", "");
+    assert_eq!((status, &body["unchanged"]), (200, &json!(3)));
+    let mut fake = Fake::new(3);
+    fake.reload = Err("gate.toml:3:5: there is no key 'rat'");
+    let gate = Running::new(fake, Access::Anybody);
+    let (status, body) = gate.with("POST", "/v1/reload", "", "");
+    assert_eq!(status, 422);
+    assert_eq!(body["error"], "gate.toml:3:5: there is no key 'rat'");
+    let (status, body) = gate.get("/metrics");
+    assert_eq!(status, 200);
+    let text = body.as_str().expect("text");
+    assert!(text.contains(r#"tidegate_gate_reloads_total{result="failed"} 1"#));
+}
+
+#[test]
+fn only_who_knows_the_token_is_answered() {
+    let gate = Running::new(Fake::new(1), Access::Token(Token::new("0123456789abcdef")));
+    let with = |value: &str| {
+        let header = format!("Authorization: {value}\r\n");
+        gate.with("GET", "/v1/status", &header, "").0
+    };
+    assert_eq!(with("Bearer 0123456789abcdef"), 200);
+    assert_eq!(with("bearer  0123456789abcdef"), 200);
+    for wrong in [
+        "Bearer 0123456789abcdeF",
+        "Bearer 0123456789abcde",
+        "Bearer 0123456789abcdef0",
+        "Bearer",
+        "Basic 0123456789abcdef",
+    ] {
+        assert_eq!(with(wrong), 401, "{wrong}");
+    }
+    for path in ["/v1/status", "/metrics", "/openapi.json", "/nowhere"] {
+        let (status, body) = gate.get(path);
+        assert_eq!(status, 401, "{path}");
+        assert!(body["error"].is_string());
+    }
+}
+
+#[test]
+fn pages_of_a_browser_are_not_answered_on_loopback() {
+    let gate = Running::new(Fake::new(1), Access::Local);
+    let ask = |host: &str, more: &str| {
+        gate.raw(&format!(
+            "GET /v1/status HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"
+        ))
+        .0
+    };
+    for host in [
+        "127.0.0.1:9642",
+        "localhost:9642",
+        "localhost",
+        "[::1]:9642",
+        "[::1]",
+    ] {
+        assert_eq!(ask(host, ""), 200, "{host}");
+    }
+    for host in [
+        "evil.example:9642",
+        "evil.example",
+        "192.0.2.1",
+        "127.0.0.1.evil.example",
+    ] {
+        assert_eq!(ask(host, ""), 403, "{host}");
+    }
+    assert_eq!(
+        ask("127.0.0.1:9642", "Origin: http://evil.example\r\n"),
+        403
+    );
+}
+
+#[test]
+fn what_is_no_http_is_closed_and_others_are_served() {
+    let gate = running(1);
+    let idle: Vec<UnixStream> = (0..10).map(|_| gate.connect()).collect();
+    let mut noise = gate.connect();
+    noise.write_all(&[0xff; 4096]).expect("sent");
+    let mut answer = Vec::new();
+    let _ = noise.read_to_end(&mut answer);
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
+    assert_eq!(gate.get("/v1/status").0, 200);
+    assert_eq!(gate.get("/nowhere").0, 404);
+    drop(idle);
+}

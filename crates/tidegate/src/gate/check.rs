@@ -1,0 +1,196 @@
+//! `tidegate gate check`: what is wrong with configurations, and what they would run.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_gate::config::{Config, Listen};
+use tidegate_gate::limits::Limits;
+use tidegate_gate::table::Match;
+
+use super::api::listen;
+use super::reading::direction_name;
+use super::remote;
+use super::view::hook_name;
+use crate::Exit;
+use crate::cli::gate::Check;
+use crate::output::Output;
+use crate::units::{bytes, count, plural};
+
+/// Bytes of a limiter's state in the kernel, at most, with its place in the directory.
+const LIMITER: u64 = 2048;
+const SEAT: u64 = 128;
+
+pub fn run(options: &Check) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    let mut exit = Exit::Done;
+    for file in &options.files {
+        match Config::read(file) {
+            Ok(config) => summary(&mut out, &config, &warnings(&config))?,
+            Err(errors) => {
+                // In the order of the files, also where both go to one place.
+                out.flush()?;
+                eprintln!("{errors}");
+                exit = Exit::Failed;
+            }
+        }
+    }
+    out.commit()?;
+    Ok(exit)
+}
+
+/// What it would run.
+fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Result<()> {
+    writeln!(out, "{} is sound", config.file.display())?;
+    for attachment in &config.attachments {
+        let (interface, hook) = (&attachment.interface, hook_name(attachment.hook));
+        let way = direction_name(attachment.direction);
+        writeln!(out, "  {interface:<15} {hook:<11} {way}")?;
+    }
+    let subscribers = config.subscribers.len() as u64;
+    let (mut prefixes, mut tags) = (0, 0);
+    let mut limits: HashSet<&Arc<Limits>> = HashSet::new();
+    for subscriber in &config.subscribers {
+        limits.extend(&subscriber.limits);
+        for one in &subscriber.matches {
+            match one {
+                Match::Prefix(_) => prefixes += 1,
+                _ => tags += 1,
+            }
+        }
+    }
+    writeln!(
+        out,
+        "  {} with {} and {}",
+        plural(subscribers, "subscriber", "subscribers"),
+        plural(prefixes, "prefix", "prefixes"),
+        plural(tags, "tag or session", "tags or sessions"),
+    )?;
+    writeln!(
+        out,
+        "  {}, {} of rates and sizes",
+        plural(config.plans.len() as u64, "plan", "plans"),
+        plural(limits.len() as u64, "combination", "combinations"),
+    )?;
+    let memory = 2 * subscribers * LIMITER + 2 * (prefixes + tags) * SEAT;
+    writeln!(out, "  at most {} of kernel memory", bytes(memory))?;
+    let own = Listen::Unix(remote::socket(&config.state));
+    let api = config.api.as_ref().map_or(&own, |api| &api.listen);
+    writeln!(out, "  the daemon's API on {api}")?;
+    if let Some(metrics) = &config.metrics {
+        let (listed, queues) = (metrics.subscribers as u64, metrics.queues as u64);
+        writeln!(
+            out,
+            "  metrics on {}, of {} subscribers at most, with queues of {}",
+            metrics.listen,
+            count(listed),
+            count(queues.min(listed)),
+        )?;
+    }
+    for warning in warnings {
+        writeln!(out, "  warning: {warning}")?;
+    }
+    Ok(())
+}
+
+/// What is sound, and yet may not be meant, or would not start on this machine.
+fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut seen = HashSet::new();
+    for attachment in &config.attachments {
+        let name = attachment.interface.as_str();
+        let here = Path::new("/sys/class/net").join(name).exists();
+        if seen.insert(name) && !here {
+            warnings.push(format!("there is no interface {name} on this machine now"));
+        }
+    }
+    for way in ["down", "up"] {
+        let named = |one: &tidegate_gate::table::Attachment| direction_name(one.direction) == way;
+        if !config.attachments.iter().any(named) {
+            warnings.push(format!(
+                "no interface takes what goes {way}: it is not limited"
+            ));
+        }
+    }
+    if config.subscribers.is_empty() {
+        warnings.push("there are no subscribers: nothing is limited".into());
+    }
+    let mut used = HashSet::new();
+    used.extend(
+        config
+            .subscribers
+            .iter()
+            .filter_map(|one| one.plan.as_deref()),
+    );
+    let unused: Vec<_> = config
+        .plans
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !used.contains(name))
+        .collect();
+    if !unused.is_empty() {
+        warnings.push(format!("nobody is on these plans: {}", unused.join(", ")));
+    }
+    let api = config.api.as_ref().map(|api| (&api.listen, &api.token));
+    let metrics = config.metrics.as_ref().map(|one| (&one.listen, &one.token));
+    for (at, token) in api.into_iter().chain(metrics) {
+        if let Err(error) = listen::access(at, token.as_deref()) {
+            warnings.push(format!("the daemon would not start: {error:#}"));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"
+[[interface]]
+name = "lo"
+side = "core"
+[[interface]]
+name = "notthere0"
+side = "access"
+[plan.gold]
+down = "50mbit"
+up = "10mbit"
+[plan.lead]
+down = "1mbit"
+[[subscriber]]
+name = "alice"
+plan = "gold"
+addresses = ["192.0.2.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "gold"
+vlan = 7
+[api]
+listen = "0.0.0.0:9642"
+token = "/nonexistent/token"
+"#;
+
+    #[test]
+    fn says_what_would_run_and_what_may_not_be_meant() {
+        let text = SOUND.to_owned();
+        let config = Config::parse(Path::new("gate.toml"), text, &|_| Err("no".into()))
+            .expect("a configuration");
+        let warnings = warnings(&config);
+        let mut out = Vec::new();
+        summary(&mut out, &config, &warnings).expect("written");
+        let out = String::from_utf8(out).expect("text");
+        for part in [
+            "gate.toml is sound\n",
+            "notthere0       tc-ingress  up\n",
+            "2 subscribers with 2 prefixes and 1 tag or session\n",
+            "2 plans, 2 combinations",
+            "warning: there is no interface notthere0 ",
+            "warning: nobody is on these plans: lead\n",
+            "warning: the daemon would not start: cannot read the token file /nonexistent/token",
+        ] {
+            assert!(out.contains(part), "{part} is not in\n{out}");
+        }
+        assert_eq!(warnings.len(), 3);
+    }
+}

@@ -1,0 +1,190 @@
+//! The daemon: API and metrics beside limits that would hold without it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate_gate::config::{Config, Listen};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::api::access::{Access, guarded};
+use super::api::listen::{self, Socket};
+use super::api::{self, Api, serve};
+use super::control::{Control, Failure, Reloaded};
+use super::desk::Desk;
+use super::metrics::Bounds;
+use super::{notify, remote};
+
+/// Interfaces that came back are looked for so often.
+const HEAL: Duration = Duration::from_secs(5);
+
+/// What is served where, from before the limits are in force: an address that is taken, or open
+/// without a token, shows before anything is changed.
+pub struct Doors {
+    doors: Vec<Door>,
+    bounds: Bounds,
+}
+
+struct Door {
+    socket: Socket,
+    access: Access,
+    kind: Kind,
+}
+
+/// What is answered at a door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Everything: it is the commands that ask.
+    Own,
+    /// The API.
+    Api,
+    /// Metrics, and nothing else.
+    Metrics,
+}
+
+impl Doors {
+    /// Opens the daemon's own socket, and all that the configuration names.
+    pub fn open(config: &Config) -> anyhow::Result<Self> {
+        let door = |at: &Listen, token: Option<&Path>, kind| {
+            let access = listen::access(at, token)?;
+            let socket = listen::open(at, None)?;
+            tracing::info!(at = %at, ?kind, "listening");
+            anyhow::Ok(Door {
+                socket,
+                access,
+                kind,
+            })
+        };
+        let own = Listen::Unix(remote::socket(&config.state));
+        let mut doors = vec![door(&own, None, Kind::Own)?];
+        if let Some(api) = &config.api {
+            doors.push(door(&api.listen, api.token.as_deref(), Kind::Api)?);
+        }
+        let mut bounds = Bounds {
+            subscribers: 1000,
+            queues: 0,
+        };
+        if let Some(metrics) = &config.metrics {
+            bounds.subscribers = metrics.subscribers;
+            bounds.queues = metrics.queues;
+            // The API's door tells metrics, too.
+            let api = config.api.as_ref().map(|api| &api.listen);
+            if api != Some(&metrics.listen) {
+                let token = metrics.token.as_deref();
+                doors.push(door(&metrics.listen, token, Kind::Metrics)?);
+            }
+        }
+        Ok(Self { doors, bounds })
+    }
+
+    /// Answers until a signal says to end. SIGHUP reloads.
+    pub fn serve(self, control: Box<dyn Control>) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("cannot start threads")?;
+        let desk = Arc::new(Desk::new(control));
+        let result = runtime.block_on(self.answer(desk));
+        // Whoever still asks the kernel does not keep us.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        result
+    }
+
+    async fn answer(self, desk: Arc<Desk>) -> anyhow::Result<()> {
+        let (end, ended) = watch::channel(false);
+        let stop = Arc::new(Notify::new());
+        let mut serving = JoinSet::new();
+        for door in self.doors {
+            let state = Api {
+                desk: Arc::clone(&desk),
+                bounds: self.bounds,
+                end: Arc::clone(&stop),
+            };
+            let router = match door.kind {
+                Kind::Own => api::router(state).layer(axum::Extension(api::Own)),
+                Kind::Api => api::router(state),
+                Kind::Metrics => api::metrics_only(state),
+            };
+            let router = guarded(router, door.access);
+            serving.spawn(serve::serve(door.socket, router, ended.clone()));
+        }
+        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut heal = tokio::time::interval(HEAL);
+        heal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut missing = Vec::new();
+        notify::tell("READY=1");
+        let name = loop {
+            tokio::select! {
+                _ = hang_up.recv() => {
+                    let desk = Arc::clone(&desk);
+                    let done = tokio::task::spawn_blocking(move || reload(&desk, None)).await;
+                    if let Err(error) = done {
+                        tracing::error!(%error, "a reload failed by a bug");
+                    }
+                }
+                _ = heal.tick() => {
+                    let desk = Arc::clone(&desk);
+                    let now = tokio::task::spawn_blocking(move || desk.heal()).await;
+                    let now = now.context("a bug")?;
+                    for place in now.iter().filter(|place| !missing.contains(*place)) {
+                        tracing::warn!(place, "the interface is gone: nothing is limited at it");
+                    }
+                    for place in missing.iter().filter(|place| !now.contains(*place)) {
+                        tracing::info!(place, "the interface is back");
+                    }
+                    missing = now;
+                }
+                () = stop.notified() => break "stop",
+                _ = terminate.recv() => break "SIGTERM",
+                _ = interrupt.recv() => break "SIGINT",
+                Some(done) = serving.join_next() => {
+                    done.context("a bug")?.context("cannot serve")?;
+                }
+            }
+        };
+        notify::tell("STOPPING=1");
+        tracing::info!(why = name, "ending; limits stay in force");
+        let _ = end.send(true);
+        while serving.join_next().await.is_some() {}
+        Ok(())
+    }
+}
+
+/// Applies what has changed in the file, and logs what became of it.
+pub fn reload(desk: &Desk, file: Option<&Path>) -> Result<Reloaded, Failure> {
+    let done = desk.reload(file);
+    match &done {
+        Ok(done) => tell(done, "reloaded"),
+        Err(error) => tracing::error!(%error, "not reloaded; all is as before"),
+    }
+    done
+}
+
+/// Logs what a reload came to.
+pub fn tell(done: &Reloaded, what: &str) {
+    let &Reloaded {
+        added,
+        removed,
+        limited,
+        moved,
+        unchanged,
+        ..
+    } = done;
+    tracing::info!(added, removed, limited, moved, unchanged, "{what}");
+    for subscriber in &done.reset {
+        tracing::warn!(
+            subscriber,
+            "what was set live no longer holds: the file changed"
+        );
+    }
+    for place in &done.missing {
+        tracing::warn!(place, "packets are not taken there");
+    }
+}

@@ -1,0 +1,385 @@
+//! Prometheus metrics, in the OpenMetrics text format. How many series there are is bounded by the
+//! configuration, not by the number of subscribers.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use tidegate_gate::table::{Counters, LimiterState};
+
+use super::control::Failure;
+use super::desk::{Desk, Everything};
+use super::reading::{DIRECTIONS, direction_name, plus};
+use super::view::hook_name;
+
+#[cfg(test)]
+mod tests;
+
+/// What the text is, as HTTP has it.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long queues are read for one scrape; subscribers whose queues were not read until then have
+/// no metrics of queues in it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many series there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most subscribers with metrics of their own: those with most bytes.
+    pub subscribers: usize,
+    /// Most of them with metrics for each of their queues.
+    pub queues: usize,
+}
+
+/// All metrics as text. Blocks: on the kernel, and on other requests.
+pub fn scrape(desk: &Desk, bounds: Bounds) -> Result<String, Failure> {
+    let began = Instant::now();
+    let everything = desk.everything()?;
+    let listed = heaviest(&everything, bounds.subscribers);
+    let queues = queues(desk, &everything, &listed, bounds.queues, began + PATIENCE)?;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape {
+        everything,
+        listed,
+        queues,
+        began,
+    }));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)
+        .map_err(|error| Failure::Other(format!("metrics cannot be written: {error}")))?;
+    Ok(text)
+}
+
+/// The subscribers with most bytes, passed and not, since they came to be: places in the roster,
+/// ascending. By what was counted in all, not of late, so that few come and go between scrapes.
+fn heaviest(everything: &Everything, most: usize) -> Vec<usize> {
+    let counters = &everything.reading.counters;
+    let mut places: Vec<usize> = (0..counters.len()).collect();
+    if places.len() > most {
+        let weight = |&place: &usize| {
+            let [down, up] = counters[place];
+            let both = plus(down, up);
+            let bytes = both.passed_bytes.saturating_add(both.excess_bytes);
+            (std::cmp::Reverse(bytes), place)
+        };
+        places.select_nth_unstable_by_key(most, weight);
+        places.truncate(most);
+        places.sort_unstable();
+    }
+    places
+}
+
+/// A limiter's place in the roster, its direction, and its state.
+type Queues = Vec<(usize, usize, LimiterState)>;
+
+fn queues(
+    desk: &Desk,
+    everything: &Everything,
+    listed: &[usize],
+    most: usize,
+    until: Instant,
+) -> Result<Queues, Failure> {
+    let mut heaviest = listed.to_vec();
+    if heaviest.len() > most {
+        let bytes = |&place: &usize| {
+            let [down, up] = everything.reading.counters[place];
+            std::cmp::Reverse(plus(down, up).passed_bytes)
+        };
+        heaviest.sort_by_key(bytes);
+        heaviest.truncate(most);
+    }
+    let roster = &everything.reading.roster;
+    let (places, numbers): (Vec<_>, Vec<_>) = heaviest
+        .iter()
+        .flat_map(|&place| {
+            let limits = roster.entries[place].limits.iter().enumerate();
+            limits.filter_map(move |(way, limit)| Some(((place, way), limit.as_ref()?.limiter)))
+        })
+        .unzip();
+    let states = desk.limiters(numbers.into_iter(), until)?;
+    let read = places.into_iter().zip(states);
+    Ok(read
+        .map(|((place, way), state)| (place, way, state))
+        .collect())
+}
+
+struct Scrape {
+    everything: Everything,
+    listed: Vec<usize>,
+    queues: Queues,
+    began: Instant,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+/// A family of metrics that is being written.
+struct Family<'a> {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<&'a Unit>,
+}
+
+impl Family<'_> {
+    fn counters<L: EncodeLabelSet>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        samples: impl Iterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Counter;
+        let mut family = encoder.encode_descriptor(self.name, self.help, self.unit, kind)?;
+        for (labels, value) in samples {
+            family
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, u64, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauges<L: EncodeLabelSet>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        samples: impl Iterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Gauge;
+        let mut family = encoder.encode_descriptor(self.name, self.help, self.unit, kind)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(&self, encoder: &mut DescriptorEncoder<'_>, value: f64) -> fmt::Result {
+        encoder
+            .encode_descriptor(self.name, self.help, self.unit, MetricType::Gauge)?
+            .encode_gauge(&value)
+    }
+}
+
+fn family(name: &'static str, help: &'static str) -> Family<'static> {
+    Family {
+        name,
+        help,
+        unit: None,
+    }
+}
+
+fn in_bytes(name: &'static str, help: &'static str) -> Family<'static> {
+    Family {
+        name,
+        help,
+        unit: Some(&Unit::Bytes),
+    }
+}
+
+fn in_seconds(name: &'static str, help: &'static str) -> Family<'static> {
+    Family {
+        name,
+        help,
+        unit: Some(&Unit::Seconds),
+    }
+}
+
+/// Of a limiter's packets or bytes: what passed, and what was in excess.
+const VERDICTS: [&str; 2] = ["passed", "excess"];
+
+fn packets(counters: Counters) -> [u64; 2] {
+    [counters.passed_packets, counters.excess_packets]
+}
+
+fn bytes(counters: Counters) -> [u64; 2] {
+    [counters.passed_bytes, counters.excess_bytes]
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.gate(&mut encoder)?;
+        self.subscribers(&mut encoder)?;
+        self.queues(&mut encoder)?;
+        // Last, so that it tells of all that was done.
+        in_seconds("tidegate_gate_scrape", "Time that these metrics took")
+            .gauge(&mut encoder, self.began.elapsed().as_secs_f64())
+    }
+}
+
+impl Scrape {
+    fn gate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Everything {
+            overview,
+            reading,
+            totals,
+            reloads,
+        } = &self.everything;
+        encoder
+            .encode_descriptor("tidegate_gate", "What is running", None, MetricType::Info)?
+            .encode_info(&[
+                ("version", env!("CARGO_PKG_VERSION")),
+                ("file", &overview.file),
+            ])?;
+        let all = reading.roster.entries.len();
+        family("tidegate_gate_subscribers", "Subscribers").gauge(encoder, all as f64)?;
+        family(
+            "tidegate_gate_subscribers_listed",
+            "Subscribers with metrics of their own; metrics.subscribers bounds them",
+        )
+        .gauge(encoder, self.listed.len() as f64)?;
+        family(
+            "tidegate_gate_subscribers_set",
+            "Subscribers that were set live and differ from the configuration",
+        )
+        .gauge(encoder, reading.roster.set() as f64)?;
+        family("tidegate_gate_plans", "Plans").gauge(encoder, overview.plans as f64)?;
+        family(
+            "tidegate_gate_attached",
+            "1 where packets are taken from an interface, 0 where they should be",
+        )
+        .gauges(
+            encoder,
+            overview.attachments.iter().map(|(attachment, attached)| {
+                let labels = [
+                    ("interface", attachment.interface.as_str()),
+                    ("hook", hook_name(attachment.hook)),
+                    ("direction", direction_name(attachment.direction)),
+                ];
+                (labels, u64::from(*attached))
+            }),
+        )?;
+        let sums = |of: fn(Counters) -> [u64; 2]| {
+            totals.iter().zip(DIRECTIONS).flat_map(move |(sum, way)| {
+                let way = direction_name(way);
+                let values = VERDICTS.into_iter().zip(of(*sum));
+                values.map(move |(verdict, v)| ([("direction", way), ("verdict", verdict)], v))
+            })
+        };
+        family(
+            "tidegate_gate_packets",
+            "Packets of all subscribers, passed and beyond their limits",
+        )
+        .counters(encoder, sums(packets))?;
+        in_bytes(
+            "tidegate_gate",
+            "Bytes of all subscribers, passed and beyond their limits",
+        )
+        .counters(encoder, sums(bytes))?;
+        family(
+            "tidegate_gate_unlimited_packets",
+            "Packets that no limiter saw, by reason",
+        )
+        .counters(
+            encoder,
+            reading
+                .unlimited
+                .iter()
+                .map(|&(reason, count)| ([("reason", reason)], count)),
+        )?;
+        family("tidegate_gate_reloads", "Reloads since the daemon began").counters(
+            encoder,
+            [("done", reloads.done), ("failed", reloads.failed)]
+                .into_iter()
+                .map(|(result, count)| ([("result", result)], count)),
+        )?;
+        in_seconds("tidegate_gate_read", "Time that reading all counters took")
+            .gauge(encoder, reading.took.as_secs_f64())
+    }
+
+    fn subscribers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let reading = &self.everything.reading;
+        let limits = || {
+            self.listed.iter().flat_map(|&place| {
+                let entry = &reading.roster.entries[place];
+                (0..2).filter_map(move |way| Some((place, way, entry, entry.limits[way]?)))
+            })
+        };
+        family(
+            "tidegate_gate_subscriber_rate",
+            "Rate of a subscriber's limit, in bits per second; 0 where there is none",
+        )
+        .gauges(
+            encoder,
+            limits().map(|(_, way, entry, limit)| {
+                let labels = [
+                    ("subscriber", &*entry.name),
+                    ("plan", &*entry.plan),
+                    ("direction", direction_name(DIRECTIONS[way])),
+                ];
+                (labels, limit.rate.unwrap_or(0))
+            }),
+        )?;
+        let counted = |of: fn(Counters) -> [u64; 2]| {
+            limits().flat_map(move |(place, way, entry, _)| {
+                let values = of(reading.counters[place][way]);
+                let way = direction_name(DIRECTIONS[way]);
+                VERDICTS.into_iter().zip(values).map(move |(verdict, v)| {
+                    let labels = [
+                        ("subscriber", &*entry.name),
+                        ("direction", way),
+                        ("verdict", verdict),
+                    ];
+                    (labels, v)
+                })
+            })
+        };
+        family(
+            "tidegate_gate_subscriber_packets",
+            "Packets of a subscriber, passed and beyond its limit",
+        )
+        .counters(encoder, counted(packets))?;
+        in_bytes(
+            "tidegate_gate_subscriber",
+            "Bytes of a subscriber, passed and beyond its limit",
+        )
+        .counters(encoder, counted(bytes))
+    }
+
+    fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let entries = &self.everything.reading.roster.entries;
+        let numbers: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+        let queues = || {
+            self.queues.iter().flat_map(|(place, way, state)| {
+                let name = &*entries[*place].name;
+                let way = direction_name(DIRECTIONS[*way]);
+                let queues = numbers.iter().zip(&state.queues);
+                queues.map(move |(number, queue)| (name, way, number.as_str(), queue))
+            })
+        };
+        let place = |(name, way, number, _): &(_, _, _, _)| {
+            [
+                ("subscriber", *name),
+                ("direction", *way),
+                ("queue", *number),
+            ]
+        };
+        in_bytes("tidegate_gate_queue_length", "Bytes in a phantom queue")
+            .gauges(encoder, queues().map(|it| (place(&it), it.3.length)))?;
+        in_bytes(
+            "tidegate_gate_queue_magic",
+            "Magic bytes in a phantom queue, which are part of its length",
+        )
+        .gauges(encoder, queues().map(|it| (place(&it), it.3.magic)))?;
+        in_bytes(
+            "tidegate_gate_queue",
+            "Bytes that came to a phantom queue, passed and beyond the limit",
+        )
+        .counters(
+            encoder,
+            queues().flat_map(|(name, way, number, queue)| {
+                let values = [queue.passed_bytes, queue.excess_bytes];
+                VERDICTS.into_iter().zip(values).map(move |(verdict, v)| {
+                    let labels = [
+                        ("subscriber", name),
+                        ("direction", way),
+                        ("queue", number),
+                        ("verdict", verdict),
+                    ];
+                    (labels, v)
+                })
+            }),
+        )
+    }
+}

@@ -1,0 +1,78 @@
+use super::*;
+use crate::gate::testing::Fake;
+
+fn desk(subscribers: u32) -> Desk {
+    Desk::new(Box::new(Fake::new(subscribers)))
+}
+
+fn lines<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
+    text.lines()
+        .filter(|line| line.starts_with(start))
+        .collect()
+}
+
+#[test]
+fn tells_of_the_whole_of_subscribers_and_of_queues() {
+    let bounds = Bounds {
+        subscribers: 10,
+        queues: 1,
+    };
+    let text = scrape(&desk(2), bounds).expect("metrics");
+    for line in [
+        "# TYPE tidegate_gate_packets counter",
+        "# UNIT tidegate_gate_subscriber_bytes bytes",
+        r#"tidegate_gate_attached{interface="eth0",hook="tc-egress",direction="down"} 1"#,
+        r#"tidegate_gate_bytes_total{direction="down",verdict="passed"} 3000000"#,
+        r#"tidegate_gate_bytes_total{direction="down",verdict="excess"} 300000"#,
+        r#"tidegate_gate_unlimited_packets_total{reason="no_subscriber"} 7"#,
+        r#"tidegate_gate_subscriber_rate{subscriber="s000000",plan="gold",direction="down"} 50000000"#,
+        r#"tidegate_gate_subscriber_bytes_total{subscriber="s000001",direction="down",verdict="passed"} 2000000"#,
+        r#"tidegate_gate_queue_length_bytes{subscriber="s000001",direction="down",queue="0"} 3000"#,
+        r#"tidegate_gate_queue_magic_bytes{subscriber="s000001",direction="up",queue="1"} 500"#,
+        r#"tidegate_gate_queue_bytes_total{subscriber="s000001",direction="up",queue="2",verdict="passed"} 3"#,
+    ] {
+        assert!(
+            text.lines().any(|has| has == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    assert!(text.ends_with("# EOF\n"));
+    // Queues of the heavier one only.
+    assert!(!text.contains(r#"queue_length_bytes{subscriber="s000000""#));
+}
+
+#[test]
+fn series_are_bounded_and_the_heaviest_are_listed() {
+    let bounds = Bounds {
+        subscribers: 3,
+        queues: 1000,
+    };
+    let text = scrape(&desk(1000), bounds).expect("metrics");
+    let rates = lines(&text, "tidegate_gate_subscriber_rate{");
+    assert_eq!(rates.len(), 6);
+    assert!(rates[0].contains("s000997"), "{rates:?}");
+    assert_eq!(lines(&text, "tidegate_gate_queue_length_bytes{").len(), 18);
+    // All are in the totals.
+    let total = r#"tidegate_gate_bytes_total{direction="down",verdict="passed"} 500500000000"#;
+    assert!(text.contains(total), "{text}");
+
+    let none = Bounds {
+        subscribers: 0,
+        queues: 0,
+    };
+    let text = scrape(&desk(1000), none).expect("metrics");
+    assert!(lines(&text, "tidegate_gate_subscriber_rate{").is_empty());
+    assert!(text.contains(total));
+}
+
+#[test]
+fn names_cannot_break_out_of_their_labels() {
+    let mut fake = Fake::new(1);
+    std::sync::Arc::make_mut(&mut fake.roster).entries[0].name = "a\"} 1\nb\\".into();
+    let bounds = Bounds {
+        subscribers: 1,
+        queues: 0,
+    };
+    let text = scrape(&Desk::new(Box::new(fake)), bounds).expect("metrics");
+    assert!(text.contains(r#"{subscriber="a\"} 1\nb\\","#), "{text}");
+}

@@ -1,0 +1,76 @@
+//! `tidegate gate`: what the operator touches.
+//!
+//! Limits are in the kernel and need no process. Whatever changes them takes the gate's lock for as
+//! long as that takes; a daemon keeps it, and the commands then ask the daemon, over a socket of its
+//! own. Looking at a gate takes no lock.
+
+mod api;
+mod check;
+mod commands;
+mod control;
+mod daemon;
+mod desk;
+mod live;
+mod logs;
+mod metrics;
+mod notify;
+mod reading;
+mod remote;
+mod rights;
+mod status;
+#[cfg(test)]
+mod testing;
+mod top;
+mod view;
+
+use std::io::Write;
+
+use tidegate_gate::path::DataPath;
+
+use crate::Exit;
+use crate::cli::gate::{Command, Gate};
+use crate::cli::{Common, RightsError};
+use crate::output::Output;
+use crate::table::Paint;
+use control::Failure;
+use live::Live;
+
+/// Where packets are limited.
+type Kernel = tidegate_gate::memory::Memory;
+
+pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
+    match &options.command {
+        Command::Check(options) => return check::run(options),
+        Command::Openapi(_) => return openapi(),
+        _ => rights::check()?,
+    }
+    drive::<Kernel>(options, common).map_err(|error| match error.downcast_ref() {
+        // Exit code 3.
+        Some(Failure::Rights(text)) => RightsError(text.clone()).into(),
+        _ => error,
+    })
+}
+
+fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
+    let state = &options.place.state;
+    match &options.command {
+        Command::Up(options) => commands::up::<D>(options),
+        Command::Run(options) => commands::run::<D>(options),
+        Command::Down(_) => commands::down::<D>(state),
+        Command::Set(options) => commands::set::<D>(options, state),
+        Command::Reload(options) => commands::reload::<D>(options, state),
+        Command::Status(options) => {
+            let paint = Paint::for_stdout(common.color, false);
+            status::run(options, &mut Live::<D>::seen(state)?, paint)
+        }
+        Command::Top(options) => top::run(options, &mut Live::<D>::seen(state)?),
+        Command::Check(_) | Command::Openapi(_) => Ok(Exit::Done),
+    }
+}
+
+fn openapi() -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    writeln!(out, "{}", api::openapi().to_pretty_json()?)?;
+    out.commit()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,137 @@
+//! The daemon that drives a gate, asked over its own socket: it keeps the gate's lock.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::control::{Change, Failure, Reloaded};
+
+/// The daemon's own socket, in the folder of its gate's state. Only root can open it.
+pub fn socket(state: &Path) -> PathBuf {
+    state.join("control.sock")
+}
+
+/// The daemon gives up before.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing that we ask for is answered with more.
+const ANSWER: u64 = 64 << 20;
+
+/// A daemon that answers.
+pub struct Remote {
+    stream: UnixStream,
+}
+
+impl Remote {
+    /// The daemon of the gate with this state; `None` if there is none.
+    pub fn connect(state: &Path) -> Option<Self> {
+        let stream = UnixStream::connect(socket(state)).ok()?;
+        Some(Self { stream })
+    }
+
+    /// Changes one subscriber.
+    pub fn set(self, state: &Path, name: &str, change: &Change) -> Result<(), Failure> {
+        let path = format!("/v1/subscribers/{}", encoded(name));
+        let mut daemon = self;
+        if change.reset {
+            let _: Value = daemon.ask("DELETE", &format!("{path}/set"), &Value::Null)?;
+            if change.plan.is_none() && change.down.is_none() && change.up.is_none() {
+                return Ok(());
+            }
+            daemon = Self::connect(state)
+                .ok_or_else(|| Failure::Other("the daemon has ended; try it again".into()))?;
+        }
+        let bits = |rate: tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
+        let mut patch = json!({});
+        if let Some(plan) = &change.plan {
+            patch["plan"] = json!(plan);
+        }
+        for (key, rate) in [("down", change.down), ("up", change.up)] {
+            if let Some(rate) = rate {
+                patch[key] = json!(bits(rate));
+            }
+        }
+        let _: Value = daemon.ask("PATCH", &path, &patch)?;
+        Ok(())
+    }
+
+    /// Reads the file again, or another.
+    pub fn reload(self, file: Option<&Path>) -> Result<Reloaded, Failure> {
+        let body = file.map_or(Value::Null, |file| json!({ "file": file }));
+        self.ask("POST", "/v1/reload", &body)
+    }
+
+    /// Ends the daemon, which leaves the limits in place.
+    pub fn stop(self) -> Result<(), Failure> {
+        let _: Value = self.ask("POST", "/v1/stop", &Value::Null)?;
+        Ok(())
+    }
+
+    /// One request, and its answer.
+    fn ask<T: DeserializeOwned>(
+        mut self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Failure> {
+        let failed = |error: std::io::Error| {
+            let error = match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".into(),
+                _ => error.to_string(),
+            };
+            Failure::Other(format!("the daemon does not answer: {error}"))
+        };
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let kind = match body.as_str() {
+            "" => "",
+            _ => "Content-Type: application/json\r\n",
+        };
+        // HTTP/1.0: the answer ends with the connection.
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: gate\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut answer = Vec::new();
+        self.stream
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| self.stream.write_all(request.as_bytes()))
+            .and_then(|()| (&self.stream).take(ANSWER).read_to_end(&mut answer))
+            .map_err(failed)?;
+        let nonsense = || Failure::Other("the daemon's answer makes no sense".into());
+        let text = String::from_utf8(answer).map_err(|_| nonsense())?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or_else(nonsense)?;
+        let status = head.split(' ').nth(1).ok_or_else(nonsense)?;
+        if status == "200" {
+            return serde_json::from_str(body).map_err(|_| nonsense());
+        }
+        let reason = serde_json::from_str::<Value>(body)
+            .ok()
+            .and_then(|body| Some(body["error"].as_str()?.to_owned()))
+            .ok_or_else(nonsense)?;
+        Err(match status {
+            "404" => Failure::Unknown(reason),
+            "422" => Failure::Invalid(reason),
+            "503" => Failure::Down(reason),
+            _ => Failure::Other(reason),
+        })
+    }
+}
+
+/// A name as a part of a path (RFC 3986 section 2.1).
+fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => text.push(byte.into()),
+            // A segment of nothing but dots would mean another path.
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

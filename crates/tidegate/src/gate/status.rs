@@ -1,0 +1,266 @@
+//! `tidegate gate status`: tables and JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::control::{self, Control, Failure};
+use super::reading::{Reading, plus};
+use super::view::{self, Counted, Limited, Status, Subscriber};
+use crate::Exit;
+use crate::cli::gate::{self, SortStatus};
+use crate::output::Output;
+use crate::table::Paint;
+use crate::units::{bytes, count, percent, rate};
+
+#[cfg(test)]
+mod tests;
+
+pub fn run(
+    options: &gate::Status,
+    control: &mut dyn Control,
+    paint: Paint,
+) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    match &options.name {
+        Some(name) => {
+            let subscriber = one(control, name)?;
+            if options.json {
+                json(&mut out, &subscriber)?;
+            } else {
+                detail(&mut out, &subscriber, paint)?;
+            }
+        }
+        None => {
+            let reading = control.read()?;
+            let status = view::status(&control.overview()?, &reading, reading.sums());
+            let most = if options.all {
+                usize::MAX
+            } else {
+                options.limit
+            };
+            let subscribers = sorted(&reading, options.sort, most);
+            if options.json {
+                let all = All {
+                    status: &status,
+                    listed: &subscribers,
+                };
+                json(&mut out, &all)?;
+            } else {
+                whole(&mut out, &status, paint)?;
+                list(&mut out, &subscribers, paint)?;
+                let hidden = status.subscribers - subscribers.len() as u64;
+                if hidden > 0 {
+                    let more = crate::units::plural(hidden, "subscriber", "subscribers");
+                    writeln!(
+                        out,
+                        "{more} not shown; --all shows them, NAME one with its queues"
+                    )?;
+                }
+            }
+        }
+    }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+/// As the HTTP API has both.
+#[derive(Serialize)]
+struct All<'a> {
+    status: &'a Status,
+    #[serde(rename = "subscribers")]
+    listed: &'a [Subscriber],
+}
+
+fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn one(control: &mut dyn Control, name: &str) -> Result<Subscriber, Failure> {
+    let (entry, states) = control::subscriber(control, name)?;
+    Ok(view::detail(&entry, &states))
+}
+
+fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<Subscriber> {
+    let entries = &reading.roster.entries;
+    let both = |place: usize| plus(reading.counters[place][0], reading.counters[place][1]);
+    let key = |&place: &usize| {
+        let both = both(place);
+        let weight = match sort {
+            SortStatus::Bytes => both.passed_bytes.saturating_add(both.excess_bytes),
+            SortStatus::Drops => both.excess_packets,
+            SortStatus::Name => 0,
+        };
+        (std::cmp::Reverse(weight), place)
+    };
+    let mut places: Vec<usize> = (0..entries.len()).collect();
+    places.sort_unstable_by_key(key);
+    places.truncate(most);
+    let one = |&place: &usize| view::subscriber(&entries[place], reading.counters[place]);
+    places.iter().map(one).collect()
+}
+
+/// The gate as a whole.
+fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> {
+    writeln!(out, "{} {}", paint.bold("gate"), status.file)?;
+    for attached in &status.attachments {
+        let (interface, hook) = (&attached.interface, &attached.hook);
+        let missing = if attached.attached {
+            String::new()
+        } else {
+            paint.alarm("  not there: nothing is limited")
+        };
+        let way = &attached.direction;
+        writeln!(out, "  {interface:<15} {hook:<11} {way:<4}{missing}")?;
+    }
+    if status.attachments.is_empty() {
+        writeln!(
+            out,
+            "  {}",
+            paint.alarm("attached nowhere: nothing is limited")
+        )?;
+    }
+    let set = match status.set {
+        0 => String::new(),
+        set => format!(", {} set live", count(set)),
+    };
+    writeln!(
+        out,
+        "{} subscribers{set}, {} plans",
+        count(status.subscribers),
+        count(status.plans),
+    )?;
+    if status.unsettled {
+        let text = "a change was made in part only: reload to try it again";
+        writeln!(out, "  {}", paint.alarm(text))?;
+    }
+    for (way, counted) in [("down", &status.down), ("up", &status.up)] {
+        writeln!(
+            out,
+            "  {way:<5} {:>9} passed, {:>9} beyond limits ({} of packets)",
+            bytes(counted.passed_bytes),
+            bytes(counted.excess_bytes),
+            percent(drop_share(counted)),
+        )?;
+    }
+    let seen = status.unlimited.iter().filter(|one| one.packets > 0);
+    let seen: Vec<String> = seen
+        .map(|one| format!("{} {}", count(one.packets), one.reason.replace('_', " ")))
+        .collect();
+    if !seen.is_empty() {
+        writeln!(out, "  packets without limit: {}", seen.join(", "))?;
+    }
+    writeln!(out)
+}
+
+fn drop_share(counted: &Counted) -> f64 {
+    let all = counted
+        .passed_packets
+        .saturating_add(counted.excess_packets);
+    if all == 0 {
+        0.0
+    } else {
+        counted.excess_packets as f64 / all as f64
+    }
+}
+
+fn list(out: &mut impl Write, subscribers: &[Subscriber], paint: Paint) -> io::Result<()> {
+    if subscribers.is_empty() {
+        return Ok(());
+    }
+    let name = |one: &Subscriber| {
+        let mark = if one.set { "*" } else { "" };
+        format!("{}{mark}", one.name)
+    };
+    let width = subscribers
+        .iter()
+        .map(|one| name(one).chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(10, 24);
+    let heading = format!(
+        "{:<width$} {:<10} {:<4} {:>11} {:>9} {:>9} {:>6}",
+        "SUBSCRIBER", "PLAN", "WAY", "LIMIT", "PASSED", "BEYOND", "DROPS"
+    );
+    writeln!(out, "{}", paint.dim(&heading))?;
+    for one in subscribers {
+        let mut title = (name(one), one.plan.clone());
+        for (way, limited) in [("down", &one.down), ("up", &one.up)] {
+            let Some(limited) = limited else {
+                continue;
+            };
+            let counted = &limited.counted;
+            writeln!(
+                out,
+                "{:<width$} {:<10} {way:<4} {:>11} {:>9} {:>9} {:>6}",
+                title.0,
+                title.1,
+                limit(limited),
+                bytes(counted.passed_bytes),
+                bytes(counted.excess_bytes),
+                percent(drop_share(counted)),
+            )?;
+            // Named once.
+            title = Default::default();
+        }
+    }
+    if subscribers.iter().any(|one| one.set) {
+        writeln!(out, "* set live, and not as the file has it")?;
+    }
+    Ok(())
+}
+
+fn limit(limited: &Limited) -> String {
+    limited.rate.map_or("-".into(), |limit| rate(limit as f64))
+}
+
+/// One subscriber, with its queues.
+fn detail(out: &mut impl Write, one: &Subscriber, paint: Paint) -> io::Result<()> {
+    let set = if one.set { ", set live" } else { "" };
+    writeln!(out, "{}  plan {}{set}", paint.bold(&one.name), one.plan)?;
+    writeln!(out, "{}", one.matches.join(", "))?;
+    for (way, limited) in [("down", &one.down), ("up", &one.up)] {
+        let Some(limited) = limited else {
+            writeln!(out, "\n{way}  no limiter")?;
+            continue;
+        };
+        let counted = &limited.counted;
+        writeln!(
+            out,
+            "\n{}  limit {}, {} ({} packets) passed, {} ({}) beyond it ({} of packets)",
+            paint.bold(way),
+            limit(limited),
+            bytes(counted.passed_bytes),
+            count(counted.passed_packets),
+            bytes(counted.excess_bytes),
+            count(counted.excess_packets),
+            percent(drop_share(counted)),
+        )?;
+        let queues = limited.queues.as_deref().unwrap_or_default();
+        let used = |queue: &view::Queue| queue.passed_bytes > 0 || queue.excess_bytes > 0;
+        if !queues.iter().any(used) {
+            let number = queues.len() as u64;
+            let queues = crate::units::plural(number, "queue", "queues");
+            writeln!(out, "{queues}, none of them used yet")?;
+            continue;
+        }
+        let heading = format!(
+            "{:>5} {:>9} {:>9} {:>9} {:>9}",
+            "QUEUE", "LENGTH", "MAGIC", "PASSED", "BEYOND"
+        );
+        writeln!(out, "{}", paint.dim(&heading))?;
+        for (number, queue) in queues.iter().enumerate().filter(|(_, queue)| used(queue)) {
+            writeln!(
+                out,
+                "{number:>5} {:>9} {:>9} {:>9} {:>9}",
+                bytes(queue.length),
+                bytes(queue.magic),
+                bytes(queue.passed_bytes),
+                bytes(queue.excess_bytes),
+            )?;
+        }
+    }
+    Ok(())
+}

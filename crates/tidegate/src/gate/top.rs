@@ -1,0 +1,202 @@
+//! `tidegate gate top`: a live view in the terminal.
+
+mod draw;
+mod model;
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tidegate_gate::table::QueueState;
+
+use super::control::{Control, Failure};
+use super::reading::{Limit, Reading};
+use crate::Exit;
+use crate::cli::UsageError;
+use crate::cli::gate::{SortTop, Top};
+use model::{Load, Model};
+
+/// Reading may take a fifth of the time, whatever interval was asked for.
+const READING_SHARE: u32 = 4;
+/// Signals and keys are looked for so often.
+const TICK: Duration = Duration::from_millis(100);
+
+pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        let text = "top needs a terminal; `tidegate gate status` does not";
+        return Err(UsageError(text.into()).into());
+    }
+    let mut model = Model::new(options.sort, options.filter.clone().unwrap_or_default());
+    // What can fail is tried before the terminal is taken.
+    model.overview = Some(control.overview()?);
+    model.update(Arc::new(control.read()?));
+    let end = Arc::new(AtomicBool::new(false));
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&end))?;
+    }
+    // A panic restores the terminal, too.
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let result = watch(&mut terminal, &mut model, options.interval, control, &end);
+    ratatui::try_restore().context("cannot restore the terminal")?;
+    result?;
+    Ok(Exit::Done)
+}
+
+fn watch(
+    terminal: &mut DefaultTerminal,
+    model: &mut Model,
+    mut interval: Duration,
+    control: &mut dyn Control,
+    end: &AtomicBool,
+) -> anyhow::Result<()> {
+    let mut due = Instant::now() + Duration::from_millis(500).min(interval);
+    let mut dirty = true;
+    while !end.load(Ordering::Relaxed) {
+        if Instant::now() >= due {
+            let took = match refresh(model, control) {
+                Ok(took) => took,
+                // A gate that was taken off may come back.
+                Err(Failure::Down(reason)) => {
+                    model.message = Some(reason);
+                    Duration::ZERO
+                }
+                Err(error) => return Err(error.into()),
+            };
+            due = Instant::now() + interval.max(took * READING_SHARE);
+            dirty = true;
+        }
+        if dirty {
+            model.interval = interval;
+            terminal.draw(|frame| draw::draw(frame, model))?;
+            // Whoever has come into view by it.
+            if look(model, control) {
+                terminal.draw(|frame| draw::draw(frame, model))?;
+            }
+            dirty = false;
+        }
+        let wait = due.saturating_duration_since(Instant::now()).min(TICK);
+        if event::poll(wait)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    match press(model, key) {
+                        Pressed::Quit => return Ok(()),
+                        Pressed::Interval(change) => {
+                            let asked = interval.mul_f64(change);
+                            let bounds = (Duration::from_millis(100), Duration::from_secs(60));
+                            interval = asked.clamp(bounds.0, bounds.1);
+                        }
+                        Pressed::Other => {}
+                    }
+                    dirty = true;
+                }
+                Event::Resize(..) => dirty = true,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refresh(model: &mut Model, control: &mut dyn Control) -> Result<Duration, Failure> {
+    if model.paused {
+        return Ok(Duration::ZERO);
+    }
+    let reading = Arc::new(control.read()?);
+    model.overview = Some(control.overview()?);
+    model.message = None;
+    let took = reading.took;
+    model.update(reading);
+    look(model, control);
+    Ok(took)
+}
+
+/// Reads the queues of those that are in view, or that are sorted by them. Whether there were any.
+fn look(model: &mut Model, control: &mut dyn Control) -> bool {
+    let Some(reading) = model.reading().cloned() else {
+        return false;
+    };
+    let wanted = model.wanted();
+    if wanted.is_empty() {
+        return false;
+    }
+    let mut loads = HashMap::new();
+    for place in wanted {
+        loads.insert(place, load(&reading, place, control));
+    }
+    model.loaded(loads);
+    true
+}
+
+/// What is in a subscriber's queues; nothing where that cannot be read.
+fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
+    let mut load = Load::default();
+    let limits = reading.roster.entries[place].limits.iter().flatten();
+    for &Limit { limiter, .. } in limits {
+        let Ok(state) = control.limiter(limiter) else {
+            continue;
+        };
+        for queue in &state.queues {
+            let &QueueState { length, magic, .. } = queue;
+            load.active += u32::from(length > magic);
+            load.length = load.length.saturating_add(length);
+            load.magic = load.magic.saturating_add(magic);
+        }
+    }
+    load
+}
+
+/// What became of a key.
+#[derive(Debug, PartialEq)]
+enum Pressed {
+    Quit,
+    /// The interval changes by this factor.
+    Interval(f64),
+    Other,
+}
+
+fn press(model: &mut Model, key: KeyEvent) -> Pressed {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    if control && matches!(key.code, KeyCode::Char('c' | 'd')) {
+        return Pressed::Quit;
+    }
+    if model.typing {
+        match key.code {
+            KeyCode::Esc => model.stop_typing(false),
+            KeyCode::Enter => model.stop_typing(true),
+            KeyCode::Backspace => model.erase(),
+            KeyCode::Char(letter) if !control => model.type_in(letter),
+            _ => {}
+        }
+        return Pressed::Other;
+    }
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return Pressed::Quit,
+        KeyCode::Char('p' | ' ') => model.paused = !model.paused,
+        KeyCode::Char('d') => model.sort_by(SortTop::Down),
+        KeyCode::Char('u') => model.sort_by(SortTop::Up),
+        KeyCode::Char('x') => model.sort_by(SortTop::Drops),
+        KeyCode::Char('a') => model.sort_by(SortTop::Active),
+        KeyCode::Char('m') => model.sort_by(SortTop::Magic),
+        KeyCode::Char('n') => model.sort_by(SortTop::Name),
+        KeyCode::Char('/') => model.typing = true,
+        KeyCode::Char('+') => return Pressed::Interval(2.0),
+        KeyCode::Char('-') => return Pressed::Interval(0.5),
+        KeyCode::Down => model.move_by(1),
+        KeyCode::Up => model.move_by(-1),
+        KeyCode::PageDown => model.move_by(model.height as isize),
+        KeyCode::PageUp => model.move_by(-(model.height as isize)),
+        KeyCode::Home => model.move_by(isize::MIN),
+        KeyCode::End => model.move_by(isize::MAX),
+        _ => {}
+    }
+    Pressed::Other
+}
+
+#[cfg(test)]
+mod tests;

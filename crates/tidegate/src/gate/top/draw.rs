@@ -1,0 +1,195 @@
+//! How `top` looks.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+use super::model::{Load, Model, Rates};
+use crate::cli::gate::SortTop;
+use crate::gate::reading::Entry;
+use crate::gate::view::hook_name;
+use crate::units::{bytes, count, percent, rate};
+
+/// The lines above the list.
+const HEAD: u16 = 4;
+
+pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
+    let [head, list, foot] = Layout::vertical([
+        Constraint::Length(HEAD),
+        Constraint::Min(2),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    // One line is the columns' names.
+    model.resize(usize::from(list.height.saturating_sub(1)));
+    frame.render_widget(Paragraph::new(whole(model)), head);
+    frame.render_widget(table(model, list.width), list);
+    frame.render_widget(Paragraph::new(keys(model)), foot);
+}
+
+/// The gate as a whole.
+fn whole(model: &Model) -> Vec<Line<'static>> {
+    let mut title = vec!["tidegate gate".bold(), "  ".into()];
+    if let Some(overview) = &model.overview {
+        title.push(overview.file.clone().into());
+        for (attached, now) in &overview.attachments {
+            let way = crate::gate::reading::direction_name(attached.direction);
+            let hook = hook_name(attached.hook);
+            let text = format!("  {} {hook} {way}", attached.interface);
+            title.push(if *now {
+                text.dim()
+            } else {
+                text.red().crossed_out()
+            });
+        }
+    }
+    let total = &model.total;
+    let subscribers = model
+        .reading()
+        .map_or(0, |reading| reading.roster.entries.len());
+    let took = model
+        .reading()
+        .map_or(0.0, |reading| reading.took.as_secs_f64() * 1000.0);
+    vec![
+        Line::from(title),
+        Line::from(format!(
+            "down {}   up {}   beyond limits {}   {} of packets",
+            rate(total.down),
+            rate(total.up),
+            rate(total.excess),
+            percent(total.drop_share()),
+        )),
+        Line::from(format!(
+            "{} subscribers, {} shown   {} packets/s   {} of nobody/s   read in {took:.0}ms",
+            count(subscribers as u64),
+            count(model.matched() as u64),
+            count(total.packets as u64),
+            count(model.unlimited as u64),
+        )),
+        Line::default(),
+    ]
+}
+
+/// The list.
+fn table(model: &Model, width: u16) -> Table<'static> {
+    let mark = |key: SortTop, name: &str| {
+        let arrow = if model.reversed { '^' } else { 'v' };
+        if model.sort == key {
+            format!("{name}{arrow}")
+        } else {
+            name.to_owned()
+        }
+    };
+    let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
+    let header = Row::new([
+        Cell::from(mark(SortTop::Name, "SUBSCRIBER")),
+        Cell::from("PLAN"),
+        right(mark(SortTop::Down, "DOWN")),
+        right("OF".into()),
+        right(mark(SortTop::Up, "UP")),
+        right("OF".into()),
+        right(mark(SortTop::Drops, "DROPS")),
+        right(mark(SortTop::Active, "FLOWS")),
+        right(mark(SortTop::Magic, "MAGIC")),
+    ])
+    .style(Style::new().reversed());
+    let rows: Vec<_> = match model.reading() {
+        None => Vec::new(),
+        Some(reading) => model
+            .rows()
+            .map(|(place, rates, load)| row(&reading.roster.entries[place], rates, load))
+            .collect(),
+    };
+    // Two columns of names share what is left.
+    let plan = if width >= 100 { 14 } else { 8 };
+    let widths = [
+        Constraint::Min(10),
+        Constraint::Length(plan),
+        Constraint::Length(11),
+        Constraint::Length(4),
+        Constraint::Length(11),
+        Constraint::Length(4),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Length(7),
+    ];
+    Table::new(rows, widths).header(header)
+}
+
+fn row(entry: &Entry, rates: &Rates, load: Option<&Load>) -> Row<'static> {
+    let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
+    // Of the limit; what is counted and not limited has none.
+    let share = |way: usize, bits: f64| match entry.limits[way].and_then(|limit| limit.rate) {
+        Some(limit) if limit > 0 => format!("{:.0}%", 100.0 * bits / limit as f64),
+        _ => "-".into(),
+    };
+    let name = if entry.set {
+        format!("{}*", entry.name)
+    } else {
+        entry.name.to_string()
+    };
+    let drops = match rates.drop_share() {
+        0.0 => "-".into(),
+        share => percent(share),
+    };
+    let cells = [
+        Cell::from(plain(&name)),
+        Cell::from(plain(&entry.plan)),
+        right(rate(rates.down)),
+        right(share(0, rates.down)),
+        right(rate(rates.up)),
+        right(share(1, rates.up)),
+        right(drops),
+        right(load.map_or("…".into(), |load| load.active.to_string())),
+        right(load.map_or("…".into(), magic)),
+    ];
+    let style = if rates.down + rates.up + rates.excess > 0.0 {
+        Style::new()
+    } else {
+        Style::new().dim()
+    };
+    Row::new(cells).style(style)
+}
+
+/// Magic bytes, which keep a queue full so that its flow gets no burst.
+fn magic(load: &Load) -> String {
+    match load.magic {
+        0 => "-".into(),
+        magic => bytes(magic).replace(' ', ""),
+    }
+}
+
+/// A name that cannot move the cursor.
+fn plain(name: &str) -> String {
+    name.chars()
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect()
+}
+
+fn keys(model: &Model) -> Line<'static> {
+    if model.typing {
+        return Line::from(vec![
+            "filter: ".bold(),
+            Span::raw(plain(&model.filter)),
+            "_".into(),
+            "   Enter keeps it, Esc clears it".dim(),
+        ]);
+    }
+    if let Some(message) = &model.message {
+        return Line::from(plain(message)).red();
+    }
+    let mut keys = vec![];
+    if model.paused {
+        keys.push("PAUSED  ".bold());
+    }
+    if !model.filter.is_empty() {
+        keys.push(format!("/{}  ", plain(&model.filter)).bold());
+    }
+    let every = format!("every {:?}", model.interval);
+    keys.push(
+        format!("q quit  p pause  / filter  d u x a m n sort  + - {every}  * set live").dim(),
+    );
+    Line::from(keys)
+}

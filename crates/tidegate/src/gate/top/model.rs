@@ -1,0 +1,281 @@
+//! What `top` shows: rates between two readings, sorted and filtered, and which of them are in view.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_gate::table::Counters;
+
+use crate::cli::gate::SortTop;
+use crate::gate::control::Overview;
+use crate::gate::reading::{Reading, difference};
+
+/// Subscribers whose queues are read to sort by them: those with the highest rates.
+const CANDIDATES: usize = 200;
+
+/// What one subscriber, or all, had in the last interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Bits per second that passed.
+    pub down: f64,
+    pub up: f64,
+    /// Bits per second beyond the limit, in both directions.
+    pub excess: f64,
+    /// Packets per second beyond the limit.
+    pub drops: f64,
+    /// Packets per second that came.
+    pub packets: f64,
+}
+
+impl Rates {
+    fn between(now: [Counters; 2], before: [Counters; 2], seconds: f64) -> Self {
+        let [down, up] = [0, 1].map(|way| difference(now[way], before[way]));
+        let per = |count: u64| count as f64 / seconds;
+        let drops = per(down.excess_packets) + per(up.excess_packets);
+        Self {
+            down: 8.0 * per(down.passed_bytes),
+            up: 8.0 * per(up.passed_bytes),
+            excess: 8.0 * (per(down.excess_bytes) + per(up.excess_bytes)),
+            drops,
+            packets: per(down.passed_packets) + per(up.passed_packets) + drops,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.down += other.down;
+        self.up += other.up;
+        self.excess += other.excess;
+        self.drops += other.drops;
+        self.packets += other.packets;
+    }
+
+    /// Of packets, how many were beyond the limit.
+    pub fn drop_share(&self) -> f64 {
+        if self.packets > 0.0 {
+            self.drops / self.packets
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What is in a subscriber's queues, of both directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Queues with bytes of packets in them: about as many flows send.
+    pub active: u32,
+    /// Bytes in all queues.
+    pub length: u64,
+    /// Of these, magic ones.
+    pub magic: u64,
+}
+
+/// All that is shown.
+pub struct Model {
+    pub overview: Option<Overview>,
+    pub paused: bool,
+    /// Whether keys go to the filter.
+    pub typing: bool,
+    pub filter: String,
+    pub sort: SortTop,
+    pub reversed: bool,
+    pub interval: Duration,
+    /// What went wrong, until it is well again.
+    pub message: Option<String>,
+    /// Lines of the list, as drawn last.
+    pub height: usize,
+    /// The first line of the list that is shown.
+    pub first: usize,
+    /// Of all together.
+    pub total: Rates,
+    /// Packets per second that no limiter saw.
+    pub unlimited: f64,
+    reading: Option<Arc<Reading>>,
+    rates: Vec<Rates>,
+    /// Places in the roster: those that pass the filter, in order.
+    order: Vec<usize>,
+    loads: HashMap<usize, Load>,
+}
+
+impl Model {
+    pub fn new(sort: SortTop, filter: String) -> Self {
+        Self {
+            overview: None,
+            paused: false,
+            typing: false,
+            filter,
+            sort,
+            reversed: false,
+            interval: Duration::from_secs(1),
+            message: None,
+            height: 1,
+            first: 0,
+            total: Rates::default(),
+            unlimited: 0.0,
+            reading: None,
+            rates: Vec::new(),
+            order: Vec::new(),
+            loads: HashMap::new(),
+        }
+    }
+
+    /// Takes what was read, and compares it with what was before.
+    pub fn update(&mut self, reading: Arc<Reading>) {
+        let last = self.reading.take();
+        let elapsed = last.as_ref().map(|last| {
+            let elapsed = reading.at.saturating_duration_since(last.at);
+            elapsed.as_secs_f64().max(1e-3)
+        });
+        self.rates = (0..reading.counters.len())
+            .map(|place| {
+                let (Some(last), Some(seconds)) = (&last, elapsed) else {
+                    return Rates::default();
+                };
+                // Whoever is new began with nothing.
+                let before = reading
+                    .index_in(last, place)
+                    .map_or_else(Default::default, |before| last.counters[before]);
+                Rates::between(reading.counters[place], before, seconds)
+            })
+            .collect();
+        self.total = Rates::default();
+        for rates in &self.rates {
+            self.total.add(rates);
+        }
+        let seen = |reading: &Reading| reading.unlimited.iter().map(|(_, n)| n).sum::<u64>();
+        self.unlimited = match (&last, elapsed) {
+            (Some(last), Some(seconds)) => {
+                seen(&reading).saturating_sub(seen(last)) as f64 / seconds
+            }
+            _ => 0.0,
+        };
+        self.reading = Some(reading);
+        self.loads.clear();
+        self.arrange();
+    }
+
+    pub fn reading(&self) -> Option<&Arc<Reading>> {
+        self.reading.as_ref()
+    }
+
+    /// Filters and sorts anew.
+    fn arrange(&mut self) {
+        let Some(reading) = &self.reading else {
+            return;
+        };
+        let entries = &reading.roster.entries;
+        let filter = self.filter.to_lowercase();
+        self.order.clear();
+        self.order.extend((0..entries.len()).filter(|&place| {
+            filter.is_empty() || entries[place].name.to_lowercase().contains(&filter)
+        }));
+        let (rates, loads) = (&self.rates, &self.loads);
+        let load = |place: usize| loads.get(&place).copied().unwrap_or_default();
+        let most = |a: f64, b: f64| b.total_cmp(&a);
+        let both = |place: usize| rates[place].down + rates[place].up;
+        let by = self.sort;
+        // The roster is sorted by name, so places are.
+        self.order.sort_unstable_by(|&a, &b| {
+            let first = match by {
+                SortTop::Down => most(rates[a].down, rates[b].down),
+                SortTop::Up => most(rates[a].up, rates[b].up),
+                SortTop::Drops => most(rates[a].excess, rates[b].excess),
+                SortTop::Active => load(b).active.cmp(&load(a).active),
+                SortTop::Magic => load(b).magic.cmp(&load(a).magic),
+                SortTop::Name => Ordering::Equal,
+            };
+            let first = match by {
+                SortTop::Active | SortTop::Magic => first.then_with(|| most(both(a), both(b))),
+                _ => first,
+            };
+            first.then(a.cmp(&b))
+        });
+        if self.reversed {
+            self.order.reverse();
+        }
+        self.move_by(0);
+    }
+
+    /// Those whose queues should be read, since they are in view or sorted by them, and were not yet.
+    pub fn wanted(&self) -> Vec<usize> {
+        let by_queues = matches!(self.sort, SortTop::Active | SortTop::Magic);
+        let mut wanted: Vec<usize> = self.rows().map(|(place, ..)| place).collect();
+        if by_queues && self.loads.is_empty() {
+            let mut places = self.order.clone();
+            let both = |place: usize| self.rates[place].down + self.rates[place].up;
+            if places.len() > CANDIDATES {
+                let order = |a: &usize, b: &usize| both(*b).total_cmp(&both(*a)).then(a.cmp(b));
+                places.select_nth_unstable_by(CANDIDATES, order);
+                places.truncate(CANDIDATES);
+            }
+            wanted.extend(places);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|place| !self.loads.contains_key(place));
+        wanted
+    }
+
+    /// Takes the queues of some.
+    pub fn loaded(&mut self, loads: HashMap<usize, Load>) {
+        self.loads.extend(loads);
+        if matches!(self.sort, SortTop::Active | SortTop::Magic) {
+            self.arrange();
+        }
+    }
+
+    /// The lines in view: place in the roster, rates, and queues if they were read.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, &Rates, Option<&Load>)> {
+        let last = (self.first + self.height).min(self.order.len());
+        self.order[self.first.min(last)..last]
+            .iter()
+            .map(|&place| (place, &self.rates[place], self.loads.get(&place)))
+    }
+
+    /// How many pass the filter.
+    pub fn matched(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Sorts by this; the other way around if it was already.
+    pub fn sort_by(&mut self, sort: SortTop) {
+        self.reversed = self.sort == sort && !self.reversed;
+        self.sort = sort;
+        self.first = 0;
+        self.arrange();
+    }
+
+    /// Moves the view, as far as there is anything.
+    pub fn move_by(&mut self, lines: isize) {
+        let last = self.order.len().saturating_sub(self.height);
+        self.first = self.first.saturating_add_signed(lines).min(last);
+    }
+
+    /// How many lines there are for the list.
+    pub fn resize(&mut self, height: usize) {
+        self.height = height.max(1);
+        self.move_by(0);
+    }
+
+    pub fn type_in(&mut self, letter: char) {
+        if self.filter.len() < 64 {
+            self.filter.push(letter);
+        }
+        self.arrange();
+    }
+
+    pub fn erase(&mut self) {
+        self.filter.pop();
+        self.arrange();
+    }
+
+    /// The filter is done, or given up.
+    pub fn stop_typing(&mut self, keep: bool) {
+        self.typing = false;
+        if !keep {
+            self.filter.clear();
+            self.arrange();
+        }
+    }
+}

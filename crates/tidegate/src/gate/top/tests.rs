@@ -1,0 +1,196 @@
+use std::time::Instant;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tidegate_gate::table::Counters;
+
+use super::*;
+use crate::gate::reading::Roster;
+use crate::gate::testing::{self, Fake};
+
+/// So many bytes down by each, in one second each.
+fn reading(roster: &Arc<Roster>, start: Instant, second: u64, bytes: fn(u64) -> u64) -> Reading {
+    let mut reading = testing::reading(roster, 0);
+    reading.at = start + Duration::from_secs(second);
+    for (place, counters) in reading.counters.iter_mut().enumerate() {
+        let bytes = bytes(place as u64) * second;
+        *counters = [testing::counters(bytes), Counters::default()];
+    }
+    reading
+}
+
+/// A model after a second in which the place in the roster made the rate.
+fn model(subscribers: u32) -> Model {
+    let roster = Arc::new(testing::roster(subscribers));
+    let mut model = Model::new(SortTop::Down, String::new());
+    model.overview = Some(Fake::new(1).overview().expect("one"));
+    let bytes = |place| (place + 1) * 1000;
+    let start = Instant::now();
+    model.update(Arc::new(reading(&roster, start, 1, bytes)));
+    model.update(Arc::new(reading(&roster, start, 2, bytes)));
+    model
+}
+
+fn screen(model: &mut Model, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    for _ in 0..2 {
+        terminal
+            .draw(|frame| draw::draw(frame, model))
+            .expect("drawn");
+        look(model, &mut Fake::new(0));
+    }
+    terminal.backend().to_string()
+}
+
+fn names(model: &Model) -> Vec<String> {
+    let roster = &model.reading().expect("one").roster;
+    let name = |(place, ..): (usize, _, _)| roster.entries[place].name.to_string();
+    model.rows().map(name).collect()
+}
+
+fn key(model: &mut Model, code: KeyCode) -> Pressed {
+    press(model, KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn letters(model: &mut Model, text: &str) {
+    for letter in text.chars() {
+        assert_eq!(key(model, KeyCode::Char(letter)), Pressed::Other);
+    }
+}
+
+#[test]
+fn shows_rates_flows_and_magic_of_the_heaviest() {
+    let mut model = model(1000);
+    let text = screen(&mut model, 80, 12);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("/etc/tidegate/gate.toml"), "{text}");
+    // 1 to 1000 kB in a second, and a tenth more was dropped.
+    assert!(lines[1].contains("down 4.00 Gbit/s"), "{text}");
+    assert!(lines[1].contains("beyond limits 400 Mbit/s"), "{text}");
+    assert!(lines[2].contains("1000 subscribers, 1000 shown"), "{text}");
+    assert!(lines[4].contains("DOWNv"), "{text}");
+    for part in ["s000999", "basic", "8.00 Mbit/s", " 16%", "9.1%"] {
+        assert!(lines[5].contains(part), "{part} is not in\n{text}");
+    }
+    // A queue with bytes beyond its magic, in each direction; 1500 bytes of magic in each.
+    assert!(lines[5].ends_with("     2  3.00kB\""), "{text}");
+    assert!(lines[10].contains("s000994"), "{text}");
+    assert!(lines[11].contains("q quit"), "{text}");
+}
+
+#[test]
+fn sorts_filters_and_moves() {
+    let mut model = model(50);
+    model.resize(3);
+    assert_eq!(names(&model), ["s000049", "s000048", "s000047"]);
+    letters(&mut model, "d");
+    assert_eq!(names(&model)[0], "s000000", "the other way around");
+    letters(&mut model, "x");
+    assert_eq!(names(&model)[0], "s000049");
+    letters(&mut model, "n");
+    assert_eq!(names(&model), ["s000000", "s000001", "s000002"]);
+    key(&mut model, KeyCode::PageDown);
+    key(&mut model, KeyCode::Down);
+    key(&mut model, KeyCode::Down);
+    key(&mut model, KeyCode::Up);
+    assert_eq!(names(&model)[0], "s000004");
+    key(&mut model, KeyCode::End);
+    assert_eq!(names(&model)[2], "s000049");
+    key(&mut model, KeyCode::Home);
+    assert_eq!(names(&model)[0], "s000000");
+
+    // Letters are the filter's while it is typed.
+    letters(&mut model, "/4Q");
+    assert!(model.typing && names(&model).is_empty());
+    key(&mut model, KeyCode::Backspace);
+    key(&mut model, KeyCode::Enter);
+    assert_eq!(names(&model), ["s000004", "s000014", "s000024"]);
+    assert_eq!(model.matched(), 14);
+    letters(&mut model, "/");
+    key(&mut model, KeyCode::Esc);
+    assert_eq!(model.matched(), 50);
+    assert_eq!(key(&mut model, KeyCode::Char('q')), Pressed::Quit);
+}
+
+#[test]
+fn sorts_by_what_is_in_queues_of_the_heaviest() {
+    let mut model = model(1000);
+    model.resize(3);
+    model.sort_by(SortTop::Magic);
+    assert_eq!(model.wanted().len(), 200);
+    let loads = model.wanted().into_iter().map(|place| {
+        let magic = if place == 900 { 7 } else { 1 };
+        let load = Load {
+            magic,
+            ..Load::default()
+        };
+        (place, load)
+    });
+    let loads = loads.collect();
+    model.loaded(loads);
+    assert_eq!(names(&model), ["s000900", "s000999", "s000998"]);
+    assert!(model.wanted().is_empty());
+}
+
+#[test]
+fn keeps_its_rates_when_subscribers_come_and_go() {
+    let start = Instant::now();
+    let (three, two) = (Arc::new(testing::roster(3)), Arc::new(testing::roster(2)));
+    let mut model = Model::new(SortTop::Name, String::new());
+    model.resize(5);
+    let bytes = |_| 1000;
+    model.update(Arc::new(reading(&three, start, 1, bytes)));
+    assert_eq!(model.total.down, 0.0, "nothing to compare with");
+    model.update(Arc::new(reading(&two, start, 2, bytes)));
+    assert_eq!(model.total.down, 16_000.0);
+    model.update(Arc::new(reading(&three, start, 3, bytes)));
+    let rates: Vec<f64> = model.rows().map(|(_, rates, _)| rates.down).collect();
+    assert_eq!(
+        rates,
+        [8000.0, 8000.0, 24_000.0],
+        "the new one began with 0"
+    );
+}
+
+#[test]
+fn pauses_and_survives_a_gate_that_goes() {
+    let mut model = model(3);
+    let before = model.total;
+    letters(&mut model, "p");
+    refresh(&mut model, &mut Fake::new(5)).expect("nothing to do");
+    assert_eq!(model.total, before);
+    assert!(screen(&mut model, 80, 10).contains("PAUSED"));
+    letters(&mut model, "p");
+    refresh(&mut model, &mut Fake::new(5)).expect("read");
+    assert_eq!(model.matched(), 5);
+    model.message = Some("no gate is up".into());
+    assert!(screen(&mut model, 80, 10).contains("no gate is up"));
+}
+
+#[test]
+fn fits_any_terminal_and_names_cannot_write_to_it() {
+    let mut fake = testing::roster(3);
+    fake.entries[0].name = "a\u{1b}[2J\nb".into();
+    let mut model = Model::new(SortTop::Name, String::new());
+    model.update(Arc::new(testing::reading(&Arc::new(fake), 5)));
+    for (width, height) in [(1, 1), (10, 3), (80, 5), (300, 100)] {
+        let text = screen(&mut model, width, height);
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+    assert!(screen(&mut model, 120, 20).contains("a?[2J?b"));
+}
+
+#[test]
+fn a_hundred_thousand_subscribers_are_sorted_between_keys() {
+    let mut model = model(100_000);
+    let start = Instant::now();
+    letters(&mut model, "u/s0000");
+    let text = screen(&mut model, 80, 24);
+    assert!(text.contains("100000 subscribers, 100 shown"), "{text}");
+    // Six times all; a second each would be unusable even without optimisation.
+    assert!(
+        start.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        start.elapsed()
+    );
+}

@@ -1,0 +1,247 @@
+//! What a gate is seen as: the objects of the HTTP API and of `--json`.
+
+use serde::{Deserialize, Serialize};
+use tidegate_gate::matches;
+use tidegate_gate::table::{Attachment, Counters, Hook, LimiterState};
+use utoipa::ToSchema;
+
+use super::control::Overview;
+use super::reading::{Entry, Reading, direction_name};
+
+/// The gate as a whole.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Status {
+    /// Of tidegate.
+    pub version: String,
+    /// The configuration's file.
+    pub file: String,
+    /// Where packets pass.
+    pub attachments: Vec<Attached>,
+    /// How many plans there are.
+    pub plans: u64,
+    /// How many subscribers there are.
+    pub subscribers: u64,
+    /// How many of them are not as the file has them.
+    pub set: u64,
+    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    pub unsettled: bool,
+    /// Of all subscribers, what came down.
+    pub down: Counted,
+    /// What went up.
+    pub up: Counted,
+    /// Packets that no limiter saw, by reason.
+    pub unlimited: Vec<Unlimited>,
+}
+
+/// A place where packets pass.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Attached {
+    /// The interface's name.
+    pub interface: String,
+    /// `tc-ingress`, `tc-egress`, `xdp-native` or `xdp-generic`.
+    pub hook: String,
+    /// `down` or `up`: whose packets pass there.
+    pub direction: String,
+    /// Whether packets are taken there now: the interface may be gone.
+    pub attached: bool,
+}
+
+/// Packets that no limiter saw.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Unlimited {
+    /// Why.
+    pub reason: &'static str,
+    /// How many.
+    pub packets: u64,
+}
+
+/// Packets and bytes, as charged.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub struct Counted {
+    /// Packets that passed, as on the wire.
+    pub passed_packets: u64,
+    /// Their bytes.
+    pub passed_bytes: u64,
+    /// Packets beyond the limit, dropped or marked.
+    pub excess_packets: u64,
+    /// Their bytes.
+    pub excess_bytes: u64,
+}
+
+/// A subscriber.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Subscriber {
+    /// As the configuration has it.
+    pub name: String,
+    /// Its plan's name.
+    pub plan: String,
+    /// Whether it is not as the file has it, since it was set live.
+    pub set: bool,
+    /// What tells its packets: addresses, tags and sessions.
+    pub matches: Vec<String>,
+    /// What comes to it; null if that has no limiter.
+    pub down: Option<Limited>,
+    /// What it sends; null if that has no limiter.
+    pub up: Option<Limited>,
+}
+
+/// One direction of a subscriber.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Limited {
+    /// Bits per second; null if it is counted, and not limited.
+    pub rate: Option<u64>,
+    /// What was counted since the limiter came to be.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// Its queues, where one subscriber was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<Queue>>,
+}
+
+/// A phantom queue.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct Queue {
+    /// Bytes in it.
+    pub length: u64,
+    /// Of these, magic ones.
+    pub magic: u64,
+    /// Bytes that passed through it.
+    pub passed_bytes: u64,
+    /// Bytes beyond the limit.
+    pub excess_bytes: u64,
+}
+
+/// Some of the subscribers, sorted by name.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Page {
+    /// How many match, on all pages.
+    pub matched: u64,
+    /// They.
+    pub subscribers: Vec<Subscriber>,
+    /// `after` of the next page; null if this is the last one.
+    pub next: Option<String>,
+}
+
+/// What to change of a subscriber. What is not given stays.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// The plan's name.
+    #[serde(default)]
+    #[schema(example = "gold")]
+    pub plan: Option<String>,
+    /// The rate down: a number and a unit of bit, kbit, mbit, gbit or tbit.
+    #[serde(default)]
+    #[schema(example = "50mbit")]
+    pub down: Option<String>,
+    /// The rate up.
+    #[serde(default)]
+    #[schema(example = "10mbit")]
+    pub up: Option<String>,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Problem {
+    /// What is wrong, where, and what to do.
+    pub error: String,
+}
+
+impl From<Counters> for Counted {
+    fn from(counters: Counters) -> Self {
+        Self {
+            passed_packets: counters.passed_packets,
+            passed_bytes: counters.passed_bytes,
+            excess_packets: counters.excess_packets,
+            excess_bytes: counters.excess_bytes,
+        }
+    }
+}
+
+impl Attached {
+    /// A place, and whether packets are taken there now.
+    pub fn new(attachment: &Attachment, attached: bool) -> Self {
+        Self {
+            interface: attachment.interface.clone(),
+            hook: hook_name(attachment.hook).into(),
+            direction: direction_name(attachment.direction).into(),
+            attached,
+        }
+    }
+}
+
+/// As the configuration has it.
+pub fn hook_name(hook: Hook) -> &'static str {
+    match hook {
+        Hook::TcIngress => "tc-ingress",
+        Hook::TcEgress => "tc-egress",
+        Hook::XdpNative => "xdp-native",
+        Hook::XdpGeneric => "xdp-generic",
+    }
+}
+
+/// The gate as a whole, with these sums.
+pub fn status(overview: &Overview, reading: &Reading, [down, up]: [Counters; 2]) -> Status {
+    Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        file: overview.file.clone(),
+        attachments: overview
+            .attachments
+            .iter()
+            .map(|(place, attached)| Attached::new(place, *attached))
+            .collect(),
+        plans: overview.plans,
+        subscribers: reading.roster.entries.len() as u64,
+        set: reading.roster.set(),
+        unsettled: overview.unsettled,
+        down: down.into(),
+        up: up.into(),
+        unlimited: reading
+            .unlimited
+            .iter()
+            .map(|&(reason, packets)| Unlimited { reason, packets })
+            .collect(),
+    }
+}
+
+/// A subscriber without its queues.
+pub fn subscriber(entry: &Entry, counters: [Counters; 2]) -> Subscriber {
+    let way = |way: usize| {
+        entry.limits[way].map(|limit| Limited {
+            rate: limit.rate,
+            counted: counters[way].into(),
+            queues: None,
+        })
+    };
+    Subscriber {
+        name: entry.name.to_string(),
+        plan: entry.plan.to_string(),
+        set: entry.set,
+        matches: entry.matches.iter().map(matches::text).collect(),
+        down: way(0),
+        up: way(1),
+    }
+}
+
+/// A subscriber with its queues: what its limiters are, where it has any.
+pub fn detail(entry: &Entry, states: &[Option<LimiterState>; 2]) -> Subscriber {
+    let counters = states
+        .each_ref()
+        .map(|state| state.as_ref().map_or(Counters::default(), |s| s.counters));
+    let mut subscriber = subscriber(entry, counters);
+    for (limited, state) in [&mut subscriber.down, &mut subscriber.up]
+        .into_iter()
+        .zip(states)
+    {
+        if let (Some(limited), Some(state)) = (limited, state) {
+            let queue = |queue: &tidegate_gate::table::QueueState| Queue {
+                length: queue.length,
+                magic: queue.magic,
+                passed_bytes: queue.passed_bytes,
+                excess_bytes: queue.excess_bytes,
+            };
+            limited.queues = Some(state.queues.iter().map(queue).collect());
+        }
+    }
+    subscriber
+}
