@@ -144,8 +144,8 @@ impl<'a> Gate<'a> {
 
     /// Starts the daemon and waits until it limits; its log goes to a file.
     pub fn daemon(&self) -> Process {
-        let log = fs::File::options().create(true).append(true);
-        let log = log.open(self.folder.path().join("log"));
+        let path = self.folder.path().join("log");
+        let log = fs::File::options().create(true).append(true).open(path);
         let mut command = Command::new(TIDEGATE);
         command.args(["gate", "run"]).arg(self.file());
         command.stdout(Stdio::null()).stderr(log.unwrap());
