@@ -236,8 +236,9 @@ impl<D: DataPath> Gate<D> {
             });
         }
         let folder = state;
-        let store = Store::open(folder)?;
+        let mut store = Store::open(folder)?;
         let loaded = store.load()?;
+        store.trim(loaded.length)?;
         let known = loaded.next.as_ref().or(loaded.current.as_ref());
         let known = known.ok_or_else(lost)?;
         if known.pins != pins {

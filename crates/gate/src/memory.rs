@@ -32,6 +32,8 @@ pub struct Contents {
     pub log: Vec<String>,
     /// So many more things can be done to it; none after that.
     pub left: Option<usize>,
+    /// Whoever does one more dies of it, as of kill -9: nothing after it is done.
+    pub deadly: bool,
 }
 
 type Shared = Arc<Mutex<Contents>>;
@@ -63,14 +65,18 @@ impl Memory {
         act: impl FnOnce(&mut Contents) -> Result<T, PathError>,
     ) -> Result<T, PathError> {
         let mut contents = locked(&self.shared);
+        let contents = &mut *contents;
         if let Some(left) = &mut contents.left {
+            if *left == 0 && contents.deadly {
+                std::panic::resume_unwind(Box::new("killed"));
+            }
             if *left == 0 {
                 return Err(PathError::from("this was to fail".to_owned()));
             }
             *left -= 1;
         }
         contents.log.push(name.into());
-        act(&mut contents)
+        act(contents)
     }
 }
 

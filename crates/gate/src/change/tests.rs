@@ -1,1 +1,234 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a data path would hold.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Model {
+    directory: HashMap<(Direction, Match), Seat>,
+    plans: BTreeMap<u32, Arc<Limits>>,
+    attachments: BTreeSet<String>,
+    room: u32,
+    /// Limiters that hold what somebody did.
+    used: BTreeSet<u32>,
+}
+
+impl Model {
+    fn apply(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Detach(own) => assert!(self.attachments.remove(&own.interface)),
+                Change::Settings => {}
+                Change::Reserve(room) => self.room = self.room.max(*room),
+                Change::Plan(number, limits) => {
+                    let runs = self.directory.values().any(|seat| seat.plan == *number);
+                    let same = self.plans.get(number) == Some(limits);
+                    assert!(!runs || same, "plan {number} is in use");
+                    self.plans.insert(*number, limits.clone());
+                }
+                Change::Forget(limiter) => {
+                    let seated = self.directory.values().any(|seat| seat.limiter == *limiter);
+                    assert!(!seated, "limiter {limiter} is somebody's");
+                    self.used.remove(limiter);
+                }
+                Change::Seat(direction, seats) => {
+                    for (what, seat) in seats {
+                        assert!(seat.limiter < self.room && self.plans.contains_key(&seat.plan));
+                        self.directory.insert((*direction, *what), *seat);
+                        self.used.insert(seat.limiter);
+                    }
+                }
+                Change::Unseat(direction, matches) => {
+                    for what in matches {
+                        self.directory.remove(&(*direction, *what));
+                    }
+                }
+                Change::Attach(own) => assert!(self.attachments.insert(own.interface.clone())),
+            }
+        }
+    }
+
+    /// Whether it holds what the state says.
+    fn holds(&self, state: &State) {
+        let mut directory = HashMap::new();
+        for member in state.members.values() {
+            for direction in DIRECTIONS {
+                for what in &member.matches {
+                    directory.insert((direction, *what), member.seat(direction));
+                }
+            }
+        }
+        assert_eq!(self.directory, directory);
+        for (number, limits) in state.plans.contents() {
+            assert_eq!(self.plans.get(number), Some(limits));
+        }
+        let wanted = state.attachments.iter().map(|own| own.interface.clone());
+        assert_eq!(self.attachments, wanted.collect());
+    }
+}
+
+const NAMES: [&str; 6] = ["ann", "bob", "cem", "dot", "eve", "fay"];
+
+/// Plans' rates; for each name its plan and own rate; for each address whose it is; interfaces.
+type Draw = (Vec<u8>, Vec<(u8, Option<u8>)>, Vec<u8>, u8);
+
+fn draws() -> impl Strategy<Value = Draw> {
+    (
+        prop::collection::vec(1u8..4, 2),
+        prop::collection::vec((0u8..2, prop::option::of(1u8..4)), NAMES.len()),
+        prop::collection::vec(0u8..8, 10),
+        0u8..4,
+    )
+}
+
+fn config((rates, names, owners, interfaces): &Draw) -> Config {
+    let mut text = String::new();
+    for number in 0..=*interfaces {
+        let side = if number % 2 == 0 { "core" } else { "access" };
+        text += &format!("[[interface]]\nname = \"eth{number}\"\nside = \"{side}\"\n");
+    }
+    for (number, rate) in rates.iter().enumerate() {
+        text += &format!("[plan.p{number}]\ndown = \"{rate}mbit\"\nup = \"1mbit\"\n");
+    }
+    for (number, (name, (plan, rate))) in NAMES.iter().zip(names).enumerate() {
+        let own = |(at, owner): (usize, &u8)| {
+            (usize::from(*owner) == number).then(|| format!("\"10.0.0.{at}\""))
+        };
+        let own: Vec<String> = owners.iter().enumerate().filter_map(own).collect();
+        if own.is_empty() {
+            continue;
+        }
+        text += &format!("[[subscriber]]\nname = \"{name}\"\nplan = \"p{plan}\"\n");
+        text += &format!("addresses = [{}]\n", own.join(","));
+        if let Some(rate) = rate {
+            text += &format!("down = \"{rate}mbit\"\n");
+        }
+    }
+    let none = |_: &Path| Err("is not there".to_owned());
+    Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever follows whatever: the data path holds the last, and whoever stayed was not touched.
+    #[test]
+    fn changes_lead_from_any_state_to_any_other(all in prop::collection::vec(draws(), 1..6)) {
+        let mut state = State::empty("/pins".into(), [1, 2]);
+        let mut model = Model::default();
+        for draw in &all {
+            let config = config(draw);
+            let (next, report) = super::next(&state, &config).expect("there is room");
+            let changes = super::changes(&state, &next, &state.attachments, true);
+            for (name, member) in &next.members {
+                let Some(old) = state.members.get(name) else { continue };
+                prop_assert_eq!(old.number, member.number);
+                for (was, is) in old.lanes.iter().zip(&member.lanes) {
+                    let same = state.plans.get(was.plan) == next.plans.get(is.plan);
+                    prop_assert_eq!(same, was == is || was.version == is.version);
+                }
+            }
+            for (name, old) in &state.members {
+                let gone = !next.members.contains_key(name);
+                prop_assert_eq!(gone, report.removed.contains(name));
+                // Its number is nobody's before the next change.
+                let taken = next.members.values().any(|other| other.number == old.number);
+                prop_assert!(!gone || !taken);
+            }
+            let untouched = |change: &Change| match change {
+                Change::Seat(_, seats) => seats.iter().all(|(_, seat)| {
+                    next.members.iter().all(|(name, member)| {
+                        member.number != seat.limiter / 2 || state.members.get(name) != Some(member)
+                    })
+                }),
+                _ => true,
+            };
+            prop_assert!(changes.iter().all(untouched));
+            model.apply(&changes);
+            model.holds(&next);
+            // Done again it changes nothing.
+            let before = model.directory.clone();
+            let again = super::changes(&state, &next, &next.attachments, false);
+            for change in &again {
+                if let Change::Seat(..) | Change::Unseat(..) = change {
+                    model.apply(std::slice::from_ref(change));
+                }
+            }
+            prop_assert_eq!(&before, &model.directory);
+            prop_assert!(super::changes(&next, &next, &next.attachments, true).is_empty());
+            // Written and read it is the same.
+            let text = serde_json::to_string(&next).expect("writable");
+            let mut read: State = serde_json::from_str(&text).expect("readable");
+            read.index();
+            prop_assert_eq!(&read, &next);
+            state = next;
+        }
+    }
+
+    /// From anywhere between two states there is a way back.
+    #[test]
+    fn what_fails_is_undone(one in draws(), two in draws(), done in 0usize..30) {
+        let empty = State::empty("/pins".into(), [1, 2]);
+        let (old, _) = super::next(&empty, &config(&one)).expect("room");
+        let mut model = Model::default();
+        model.apply(&super::changes(&empty, &old, &[], true));
+        let (next, _) = super::next(&old, &config(&two)).expect("room");
+        let mut changes = super::changes(&old, &next, &old.attachments, true);
+        changes.truncate(done);
+        model.apply(&changes);
+        let back = super::back(&old, &next);
+        let attached: Vec<Attachment> = old
+            .attachments
+            .iter()
+            .chain(&next.attachments)
+            .filter(|own| model.attachments.contains(&own.interface))
+            .cloned()
+            .collect::<HashSet<_>>()
+            .into_iter()
+            .collect();
+        let undo = super::changes(&next, &back, &attached, false);
+        model.apply(&undo);
+        model.holds(&back);
+        for (name, member) in &back.members {
+            let was = &old.members[name];
+            prop_assert_eq!(was.number, member.number);
+            for (was, is) in was.lanes.iter().zip(&member.lanes) {
+                prop_assert_eq!((was.plan, was.base), (is.plan, is.base));
+            }
+            // A limiter that has seen the plan that failed is to see a newer one.
+            let seen = next.members.get(name);
+            for (other, is) in seen.iter().flat_map(|seen| seen.lanes.iter().zip(&member.lanes)) {
+                prop_assert!(other.version != is.version || other.plan == is.plan);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
+    let draw = |names: &[u8]| (vec![1, 2], vec![(0, None); 6], names.to_vec(), 0);
+    let empty = State::empty("/pins".into(), [1, 2]);
+    let (one, _) = next(&empty, &config(&draw(&[0]))).expect("room");
+    let (two, report) = next(&one, &config(&draw(&[1]))).expect("room");
+    assert_eq!(
+        (report.added, report.removed),
+        (vec!["bob".into()], vec!["ann".into()])
+    );
+    assert_eq!((two.members["bob"].number, two.free.clone()), (1, vec![0]));
+    let (three, _) = next(&two, &config(&draw(&[1, 2]))).expect("room");
+    assert_eq!((three.members["cem"].number, three.next), (0, 2));
+    let changes = changes(&two, &three, &two.attachments, true);
+    let forgotten: Vec<&Change> = changes
+        .iter()
+        .filter(|change| matches!(change, Change::Forget(_)))
+        .collect();
+    assert_eq!(forgotten, [&Change::Forget(0), &Change::Forget(1)]);
+    assert!(
+        changes
+            .iter()
+            .all(|change| !matches!(change, Change::Reserve(_)))
+    );
+}

@@ -22,6 +22,8 @@ pub(super) struct Fields<'a> {
     at: usize,
     /// What the table is, for messages: `a plan`.
     what: &'a str,
+    /// Some key is unknown: one that is missing may be meant by it.
+    mistyped: bool,
     pub sink: &'a Sink,
 }
 
@@ -47,11 +49,12 @@ impl<'a> Fields<'a> {
         sink: &'a Sink,
     ) -> Self {
         let file = 0;
-        let fields = Self {
+        let mut fields = Self {
             table,
             file,
             at,
             what,
+            mistyped: false,
             sink,
         };
         let known = || sections.iter().flat_map(|section| section.keys);
@@ -60,6 +63,7 @@ impl<'a> Fields<'a> {
             if !known().any(|key| key.name == name) {
                 let meant = instead(name, known().map(|key| key.name));
                 let at = key.span().start;
+                fields.mistyped = true;
                 fields.tell(at, format!("unknown key `{name}` in {what}{meant}"));
             }
         }
@@ -114,6 +118,9 @@ impl<'a> Fields<'a> {
 
     /// That a key is needed and not there.
     pub fn missing(&self, key: &str) {
+        if self.mistyped {
+            return;
+        }
         self.tell(self.at, format!("`{key}` is missing in {}", self.what));
     }
 
@@ -288,7 +295,7 @@ impl<'a> Fields<'a> {
         let found = words.iter().find(|(name, _)| *name == text.as_ref());
         if found.is_none() {
             let meant = instead(text, names());
-            self.wrong(node, format!("unknown {key} `{text}`{meant}"));
+            self.wrong(node, format!("`{key}` cannot be `{text}`{meant}"));
         }
         found.map(|(_, value)| *value)
     }

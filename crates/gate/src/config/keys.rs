@@ -116,3 +116,30 @@ section! { METRICS = "[metrics]", "Prometheus metrics, at `/metrics`.";
 pub const SECTIONS: &[Section] = &[
     FILE, INTERFACE, PLAN, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
 ];
+
+/// Every key, as Markdown: `docs/gate-configuration.md` holds the same.
+pub fn schema() -> String {
+    let mut text = String::new();
+    for (number, section) in SECTIONS.iter().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        let Section { name, doc, keys } = section;
+        text += &format!("### `{name}`\n\n{doc}\n\n");
+        text += "| Key | Value | Default | Meaning |\n|---|---|---|---|\n";
+        for Key {
+            name,
+            value,
+            default,
+            doc,
+        } in *keys
+        {
+            let default = match *default {
+                "" => "needed".to_owned(),
+                default => format!("`{default}`"),
+            };
+            text += &format!("| `{name}` | {value} | {default} | {doc} |\n");
+        }
+    }
+    text
+}

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-pub use keys::{Key, SECTIONS, Section};
+pub use keys::{Key, SECTIONS, Section, schema};
 pub(crate) use problem::instead;
 pub use problem::{ConfigErrors, Problem};
 

@@ -22,7 +22,7 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {
         return plan;
     };
-    let common = template(&f, Template::default(), &f);
+    let common = template(&f, Template::default());
     let mut directions = [Direction::Down, Direction::Up].map(|direction| {
         let key = key(direction);
         let mut own = common.clone();
@@ -42,7 +42,7 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
                             );
                         }
                     }
-                    own = template(&inner, common.clone(), &f);
+                    own = template(&inner, common.clone());
                     own.rate = inner.rate("rate");
                     if own.rate.is_none()
                         && own.scheme != SchemeName::Unlimited
@@ -112,7 +112,7 @@ fn check(f: &Fields<'_>, template: &Template, direction: Direction, sink: &Sink)
 }
 
 /// The keys that both directions share, over what there was.
-fn template<'a>(f: &Fields<'a>, mut own: Template, _plan: &Fields<'a>) -> Template {
+fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
     if let Some(scheme) = f.word("scheme", &SCHEMES) {
         own.scheme = scheme;
     }
@@ -143,6 +143,8 @@ fn template<'a>(f: &Fields<'a>, mut own: Template, _plan: &Fields<'a>) -> Templa
     }
     if let Some(policy) = f.node("policy").and_then(|node| policy(f, node, 0)) {
         own.policy = policy;
+        // What was said of the classes of another policy means nothing here.
+        (own.rules, own.default_class) = (Vec::new(), None);
     }
     let rules = f.tables("rule");
     if rules.len() > MAX_RULES {
@@ -151,7 +153,7 @@ fn template<'a>(f: &Fields<'a>, mut own: Template, _plan: &Fields<'a>) -> Templa
             rules[MAX_RULES],
             format!("at most {MAX_RULES} rules can be given, these are {found}"),
         );
-    } else if !rules.is_empty() {
+    } else if f.node("rule").is_some() {
         let classes = own.policy.tree().map_or(u16::MAX as usize, |tree| {
             tidegate_limiter::Program::new(&tree).classes().len()
         });
@@ -217,7 +219,7 @@ fn policy<'a>(f: &Fields<'a>, node: &'a Node<'a>, depth: usize) -> Option<Policy
             let part = |part: &&'a Node<'a>| match part.get_ref() {
                 DeValue::Array(pair) if pair.len() == 2 => {
                     let most = u64::from(tidegate_limiter::PolicyTree::MAX_WEIGHT);
-                    let weight = f.integer_of(pair.get(0)?, "weight", 1..=most)?;
+                    let weight = f.integer_of(pair.first()?, "weight", 1..=most)?;
                     Some((weight as u32, self::policy(f, pair.get(1)?, depth + 1)?))
                 }
                 _ => {
@@ -280,6 +282,7 @@ fn rule<'a>(node: &'a Node<'a>, classes: usize, sink: &'a Sink) -> Option<FlowRu
             "class",
             format!("there is no class {class}: the policy has {classes}, from 0 on"),
         );
+        return None;
     }
     let prefix = |key: &str| {
         let text = f.text(key)?;

@@ -1,12 +1,12 @@
 //! All subscribers, from wherever they are named: each name and each match once, each plan known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Subscriber;
 use super::problem::{Place, Sink, instead};
-use crate::limits::{Limits, PlanTemplate, SchemeName};
+use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
 use crate::matches;
 use crate::table::{Direction, Match};
 
@@ -24,6 +24,9 @@ pub(super) struct Draft<'a> {
     pub rate_places: [Place; 2],
 }
 
+/// A plan, a direction, and a rate of the subscriber's own.
+type Terms = (Option<usize>, Direction, Option<u64>);
+
 /// What is known of subscribers so far.
 pub(super) struct Roll<'a> {
     plans: &'a [(String, PlanTemplate)],
@@ -33,8 +36,10 @@ pub(super) struct Roll<'a> {
     owners: HashMap<Match, u32>,
     places: Vec<Place>,
     /// One for each plan, direction and rate.
-    limits: HashMap<(Option<usize>, Direction, Option<u64>), Result<Arc<Limits>, String>>,
+    limits: HashMap<Terms, Result<Arc<Limits>, String>>,
     plan_names: Vec<Arc<str>>,
+    /// Lengths of prefixes in use, of IPv6 and IPv4.
+    lengths: [BTreeSet<u32>; 2],
     pub subscribers: Vec<Subscriber>,
 }
 
@@ -50,6 +55,7 @@ impl<'a> Roll<'a> {
             places: Vec::new(),
             limits: HashMap::new(),
             plan_names: plans.iter().map(|(name, _)| name.as_str().into()).collect(),
+            lengths: Default::default(),
             subscribers: Vec::new(),
         }
     }
@@ -104,7 +110,10 @@ impl<'a> Roll<'a> {
         let mut own = Vec::with_capacity(draft.matches.len());
         for (what, place) in draft.matches {
             match self.owners.insert(what, number) {
-                None => own.push(what),
+                None => {
+                    self.length(&what, place);
+                    own.push(what);
+                }
                 Some(other) if other == number => {
                     let message = format!("{} is given to `{name}` twice", matches::text(&what));
                     self.sink.wrong(place, message);
@@ -148,6 +157,23 @@ impl<'a> Roll<'a> {
             matches: own,
             limits,
         });
+    }
+
+    /// Each packet tries all lengths of prefixes that are in use: there is room for some.
+    fn length(&mut self, what: &Match, place: Place) {
+        let Match::Prefix(prefix) = what else { return };
+        let (family, bits) = match prefix.is_ipv4() {
+            true => ("IPv4", prefix.bits() - 96),
+            false => ("IPv6", prefix.bits()),
+        };
+        let lengths = &mut self.lengths[usize::from(prefix.is_ipv4())];
+        if lengths.insert(bits) && lengths.len() == MAX_LENGTHS + 1 {
+            let message = format!(
+                "{prefix} is of one length of {family} prefixes too many: all subscribers together \
+                 may have {MAX_LENGTHS} different ones"
+            );
+            self.sink.wrong(place, message);
+        }
     }
 
     fn limits(

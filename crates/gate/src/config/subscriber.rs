@@ -35,13 +35,11 @@ pub(super) fn subscriber<'a>(node: &'a Node<'a>, sink: &'a Sink) -> Option<Draft
     read("qinq", matches::qinq);
     read("pppoe", matches::pppoe);
     let place = |key: &str| -> Place { f.node(key).map_or(f.place(), |node| f.place_of(node)) };
-    let whole = sink.is_empty();
     let rates = [f.rate("down"), f.rate("up")];
     let (name, plan) = (f.text("name"), f.text("plan"));
     if f.node("name").is_none() {
         f.missing("name");
     }
-    let _ = whole;
     Some(Draft {
         name: name?,
         plan,

@@ -38,6 +38,8 @@ pub(super) struct Loaded {
     pub current: Option<State>,
     /// Lines of the journal.
     pub entries: usize,
+    /// Bytes of these lines: what follows was not begun, or is of an older state.
+    pub length: u64,
     /// Where a change led that was not finished.
     pub next: Option<State>,
 }
@@ -151,6 +153,17 @@ impl Store {
         })
     }
 
+    /// Cuts off what follows the journal's whole lines: it would hide those that come.
+    pub fn trim(&mut self, length: u64) -> Result<(), GateError> {
+        let path = self.folder.join(JOURNAL);
+        let file = match OpenOptions::new().write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other,
+        };
+        file.and_then(|file| file.set_len(length).and_then(|()| file.sync_all()))
+            .map_err(|source| GateError::State { path, source })
+    }
+
     /// Removes the files, and the folder if nothing else is in it.
     pub fn clear(&mut self) -> Result<(), GateError> {
         self.journal = None;
@@ -206,6 +219,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
         current: written.clone(),
         written,
         entries: 0,
+        length: 0,
         next,
     };
     let Some(state) = &mut loaded.current else {
@@ -221,9 +235,16 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(loaded),
         Err(error) => return Err(failed(error)),
     };
-    for line in BufReader::new(file).split(b'\n') {
+    let mut file = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = file.read_until(b'\n', &mut line).map_err(failed)?;
         // A line that is not whole was not done.
-        let Ok(entry) = serde_json::from_slice::<Entry>(&line.map_err(failed)?) else {
+        if line.pop() != Some(b'\n') {
+            break;
+        }
+        let Ok(entry) = serde_json::from_slice::<Entry>(&line) else {
             break;
         };
         if entry.serial != state.serial {
@@ -234,6 +255,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
         }
         state.members.insert(entry.name, entry.member);
         loaded.entries += 1;
+        loaded.length += length as u64;
     }
     state.index();
     Ok(loaded)

@@ -1,1 +1,587 @@
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
+use tempfile::TempDir;
+
+use super::*;
+use crate::memory::Memory;
+
+type Own = Gate<Memory>;
+
+/// A gate's folders, and files for it.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn pins(&self) -> PathBuf {
+        self.folder.path().join("pins")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    fn config(&self, rest: &str) -> Config {
+        let text = format!(
+            "pins = \"{}\"\nstate = \"{}\"\n{rest}",
+            self.pins().display(),
+            self.state().display()
+        );
+        let none = |_: &Path| Err("is not there".to_owned());
+        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn take_over(&self) -> Result<Own, GateError> {
+        Own::take_over(&self.pins(), &self.state())
+    }
+
+    /// Whether the data path holds what the state says, and nothing else.
+    fn holds(&self, state: &State) {
+        Memory::at(&self.pins(), |own| {
+            let mut directory = HashMap::new();
+            for member in state.members.values() {
+                for direction in DIRECTIONS {
+                    for what in &member.matches {
+                        directory.insert((direction, *what), member.seat(direction));
+                        let number = member.seat(direction).plan;
+                        let limits = state.plans.get(number).expect("a plan");
+                        assert_eq!(own.plans.get(&number), limits.plan().as_ref().ok());
+                    }
+                }
+            }
+            assert_eq!(own.directory, directory);
+            assert_eq!(own.settings, Some(state.settings()));
+            let mut attached = own.attachments.clone();
+            attached.sort_by(|one, other| one.interface.cmp(&other.interface));
+            assert_eq!(attached, state.attachments);
+        })
+        .expect("a data path");
+    }
+
+    fn files(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.state()) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("text")
+            })
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+const ONE: &str = r#"
+[[interface]]
+name = "eth0"
+side = "core"
+[[interface]]
+name = "eth1"
+side = "access"
+[plan.gold]
+down = "100mbit"
+up = "20mbit"
+[plan.silver]
+down = "50mbit"
+up = "10mbit"
+[[subscriber]]
+name = "ann"
+plan = "gold"
+addresses = ["10.0.0.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "silver"
+addresses = "10.0.0.2"
+[[subscriber]]
+name = "cem"
+plan = "gold"
+vlan = 7
+"#;
+
+/// Bob gets gold and another address, cem goes, dot comes with cem's tag; another interface.
+const TWO: &str = r#"
+unknown = "drop"
+[[interface]]
+name = "eth0"
+side = "core"
+[[interface]]
+name = "eth2"
+side = "access"
+[plan.gold]
+down = "100mbit"
+up = "20mbit"
+[plan.silver]
+down = "40mbit"
+up = "10mbit"
+[[subscriber]]
+name = "ann"
+plan = "gold"
+addresses = ["10.0.0.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "gold"
+addresses = ["10.0.0.2", "10.0.0.3"]
+[[subscriber]]
+name = "dot"
+plan = "silver"
+vlan = 7
+"#;
+
+#[test]
+fn a_gate_goes_up_changes_and_goes_down() {
+    let place = Place::new();
+    let (mut gate, report) = Own::up(&place.config(ONE)).expect("up");
+    assert_eq!(report.added, ["ann", "bob", "cem"]);
+    place.holds(gate.state());
+    assert_eq!(place.files(), ["lock", "state.json"]);
+    let ann = gate.state().members["ann"].clone();
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert_eq!(
+        (
+            &report.added[..],
+            &report.removed[..],
+            &report.limited[..],
+            &report.moved[..],
+            report.unchanged
+        ),
+        (
+            &["dot".to_owned()][..],
+            &["cem".to_owned()][..],
+            &["bob".to_owned()][..],
+            &["bob".to_owned()][..],
+            1
+        )
+    );
+    assert_eq!(report.attached[0].interface, "eth2");
+    assert_eq!(report.detached[0].interface, "eth1");
+    place.holds(gate.state());
+    assert_eq!(gate.state().members["ann"], ann);
+    let log = Memory::at(&place.pins(), |own| std::mem::take(&mut own.log)).expect("there");
+    let about_ann = log.iter().filter(|line| line.contains("10.0.0.1")).count();
+    assert_eq!(
+        about_ann, 2,
+        "ann was led once in each direction, at the start: {log:?}"
+    );
+    // The same again does nothing.
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert_eq!(report.unchanged, 3);
+    let log = Memory::at(&place.pins(), |own| own.log.clone()).expect("there");
+    assert!(log.is_empty(), "{log:?}");
+    gate.down().expect("down");
+    assert!(!Own::is_up(&place.pins()) && !place.state().exists());
+}
+
+#[test]
+fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
+    let place = Place::new();
+    assert!(matches!(place.take_over(), Err(GateError::NotUp { .. })));
+    assert!(!Own::down_at(&place.pins(), &place.state()).expect("nothing to do"));
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    let own = std::process::id();
+    let busy = |error: Option<GateError>| matches!(error, Some(GateError::Busy { process, .. }) if process == Some(own));
+    assert!(busy(place.take_over().err()));
+    assert!(busy(Own::down_at(&place.pins(), &place.state()).err()));
+    assert!(busy(Own::up(&place.config(ONE)).err()));
+    // Looking is free.
+    let status = Own::look(&place.pins(), &place.state()).expect("a status");
+    assert_eq!(status, gate.status().expect("a status"));
+    drop(gate);
+    assert!(matches!(
+        Own::up(&place.config(ONE)),
+        Err(GateError::AlreadyUp { .. })
+    ));
+    let gate = place.take_over().expect("ours");
+    place.holds(gate.state());
+    drop(gate);
+    // Without its state nobody knows whose limits they are; it can still be taken off.
+    std::fs::remove_dir_all(place.state()).expect("removed");
+    assert!(matches!(place.take_over(), Err(GateError::Lost { .. })));
+    assert!(Own::down_at(&place.pins(), &place.state()).expect("down"));
+    assert!(!Own::is_up(&place.pins()) && !place.state().exists());
+    // A state without a gate is what a restart of the machine may leave.
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    Memory::clear(&place.pins()).expect("gone");
+    assert!(matches!(place.take_over(), Err(GateError::NotUp { .. })));
+    let (gate, report, was_up) = Own::start(&place.config(TWO)).expect("up");
+    assert!(!was_up && report.added.len() == 3);
+    gate.down().expect("down");
+}
+
+#[test]
+fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    let rate = |rate: u64| Setting {
+        down: Some(rate),
+        ..Setting::default()
+    };
+    let told = gate.set("ann", &rate(5_000_000)).expect("set");
+    assert_eq!(
+        (told.down.rate, told.up.rate),
+        (Some(5_000_000), Some(20_000_000))
+    );
+    assert_eq!((told.down.version, told.up.version), (2, 1));
+    place.holds(gate.state());
+    // Also for those who come after us, and over reloads that change others.
+    drop(gate);
+    let mut gate = place.take_over().expect("ours");
+    assert_eq!(
+        gate.subscriber("ann").expect("there").setting,
+        Some(rate(5_000_000))
+    );
+    gate.reload(&place.config(TWO)).expect("reloaded");
+    place.holds(gate.state());
+    assert_eq!(
+        gate.subscriber("ann").expect("there").down.rate,
+        Some(5_000_000)
+    );
+    // Another plan, whose rates change in the file.
+    let silver = Setting {
+        plan: Some("silver".into()),
+        ..Setting::default()
+    };
+    let told = gate.set("ann", &silver).expect("set");
+    assert_eq!(
+        (told.down.rate, told.plan.as_deref()),
+        (Some(40_000_000), Some("silver"))
+    );
+    gate.reload(&place.config(&TWO.replace("40mbit", "30mbit")))
+        .expect("reloaded");
+    assert_eq!(
+        gate.subscriber("ann").expect("there").down.rate,
+        Some(30_000_000)
+    );
+    // The file says otherwise of ann.
+    let other = TWO.replacen("plan = \"gold\"", "plan = \"gold\"\ndown = \"70mbit\"", 1);
+    let report = gate.reload(&place.config(&other)).expect("reloaded");
+    assert_eq!(report.reset, ["ann"]);
+    let told = gate.subscriber("ann").expect("there");
+    assert_eq!((told.down.rate, told.setting), (Some(70_000_000), None));
+    gate.set("ann", &rate(8_000_000)).expect("set");
+    let told = gate.reset("ann").expect("reset");
+    assert_eq!((told.down.rate, told.setting), (Some(70_000_000), None));
+    place.holds(gate.state());
+    for (name, setting, told) in [
+        (
+            "anm",
+            rate(1_000_000),
+            "there is no subscriber `anm`, did you mean `ann`?",
+        ),
+        ("ann", rate(1), "1 bit/s is out of range"),
+        ("ann", Setting::default(), "nothing is set"),
+        (
+            "ann",
+            Setting {
+                plan: Some("iron".into()),
+                ..Setting::default()
+            },
+            "there is no plan `iron`",
+        ),
+    ] {
+        let error = gate.set(name, &setting).expect_err("wrong").to_string();
+        assert!(error.starts_with(told), "{error}");
+    }
+    gate.down().expect("down");
+}
+
+#[test]
+fn many_settings_do_not_fill_the_journal_or_the_plans() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    for round in 0..1100u64 {
+        let down = Some(1_000_000 + round);
+        gate.set(
+            "bob",
+            &Setting {
+                down,
+                ..Setting::default()
+            },
+        )
+        .expect("set");
+    }
+    assert!(gate.state().plans.contents().len() < 10);
+    let journal = std::fs::read_to_string(place.state().join("journal")).expect("a journal");
+    assert!(journal.lines().count() <= Own::MOST_ENTRIES);
+    let state = gate.state().clone();
+    drop(gate);
+    let gate = place.take_over().expect("ours");
+    assert_eq!(gate.state().members, state.members);
+    place.holds(gate.state());
+}
+
+/// Dies at each step of `act`, is taken over, and ends where it would have ended.
+fn dies_everywhere(act: impl Fn(&Place, &mut Own), end: impl Fn(&Place, &mut Own)) {
+    for step in 0.. {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        gate.set(
+            "ann",
+            &Setting {
+                up: Some(3_000_000),
+                ..Setting::default()
+            },
+        )
+        .expect("set");
+        Memory::at(&place.pins(), |own| {
+            (own.left, own.deadly) = (Some(step), true)
+        });
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            act(&place, &mut gate);
+        }));
+        drop(gate);
+        Memory::at(&place.pins(), |own| (own.left, own.deadly) = (None, false));
+        let mut gate = place.take_over().expect("ours");
+        place.holds(gate.state());
+        assert_eq!(gate.state().members["ann"].lanes[1].version, 2);
+        end(&place, &mut gate);
+        place.holds(gate.state());
+        drop(gate);
+        Own::down_at(&place.pins(), &place.state()).expect("down");
+        assert!(!place.state().exists());
+        if died.is_ok() {
+            assert!(step > 3, "it was to do more than {step} things");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_reload_that_is_killed_at_any_step_is_made_whole() {
+    dies_everywhere(
+        |place, gate| {
+            gate.reload(&place.config(TWO)).expect("reloaded, or dead");
+        },
+        |place, gate| {
+            assert!(
+                gate.state().members.contains_key("dot"),
+                "the change was begun"
+            );
+            let report = gate.reload(&place.config(TWO)).expect("reloaded");
+            assert_eq!(report.unchanged, 3);
+        },
+    );
+}
+
+#[test]
+fn a_setting_that_is_killed_at_any_step_is_made_whole() {
+    dies_everywhere(
+        |_, gate| {
+            let setting = Setting {
+                plan: Some("silver".into()),
+                ..Setting::default()
+            };
+            gate.set("cem", &setting).expect("set, or dead");
+            gate.set(
+                "bob",
+                &Setting {
+                    down: Some(2_000_000),
+                    ..Setting::default()
+                },
+            )
+            .expect("set, or dead");
+        },
+        |_, gate| {
+            assert_eq!(
+                gate.subscriber("cem").expect("there").plan.as_deref(),
+                Some("silver")
+            );
+        },
+    );
+}
+
+#[test]
+fn a_reload_that_is_killed_before_it_is_written_whole_is_made_again() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    gate.set(
+        "ann",
+        &Setting {
+            up: Some(3_000_000),
+            ..Setting::default()
+        },
+    )
+    .expect("set");
+    let [state, next, journal] =
+        ["state.json", "next.json", "journal"].map(|name| place.state().join(name));
+    let before = [&state, &journal].map(|path| std::fs::read(path).expect("a file"));
+    gate.reload(&place.config(TWO)).expect("reloaded");
+    let wanted = gate.state().clone();
+    drop(gate);
+    std::fs::rename(&state, &next).expect("renamed");
+    std::fs::write(&state, &before[0]).expect("written");
+    std::fs::write(&journal, &before[1]).expect("written");
+    let gate = place.take_over().expect("ours");
+    assert_eq!(gate.state(), &wanted);
+    place.holds(gate.state());
+    assert_eq!(place.files(), ["lock", "state.json"]);
+}
+
+#[test]
+fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
+    // Memory is fresh with each gate: die when the last attachment is made, by an interface that is
+    // gone, and before the state is renamed.
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    let wanted = gate.state().clone();
+    drop(gate);
+    let [state, next] = ["state.json", "next.json"].map(|name| place.state().join(name));
+    std::fs::rename(&state, &next).expect("renamed");
+    Memory::at(&place.pins(), |own| {
+        own.directory.clear();
+        own.plans.clear();
+        own.attachments.clear();
+        own.room = 0;
+    });
+    let gate = place.take_over().expect("ours");
+    assert_eq!(gate.state(), &wanted);
+    place.holds(gate.state());
+    gate.down().expect("down");
+    let error =
+        Own::up(&place.config(&ONE.replace("eth1", "gone1"))).expect_err("no such interface");
+    assert!(error.to_string().contains("no interface gone1"), "{error}");
+    assert!(!Own::is_up(&place.pins()));
+}
+
+#[test]
+fn a_change_that_fails_at_any_step_is_undone() {
+    for step in 0.. {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        let before = gate.status().expect("a status");
+        Memory::at(&place.pins(), |own| own.left = Some(step));
+        let made = gate.reload(&place.config(TWO));
+        Memory::at(&place.pins(), |own| own.left = None);
+        if made.is_ok() {
+            assert!(step > 10);
+            place.holds(gate.state());
+            return;
+        }
+        // Nothing more could be done, also not undone: the next change does.
+        assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
+        assert!(gate.status().expect("a status").unsettled);
+        let report = gate.reload(&place.config(ONE)).expect("reloaded");
+        assert_eq!(report.unchanged, 3);
+        place.holds(gate.state());
+        let after = gate.status().expect("a status");
+        assert_eq!(
+            (after.subscribers.len(), after.unsettled),
+            (before.subscribers.len(), false)
+        );
+        for (was, is) in before.subscribers.iter().zip(&after.subscribers) {
+            assert_eq!(
+                (was.down.limiter, was.down.rate),
+                (is.down.limiter, is.down.rate)
+            );
+        }
+        // Or whoever comes after a kill.
+        Memory::at(&place.pins(), |own| own.left = Some(step));
+        let made = gate.reload(&place.config(TWO)).is_ok();
+        Memory::at(&place.pins(), |own| own.left = None);
+        drop(gate);
+        let gate = place.take_over().expect("ours");
+        assert_ne!(gate.state().members.contains_key("cem"), made);
+        place.holds(gate.state());
+    }
+}
+
+#[test]
+fn an_interface_that_refuses_undoes_the_change_at_once() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    Memory::at(&place.pins(), |own| own.gone.insert("eth2".into()));
+    let error = gate
+        .reload(&place.config(TWO))
+        .expect_err("eth2 refuses")
+        .to_string();
+    assert_eq!(error, "attaching to eth2: no interface eth2");
+    place.holds(gate.state());
+    assert!(gate.state().members.contains_key("cem"));
+    // It is there again.
+    Memory::at(&place.pins(), |own| own.gone.clear());
+    gate.reload(&place.config(TWO)).expect("reloaded");
+    place.holds(gate.state());
+}
+
+#[test]
+fn a_torn_line_of_the_journal_was_not_begun() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    gate.set(
+        "bob",
+        &Setting {
+            down: Some(2_000_000),
+            ..Setting::default()
+        },
+    )
+    .expect("set");
+    let path = place.state().join("journal");
+    let whole = std::fs::read(&path).expect("a journal");
+    gate.set(
+        "bob",
+        &Setting {
+            down: Some(4_000_000),
+            ..Setting::default()
+        },
+    )
+    .expect("set");
+    let both = std::fs::read(&path).expect("a journal");
+    drop(gate);
+    for cut in [whole.len(), whole.len() + 1, both.len() - 2] {
+        std::fs::write(&path, &both[..cut]).expect("written");
+        let mut gate = place.take_over().expect("ours");
+        assert_eq!(
+            gate.subscriber("bob").expect("there").down.rate,
+            Some(2_000_000)
+        );
+        gate.set(
+            "ann",
+            &Setting {
+                down: Some(9_000_000),
+                ..Setting::default()
+            },
+        )
+        .expect("set");
+        drop(gate);
+        let gate = place.take_over().expect("ours");
+        assert_eq!(
+            gate.subscriber("ann").expect("there").down.rate,
+            Some(9_000_000),
+            "cut {cut}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_none_are_told() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    let path = place.state().join("state.json");
+    let text = std::fs::read_to_string(&path).expect("a state");
+    for wrong in [
+        "",
+        "{}",
+        "[1]",
+        &text[..text.len() / 2],
+        &text.replace("\"format\":1", "\"format\":9"),
+    ] {
+        std::fs::write(&path, wrong).expect("written");
+        let error = place.take_over().map(|_| ()).expect_err("it is none");
+        assert!(matches!(error, GateError::Corrupt { .. }), "{error}");
+    }
+    assert!(Own::down_at(&place.pins(), &place.state()).expect("down"));
+}
