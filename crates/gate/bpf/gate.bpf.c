@@ -1,5 +1,436 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The gate's side in the kernel: packets are parsed, their limiter is found, and it decides.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include "types.h"
+#include "bucket.h"
+#include "phantom.h"
+#include "parse.h"
+#include "rules.h"
+
+#define STEPS 64	// most of a decision
+#define PAGE_BITS 10
+#define PAGE (1 << PAGE_BITS)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
+// Which of the two settings holds.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} current SEC(".maps");
+
+// The time, where a test gives it.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} test_time SEC(".maps");
+const volatile u8 timed_by_test = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, REASONS);
+	__type(key, u32);
+	__type(value, struct tally);
+} strangers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 19);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct key4);
+	__type(value, struct seat);
+} seats4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 19);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct key6);
+	__type(value, struct seat);
+} seats6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct link_key);
+	__type(value, struct seat);
+} seats_link SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 17);
+	__type(key, u32);
+	__type(value, struct plan);
+} plans SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 10);
+	__type(key, u32);
+	__type(value, struct shape);
+} shapes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 10);
+	__type(key, u32);
+	__type(value, struct rules);
+} rule_sets SEC(".maps");
+
+// Memory comes in pages, so that it grows and nothing moves. Pages that can be mapped begin on a
+// page of memory, which puts limiters on cache lines.
+struct page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PAGE);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct limiter);
+} page_of_limiters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1 << 12);
+	__type(key, u32);
+	__array(values, struct page);
+} pages SEC(".maps") = { .values = { &page_of_limiters } };
+
+static __always_inline void count(u32 reason, u32 packets, u32 bytes)
+{
+	struct tally *tally = bpf_map_lookup_elem(&strangers, &reason);
+	if (!tally)
+		return;
+	tally->packets += packets;
+	tally->bytes += bytes;
+}
+
+// Empties all queues, for a policy of another shape or a limiter's first packet.
+static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now)
+{
+	volatile u64 *words = (u64 *)s->shares;	// or it becomes a call
+	for (u32 i = 0; i < PARTS * sizeof(struct queue) / 8; i++)
+		words[i] = 0;
+	s->at = now;
+	s->remainder = 0;
+	tokens(s) = plan->size;
+}
+
+// Puts a limiter under another plan.
+static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, u64 now)
+{
+	if (s->shape != plan->shape) {
+		start(s, plan, now);
+	} else {
+		u64 old = rate(s), direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
+		if (plan->scheme == POLICER) {
+			bucket_refill(s, old, direct, burst(s), now);
+			tokens(s) = least(tokens(s), plan->size);
+		} else {
+			phantom_advance(s, old, direct, now);
+		}
+	}
+	due(s) = plan->control ? 0 : ENDLESS;
+	rate(s) = plan->rate;
+	burst(s) = plan->size;
+	s->shape = plan->shape;
+	s->plan = seat->plan;
+	s->version = seat->version;
+}
+
+static __always_inline struct limiter *limiter_of(const struct packet *p)
+{
+	u32 page_number = p->seat.limiter >> PAGE_BITS, place = p->seat.limiter & (PAGE - 1);
+	void *page = bpf_map_lookup_elem(&pages, &page_number);
+	return page ? bpf_map_lookup_elem(page, &place) : 0;
+}
+
+static __always_inline int is_newer(const struct limiter *s, const struct packet *p)
+{
+	return !s->shape || (s32)(p->seat.version - s->version) > 0;
+}
+
+static __always_inline void account(struct limiter *s, struct queue *queue, int verdict, const struct packet *p)
+{
+	u32 bytes = p->bytes, packets = p->packets;
+	if (verdict == PASS) {
+		s->passed_packets += packets;
+		s->passed_bytes += bytes;
+		queue->passed += bytes;
+	} else if (verdict == EXCESS) {
+		s->excess_packets += packets;
+		s->excess_bytes += bytes;
+		queue->excess += bytes;
+	}
+}
+
+static __always_inline u64 clock(void)
+{
+	u32 zero = 0;
+	if (!timed_by_test)
+		return bpf_ktime_get_ns();
+	u64 *given = bpf_map_lookup_elem(&test_time, &zero);
+	return given ? *given : 0;
+}
+
+// The parts of a decision. Each takes the lock for itself and is verified by itself; between two of
+// them others may have decided about their packets, as if these had come before.
+
+// Finds the queue of a packet and decides, if nothing has to be done first.
+__attribute__((noinline)) int offer(struct packet *p)
+{
+	u32 zero = 0;
+	if (!p)
+		return PASS;
+	u32 *which = bpf_map_lookup_elem(&current, &zero);
+	if (!which)
+		return PASS;
+	u32 index = *which & 1;
+	struct settings *set = bpf_map_lookup_elem(&settings, &index);
+	if (!set)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	if (!s) {
+		count(NO_LIMITER, p->packets, p->bytes);
+		return PASS;
+	}
+	int newer = is_newer(s, p);
+	u32 number = newer ? p->seat.plan : *(volatile u32 *)&s->plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!plan || !plan->shape) {
+		count(NO_PLAN, p->packets, p->bytes);
+		return PASS;
+	}
+	p->plan = number;
+	p->excess = plan->mark < 64 ? MARKED + plan->mark : EXCESS;
+	u32 first = plan->first, queues = plan->queues;
+	if (plan->rules) {
+		u32 rules_number = plan->rules - 1;
+		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &rules_number);
+		for (u32 i = 0; rules && i < RULES; i++) {
+			if (i >= rules->count)
+				break;
+			if (!fits(&rules->rule[i], p))
+				continue;
+			first = rules->rule[i].first;
+			queues = rules->rule[i].queues;
+			break;
+		}
+	}
+	u32 queue = first + (queues > 1 ? (u64)flow_hash(p, set->hash) * queues >> 32 : 0);
+	BELOW(queue, QUEUES);
+	p->queue = queue;
+	u64 now = clock();
+	u32 scheme = plan->scheme;
+	int verdict = PASS;
+	bpf_spin_lock(&s->lock);
+	newer = is_newer(s, p);
+	if (number != (newer ? p->seat.plan : s->plan))
+		verdict = OFFER;
+	else if (newer)
+		verdict = CHANGE;
+	else if (scheme == PHANTOM)
+		verdict = phantom_offer(s, plan, &now, queue, p->bytes);
+	else if (scheme == POLICER)
+		verdict = bucket_offer(s, plan, now, p->bytes);
+	account(s, s->queues + queue, verdict, p);
+	bpf_spin_unlock(&s->lock);
+	p->now = now;
+	return verdict;
+}
+
+// Puts a limiter under the plan of the packet's seat.
+__attribute__((noinline)) int change(struct packet *p)
+{
+	if (!p)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	u32 number = p->seat.plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!s || !plan)
+		return PASS;
+	u64 now = p->now;
+	bpf_spin_lock(&s->lock);
+	if (is_newer(s, p))
+		switch_plan(s, plan, &p->seat, now);
+	bpf_spin_unlock(&s->lock);
+	return OFFER;
+}
+
+static __always_inline int settled(struct packet *p, enum verdict step)
+{
+	if (!p)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	u32 number = p->plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!s || !plan)
+		return PASS;
+	u32 shape_number = plan->shape - 1;
+	struct shape *shape = bpf_map_lookup_elem(&shapes, &shape_number);
+	if (!shape) {
+		count(NO_PLAN, p->packets, p->bytes);
+		return PASS;
+	}
+	u64 now = p->now;
+	u32 queue = p->queue, cursor = p->cursor;
+	BELOW(queue, QUEUES);
+	int verdict;
+	bpf_spin_lock(&s->lock);
+	if (s->plan != number) {
+		verdict = OFFER;
+	} else {
+		// Others may have come later.
+		if (now < s->at)
+			now = s->at;
+		if (step == PERIODS)
+			verdict = phantom_periods(s, plan, shape, now, &cursor);
+		else
+			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes);
+	}
+	if (step == DECIDE)
+		account(s, s->queues + queue, verdict, p);
+	bpf_spin_unlock(&s->lock);
+	p->cursor = cursor;
+	return verdict;
+}
+
+__attribute__((noinline)) int periods(struct packet *p)
+{
+	return settled(p, PERIODS);
+}
+
+__attribute__((noinline)) int decision(struct packet *p)
+{
+	return settled(p, DECIDE);
+}
+
+__attribute__((noinline)) int take(struct packet *p, int step)
+{
+	if (step == OFFER)
+		return offer(p);
+	if (step == CHANGE)
+		return change(p);
+	if (step == PERIODS)
+		return periods(p);
+	return decision(p);
+}
+
+// Finds whose packet it is: tags before addresses, longer prefixes before shorter ones.
+static __always_inline int find(struct packet *p, const struct settings *set)
+{
+	struct seat *seat = 0;
+	u32 direction = p->direction & 1, links = set->links[direction];
+	if (links) {
+		struct link_key key = { .direction = direction };
+		if (p->pppoe && links >> PPPOE & 1) {
+			key.kind = PPPOE;
+			key.id = p->session;
+			seat = bpf_map_lookup_elem(&seats_link, &key);
+		}
+		if (!seat && p->tags == 2 && links >> QINQ & 1) {
+			key.kind = QINQ;
+			key.id = (u32)p->outer << 16 | p->inner;
+			seat = bpf_map_lookup_elem(&seats_link, &key);
+		}
+		if (!seat && p->tags == 1 && links >> VLAN & 1) {
+			key.kind = VLAN;
+			key.id = p->outer;
+			seat = bpf_map_lookup_elem(&seats_link, &key);
+		}
+	}
+	const u32 *address = direction ? p->source : p->destination;
+	if (!seat && p->family == 4) {
+		struct key4 key = { .direction = direction };
+		u32 count = set->count4[direction], own = address[3];
+		for (u32 i = 0; i < LENGTHS; i++) {
+			if (i >= count)
+				break;
+			const struct length4 *length = &set->lengths4[direction][i];
+			key.address = own & length->mask;
+			key.length = length->length;
+			seat = bpf_map_lookup_elem(&seats4, &key);
+			if (seat)
+				break;
+		}
+	} else if (!seat && p->family == 6) {
+		struct key6 key = { .direction = direction };
+		u32 count = set->count6[direction];
+		for (u32 i = 0; i < LENGTHS; i++) {
+			if (i >= count)
+				break;
+			const struct length6 *length = &set->lengths6[direction][i];
+			key.address[0] = address[0] & length->mask[0];
+			key.address[1] = address[1] & length->mask[1];
+			key.address[2] = address[2] & length->mask[2];
+			key.address[3] = address[3] & length->mask[3];
+			key.length = length->length;
+			seat = bpf_map_lookup_elem(&seats6, &key);
+			if (seat)
+				break;
+		}
+	}
+	if (!seat)
+		return 0;
+	p->seat = *seat;
+	return 1;
+}
+
+// What becomes of a packet that is parsed: PASS, EXCESS, or MARKED and a code point.
+__attribute__((noinline)) int judge(struct packet *p)
+{
+	u32 zero = 0;
+	if (!p)
+		return PASS;
+	u32 *which = bpf_map_lookup_elem(&current, &zero);
+	if (!which)
+		return PASS;
+	u32 index = *which & 1;
+	struct settings *set = bpf_map_lookup_elem(&settings, &index);
+	if (!set)
+		return PASS;
+	// What is charged: each packet on the wire with its overhead.
+	u64 frame = p->length;
+	if (set->layer == 3)
+		frame -= (u64)p->ip * p->packets;
+	long long charged = (long long)frame + (long long)set->overhead * p->packets;
+	if (charged < 1)
+		charged = 1;
+	if (charged > 0x7fffffff)
+		charged = 0x7fffffff;
+	p->bytes = charged;
+	if (p->reason > NOT_IP)
+		count(p->reason, p->packets, p->bytes);
+	if (!find(p, set)) {
+		if (!p->family && (p->reason == NOT_IP || p->reason == SHORT_FRAME)) {
+			count(NOT_IP, p->packets, p->bytes);
+			return PASS;
+		}
+		int drop = set->unknown_drop && !p->discovery;
+		count(drop ? UNKNOWN_DROPPED : p->family == 6 ? UNKNOWN_IPV6 : UNKNOWN_IPV4, p->packets, p->bytes);
+		return drop ? EXCESS : PASS;
+	}
+	int step = OFFER;
+	// As many as queues can run empty, and more; who meets others' packets each time passes.
+	for (u32 i = 0; i < STEPS && step >= OFFER; i++)
+		step = take(p, step);
+	if (step >= OFFER) {
+		count(RACED, p->packets, p->bytes);
+		return PASS;
+	}
+	return step == EXCESS ? p->excess : step;
+}
+
+#include "tc.h"
+#include "xdp.h"
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-SEC("tc") int gate(struct __sk_buff *skb) { return -1; }

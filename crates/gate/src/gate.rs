@@ -12,6 +12,8 @@
 //!
 //! A lock file keeps others from changing the same gate.
 
+mod apply;
+mod error;
 mod status;
 mod store;
 #[cfg(test)]
@@ -19,121 +21,22 @@ mod tests;
 mod view;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::change::Report;
 pub use crate::state::Setting;
+pub use error::GateError;
 pub use status::{InterfaceStatus, LaneStatus, Other, PlanStatus, Status, SubscriberStatus};
 pub use view::View;
 
 use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};
-use crate::path::{DataPath, PathError};
+use crate::path::DataPath;
 use crate::state::{DIRECTIONS, Member, State};
+use apply::apply;
+use error::path_error;
 use store::{Entry, Store};
-
-/// Why something was not done.
-#[derive(Debug, thiserror::Error)]
-pub enum GateError {
-    /// There is none.
-    #[error("no gate is up at {}: start one with `tidegate gate up`", pins.display())]
-    NotUp {
-        /// Where it would be.
-        pins: PathBuf,
-    },
-    /// There is one already.
-    #[error("a gate is up at {} already: `tidegate gate reload` changes it, `tidegate gate down` takes it off", pins.display())]
-    AlreadyUp {
-        /// Where it is.
-        pins: PathBuf,
-    },
-    /// Another process is at it.
-    #[error("another process{} drives this gate (lock in {})", process.map(|id| format!(" ({id})")).unwrap_or_default(), folder.display())]
-    Busy {
-        /// The folder of the state.
-        folder: PathBuf,
-        /// The other process, if it is known.
-        process: Option<u32>,
-    },
-    /// Limits hold, and nobody knows whose.
-    #[error("a gate is up at {}, and what it holds is not written in {}: `tidegate gate down` takes it off, then start it again", pins.display(), folder.display())]
-    Lost {
-        /// Where it is.
-        pins: PathBuf,
-        /// The folder of the state.
-        folder: PathBuf,
-    },
-    /// The state is of a gate elsewhere.
-    #[error("{} holds the state of a gate at {}, not at {}: give each gate a `state` of its own", folder.display(), other.display(), pins.display())]
-    Elsewhere {
-        /// The folder of the state.
-        folder: PathBuf,
-        /// The gate it is of.
-        other: PathBuf,
-        /// The gate that was wanted.
-        pins: PathBuf,
-    },
-    /// A key that holds as long as the gate is up.
-    #[error(
-        "`{key}` cannot be changed while the gate is up: take it `down` with the old file, and `up` with the new one"
-    )]
-    Fixed {
-        /// Its name.
-        key: &'static str,
-    },
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigErrors),
-    /// The configuration has no place.
-    #[error(transparent)]
-    Change(#[from] ChangeError),
-    /// There is no such subscriber.
-    #[error("there is no subscriber `{name}`{meant}")]
-    Subscriber {
-        /// The name.
-        name: String,
-        /// What may have been meant.
-        meant: String,
-    },
-    /// What is to be set cannot be.
-    #[error("{0}")]
-    Setting(String),
-    /// A file of the state.
-    #[error("{}: {source}", path.display())]
-    State {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file of the state is none.
-    #[error("{} cannot be read: {message}; `tidegate gate down` takes the gate off, then start it again", path.display())]
-    Corrupt {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
-    /// The data path would not do it; all is as it was before.
-    #[error("{doing}: {source}")]
-    Path {
-        /// What was to be done.
-        doing: String,
-        /// Why not.
-        source: PathError,
-    },
-    /// The data path would neither do it nor undo it.
-    #[error(
-        "{first}; and it could not be undone: {second}. What was done of it holds; the rest is tried again with the next change"
-    )]
-    Half {
-        /// Why it was not done.
-        first: Box<GateError>,
-        /// Why it was not undone.
-        second: Box<GateError>,
-    },
-}
 
 /// A gate that is up. Dropping it leaves it up: limits hold without it.
 #[derive(Debug)]
@@ -249,7 +152,18 @@ impl<D: DataPath> Gate<D> {
             });
         }
         let empty = State::empty(pins.to_owned(), known.hash);
-        let path = D::open(pins).map_err(|source| path_error(pins, source))?;
+        let path = match D::open(pins) {
+            Ok(path) => path,
+            // It was killed while it went up, before a packet was limited.
+            Err(_) if loaded.current.is_none() => {
+                D::clear(pins).map_err(|source| path_error(pins, source))?;
+                store.clear()?;
+                return Err(GateError::NotUp {
+                    pins: pins.to_owned(),
+                });
+            }
+            Err(source) => return Err(path_error(pins, source)),
+        };
         let current = loaded.current.unwrap_or_else(|| empty.clone());
         let written = loaded.written.unwrap_or(empty);
         let mut gate = Self {
@@ -278,10 +192,13 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// As of [`Gate::up`], [`Gate::take_over`] and [`Gate::reload`].
     pub fn start(config: &Config) -> Result<(Self, Report, bool), GateError> {
-        if D::exists(&config.pins) {
-            let mut gate = Self::take_over(&config.pins, &config.state)?;
-            let report = gate.reload(config)?;
-            return Ok((gate, report, true));
+        match Self::take_over(&config.pins, &config.state) {
+            Ok(mut gate) => {
+                let report = gate.reload(config)?;
+                return Ok((gate, report, true));
+            }
+            Err(GateError::NotUp { .. }) => {}
+            Err(error) => return Err(error),
         }
         let (gate, report) = Self::up(config)?;
         Ok((gate, report, false))
@@ -422,9 +339,8 @@ impl<D: DataPath> Gate<D> {
     pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
-        if there {
-            D::clear(pins).map_err(|source| path_error(pins, source))?;
-        }
+        // Also what was killed before it was there.
+        D::clear(pins).map_err(|source| path_error(pins, source))?;
         store.clear()?;
         Ok(there)
     }
@@ -626,56 +542,6 @@ impl<D: DataPath> Gate<D> {
             .collect();
         apply(&mut self.path, to, &changes)
     }
-}
-
-fn path_error(pins: &Path, source: PathError) -> GateError {
-    GateError::Path {
-        doing: format!("gate at {}", pins.display()),
-        source,
-    }
-}
-
-/// Does changes; the first that fails ends it.
-fn apply<D: DataPath>(path: &mut D, to: &State, changes: &[Change]) -> Result<(), GateError> {
-    for change in changes {
-        let (done, doing) = match change {
-            Change::Detach(own) => (
-                path.detach(own),
-                format!("detaching from {}", own.interface),
-            ),
-            Change::Settings => (
-                path.set_settings(&to.settings()),
-                "changing what holds for all packets".to_owned(),
-            ),
-            Change::Reserve(limiters) => (
-                path.reserve(*limiters),
-                format!("making room for {limiters} limiters"),
-            ),
-            Change::Plan(number, limits) => {
-                let plan = limits.plan().map_err(PathError::from);
-                let put = plan.and_then(|plan| path.put_plan(*number, &plan));
-                (put, format!("putting plan {number}"))
-            }
-            Change::Forget(limiter) => (
-                path.forget(*limiter),
-                format!("forgetting limiter {limiter}"),
-            ),
-            Change::Seat(direction, seats) => (
-                path.seat(*direction, seats),
-                format!(
-                    "leading {} addresses and tags to their limiters",
-                    seats.len()
-                ),
-            ),
-            Change::Unseat(direction, matches) => (
-                path.unseat(*direction, matches),
-                format!("removing {} addresses and tags", matches.len()),
-            ),
-            Change::Attach(own) => (path.attach(own), format!("attaching to {}", own.interface)),
-        };
-        done.map_err(|source| GateError::Path { doing, source })?;
-    }
-    Ok(())
 }
 
 /// A secret that users do not know.

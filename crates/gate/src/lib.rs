@@ -7,6 +7,7 @@
 pub mod change;
 pub mod config;
 pub mod gate;
+pub mod kernel;
 pub mod limits;
 pub mod matches;
 pub mod memory;

@@ -25,6 +25,10 @@ pub const MAX_SHARES: usize = 5;
 pub const MAX_RULES: usize = 32;
 /// Most lengths of prefixes in use, of IPv4 and of IPv6 each: a packet tries one after the other.
 pub const MAX_LENGTHS: usize = 16;
+/// Most prefixes of all subscribers together, of IPv4 and of IPv6 each.
+pub const MAX_PREFIXES: usize = 1 << 18;
+/// Most VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together.
+pub const MAX_TAGS: usize = 1 << 17;
 
 /// A sharing policy, in the notation of scenario files: `"queue"`, `{ fair = 16 }`,
 /// `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`.

@@ -30,6 +30,8 @@ pub struct Contents {
     pub gone: BTreeSet<String>,
     /// What has been done to it, in short.
     pub log: Vec<String>,
+    /// It is not whole: who made it was killed.
+    pub torn: bool,
     /// So many more things can be done to it; none after that.
     pub left: Option<usize>,
     /// Whoever does one more dies of it, as of kill -9: nothing after it is done.
@@ -98,6 +100,9 @@ impl DataPath for Memory {
     fn open(pins: &Path) -> Result<Self, PathError> {
         let shared = locked(&ALL).get(pins).cloned();
         let shared = shared.ok_or_else(|| PathError::from("there is none".to_owned()))?;
+        if locked(&shared).torn {
+            return Err(PathError::from("it is not whole".to_owned()));
+        }
         Ok(Self {
             pins: pins.to_owned(),
             shared,

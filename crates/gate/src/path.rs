@@ -1,5 +1,7 @@
 //! What the gate needs of a data path: the kernel's, or one in memory.
 
+mod kernel;
+
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +15,8 @@ pub struct Seat {
     pub limiter: u32,
     /// The number of the plan that it runs under.
     pub plan: u32,
-    /// Newer than before if the plan is to be changed; wraps.
+    /// A limiter follows the newest of the seats that name it; newer ones have larger numbers, which
+    /// wrap.
     pub version: u32,
 }
 

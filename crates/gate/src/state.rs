@@ -105,7 +105,7 @@ impl Eq for Plans {}
 
 impl Plans {
     /// Numbers are below this.
-    pub const MOST: u32 = 65_536;
+    pub const MOST: u32 = crate::kernel::Kernel::PLANS;
 
     /// Limits by their numbers.
     pub fn contents(&self) -> &BTreeMap<u32, Arc<Limits>> {

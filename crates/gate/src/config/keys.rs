@@ -104,6 +104,7 @@ section! { ACCOUNTING = "[accounting]", "What is charged for a packet.";
 section! { API = "[api]", "The local HTTP API. It does what the commands do.";
     "listen": "address", "", "`\"unix:/run/tidegate/api.sock\"`, or an address and port, `\"127.0.0.1:9642\"`.";
     "token": "path", "none", "A file with the secret that requests must carry; needed unless `listen` is local.";
+    "group": "name or number", "none", "The group that may use the Unix socket; only root may without one.";
 }
 section! { METRICS = "[metrics]", "Prometheus metrics, at `/metrics`.";
     "listen": "address", "", "As of `[api]`; the same address serves both.";

@@ -58,6 +58,8 @@ pub struct Api {
     pub listen: Listen,
     /// The file with the secret; there is one unless `listen` is local.
     pub token: Option<PathBuf>,
+    /// The group that may use a socket of the file system, by name or number.
+    pub group: Option<String>,
 }
 
 /// Prometheus metrics.
@@ -131,7 +133,7 @@ impl Config {
     /// Where the state is by default.
     pub const STATE: &'static str = "/run/tidegate";
     /// Most subscribers: the kernel has a limiter for each direction of them.
-    pub const MAX_SUBSCRIBERS: usize = 1 << 20;
+    pub const MAX_SUBSCRIBERS: usize = 1 << 19;
     /// Longest file.
     pub const MAX_FILE: u64 = 512 << 20;
     /// Most files that are imported.
@@ -483,7 +485,15 @@ fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)
 fn api<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Api> {
     let f = Fields::new(node, "`api`", &[API], sink)?;
     let (listen, token) = listen(&f, folder)?;
-    Some(Api { listen, token })
+    let group = f.text("group").map(str::to_owned);
+    if group.is_some() && matches!(listen, Listen::Tcp(_)) {
+        f.wrong_key("group", "a group is only for a Unix socket");
+    }
+    Some(Api {
+        listen,
+        token,
+        group,
+    })
 }
 
 fn metrics<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Metrics> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Subscriber;
 use super::problem::{Place, Sink, instead};
-use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
+use crate::limits::{Limits, MAX_LENGTHS, MAX_PREFIXES, MAX_TAGS, PlanTemplate, SchemeName};
 use crate::matches;
 use crate::table::{Direction, Match};
 
@@ -40,6 +40,8 @@ pub(super) struct Roll<'a> {
     plan_names: Vec<Arc<str>>,
     /// Lengths of prefixes in use, of IPv6 and IPv4.
     lengths: [BTreeSet<u32>; 2],
+    /// How many matches there are: IPv6, IPv4, tags.
+    counts: [usize; 3],
     pub subscribers: Vec<Subscriber>,
 }
 
@@ -56,6 +58,7 @@ impl<'a> Roll<'a> {
             limits: HashMap::new(),
             plan_names: plans.iter().map(|(name, _)| name.as_str().into()).collect(),
             lengths: Default::default(),
+            counts: [0; 3],
             subscribers: Vec::new(),
         }
     }
@@ -111,7 +114,7 @@ impl<'a> Roll<'a> {
         for (what, place) in draft.matches {
             match self.owners.insert(what, number) {
                 None => {
-                    self.length(&what, place);
+                    self.room(&what, place);
                     own.push(what);
                 }
                 Some(other) if other == number => {
@@ -159,18 +162,25 @@ impl<'a> Roll<'a> {
         });
     }
 
-    /// Each packet tries all lengths of prefixes that are in use: there is room for some.
-    fn length(&mut self, what: &Match, place: Place) {
-        let Match::Prefix(prefix) = what else { return };
-        let (family, bits) = match prefix.is_ipv4() {
-            true => ("IPv4", prefix.bits() - 96),
-            false => ("IPv6", prefix.bits()),
+    /// Whether the kernel has room for one more. Each packet tries all lengths of prefixes that are
+    /// in use, so these are few.
+    fn room(&mut self, what: &Match, place: Place) {
+        let (kind, name, most) = match what {
+            Match::Prefix(prefix) if prefix.is_ipv4() => (1, "IPv4 prefixes", MAX_PREFIXES),
+            Match::Prefix(_) => (0, "IPv6 prefixes", MAX_PREFIXES),
+            _ => (2, "tags and sessions", MAX_TAGS),
         };
-        let lengths = &mut self.lengths[usize::from(prefix.is_ipv4())];
-        if lengths.insert(bits) && lengths.len() == MAX_LENGTHS + 1 {
+        self.counts[kind] += 1;
+        if self.counts[kind] == most + 1 {
+            let message = format!("there are too many {name} from here on: at most {most}");
+            self.sink.wrong(place, message);
+        }
+        let Match::Prefix(prefix) = what else { return };
+        let bits = prefix.bits() - if kind == 1 { 96 } else { 0 };
+        if self.lengths[kind].insert(bits) && self.lengths[kind].len() == MAX_LENGTHS + 1 {
             let message = format!(
-                "{prefix} is of one length of {family} prefixes too many: all subscribers together \
-                 may have {MAX_LENGTHS} different ones"
+                "{prefix} is of one length too many: all {name} together may have {MAX_LENGTHS} \
+                 different lengths"
             );
             self.sink.wrong(place, message);
         }

@@ -426,6 +426,11 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "[plan.gold]",
+            "[api]\nlisten = \"127.0.0.1:80\"\ngroup = \"noc\"\n[plan.gold]",
+            "11:9: a group is only for a Unix socket",
+        ),
+        (
+            "[plan.gold]",
             "[api]\nlisten = \"0.0.0.0:80\"\n[plan.gold]",
             "10:10: 0.0.0.0:80 can be reached from elsewhere: name a file with a secret, token = \"…\", or listen on 127.0.0.1",
         ),
@@ -528,7 +533,9 @@ fn lengths_of_prefixes_are_few() {
     let errors = wrong(&text(17), &[]);
     assert_eq!(errors.len(), 1);
     assert!(
-        errors[0].contains("10.0.0.0/32 is of one length of IPv4 prefixes too many"),
+        errors[0].contains(
+            "10.0.0.0/32 is of one length too many: all IPv4 prefixes together may have 16"
+        ),
         "{errors:?}"
     );
 }

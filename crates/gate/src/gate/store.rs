@@ -64,6 +64,11 @@ impl Store {
             builder.recursive(true).mode(0o700);
             builder.create(folder).map_err(failed)?;
         }
+        // Who can write there can have any limits set, and any file of ours written elsewhere.
+        if folder.metadata().map_err(failed)?.mode() & 0o022 != 0 {
+            let message = "others may write in this folder: give it mode 0700, or another one";
+            return Err(failed(io::Error::other(message)));
+        }
         let path = folder.join(LOCK);
         // The one that had it may have removed the file just now: then ours is no longer the one that
         // others see.

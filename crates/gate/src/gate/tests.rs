@@ -566,6 +566,36 @@ fn a_torn_line_of_the_journal_was_not_begun() {
 }
 
 #[test]
+fn a_folder_that_others_write_in_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    std::fs::create_dir(place.state()).expect("a folder");
+    std::fs::set_permissions(place.state(), std::fs::Permissions::from_mode(0o777)).expect("set");
+    let error = Own::up(&place.config(ONE))
+        .map(|_| ())
+        .expect_err("anybody's")
+        .to_string();
+    assert!(
+        error.ends_with("others may write in this folder: give it mode 0700, or another one"),
+        "{error}"
+    );
+    std::fs::remove_dir(place.state()).expect("removed");
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    let mode = |name: &str| {
+        std::fs::metadata(place.state().join(name))
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(
+        (mode(""), mode("state.json"), mode("lock")),
+        (0o700, 0o600, 0o600)
+    );
+    gate.down().expect("down");
+}
+
+#[test]
 fn files_that_are_none_are_told() {
     let place = Place::new();
     let (gate, _) = Own::up(&place.config(ONE)).expect("up");

@@ -139,6 +139,10 @@ fn warnings(config: &Config) -> Vec<String> {
             warnings.push(format!("the daemon would not start: {error:#}"));
         }
     }
+    let group = config.api.as_ref().and_then(|api| api.group.as_deref());
+    if let Some(Err(error)) = group.map(listen::group) {
+        warnings.push(format!("the daemon would not start: {error:#}"));
+    }
     warnings
 }
 

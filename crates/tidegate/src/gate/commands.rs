@@ -19,6 +19,9 @@ use crate::output::Output;
 use crate::units::plural;
 use std::io::Write;
 
+#[cfg(test)]
+mod tests;
+
 /// How long others may take to let go of a gate: a command is done in less.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -49,9 +49,10 @@ enum Kind {
 impl Doors {
     /// Opens the daemon's own socket, and all that the configuration names.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        let door = |at: &Listen, token: Option<&Path>, kind| {
+        let door = |at: &Listen, token: Option<&Path>, group: Option<&str>, kind| {
             let access = listen::access(at, token)?;
-            let socket = listen::open(at, None)?;
+            let group = group.map(listen::group).transpose()?;
+            let socket = listen::open(at, group)?;
             tracing::info!(at = %at, ?kind, "listening");
             anyhow::Ok(Door {
                 socket,
@@ -60,9 +61,10 @@ impl Doors {
             })
         };
         let own = Listen::Unix(remote::socket(&config.state));
-        let mut doors = vec![door(&own, None, Kind::Own)?];
+        let mut doors = vec![door(&own, None, None, Kind::Own)?];
         if let Some(api) = &config.api {
-            doors.push(door(&api.listen, api.token.as_deref(), Kind::Api)?);
+            let (token, group) = (api.token.as_deref(), api.group.as_deref());
+            doors.push(door(&api.listen, token, group, Kind::Api)?);
         }
         let mut bounds = Bounds {
             subscribers: 1000,
@@ -75,7 +77,7 @@ impl Doors {
             let api = config.api.as_ref().map(|api| &api.listen);
             if api != Some(&metrics.listen) {
                 let token = metrics.token.as_deref();
-                doors.push(door(&metrics.listen, token, Kind::Metrics)?);
+                doors.push(door(&metrics.listen, token, None, Kind::Metrics)?);
             }
         }
         Ok(Self { doors, bounds })

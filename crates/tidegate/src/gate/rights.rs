@@ -17,7 +17,7 @@ pub fn check() -> Result<(), RightsError> {
         return Ok(());
     }
     Err(RightsError(format!(
-        "needs root, or the capabilities CAP_BPF and CAP_NET_ADMIN; here {} is missing",
+        "needs root, or the capabilities CAP_BPF and CAP_NET_ADMIN; missing here: {}",
         missing.join(" and ")
     )))
 }

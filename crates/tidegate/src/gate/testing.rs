@@ -1,6 +1,6 @@
 //! A gate in memory, for tests of what stands on one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -162,5 +162,60 @@ impl Control for Fake {
 
     fn heal(&mut self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// A folder with a configuration, of a gate in memory.
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub const FILE: &str = r#"
+pins = "PINS"
+state = "STATE"
+[[interface]]
+name = "lo"
+side = "core"
+[plan.gold]
+down = "50mbit"
+up = "10mbit"
+[plan.basic]
+down = "10mbit"
+[[subscriber]]
+name = "alice"
+plan = "gold"
+addresses = ["192.0.2.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "basic"
+vlan = 7
+"#;
+
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Self { folder };
+        place.write(Self::FILE);
+        place
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("gate.toml")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    pub fn pins(&self) -> PathBuf {
+        self.folder.path().join("pins")
+    }
+
+    /// Writes the configuration anew.
+    pub fn write(&self, text: &str) {
+        let text = text
+            .replace("PINS", &self.pins().display().to_string())
+            .replace("STATE", &self.state().display().to_string());
+        std::fs::write(self.file(), text).expect("written");
     }
 }

@@ -127,7 +127,13 @@ fn look(model: &mut Model, control: &mut dyn Control) -> bool {
     }
     let mut loads = HashMap::new();
     for place in wanted {
-        loads.insert(place, load(&reading, place, control));
+        // Queues drain when packets come: of who sends none, what was in them last says nothing.
+        let load = if model.is_idle(place) {
+            Load::default()
+        } else {
+            load(&reading, place, control)
+        };
+        loads.insert(place, load);
     }
     model.loaded(loads);
     true

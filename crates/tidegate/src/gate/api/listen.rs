@@ -59,6 +59,20 @@ pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
     socket.with_context(|| format!("cannot listen on {address}"))
 }
 
+/// The number of a group, by its name in /etc/group or as it is.
+pub fn group(name: &str) -> anyhow::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let groups = fs::read_to_string("/etc/group").context("cannot read /etc/group")?;
+    // name:password:number:members
+    let number = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    });
+    number.with_context(|| format!("there is no group {name} in /etc/group"))
+}
+
 fn unix(path: &Path, group: Option<u32>) -> anyhow::Result<Socket> {
     match UnixStream::connect(path) {
         Ok(_) => anyhow::bail!("somebody listens there: is another `tidegate gate run` running?"),
@@ -121,6 +135,14 @@ mod tests {
         let group = fs::metadata(folder.path()).expect("a folder").gid();
         let _socket = open(&address, Some(group)).expect("open");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o660);
+    }
+
+    #[test]
+    fn groups_have_names_and_numbers() {
+        assert_eq!(group("root").expect("there"), 0);
+        assert_eq!(group("17").expect("a number"), 17);
+        let error = group("no such group").expect_err("none").to_string();
+        assert_eq!(error, "there is no group no such group in /etc/group");
     }
 
     #[test]

@@ -1,63 +1,12 @@
-use std::fs;
-use std::path::PathBuf;
-
 use tidegate_gate::memory::Memory;
 
 use super::*;
 use crate::gate::control::subscriber;
+use crate::gate::testing::Place;
 
-const FILE: &str = r#"
-pins = "PINS"
-state = "STATE"
-[[interface]]
-name = "lo"
-side = "core"
-[plan.gold]
-down = "50mbit"
-up = "10mbit"
-[plan.basic]
-down = "10mbit"
-[[subscriber]]
-name = "alice"
-plan = "gold"
-addresses = ["192.0.2.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "basic"
-vlan = 7
-"#;
-
-/// A gate in memory, and its file.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let place = Self { folder };
-        place.write(FILE);
-        place
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("gate.toml")
-    }
-
-    fn state(&self) -> PathBuf {
-        self.folder.path().join("state")
-    }
-
-    fn write(&self, text: &str) {
-        let path = |name| self.folder.path().join(name).display().to_string();
-        let text = text.replace("PINS", &path("pins"));
-        fs::write(self.file(), text.replace("STATE", &path("state"))).expect("written");
-    }
-
-    fn up(&self) -> Live<Memory> {
-        let config = Config::read(&self.file()).expect("a configuration");
-        Live::held(Gate::up(&config).expect("up").0)
-    }
+fn up(place: &Place) -> Live<Memory> {
+    let config = Config::read(&place.file()).expect("a configuration");
+    Live::held(Gate::up(&config).expect("up").0)
 }
 
 fn rates(gate: &mut Live<Memory>, name: &str) -> (String, [Option<u64>; 2]) {
@@ -69,7 +18,7 @@ fn rates(gate: &mut Live<Memory>, name: &str) -> (String, [Option<u64>; 2]) {
 #[test]
 fn settings_add_up_until_they_are_reset() {
     let place = Place::new();
-    let mut gate = place.up();
+    let mut gate = up(&place);
     let mut set = |change: Change| {
         gate.set("alice", &change)?;
         Ok::<_, Failure>(rates(&mut gate, "alice"))
@@ -128,7 +77,7 @@ fn who_looks_sees_what_others_change() {
     let place = Place::new();
     let seen = || Live::<Memory>::seen(&place.state());
     assert!(matches!(seen(), Err(Failure::Down(_))));
-    let mut gate = place.up();
+    let mut gate = up(&place);
     let mut view = seen().expect("up");
     assert_eq!(view.roster().expect("one").entries.len(), 2);
     let same = view.read().expect("read").roster;
@@ -147,7 +96,7 @@ fn who_looks_sees_what_others_change() {
     assert_eq!(view.roster().expect("one").set(), 1);
 
     // Of the file, one changes and one comes; what was set for another stays.
-    let text = FILE.replace(
+    let text = Place::FILE.replace(
         "vlan = 7",
         "vlan = 8\n[[subscriber]]\nname = \"carl\"\nplan = \"basic\"\nvlan = 9",
     );
@@ -166,7 +115,7 @@ fn who_looks_sees_what_others_change() {
     assert_eq!(view.roster().expect("one").entries.len(), 3);
 
     drop(gate);
-    let pins = place.folder.path().join("pins");
+    let pins = place.pins();
     assert!(Gate::<Memory>::down_at(&pins, &place.state()).expect("down"));
     assert!(matches!(view.read(), Err(Failure::Down(_))));
 }
@@ -174,7 +123,7 @@ fn who_looks_sees_what_others_change() {
 #[test]
 fn tells_the_whole_of_a_gate() {
     let place = Place::new();
-    let mut gate = place.up();
+    let mut gate = up(&place);
     let overview = gate.overview().expect("one");
     assert_eq!(overview.file, place.file().display().to_string());
     assert_eq!(overview.plans, 2);

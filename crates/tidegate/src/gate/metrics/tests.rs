@@ -76,3 +76,25 @@ fn names_cannot_break_out_of_their_labels() {
     let text = scrape(&Desk::new(Box::new(fake)), bounds).expect("metrics");
     assert!(text.contains(r#"{subscriber="a\"} 1\nb\\","#), "{text}");
 }
+
+#[test]
+fn a_scrape_takes_as_long_as_what_it_lists() {
+    let time = |subscribers: u32, listed: usize| {
+        let bounds = Bounds {
+            subscribers: listed,
+            queues: 100,
+        };
+        let desk = desk(subscribers);
+        let began = Instant::now();
+        let text = scrape(&desk, bounds).expect("metrics");
+        (began.elapsed(), text.len())
+    };
+    let (few, _) = time(1000, 1000);
+    let (many, length) = time(100_000, 1000);
+    // One reading and one pass for each of them, and no text. A hundred times as many subscribers.
+    assert!(
+        many < 20 * few + Duration::from_secs(1),
+        "{few:?}, {many:?}"
+    );
+    assert!(length < 3_000_000, "{length}");
+}

@@ -142,7 +142,10 @@ fn row(entry: &Entry, rates: &Rates, load: Option<&Load>) -> Row<'static> {
         right(rate(rates.up)),
         right(share(1, rates.up)),
         right(drops),
-        right(load.map_or("…".into(), |load| load.active.to_string())),
+        right(load.map_or("…".into(), |load| match load.active {
+            0 => "-".into(),
+            active => active.to_string(),
+        })),
         right(load.map_or("…".into(), magic)),
     ];
     let style = if rates.down + rates.up + rates.excess > 0.0 {

@@ -159,6 +159,11 @@ impl Model {
         self.reading.as_ref()
     }
 
+    /// Whether a subscriber had no packets in the last interval.
+    pub fn is_idle(&self, place: usize) -> bool {
+        self.rates[place].packets == 0.0
+    }
+
     /// Filters and sorts anew.
     fn arrange(&mut self) {
         let Some(reading) = &self.reading else {

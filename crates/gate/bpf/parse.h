@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// From bytes to what is known of a packet. All of it may be hostile: whatever can be read is used,
+// and what is wrong is noted in `reason`, so that junk is charged to whom its addresses name.
+#pragma once
+#include "types.h"
+
+#define EXTENSIONS 8	// IPv6 extension headers that are walked through, at most one less
+#define FARTHEST 0xfff	// and where a transport header may begin
+
+#define TYPE_IPV4 0x0800
+#define TYPE_IPV6 0x86dd
+#define TYPE_VLAN 0x8100
+#define TYPE_QINQ 0x88a8
+#define TYPE_PPPOE 0x8864
+
+// The bytes that can be read, and how many there are with those that cannot.
+struct bytes {
+	const u8 *data, *end;
+	u32 length;
+};
+
+// So many bytes at an offset, or nothing if they cannot be read.
+static __always_inline const u8 *piece(const struct bytes *from, u32 offset, u32 count)
+{
+	const u8 *at = from->data + offset;
+	OPAQUE(at);
+	return at + count <= from->end ? at : 0;
+}
+
+static __always_inline u32 word16(const u8 *at)
+{
+	return at[0] << 8 | at[1];
+}
+
+static __always_inline u32 word32(const u8 *at)
+{
+	return (u32)at[3] << 24 | at[2] << 16 | at[1] << 8 | at[0];
+}
+
+static __always_inline void note(struct packet *p, u8 reason)
+{
+	if (!p->reason)
+		p->reason = reason;
+}
+
+static __always_inline void parse_transport(struct packet *p, const struct bytes *from, u32 at, int whole)
+{
+	p->headers = at;
+	u8 protocol = p->protocol;
+	if (!whole)
+		return;
+	const u8 *header;
+	if (protocol == 6 && (header = piece(from, at, 14))) {
+		u32 size = (header[12] >> 4) * 4;
+		p->headers = at + (size < 20 ? 20 : size);
+	} else if (protocol == 17) {
+		p->headers = at + 8;
+	} else if (protocol == 58 && (header = piece(from, at, 1))) {
+		p->discovery = header[0] >= 133 && header[0] <= 137;
+	}
+	// RFC 9293, 768, 4340, 9260, 3828: all begin with their ports.
+	if (protocol != 6 && protocol != 17 && protocol != 33 && protocol != 132 && protocol != 136)
+		return;
+	const u8 *ports = piece(from, at, 4);
+	if (!ports) {
+		note(p, BAD_TOTAL_LENGTH);
+		return;
+	}
+	p->ports = word32(ports);
+	p->has_ports = 1;
+}
+
+// RFC 791.
+static __always_inline void parse_ipv4(struct packet *p, const struct bytes *from, u32 at, int segments)
+{
+	const u8 *ip = piece(from, at, 20);
+	if (!ip) {
+		note(p, SHORT_IP);
+		return;
+	}
+	p->family = 4;
+	p->source[2] = p->destination[2] = 0xffff0000;
+	p->source[3] = word32(ip + 12);
+	p->destination[3] = word32(ip + 16);
+	p->protocol = ip[9];
+	p->dscp = ip[1] >> 2;
+	u32 header = (ip[0] & 15) * 4, total = word16(ip + 2), there = from->length - at;
+	if (ip[0] >> 4 != 4) {
+		note(p, BAD_VERSION);
+		return;
+	}
+	if (header < 20 || header > there) {
+		note(p, BAD_HEADER_LENGTH);
+		return;
+	}
+	if (!segments) {
+		if (total < header || total > there)
+			note(p, BAD_TOTAL_LENGTH);
+		// Short frames are padded (IEEE 802.3): that is not the packet's.
+		else if (from->length <= 60)
+			p->length = at + total;
+	}
+	// Fragments have no ports, or not all of them, and are to stay in one queue.
+	parse_transport(p, from, at + header, !(word16(ip + 6) & 0x3fff));
+}
+
+// RFC 8200.
+static __always_inline void parse_ipv6(struct packet *p, const struct bytes *from, u32 at, int segments)
+{
+	const u8 *ip = piece(from, at, 40);
+	if (!ip) {
+		note(p, SHORT_IP);
+		return;
+	}
+	p->family = 6;
+	for (u32 i = 0; i < 4; i++) {
+		p->source[i] = word32(ip + 8 + 4 * i);
+		p->destination[i] = word32(ip + 24 + 4 * i);
+	}
+	p->dscp = (ip[0] & 15) << 2 | ip[1] >> 6;
+	p->protocol = ip[6];
+	u32 total = word16(ip + 4), there = from->length - at;
+	if (ip[0] >> 4 != 6) {
+		note(p, BAD_VERSION);
+		return;
+	}
+	// A length of 0 is a jumbogram's (RFC 2675), such as the kernel's own large segments.
+	if (!segments && total) {
+		if (total + 40 > there)
+			note(p, BAD_TOTAL_LENGTH);
+		else if (from->length <= 60)
+			p->length = at + total + 40;
+	}
+	u32 offset = at + 40, whole = 1;
+	for (u32 i = 0; i < EXTENSIONS; i++) {
+		u8 type = p->protocol;
+		if (type != 0 && type != 43 && type != 44 && type != 51 && type != 60 && type != 135 && type != 139
+		    && type != 140)
+			break;
+		const u8 *header = piece(from, offset, 8);
+		if (!header || i == EXTENSIONS - 1) {
+			note(p, header ? MANY_EXTENSIONS : BAD_HEADER_LENGTH);
+			return;
+		}
+		u32 size = type == 44 ? 8 : type == 51 ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
+		// RFC 6946: what is no part of anything is whole. What follows a fragment's header is
+		// only there in the first.
+		whole = type != 44 || !(word16(header + 2) & 0xfff9);
+		p->protocol = header[0];
+		offset += size;
+		OPAQUE(offset);
+		if (!whole)
+			break;
+		if (offset > FARTHEST) {
+			note(p, MANY_EXTENSIONS);
+			return;
+		}
+		offset &= FARTHEST;	// the verifier sees the same range each time
+	}
+	parse_transport(p, from, offset, whole);
+}
+
+// An IP packet, which begins at p->ip.
+static __always_inline void parse_ip(struct packet *p, const struct bytes *from, u32 type, int segments)
+{
+	u32 at = p->ip;
+	if (at > 64)
+		return;
+	p->headers = at;
+	if (type == TYPE_IPV4)
+		parse_ipv4(p, from, at, segments);
+	else if (type == TYPE_IPV6)
+		parse_ipv6(p, from, at, segments);
+	else
+		note(p, NOT_IP);
+}
+
+// A frame of Ethernet, with its tags; one more tag may be known from outside. Returns the type of what
+// begins at p->ip, or 0.
+static __always_inline u32 parse_frame(struct packet *p, const struct bytes *from)
+{
+	const u8 *link = piece(from, 0, 14);
+	if (!link) {
+		note(p, SHORT_FRAME);
+		return 0;
+	}
+	u32 type = word16(link + 12), at = 14;
+	for (u32 i = 0; i < 2; i++) {
+		if (type != TYPE_VLAN && type != TYPE_QINQ)
+			break;
+		const u8 *tag = piece(from, at, 4);
+		if (p->tags >= 2 || !tag) {
+			note(p, tag ? MANY_TAGS : SHORT_FRAME);
+			return 0;
+		}
+		u32 id = word16(tag) & 0xfff;
+		// A tag of number 0 is a priority's only (IEEE 802.1Q §9.6).
+		if (id) {
+			if (p->tags)
+				p->inner = id;
+			else
+				p->outer = id;
+			p->tags++;
+		}
+		type = word16(tag + 2);
+		at += 4;
+	}
+	p->ip = at;
+	if (type == TYPE_VLAN || type == TYPE_QINQ)
+		note(p, MANY_TAGS);
+	if (type == TYPE_PPPOE) {
+		// RFC 2516 §4; data only.
+		const u8 *pppoe = piece(from, at, 8);
+		if (!pppoe || word16(pppoe) != 0x1100) {
+			note(p, BAD_PPPOE);
+			return 0;
+		}
+		p->session = word16(pppoe + 2);
+		p->pppoe = 1;
+		u32 protocol = word16(pppoe + 6);
+		type = protocol == 0x21 ? TYPE_IPV4 : protocol == 0x57 ? TYPE_IPV6 : 0;
+		p->ip = at + 8;
+	}
+	return type;
+}

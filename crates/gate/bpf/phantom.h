@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// crates/limiter/src/phantom.rs and phantom/tree.rs, which explain it. What differs: active children
+// are bits, not lists, since the order in which they are looked at does not count; and all that is
+// to be settled goes through one loop, which the kernel's verifier has to follow to its end.
+#pragma once
+#include "meter.h"
+
+// A lock is held for so many rounds of settling at most; then others may have it, and it goes on.
+#define ROUNDS 2
+
+static __always_inline u64 divide_up(u64 number, u32 by)
+{
+	return (number + by - 1) / by;
+}
+
+// What follows has as few branches as can be: the verifier follows each of them, in each round of
+// each loop. Numbers are below 2^63.
+
+// 1 if not 0.
+static __always_inline u64 any(u64 number)
+{
+	return -number >> 63;
+}
+
+static __always_inline u64 least(u64 one, u64 other)
+{
+	return other + ((one - other) & (u64)((long long)(one - other) >> 63));
+}
+
+// A value from memory, about which the verifier is not to remember what a branch told.
+#define FRESH(value) (*(volatile typeof(value) *)&(value))
+
+// A loop that the verifier does not have to follow to its end (kernel 6.9).
+#define can_loop ({ \
+	__label__ over, on; \
+	int can = 1; \
+	asm volatile goto("1: .byte 0xe5; .byte 0; .long ((%l[over] - 1b - 8) / 8) & 0xffff; .short 0" :::: over); \
+	goto on; \
+over:	can = 0; \
+on:	can; })
+
+// Bounds an index. The path that is never taken comes last for the verifier and has a part of the
+// other's range, so that it is not followed.
+#define BELOW(index, bound) \
+	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
+
+// Brings a part's backlog up to the clock above. Returns what was drained.
+static __always_inline u64 drain(struct share *part, u64 clock, u32 weight)
+{
+	u64 length = part->length, drained = least((clock - part->seen) * weight, length);
+	part->seen = clock;	// of no matter if it is empty
+	part->length = length - drained;
+	return drained;
+}
+
+// Settles the sharing nodes of a set of bits, parents before children: a round is a step of one
+// node's clock, or all that it has to give by priority. Returns whether all are; if not, something
+// ran empty in each round but one of each node, so that to repeat it ends.
+static __always_inline int settle(struct limiter *s, const struct shape *t, u32 set)
+{
+	u32 slot = 0;
+	for (u32 round = 0; round < ROUNDS; round++) {
+		OPAQUE(slot);
+		if (slot >= SHARES)
+			return 1;
+		struct share *at = s->shares + slot;
+		u32 next = FRESH(t->next[slot & 7]);
+		if (!(set >> slot & 1)) {
+			slot = next;
+			continue;
+		}
+		u64 priority = -(u64)(FRESH(t->priority) >> slot & 1);	// as a mask
+		u64 pulls = -(u64)(FRESH(t->weighted) >> slot & 1);
+		u32 parent = t->parent[slot & 7];
+		BELOW(parent, SHARES);
+		struct share *above = s->shares + parent;
+		u64 share = ((above->clock - at->seen) * t->weight[slot & 7]) & pulls;
+		u64 drained = least(share, at->length);
+		at->seen = above->clock;
+		at->length -= drained;
+		u64 credit = at->credit + drained, some = any(at->length) | (priority & 1), clock = at->clock;
+		u32 weight = at->weight;
+		u64 step = weight ? credit / weight : 0, until = at->empties - clock;
+		// A node by priority gives what it has; one by weight that has all it was owed is empty,
+		// though the last bytes make no whole step.
+		if (!(FRESH(t->priority) >> slot & 1) && (!weight || (step < until && some))) {
+			at->clock = clock + step;
+			at->credit = credit - step * weight;
+			slot = next;
+			continue;
+		}
+		until = until & -some & ~priority;
+		clock += until;
+		credit -= until * weight;
+		u64 rest = some - 1, surplus = 0, empties = 1ULL << 62;
+		u32 first = t->first[slot & 7], count = t->count[slot & 7];
+		u32 active = at->active | (u32)priority, left = 0;
+		weight = 0;
+		for (u32 child = 0; child < PARTS; child++) {
+			if (child >= count)
+				break;
+			u32 number = t->order[(first + child) & 31];
+			BELOW(number, PARTS);
+			if (!(active >> number & 1))
+				continue;
+			struct share *part = s->shares + number;
+			u32 own = t->weight[number];
+			u64 length = part->length, due = (clock - part->seen) * own;
+			due = ((due & ~priority) | (credit & priority)) & -any(length);
+			drained = least(due, length);
+			credit -= drained & priority;
+			surplus += (due - drained) & ~priority;
+			length -= drained;
+			drained += length & rest;
+			length &= ~rest;
+			part->length = length;
+			part->seen = clock;
+			part->credit += drained;
+			u64 stays = any(length);
+			left |= (u32)stays << number;
+			weight += own & -(u32)stays;
+			empties = least(empties, divide_up(length, own) | (1 - stays) << 62);
+		}
+		at->clock = clock;
+		at->active = left;
+		at->weight = weight;
+		at->empties = clock + empties;
+		at->credit = (credit + surplus) & ~rest & ~priority;
+		if (!(left & ~(u32)priority))
+			slot = next;
+	}
+	return slot >= SHARES;
+}
+
+// Brings a queue up to the clock above it, once that is settled.
+static __always_inline void settle_queue(struct limiter *s, const struct shape *t, u32 part)
+{
+	u32 parent = t->parent[part & 31];
+	BELOW(parent, SHARES);
+	struct share *at = s->shares + part;
+	u64 pulls = -(u64)(FRESH(t->weighted) >> (part & 31) & 1), clock = s->shares[parent].clock;
+	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, at->length);
+	at->seen = clock;
+	at->length -= drained;
+}
+
+static __always_inline u64 magic_of(const struct queue *queue)
+{
+	return queue->magic < queue->length ? queue->magic : queue->length;
+}
+
+// The part of `total` that a queue is served.
+static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u32 part, u64 total)
+{
+	for (u32 level = 0; level < SHARES; level++) {
+		u32 slot = t->parent[part & 31];
+		BELOW(slot, SHARES);
+		struct share *above = s->shares + slot;
+		// By priority: all or nothing.
+		u64 priority = -(u64)(FRESH(t->priority) >> (slot & 31) & 1);
+		u64 nothing = any(t->before[part & 31] & above->active) & priority;
+		u32 weight = (above->weight & ~(u32)priority) | (priority & 1);
+		u32 alone = 1 - any(weight);
+		total = (total * t->weight[part & 31] / (weight | alone)) & (nothing - 1);
+		if (!slot)
+			break;
+		part = slot;
+	}
+	return total;
+}
+
+// Ends the period of a queue, and takes its magic out if it accepted less than its share of `lower`.
+static __always_inline void end_period(struct limiter *s, const struct shape *t, struct queue *queue, u32 part, u64 now,
+				       u64 period, u64 lower)
+{
+	u64 periods = (now - queue->began) / period;
+	u64 accepted = queue->accepted & -(1 - any(periods - 1));
+	queue->began += periods * period;
+	queue->accepted = 0;
+	u64 share = share_of(s, t, part, lower), behind = -(u64)(FRESH(t->behind) >> (part & 31) & 1);
+	share = (share & ~behind) | (any(share) & behind);
+	if (accepted >= share)
+		return;
+	u64 gone = magic_of(queue);
+	queue->magic = 0;
+	u64 left = queue->length - gone;
+	queue->length = left;
+	for (u32 level = 0; level < SHARES; level++) {
+		u32 slot = t->parent[part & 31];
+		BELOW(slot, SHARES);
+		struct share *above = s->shares + slot;
+		u32 priority = FRESH(t->priority) >> (slot & 31) & 1;
+		// Who is active in a share by weight is seen when that is settled.
+		above->active &= ~(((u32)(1 - any(left)) & priority) << (part & 31));
+		above->empties = above->clock;
+		left = above->length;
+		gone = least(gone, left);
+		left -= gone;
+		above->length = left;
+		if (!slot)
+			break;
+		part = slot;
+	}
+}
+
+// Adds bytes to a queue that is settled.
+static __always_inline void add(struct limiter *s, const struct shape *t, u32 part, u64 bytes)
+{
+	struct share *below = s->shares + part;
+	u64 idle = 1 - any(below->length);
+	below->length += bytes;
+	for (u32 level = 0; level < SHARES; level++) {
+		u32 slot = t->parent[part & 31];
+		BELOW(slot, SHARES);
+		struct share *above = s->shares + slot;
+		u32 priority = FRESH(t->priority) >> (slot & 31) & 1;
+		if (idle) {
+			u32 weight = t->weight[part & 31];
+			u64 empties = divide_up(below->length, weight);
+			below->seen = above->clock;
+			if (!above->weight || empties < above->empties - above->clock)
+				above->empties = above->clock + empties;
+			above->weight += weight & (priority - 1);
+			above->active |= 1U << (part & 31);
+		}
+		idle = 1 - any(above->length);
+		above->length += bytes;
+		if (!slot)
+			break;
+		part = slot;
+		below = above;
+	}
+}
+
+static __always_inline u64 is_over(const struct plan *plan, const struct queue *queue, u64 now)
+{
+	return queue->length && now - queue->began >= plan->period;
+}
+
+// Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
+static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
+					   u32 *cursor)
+{
+	u32 number = *cursor;
+	if (!number && !settle(s, t, ~0U))
+		return PERIODS;
+	for (u32 i = 0; i < 6; i++) {
+		OPAQUE(number);
+		if (number >= QUEUES)
+			break;
+		struct queue *queue = s->queues + number;
+		settle_queue(s, t, SHARES + number);
+		if (is_over(plan, queue, now))
+			end_period(s, t, queue, SHARES + number, now, plan->period, plan->lower);
+		number++;
+	}
+	*cursor = number;
+	if (number < QUEUES)
+		return PERIODS;
+	u64 next = now + plan->period;
+	due(s) = next < now ? ENDLESS : next;
+	return DECIDE;
+}
+
+// Decides about a packet with all that it depends on brought up to date.
+static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
+					   u32 number, u64 bytes)
+{
+	if (!settle(s, t, t->path[(SHARES + number) & 31]))
+		return DECIDE;
+	BELOW(number, QUEUES);
+	u32 part = SHARES + number;
+	struct queue *queue = s->queues + number;
+	settle_queue(s, t, part);
+	if (is_over(plan, queue, now)) {
+		end_period(s, t, queue, part, now, plan->period, plan->lower);
+		return DECIDE;
+	}
+	u64 length = queue->length;
+	if (length + bytes > plan->size)
+		return EXCESS;
+	queue->magic = magic_of(queue);
+	if (plan->control) {
+		if (!length) {
+			queue->accepted = 0;
+			queue->began = now;
+		}
+		queue->accepted += bytes;
+	}
+	add(s, t, part, bytes);
+	if (plan->control) {
+		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper);
+		// Behind a busy queue of higher priority, once is enough.
+		if (accepted > share && (share || !queue->magic)) {
+			u64 room = plan->size - length - bytes;
+			queue->magic += room;
+			add(s, t, part, room);
+		}
+	}
+	return PASS;
+}
+
+// Decides without settling where the outcome is the same; else it is to be settled first.
+static __always_inline int phantom_unsettled(struct limiter *s, const struct plan *plan, struct queue *queue, u64 bytes)
+{
+	struct share *root = s->shares;
+	u64 weight = root->weight, until = root->empties - root->clock, credit = root->credit;
+	if (until >> 46 || credit >= until * weight || !root->length || !queue->length)
+		return DECIDE;
+	u64 length = queue->length - (root->clock - queue->seen);
+	u64 held = queue->magic + credit;
+	if (held < credit || length < held)
+		return DECIDE;
+	u64 full = length + bytes, beyond = full > plan->size ? full - plan->size : 0;
+	if (beyond >> 46)
+		return DECIDE;
+	if (beyond * weight > credit)
+		return EXCESS;
+	u64 accepted = queue->accepted + bytes;
+	if (accepted * weight > plan->upper)
+		return DECIDE;
+	queue->accepted = accepted;
+	queue->length += bytes;
+	root->length += bytes;
+	return PASS;
+}
+
+// The rate comes to its bytes. Returns the time, which never goes back.
+static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 direct, u64 now)
+{
+	struct share *root = s->shares;
+	u64 drained = least(meter_advance(s, rate, direct, now), root->length);
+	root->length -= drained;
+	root->credit += drained;
+	if (!root->length)
+		s->remainder = 0;
+	return s->at;
+}
+
+// The first look at a packet: whether it has to be settled for.
+static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes)
+{
+	u64 at = phantom_advance(s, plan->rate, plan->direct, *now);
+	*now = at;
+	BELOW(number, QUEUES);
+	struct queue *queue = s->queues + number;
+	if (at >= due(s))
+		return PERIODS;
+	if (plan->fair && at - queue->began < plan->period)
+		return phantom_unsettled(s, plan, queue, bytes);
+	return DECIDE;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Packets at tc, with and without a link layer.
+#pragma once
+
+#define NEXT -1	// TCX_NEXT and TC_ACT_UNSPEC: whoever comes after decides
+#define SHOT 2	// TCX_DROP and TC_ACT_SHOT
+#define HEADERS 128	// bytes that are asked for in one piece
+
+// Puts another code point into the IP header, RFC 2474; the ECN bits stay (RFC 3168).
+static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *p, u8 dscp)
+{
+	u8 old[2], new[2];
+	if (!p->family || p->dscp == dscp || bpf_skb_load_bytes(skb, p->ip, old, 2))
+		return;
+	new[0] = old[0];
+	new[1] = old[1];
+	if (p->family == 4) {
+		new[1] = dscp << 2 | (old[1] & 3);
+		u16 before = old[0] | old[1] << 8, after = new[0] | new[1] << 8;
+		bpf_l3_csum_replace(skb, p->ip + 10, before, after, 2);
+	} else {
+		new[0] = (old[0] & 0xf0) | dscp >> 2;
+		new[1] = (old[1] & 0x3f) | (dscp & 3) << 6;
+	}
+	bpf_skb_store_bytes(skb, p->ip, new, 2, 0);
+}
+
+// Functions that are not static are verified once for all their callers, and without what these know.
+__attribute__((noinline)) int tc_parse_ip(struct __sk_buff *skb, struct packet *p, u32 type)
+{
+	if (!p)
+		return 0;
+	struct bytes from = {
+		.data = (void *)(long)skb->data, .end = (void *)(long)skb->data_end, .length = skb->len
+	};
+	u32 segment = skb->gso_size;
+	parse_ip(p, &from, type, segment);
+	u32 headers = p->headers;
+	if (segment && headers < from.length) {
+		u32 packets = skb->gso_segs;
+		if (!packets)
+			packets = (from.length - headers + segment - 1) / segment;
+		if (packets > 0xffff)
+			packets = 0xffff;
+		if (packets > 1) {
+			p->packets = packets;
+			p->length = from.length + (packets - 1) * headers;
+			// On the way out the kernel knows headers within tunnels as well.
+			if (skb->wire_len > p->length)
+				p->length = skb->wire_len;
+		}
+	}
+	return 0;
+}
+
+static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_layer)
+{
+	struct packet p = { .direction = direction, .packets = 1, .length = skb->len };
+	struct bytes from = {
+		.data = (void *)(long)skb->data, .end = (void *)(long)skb->data_end, .length = skb->len
+	};
+	if (from.data + HEADERS > from.end && from.length > from.end - from.data) {
+		bpf_skb_pull_data(skb, from.length < HEADERS ? from.length : HEADERS);
+		from.data = (void *)(long)skb->data;
+		from.end = (void *)(long)skb->data_end;
+	}
+	u32 tag = 0, type;
+	if (link_layer) {
+		if (skb->vlan_present) {
+			tag = 4;
+			p.outer = skb->vlan_tci & 0xfff;
+			p.tags = p.outer != 0;
+		}
+		type = parse_frame(&p, &from);
+	} else {
+		type = __builtin_bswap16(skb->protocol);
+	}
+	tc_parse_ip(skb, &p, type);
+	if (tag) {
+		// It is on the wire, though not in the buffer.
+		p.length += tag * p.packets;
+		p.ip += tag;
+	}
+	int verdict = judge(&p);
+	p.ip -= tag;
+	if (verdict == EXCESS)
+		return SHOT;
+	if (verdict >= MARKED)
+		tc_mark(skb, &p, verdict - MARKED);
+	return NEXT;
+}
+
+SEC("tc") int tc_down(struct __sk_buff *skb) { return tc(skb, 0, 1); }
+SEC("tc") int tc_up(struct __sk_buff *skb) { return tc(skb, 1, 1); }
+SEC("tc") int tc_down_ip(struct __sk_buff *skb) { return tc(skb, 0, 0); }
+SEC("tc") int tc_up_ip(struct __sk_buff *skb) { return tc(skb, 1, 0); }

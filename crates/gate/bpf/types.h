@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What both sides of the gate hold in memory. src/kernel/layout.rs writes and reads the same.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+// Keeps the compiler from leaving out, or doing otherwise, what the verifier has to see.
+#define OPAQUE(value) asm volatile("" : "+r"(value))
+
+#define SHARES 5	// sharing nodes of a policy
+#define QUEUES 24	// and its queues
+#define PARTS (SHARES + QUEUES)	// both together; a queue's number as a part follows the shares'
+#define RULES 32	// of a plan
+#define LENGTHS 16	// lengths of prefixes in use, of one family in one direction
+#define NONE 255
+#define ENDLESS (~0ULL)
+
+enum scheme { UNLIMITED, POLICER, PHANTOM };
+// What becomes of a packet, or which step comes next before that can be said.
+enum verdict { PASS, EXCESS, OFFER, CHANGE, PERIODS, DECIDE, MARKED = 256 };
+
+// A node that shares, see crates/limiter/src/phantom/tree.rs: a cache line, as a queue is. Both
+// begin with what they are as children of the node above.
+struct share {
+	u64 length;	// bytes still to be given to it
+	u64 seen;	// the clock above when that was so
+	u64 clock;	// bytes per weight given to every active child
+	u64 empties;	// no child runs empty before the clock is here
+	u64 credit;	// given to it and not handed on
+	u32 weight;	// sum of the active children's
+	u32 active;	// a bit for each; in nodes that serve by priority, for each that has anything
+	u64 extra[2];	// of the limiter, see below
+};
+
+struct queue {
+	u64 length;	// bytes
+	u64 seen;
+	u64 magic;	// of these bytes
+	u64 accepted;	// in this period
+	u64 spare;	// is written where a share has its credit, and never read
+	u64 began;	// this period
+	u64 passed;	// bytes since ever
+	u64 excess;
+};
+
+// The state of one limiter. What each packet needs is in the first two cache lines and its queue's.
+struct limiter {
+	struct bpf_spin_lock lock;
+	u32 version;	// of the seat that it follows
+	u32 plan;
+	u32 shape;	// of that plan; 0 before the first packet
+	u64 at;		// the latest time
+	u64 remainder;	// bit-nanoseconds below a byte
+	u64 passed_packets, passed_bytes, excess_packets, excess_bytes;
+	struct share shares[SHARES];	// the root first
+	struct queue queues[QUEUES];
+};
+// Kept where sharing nodes have room:
+#define due(limiter) (limiter)->shares[0].extra[0]	// when all queues are looked at next
+#define tokens(limiter) (limiter)->shares[0].extra[1]	// of a policer
+#define rate(limiter) (limiter)->shares[1].extra[0]	// of the plan, for when it changes
+#define burst(limiter) (limiter)->shares[1].extra[1]	// likewise
+
+struct plan {
+	u64 rate;	// bit/s
+	u64 direct;	// ns, the longest time of which the bits fit 64 bits
+	u64 size;	// bytes of each queue, or of the bucket
+	u64 period;	// ns; endless without burst control
+	u64 upper, lower;	// bytes
+	u32 shape;	// limiters keep their queues from one plan to another of the same shape
+	u32 rules;	// 0: none
+	u8 scheme, fair, control;
+	u8 mark;	// code point of what is beyond the limit; NONE: dropped
+	u8 first, queues;	// of the default class
+	u8 spare[2];
+};
+
+// A policy, with all that can be worked out before.
+struct shape {
+	u32 priority;	// a bit for each sharing node that serves by priority
+	u32 weighted;	// a bit for each part whose parent shares by weight, but the root
+	u32 behind;	// a bit for each part that others are served before, on its way to the root
+	u32 before[32];	// of a part: its siblings that are served first
+	u16 weight[32];	// of a part
+	u8 parent[32];	// of a part; its own of the root
+	u8 path[32];	// of a part: a bit for each sharing node above it
+	u8 order[32];	// parts, children of a node next to each other, in order
+	u8 first[8];	// of a sharing node: its first child's place in that
+	u8 count[8];	// and its number of children
+	u8 next[8];	// sharing node; NONE after the last
+	u32 queues;
+};
+
+struct rule {
+	u32 source[4], source_mask[4], destination[4], destination_mask[4];
+	u64 dscp;	// a bit for each
+	u16 source_low, source_high, destination_low, destination_high;
+	u16 protocol;	// 256: any
+	u8 ports;	// it asks for ports
+	u8 first, queues;
+	u8 spare[3];
+};
+
+struct rules {
+	u32 count;
+	u32 spare;
+	struct rule rule[RULES];
+};
+
+struct seat {
+	u32 limiter, plan, version;
+};
+
+enum link { VLAN, QINQ, PPPOE };
+struct link_key {
+	u32 id;
+	u8 kind, direction;
+	u16 spare;
+};
+struct key4 {
+	u32 address;
+	u8 length, direction;
+	u16 spare;
+};
+struct key6 {
+	u32 address[4];
+	u8 length, direction;
+	u16 spare;
+};
+struct length4 {
+	u32 mask, length;
+};
+struct length6 {
+	u32 mask[4], length;
+};
+
+struct settings {
+	u64 hash[11];
+	s32 overhead;	// of each packet on the wire
+	u8 layer;
+	u8 unknown_drop;
+	u8 links[2];	// a bit for each kind of link in use, by direction
+	u8 count4[2], count6[2];
+	u32 spare;
+	struct length4 lengths4[2][LENGTHS];	// the longest first
+	struct length6 lengths6[2][LENGTHS];
+};
+
+// Packets that are counted apart, see src/kernel/strangers.rs for their names.
+enum reason {
+	FINE, UNKNOWN_IPV4, UNKNOWN_IPV6, NOT_IP, UNKNOWN_DROPPED, SHORT_FRAME, SHORT_IP, BAD_VERSION,
+	BAD_HEADER_LENGTH, BAD_TOTAL_LENGTH, MANY_TAGS, MANY_EXTENSIONS, BAD_PPPOE, NO_LIMITER, NO_PLAN,
+	RACED, REASONS
+};
+struct tally {
+	u64 packets, bytes;
+};
+
+// What is known of a packet.
+struct packet {
+	u32 source[4], destination[4];	// as on the wire; IPv4 mapped
+	u32 ports;	// likewise
+	struct seat seat;
+	u32 bytes;	// to be charged
+	u32 packets;	// on the wire
+	u32 length;	// of the frame, or of all its segments
+	u32 ip;		// where the IP header is
+	u32 headers;	// bytes before the payload
+	u32 plan;	// its limiter's, when that was read
+	u32 queue;
+	u32 excess;	// what becomes of it beyond the limit
+	u32 cursor;	// queues whose periods were looked at
+	u64 now;
+	u16 outer, inner, session;
+	u8 tags, pppoe;
+	u8 family;	// 4, 6; 0 if the addresses are not known
+	u8 protocol, dscp, has_ports;
+	u8 direction, reason, discovery, spare;
+};

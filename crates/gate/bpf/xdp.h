@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Packets at XDP, in the driver or after it.
+#pragma once
+
+static __always_inline void xdp_mark(struct xdp_md *ctx, const struct packet *p, u8 dscp)
+{
+	u8 header[12];
+	if (!p->family || p->dscp == dscp || bpf_xdp_load_bytes(ctx, p->ip, header, 12))
+		return;
+	if (p->family == 4) {
+		u32 before = header[0] << 8 | header[1], sum = header[10] << 8 | header[11];
+		header[1] = dscp << 2 | (header[1] & 3);
+		// RFC 1624, equation 3.
+		sum = (~sum & 0xffff) + (~before & 0xffff) + (header[0] << 8 | header[1]);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = ~((sum & 0xffff) + (sum >> 16));
+		header[10] = sum >> 8;
+		header[11] = sum;
+	} else {
+		header[0] = (header[0] & 0xf0) | dscp >> 2;
+		header[1] = (header[1] & 0x3f) | (dscp & 3) << 6;
+	}
+	bpf_xdp_store_bytes(ctx, p->ip, header, 12);
+}
+
+__attribute__((noinline)) int xdp_parse_ip(struct xdp_md *ctx, struct packet *p, u32 type)
+{
+	if (!p)
+		return 0;
+	struct bytes from = {
+		.data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end, .length = p->length
+	};
+	parse_ip(p, &from, type, 0);
+	return 0;
+}
+
+static __always_inline int xdp(struct xdp_md *ctx, u8 direction, int link_layer)
+{
+	u32 length = bpf_xdp_get_buff_len(ctx);
+	struct packet p = { .direction = direction, .packets = 1, .length = length };
+	struct bytes from = {
+		.data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end, .length = length
+	};
+	u32 type = TYPE_IPV4;
+	if (link_layer)
+		type = parse_frame(&p, &from);
+	else if (from.data + 1 <= from.end && from.data[0] >> 4 == 6)
+		type = TYPE_IPV6;
+	xdp_parse_ip(ctx, &p, type);
+	int verdict = judge(&p);
+	if (verdict == EXCESS)
+		return XDP_DROP;
+	if (verdict >= MARKED)
+		xdp_mark(ctx, &p, verdict - MARKED);
+	return XDP_PASS;
+}
+
+SEC("xdp.frags") int xdp_down(struct xdp_md *ctx) { return xdp(ctx, 0, 1); }
+SEC("xdp.frags") int xdp_up(struct xdp_md *ctx) { return xdp(ctx, 1, 1); }
+SEC("xdp.frags") int xdp_down_ip(struct xdp_md *ctx) { return xdp(ctx, 0, 0); }
+SEC("xdp.frags") int xdp_up_ip(struct xdp_md *ctx) { return xdp(ctx, 1, 0); }

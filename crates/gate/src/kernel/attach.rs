@@ -1,0 +1,221 @@
+//! Programs on interfaces. Links are pinned under names that tell what they are.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{Link, Program, TC_EGRESS, TC_INGRESS, TcHook};
+use nix::net::if_::if_nametoindex;
+
+use super::sys::{self, Place};
+use super::{KernelError, TcKind};
+use crate::table::{Attachment, Direction, Hook};
+
+const HOOKS: [(Hook, &str); 4] = [
+    (Hook::TcIngress, "tci"),
+    (Hook::TcEgress, "tce"),
+    (Hook::XdpNative, "xdp"),
+    (Hook::XdpGeneric, "xdpg"),
+];
+const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Down, "down"), (Direction::Up, "up")];
+
+/// The name of a pin. The BPF file system takes no dots, which interfaces may have.
+fn name_of(attachment: &Attachment, how: &str) -> String {
+    let hook = HOOKS.iter().find(|(hook, _)| *hook == attachment.hook);
+    let direction = DIRECTIONS
+        .iter()
+        .find(|(direction, _)| *direction == attachment.direction);
+    let interface: String = attachment
+        .interface
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let text = |found: Option<&str>| found.unwrap_or_default().to_owned();
+    [
+        how.to_owned(),
+        text(hook.map(|&(_, name)| name)),
+        text(direction.map(|&(_, name)| name)),
+        interface,
+    ]
+    .join("-")
+}
+
+fn parse(name: &str) -> Option<Attachment> {
+    let mut parts = name.split('-').skip(1);
+    let (hook, direction, hex) = (parts.next()?, parts.next()?, parts.next()?);
+    let byte = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let interface: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    Some(Attachment {
+        interface: String::from_utf8(interface?).ok()?,
+        hook: HOOKS.iter().find(|(_, name)| *name == hook)?.0,
+        direction: DIRECTIONS.iter().find(|(_, name)| *name == direction)?.0,
+    })
+}
+
+fn path_of(pins: &Path, attachment: &Attachment, how: &str) -> PathBuf {
+    pins.join("links").join(name_of(attachment, how))
+}
+
+fn failed(what: &'static str, attachment: &Attachment) -> impl Fn(io::Error) -> KernelError {
+    let interface = attachment.interface.clone();
+    move |source| KernelError::Attach {
+        what,
+        interface: interface.clone(),
+        source,
+    }
+}
+
+fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
+    let ethernet = sys::is_ethernet(&attachment.interface)
+        .map_err(failed("finding out about the link layer", attachment))?;
+    Ok(match (attachment.hook, attachment.direction, ethernet) {
+        (Hook::TcIngress | Hook::TcEgress, Direction::Down, true) => "tc_down",
+        (Hook::TcIngress | Hook::TcEgress, Direction::Up, true) => "tc_up",
+        (Hook::TcIngress | Hook::TcEgress, Direction::Down, false) => "tc_down_ip",
+        (Hook::TcIngress | Hook::TcEgress, Direction::Up, false) => "tc_up_ip",
+        (_, Direction::Down, true) => "xdp_down",
+        (_, Direction::Up, true) => "xdp_up",
+        (_, Direction::Down, false) => "xdp_down_ip",
+        (_, Direction::Up, false) => "xdp_up_ip",
+    })
+}
+
+pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result<(), KernelError> {
+    let interface = if_nametoindex(attachment.interface.as_str())
+        .map_err(|_| KernelError::Interface(attachment.interface.clone()))?;
+    for how in ["link", "clsact"] {
+        let path = path_of(pins, attachment, how);
+        if path.exists() {
+            if is_live(&path, how) {
+                return Err(KernelError::Attached(attachment.interface.clone()));
+            }
+            // Of an interface that is gone.
+            let _ = fs::remove_file(path);
+        }
+    }
+    let path = pins.join("programs").join(program_of(attachment)?);
+    let program =
+        Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))?;
+    let place = match attachment.hook {
+        Hook::TcIngress => Place::TcxIngress,
+        Hook::TcEgress => Place::TcxEgress,
+        Hook::XdpNative => Place::XdpNative,
+        Hook::XdpGeneric => Place::XdpGeneric,
+    };
+    let at_tc = matches!(attachment.hook, Hook::TcIngress | Hook::TcEgress);
+    if !at_tc || tc != TcKind::Clsact {
+        match sys::link(program.as_fd(), interface, place) {
+            Ok(link) => {
+                let path = path_of(pins, attachment, "link");
+                return sys::pin(link.as_fd(), &path)
+                    .map_err(failed("pinning a program", attachment));
+            }
+            // Kernels before tcx.
+            Err(error)
+                if at_tc
+                    && tc == TcKind::Best
+                    && matches!(
+                        error.raw_os_error(),
+                        Some(nix::libc::EINVAL | nix::libc::EOPNOTSUPP)
+                    ) => {}
+            Err(source) => return Err(failed("attaching a program", attachment)(source)),
+        }
+    }
+    // A filter holds its program, but nothing tells whose it is: a pin does.
+    let path = path_of(pins, attachment, "clsact");
+    sys::pin(program.as_fd(), &path).map_err(failed("pinning a program", attachment))?;
+    let attached = hook(program.as_fd(), interface, attachment);
+    attached.map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed("attaching a filter", attachment)(error)
+    })
+}
+
+/// Filters of the gate are found by this handle and priority.
+const HANDLE: u32 = 0x71de;
+const PRIORITY: u32 = 0x71d;
+
+fn described(
+    program: std::os::fd::BorrowedFd<'_>,
+    interface: u32,
+    attachment: &Attachment,
+) -> TcHook {
+    let mut hook = TcHook::new(program);
+    hook.ifindex(interface as i32)
+        .attach_point(match attachment.hook {
+            Hook::TcEgress => TC_EGRESS,
+            _ => TC_INGRESS,
+        })
+        .handle(HANDLE + u32::from(attachment.direction == Direction::Up))
+        .priority(PRIORITY);
+    hook
+}
+
+fn hook(
+    program: std::os::fd::BorrowedFd<'_>,
+    interface: u32,
+    attachment: &Attachment,
+) -> io::Result<()> {
+    let mut hook = described(program, interface, attachment);
+    // There may be a queueing discipline already.
+    hook.create().map_err(io::Error::other)?;
+    hook.attach().map(drop).map_err(io::Error::other)
+}
+
+/// Whether the interface that a link is on is still there.
+fn is_live(path: &Path, how: &str) -> bool {
+    if how != "link" {
+        return true;
+    }
+    let info = Link::open(path).and_then(|link| link.info());
+    match info.map(|info| info.info) {
+        Ok(libbpf_rs::query::LinkTypeInfo::Tcx(tcx)) => tcx.ifindex != 0,
+        Ok(libbpf_rs::query::LinkTypeInfo::Xdp(xdp)) => xdp.ifindex != 0,
+        _ => true,
+    }
+}
+
+pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelError> {
+    let path = path_of(pins, attachment, "link");
+    if path.exists() {
+        // The pin is the last that holds it, but others may have it open: it ends now.
+        let link = Link::open(&path).map_err(|source| KernelError::pin(&path, source))?;
+        let detached = link.detach();
+        fs::remove_file(&path).map_err(|source| KernelError::pin(&path, source))?;
+        return detached
+            .map_err(|source| failed("detaching a program", attachment)(io::Error::other(source)));
+    }
+    let path = path_of(pins, attachment, "clsact");
+    if path.exists() {
+        let program = Program::fd_from_pinned_path(&path)
+            .map_err(|source| KernelError::pin(&path, source))?;
+        fs::remove_file(&path).map_err(|source| KernelError::pin(&path, source))?;
+        if let Ok(interface) = if_nametoindex(attachment.interface.as_str()) {
+            described(program.as_fd(), interface, attachment)
+                .detach()
+                .map_err(|source| {
+                    failed("detaching a filter", attachment)(io::Error::other(source))
+                })?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {
+    let entries = fs::read_dir(pins.join("links"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut all: Vec<Attachment> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let how = name.split('-').next()?;
+            is_live(&entry.path(), how).then(|| parse(&name)).flatten()
+        })
+        .collect();
+    all.sort_by(|one, other| {
+        (&one.interface, one.hook as u8).cmp(&(&other.interface, other.hook as u8))
+    });
+    all
+}

@@ -1,0 +1,141 @@
+//! Loading and pinning.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use libbpf_rs::{MapCore, ObjectBuilder};
+use nix::mount::{MsFlags, mount};
+
+use super::{KernelError, layout};
+
+/// The programs, compiled.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
+
+/// The maps that are pinned, and the sizes of their values.
+pub(super) const MAPS: &[(&str, usize)] = &[
+    ("settings", layout::SETTINGS),
+    ("current", 4),
+    ("test_time", 8),
+    ("strangers", 16),
+    ("seats4", 12),
+    ("seats6", 12),
+    ("seats_link", 12),
+    ("plans", layout::PLAN),
+    ("shapes", layout::SHAPE),
+    ("rule_sets", layout::RULES),
+    ("pages", 4),
+];
+
+/// Loads the programs, and pins them and their maps. If that fails, nothing is left.
+pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
+    mount_for(pins)?;
+    let mut object = ObjectBuilder::default()
+        .name("tidegate")
+        .and_then(|builder| builder.open_memory(OBJECT))
+        .map_err(refused)?;
+    if timed {
+        let constants = object
+            .maps_mut()
+            .find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+        if let Some(mut constants) = constants
+            && let Some(value) = constants.initial_value_mut()
+        {
+            value[0] = 1;
+        }
+    }
+    let mut object = object.load().map_err(refused)?;
+    let pin = |folder: &str| {
+        let path = pins.join(folder);
+        DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(&path)
+            .map_err(|source| KernelError::pin(&path, source))
+            .map(|()| path)
+    };
+    let pinned = (|| {
+        pin("")?;
+        let (programs, maps) = (pin("programs")?, pin("new")?);
+        pin("links")?;
+        for mut program in object.progs_mut() {
+            let path = programs.join(program.name());
+            program
+                .pin(&path)
+                .map_err(|source| KernelError::pin(&path, source))?;
+        }
+        for mut map in object.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if MAPS.iter().any(|&(known, _)| known == name) {
+                let path = maps.join(name);
+                map.pin(&path)
+                    .map_err(|source| KernelError::pin(&path, source))?;
+            }
+        }
+        // With its last name it is there at once, or not at all.
+        let path = pins.join("maps");
+        fs::rename(maps, &path).map_err(|source| KernelError::pin(&path, source))
+    })();
+    if pinned.is_err() {
+        unpin(pins);
+    }
+    pinned
+}
+
+fn refused(source: libbpf_rs::Error) -> KernelError {
+    match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied if !nix::unistd::Uid::effective().is_root() => {
+            KernelError::Rights(source.to_string())
+        }
+        _ => KernelError::Load(source),
+    }
+}
+
+/// Mounts a BPF file system where the folder is to be, if there is none.
+fn mount_for(pins: &Path) -> Result<(), KernelError> {
+    let mut place = pins;
+    while !place.exists() {
+        let Some(above) = place.parent() else { break };
+        place = above;
+    }
+    let is_bpf = |path: &Path| {
+        nix::sys::statfs::statfs(path)
+            .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
+    };
+    if is_bpf(place) {
+        return Ok(());
+    }
+    let usual = Path::new("/sys/fs/bpf");
+    if !pins.starts_with(usual) {
+        let source = format!(
+            "not in a BPF file system: use a folder in {}",
+            usual.display()
+        );
+        return Err(KernelError::pin(pins, source));
+    }
+    mount(
+        Some("bpf"),
+        usual,
+        Some("bpf"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
+        Some("mode=0700"),
+    )
+    .map_err(|source| match source {
+        nix::Error::EPERM | nix::Error::EACCES => KernelError::Rights(source.to_string()),
+        source => KernelError::pin(usual, source),
+    })
+}
+
+/// Removes the folder with all that is pinned in it.
+pub(super) fn unpin(pins: &Path) {
+    // Maps first: without them there is no gate.
+    for folder in ["maps", "new", "links", "programs"] {
+        let path = pins.join(folder);
+        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+        for entry in entries {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(path);
+    }
+    let _ = fs::remove_dir(pins);
+}

@@ -1,0 +1,342 @@
+//! The gate in the kernel: its maps and programs, pinned in a folder of a BPF file system, where they
+//! outlive the process that made them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
+
+mod attach;
+mod directory;
+mod error;
+mod layout;
+mod load;
+mod policy;
+mod sys;
+
+pub use crate::path::Seat;
+pub use error::KernelError;
+pub use layout::Stranger;
+
+use directory::Directory;
+use layout::{LIMITERS_PER_PAGE, PLANS};
+use policy::Registry;
+
+/// Where programs are attached at tc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TcKind {
+    /// By tcx where the kernel has it, else by clsact.
+    #[default]
+    Best,
+    /// By tcx (kernel 6.6).
+    Tcx,
+    /// By a clsact queueing discipline and a filter.
+    Clsact,
+}
+
+/// The maps and programs of one gate.
+#[derive(Debug)]
+pub struct Kernel {
+    pins: PathBuf,
+    maps: HashMap<&'static str, MapHandle>,
+    pages: Vec<MapHandle>,
+    directory: Directory,
+    registry: Registry,
+    tc: TcKind,
+}
+
+impl Kernel {
+    /// Numbers of plans are below this.
+    pub const PLANS: u32 = PLANS;
+
+    /// Loads the programs, and pins everything in this folder, which is made; the BPF file system it
+    /// is to be in is mounted if need be.
+    ///
+    /// # Errors
+    /// If there is a gate, or rights or features of the kernel are missing; nothing is left then.
+    pub fn create(pins: &Path, settings: &Settings) -> Result<Self, KernelError> {
+        Self::create_with(pins, settings, false)
+    }
+
+    /// As [`create`](Self::create); with the time that a test gives, if it is to be so.
+    fn create_with(pins: &Path, settings: &Settings, timed: bool) -> Result<Self, KernelError> {
+        if Self::exists(pins) {
+            return Err(KernelError::Exists(pins.into()));
+        }
+        load::load(pins, timed)?;
+        let ready = Self::open(pins).and_then(|mut kernel| {
+            kernel.set_settings(settings)?;
+            kernel.reserve(1)?;
+            Ok(kernel)
+        });
+        if ready.is_err() {
+            load::unpin(pins);
+        }
+        ready
+    }
+
+    /// Takes over what is pinned in this folder.
+    ///
+    /// # Errors
+    /// If nothing or something else is there.
+    pub fn open(pins: &Path) -> Result<Self, KernelError> {
+        if !Self::exists(pins) {
+            return Err(KernelError::Missing(pins.into()));
+        }
+        let mut maps = HashMap::new();
+        for &(name, value) in load::MAPS {
+            let path = pins.join("maps").join(name);
+            let map = MapHandle::from_pinned_path(&path)
+                .map_err(|source| KernelError::pin(&path, source))?;
+            if map.value_size() as usize != value {
+                return Err(KernelError::Other { path });
+            }
+            maps.insert(name, map);
+        }
+        let mut kernel = Self {
+            pins: pins.into(),
+            directory: Directory::read(&maps)?,
+            registry: Registry::read(&maps)?,
+            pages: Vec::new(),
+            maps,
+            tc: TcKind::default(),
+        };
+        kernel.find_pages()?;
+        Ok(kernel)
+    }
+
+    /// Whether a gate is pinned in this folder.
+    pub fn exists(pins: &Path) -> bool {
+        pins.join("maps").is_dir()
+    }
+
+    /// How programs are attached at tc from now on.
+    pub fn set_tc(&mut self, kind: TcKind) {
+        self.tc = kind;
+    }
+
+    fn map(&self, name: &'static str) -> &MapHandle {
+        &self.maps[name]
+    }
+
+    /// What holds for all packets from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set_settings(&mut self, settings: &Settings) -> Result<(), KernelError> {
+        self.directory.set(settings);
+        self.directory.publish(&self.maps)
+    }
+
+    /// Describes a plan. One that a limiter runs under must not be changed: take another number.
+    ///
+    /// # Errors
+    /// If the plan or its number is out of range, or it needs more room than limiters have.
+    pub fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), KernelError> {
+        if number >= PLANS {
+            return Err(KernelError::room(
+                "plans",
+                number as usize + 1,
+                PLANS as usize,
+            ));
+        }
+        let encoded = self.registry.encode(plan, &self.maps)?;
+        self.update("plans", &number.to_ne_bytes(), &encoded)
+    }
+
+    fn update(&self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), KernelError> {
+        self.map(map)
+            .update(key, value, MapFlags::ANY)
+            .map_err(|source| KernelError::map(map, source))
+    }
+
+    /// Seats subscribers, all or, if the kernel refuses, some of them: adds or replaces.
+    ///
+    /// # Errors
+    /// If there are too many, or a limiter is beyond what is [reserved](Self::reserve).
+    pub fn seat(
+        &mut self,
+        direction: Direction,
+        seats: &[(Match, Seat)],
+    ) -> Result<(), KernelError> {
+        let room = self.pages.len() * LIMITERS_PER_PAGE;
+        if let Some((_, seat)) = seats.iter().find(|(_, seat)| seat.limiter as usize >= room) {
+            return Err(KernelError::room(
+                "limiters",
+                seat.limiter as usize + 1,
+                room,
+            ));
+        }
+        self.directory.seat(&self.maps, direction, seats)
+    }
+
+    /// Subscribers that are none any more. Those that were none are passed over.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), KernelError> {
+        self.directory.unseat(&self.maps, direction, matches)
+    }
+
+    /// Makes room for limiters of numbers below this; 2 MB for 1024 of them.
+    ///
+    /// # Errors
+    /// If there are too many, or memory is short.
+    pub fn reserve(&mut self, limiters: u32) -> Result<(), KernelError> {
+        while self.pages.len() * LIMITERS_PER_PAGE < limiters as usize {
+            let number = self.pages.len() as u32;
+            let outer = self.map("pages");
+            if number >= outer.max_entries() {
+                let room = outer.max_entries() as usize * LIMITERS_PER_PAGE;
+                return Err(KernelError::room("limiters", limiters as usize, room));
+            }
+            let page = sys::page_like(&self.pages)?;
+            self.update("pages", &number.to_ne_bytes(), &sys::number_of(&page))?;
+            self.pages.push(page);
+        }
+        Ok(())
+    }
+
+    fn find_pages(&mut self) -> Result<(), KernelError> {
+        let outer = self.map("pages");
+        let mut pages = Vec::new();
+        for number in 0..outer.max_entries() {
+            let found = outer.lookup(&number.to_ne_bytes(), MapFlags::ANY);
+            let Ok(Some(id)) = found else { break };
+            let id = u32::from_ne_bytes(id.try_into().unwrap_or_default());
+            pages.push(
+                MapHandle::from_map_id(id).map_err(|source| KernelError::map("pages", source))?,
+            );
+        }
+        self.pages = pages;
+        Ok(())
+    }
+
+    fn page(&self, limiter: u32) -> Result<(&MapHandle, [u8; 4]), KernelError> {
+        let (page, place) = (
+            limiter as usize / LIMITERS_PER_PAGE,
+            limiter % LIMITERS_PER_PAGE as u32,
+        );
+        let room = self.pages.len() * LIMITERS_PER_PAGE;
+        let page = self
+            .pages
+            .get(page)
+            .ok_or_else(|| KernelError::room("limiters", limiter as usize + 1, room))?;
+        Ok((page, place.to_ne_bytes()))
+    }
+
+    /// Sets a limiter's state back to nothing, before its number is used again.
+    ///
+    /// # Errors
+    /// If it is beyond what is reserved.
+    pub fn forget(&mut self, limiter: u32) -> Result<(), KernelError> {
+        let (page, place) = self.page(limiter)?;
+        page.update(&place, &[0; layout::LIMITER], MapFlags::LOCK)
+            .map_err(|source| KernelError::map("limiters", source))
+    }
+
+    /// A limiter as it was at its latest packet: phantom queues drain when packets come.
+    ///
+    /// # Errors
+    /// If it is beyond what is reserved.
+    pub fn read(&self, limiter: u32) -> Result<LimiterState, KernelError> {
+        let (page, place) = self.page(limiter)?;
+        let state = page
+            .lookup(&place, MapFlags::LOCK)
+            .map_err(|source| KernelError::map("limiters", source))?
+            .unwrap_or_else(|| vec![0; layout::LIMITER]);
+        let queues = self.queues_of(layout::plan_of(&state));
+        Ok(layout::limiter(&state, queues))
+    }
+
+    /// How many queues a plan has.
+    fn queues_of(&self, plan: u32) -> usize {
+        let found = self.map("plans").lookup(&plan.to_ne_bytes(), MapFlags::ANY);
+        match found {
+            Ok(Some(plan)) => self.registry.queues(&plan),
+            _ => 0,
+        }
+    }
+
+    /// What limiters of these numbers counted; none beyond what is reserved.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn counters(&self, limiters: std::ops::Range<u32>) -> Result<Vec<Counters>, KernelError> {
+        let mut all = Vec::with_capacity(limiters.len());
+        let mut limiter = limiters.start;
+        while limiter < limiters.end {
+            let number = limiter as usize / LIMITERS_PER_PAGE;
+            let Some(page) = self.pages.get(number) else {
+                break;
+            };
+            let first = (number * LIMITERS_PER_PAGE) as u32;
+            let batch = page
+                .lookup_batch(LIMITERS_PER_PAGE as u32, MapFlags::LOCK, MapFlags::ANY)
+                .map_err(|source| KernelError::map("limiters", source))?;
+            for (key, state) in batch {
+                let place = u32::from_ne_bytes(key.try_into().unwrap_or_default());
+                if (limiter..limiters.end).contains(&(first + place)) {
+                    all.push(layout::counters(&state));
+                }
+            }
+            limiter = first + LIMITERS_PER_PAGE as u32;
+        }
+        Ok(all)
+    }
+
+    /// Packets that are nobody's or not in order, by reason.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn unknown(&self) -> Result<Vec<Stranger>, KernelError> {
+        layout::strangers(self.map("strangers"))
+    }
+
+    /// Has packets taken from an interface.
+    ///
+    /// # Errors
+    /// If there is no such interface, or it is attached already, or the kernel refuses.
+    pub fn attach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
+        attach::attach(&self.pins, attachment, self.tc)
+    }
+
+    /// Lets packets of an interface alone again. If it is not attached, nothing is done.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn detach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
+        attach::detach(&self.pins, attachment)
+    }
+
+    /// Where packets are taken.
+    pub fn attachments(&self) -> Vec<Attachment> {
+        attach::attachments(&self.pins)
+    }
+
+    /// Detaches and unpins everything, and removes the folder.
+    ///
+    /// # Errors
+    /// If something cannot be detached; the rest is removed.
+    pub fn remove(self) -> Result<(), KernelError> {
+        Self::clear(&self.pins)
+    }
+
+    /// As [`remove`](Self::remove), of whatever is in this folder, whole or not.
+    ///
+    /// # Errors
+    /// If something cannot be detached; the rest is removed.
+    pub fn clear(pins: &Path) -> Result<(), KernelError> {
+        let mut result = Ok(());
+        for attachment in attach::attachments(pins) {
+            result = result.and(attach::detach(pins, &attachment));
+        }
+        load::unpin(pins);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

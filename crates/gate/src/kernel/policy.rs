@@ -1,0 +1,342 @@
+//! Plans, policies and rules as the programs read them. Policies and rules that are alike are kept
+//! once: limiters keep their queues from one plan to another of the same policy.
+
+use std::collections::HashMap;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use tidegate_limiter::{Kind, PolicyTree, Program, Rule};
+
+use super::KernelError;
+use super::layout::{self, MOST_RULES, QUEUES, SHARES, Writer, read_u32};
+use crate::table::{Excess, Plan, Scheme};
+
+/// Numbers of what stands for a shape where there is none.
+const POLICER: u32 = u32::MAX - 1;
+const UNLIMITED: u32 = u32::MAX - 2;
+const NONE: u8 = 255;
+
+/// The policies and rules that are in the kernel, by what they are, numbered from 1.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    shapes: HashMap<Vec<u8>, u32>,
+    rules: HashMap<Vec<u8>, u32>,
+    /// Queues of each shape.
+    queues: HashMap<u32, usize>,
+}
+
+impl Registry {
+    pub(super) fn read(maps: &HashMap<&'static str, MapHandle>) -> Result<Self, KernelError> {
+        let mut registry = Self::default();
+        let all = |name: &'static str, empty: fn(&[u8]) -> bool| {
+            let map = &maps[name];
+            let mut found = HashMap::new();
+            for number in 0..map.max_entries() {
+                let value = map
+                    .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+                    .map_err(|source| KernelError::map(name, source))?
+                    .unwrap_or_default();
+                if empty(&value) {
+                    break;
+                }
+                found.insert(value, number + 1);
+            }
+            Ok::<_, KernelError>(found)
+        };
+        registry.shapes = all("shapes", |value| queues(value) == 0)?;
+        registry.rules = all("rule_sets", |value| read_u32(value, 0) == 0)?;
+        let sizes = registry.shapes.iter();
+        registry.queues = sizes
+            .map(|(shape, &number)| (number, queues(shape)))
+            .collect();
+        Ok(registry)
+    }
+
+    /// How many queues a plan has, as it is in the kernel.
+    pub(super) fn queues(&self, plan: &[u8]) -> usize {
+        let shape = read_u32(plan, 48);
+        self.queues.get(&shape).copied().unwrap_or(0)
+    }
+
+    /// A plan for the kernel; its policy and rules are put there if they are new.
+    pub(super) fn encode(
+        &mut self,
+        plan: &Plan,
+        maps: &HashMap<&'static str, MapHandle>,
+    ) -> Result<Vec<u8>, KernelError> {
+        let refuse = |what: String| Err(KernelError::Plan(what));
+        let rate = plan.rate.bits_per_second();
+        if rate > 400_000_000_000 || (rate < 8_000 && plan.scheme != Scheme::Unlimited) {
+            return refuse(format!(
+                "{} is out of range: rates are between 8 kbit/s and 400 Gbit/s",
+                plan.rate
+            ));
+        }
+        if let Excess::Mark(dscp) = plan.excess
+            && dscp > 63
+        {
+            return refuse(format!("{dscp} is no code point: they go to 63"));
+        }
+        let classes = plan.program.classes();
+        let default = plan.default_class.unwrap_or(classes.len() as u16 - 1);
+        let named = plan.rules.iter().map(|rule| rule.class).chain([default]);
+        if let Some(class) = named
+            .into_iter()
+            .find(|&class| usize::from(class) >= classes.len())
+        {
+            return refuse(format!(
+                "there is no class {class}: the policy has {}, from 0 on",
+                classes.len()
+            ));
+        }
+        let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
+        let (mut shape, mut fair) = (UNLIMITED, 0);
+        let (scheme, size) = match &plan.scheme {
+            Scheme::Unlimited => (0u8, 0),
+            &Scheme::Policer { burst } => {
+                shape = POLICER;
+                (1, burst)
+            }
+            Scheme::PhantomQueues {
+                size,
+                control: burst,
+            } => {
+                if let Some(burst) = burst {
+                    if !(1..=60_000_000_000).contains(&burst.period) {
+                        return refuse(
+                            "the period of burst control is between 1 ns and 60 s".into(),
+                        );
+                    }
+                    if burst.lower >= burst.upper || burst.upper > 1_000_000 {
+                        return refuse("burst control needs a lower threshold below its upper one, which is at most 1000".into());
+                    }
+                    let of = |thousandths: u32| {
+                        let product =
+                            u128::from(rate) * u128::from(burst.period) * u128::from(thousandths);
+                        (product / 8_000_000_000_000) as u64
+                    };
+                    (period, upper, lower, control) =
+                        (burst.period, of(burst.upper), of(burst.lower), 1);
+                    // Weights are multiplied to it.
+                    if upper > 1 << 49 {
+                        return refuse("the upper threshold of burst control comes to more than 2^49 bytes in a period".into());
+                    }
+                }
+                let queues = plan.program.queues() as u64;
+                if !(1..=(1 << 60) / queues).contains(size) {
+                    return refuse(format!(
+                        "a phantom queue has at least 1 byte, and all together at most 2^60; {size} is out of range"
+                    ));
+                }
+                fair = u8::from(is_fair(&plan.program));
+                shape = self.shape(&plan.program, maps)?;
+                (2, *size)
+            }
+        };
+        if size > 1 << 60 {
+            return refuse(format!("{size} bytes are out of range: at most 2^60"));
+        }
+        let rules = self.rules(plan, maps)?;
+        // Without queues everything is one.
+        let class = match plan.scheme {
+            Scheme::PhantomQueues { .. } => (
+                classes[usize::from(default)].first,
+                classes[usize::from(default)].queues,
+            ),
+            _ => (0, 1),
+        };
+        let mut writer = Writer::default();
+        writer
+            .u64(rate)
+            .u64(
+                (u64::MAX - 8_000_000_000)
+                    .checked_div(rate)
+                    .unwrap_or(u64::MAX),
+            )
+            .u64(size)
+            .u64(period)
+            .u64(upper)
+            .u64(lower)
+            .u32(shape)
+            .u32(rules)
+            .u8(scheme)
+            .u8(fair)
+            .u8(control)
+            .u8(match plan.excess {
+                Excess::Drop => NONE,
+                Excess::Mark(dscp) => dscp,
+            })
+            .u8(class.0 as u8)
+            .u8(class.1 as u8);
+        Ok(writer.fill(layout::PLAN))
+    }
+
+    fn shape(
+        &mut self,
+        program: &Program,
+        maps: &HashMap<&'static str, MapHandle>,
+    ) -> Result<u32, KernelError> {
+        for (what, found, room) in [
+            ("queues", program.queues(), QUEUES),
+            ("sharing nodes", program.shares(), SHARES),
+        ] {
+            if found > room {
+                return Err(KernelError::room(what, found, room));
+            }
+        }
+        let shape = shape(program);
+        let number = keep(&mut self.shapes, "shapes", &shape, maps)?;
+        self.queues.insert(number, program.queues());
+        Ok(number)
+    }
+
+    fn rules(
+        &mut self,
+        plan: &Plan,
+        maps: &HashMap<&'static str, MapHandle>,
+    ) -> Result<u32, KernelError> {
+        if plan.rules.is_empty() || !matches!(plan.scheme, Scheme::PhantomQueues { .. }) {
+            return Ok(0);
+        }
+        if plan.rules.len() > MOST_RULES {
+            return Err(KernelError::room("rules", plan.rules.len(), MOST_RULES));
+        }
+        let mut writer = Writer::default();
+        writer.u32(plan.rules.len() as u32).u32(0);
+        for rule in &plan.rules {
+            write_rule(&mut writer, rule, &plan.program);
+        }
+        keep(
+            &mut self.rules,
+            "rule_sets",
+            &writer.fill(layout::RULES),
+            maps,
+        )
+    }
+}
+
+/// The number of something that is kept once.
+fn keep(
+    known: &mut HashMap<Vec<u8>, u32>,
+    name: &'static str,
+    value: &[u8],
+    maps: &HashMap<&'static str, MapHandle>,
+) -> Result<u32, KernelError> {
+    if let Some(&number) = known.get(value) {
+        return Ok(number);
+    }
+    let map = &maps[name];
+    let number = known.len() as u32;
+    if number >= map.max_entries() {
+        let what = if name == "shapes" {
+            "different policies"
+        } else {
+            "different sets of rules"
+        };
+        return Err(KernelError::room(
+            what,
+            known.len() + 1,
+            map.max_entries() as usize,
+        ));
+    }
+    map.update(&number.to_ne_bytes(), value, MapFlags::ANY)
+        .map_err(|source| KernelError::map(name, source))?;
+    known.insert(value.to_vec(), number + 1);
+    Ok(number + 1)
+}
+
+fn write_rule(writer: &mut Writer, rule: &Rule, program: &Program) {
+    for prefix in [&rule.source, &rule.destination] {
+        let mask = mask(prefix.bits());
+        writer
+            .bytes(&prefix.address().to_be_bytes())
+            .bytes(&mask.to_be_bytes());
+    }
+    let all = |ports: &std::ops::RangeInclusive<u16>| *ports == (0..=u16::MAX);
+    let class = program.classes()[usize::from(rule.class)];
+    writer.u64(rule.dscp.bits());
+    // An empty range is fitted by no port.
+    for ports in [&rule.source_ports, &rule.destination_ports] {
+        writer.u16(*ports.start()).u16(*ports.end());
+    }
+    writer
+        .u16(rule.protocol.map_or(256, u16::from))
+        .u8(u8::from(
+            !all(&rule.source_ports) || !all(&rule.destination_ports),
+        ))
+        .u8(class.first as u8)
+        .u8(class.queues as u8)
+        .bytes(&[0; 3]);
+}
+
+/// The mask of a prefix of so many bits.
+pub(super) fn mask(bits: u32) -> u128 {
+    u128::MAX.checked_shl(128 - bits).unwrap_or(0)
+}
+
+/// Whether packets can be decided about without settling, see phantom.rs of the limiter.
+fn is_fair(program: &Program) -> bool {
+    let mut nodes = program.nodes().iter();
+    nodes.next().is_some_and(|root| root.kind == Kind::Weighted)
+        && nodes.all(|node| node.parent == 0 && node.weight == 1)
+}
+
+/// `struct shape`.
+fn shape(program: &Program) -> Vec<u8> {
+    debug_assert!(PolicyTree::MAX_WEIGHT <= u32::from(u16::MAX));
+    let nodes = program.nodes();
+    // Parts are the sharing nodes, then the queues.
+    let part = |node: usize| match nodes[node].kind {
+        Kind::Queue(_) => SHARES + usize::from(nodes[node].slot),
+        _ => usize::from(nodes[node].slot),
+    };
+    let (mut priority, mut weighted, mut behind) = (0u32, 0u32, 0u32);
+    let (mut before, mut weight, mut parent, mut path) =
+        ([0u32; 32], [0u16; 32], [0u8; 32], [0u8; 32]);
+    let (mut order, mut first, mut count, mut next) = ([0u8; 32], [0u8; 8], [0u8; 8], [NONE; 8]);
+    // Parents come before their children, so what is above is known.
+    for (number, node) in nodes.iter().enumerate() {
+        let own = part(number);
+        if number > 0 {
+            let above = part(usize::from(node.parent));
+            parent[own] = above as u8;
+            weight[own] = node.weight as u16;
+            path[own] = path[above] | 1 << above;
+            // Its place among all but the root.
+            order[number - 1] = own as u8;
+            if nodes[usize::from(node.parent)].kind == Kind::Priority {
+                let siblings = usize::from(nodes[usize::from(node.parent)].first)..number;
+                before[own] = siblings.map(|sibling| 1 << part(sibling)).sum();
+            } else {
+                weighted |= 1 << own;
+            }
+            if before[own] != 0 || behind >> above & 1 == 1 {
+                behind |= 1 << own;
+            }
+        }
+        if own < SHARES {
+            priority |= u32::from(node.kind == Kind::Priority) << own;
+            first[own] = (node.first - 1) as u8;
+            count[own] = node.count as u8;
+            if own + 1 < program.shares() {
+                next[own] = own as u8 + 1;
+            }
+        }
+    }
+    let mut writer = Writer::default();
+    writer.u32(priority).u32(weighted).u32(behind);
+    for value in before {
+        writer.u32(value);
+    }
+    for value in weight {
+        writer.u16(value);
+    }
+    writer.bytes(&parent).bytes(&path).bytes(&order);
+    writer.bytes(&first).bytes(&count).bytes(&next);
+    writer.u32(program.queues() as u32);
+    writer.fill(layout::SHAPE)
+}
+
+/// Queues of a shape as it is in the kernel.
+fn queues(shape: &[u8]) -> usize {
+    read_u32(shape, layout::SHAPE - 4) as usize
+}

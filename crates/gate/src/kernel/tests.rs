@@ -1,0 +1,152 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libbpf_rs::Program;
+use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program as Policy, Rate};
+
+use super::*;
+use crate::table::{Accounting, Excess, Scheme, Unknown};
+
+mod same;
+
+/// A gate of a test's own, removed with it.
+struct Gate {
+    kernel: Option<Kernel>,
+    pins: PathBuf,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel.take() {
+            let _ = kernel.remove();
+        }
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        accounting: Accounting {
+            layer: 3,
+            overhead: 0,
+        },
+        unknown: Unknown::Pass,
+        hash: HashKey::new(1, 2),
+    }
+}
+
+/// A gate, whose time is the test's; none without rights, which is said past the harness.
+fn gate(test: &str) -> Option<Gate> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let pins = PathBuf::from(format!(
+        "/sys/fs/bpf/tidegate-test-{}-{number}",
+        std::process::id()
+    ));
+    match Kernel::create_with(&pins, &settings(), true) {
+        Ok(kernel) => Some(Gate {
+            kernel: Some(kernel),
+            pins,
+        }),
+        Err(error) if !nix::unistd::Uid::effective().is_root() => {
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped TEST: {test}: needs root: {error}").unwrap();
+            None
+        }
+        Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
+    }
+}
+
+impl Gate {
+    fn kernel(&mut self) -> &mut Kernel {
+        self.kernel.as_mut().unwrap()
+    }
+
+    fn offer(&mut self, program: &str, now: u64, frame: &[u8]) -> u32 {
+        let path = self.pins.join("programs").join(program);
+        self.kernel()
+            .update("test_time", &0u32.to_ne_bytes(), &now.to_ne_bytes())
+            .unwrap();
+        let fd = Program::fd_from_pinned_path(path).unwrap();
+        run(&fd, frame)
+    }
+}
+
+fn run(fd: &std::os::fd::OwnedFd, frame: &[u8]) -> u32 {
+    use std::os::fd::AsRawFd;
+    sys::test_run(fd.as_raw_fd(), frame).unwrap()
+}
+
+/// UDP over IPv4 over Ethernet: from 198.51.100.1 to this address, of so many bytes from IP on.
+fn frame(to: [u8; 4], port: u16, bytes: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0]);
+    frame.extend(bytes.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 198, 51, 100, 1]);
+    frame.extend(to);
+    frame.extend(port.to_be_bytes());
+    frame.extend(443u16.to_be_bytes());
+    frame.resize(14 + usize::from(bytes), 0);
+    frame
+}
+
+fn plan(scheme: Scheme, policy: &PolicyTree) -> Plan {
+    Plan {
+        rate: Rate::from_bits_per_second(8_000_000),
+        scheme,
+        program: Arc::new(Policy::new(policy)),
+        rules: Vec::new(),
+        default_class: None,
+        excess: Excess::Drop,
+    }
+}
+
+#[test]
+fn a_policer_and_phantom_queues_limit() {
+    let Some(mut gate) = gate("a_policer_and_phantom_queues_limit") else {
+        return;
+    };
+    let fair = PolicyTree::fair(16).unwrap();
+    let policer = plan(Scheme::Policer { burst: 10_000 }, &fair);
+    let control = Some(BurstControl::default());
+    let queues = plan(
+        Scheme::PhantomQueues {
+            size: 10_000,
+            control,
+        },
+        &fair,
+    );
+    let kernel = gate.kernel();
+    kernel.put_plan(0, &policer).unwrap();
+    kernel.put_plan(1, &queues).unwrap();
+    let seat = |address: &str, limiter, plan| {
+        let version = 1;
+        let matched = Match::Prefix(address.parse().unwrap());
+        (
+            matched,
+            Seat {
+                limiter,
+                plan,
+                version,
+            },
+        )
+    };
+    let seats = [seat("192.0.2.1/32", 0, 0), seat("192.0.2.0/24", 1, 1)];
+    kernel.seat(Direction::Down, &seats).unwrap();
+    for (host, limiter) in [(1, 0), (2, 1)] {
+        let mut passed = 0;
+        // 20 Mbit/s for 1 s: a million bytes may pass, and a bucket or queue.
+        for packet in 0..2_500u64 {
+            let frame = frame([192, 0, 2, host], 1_000, 1_000);
+            if gate.offer("tc_down", 1_000_000 + packet * 400_000, &frame) != 2 {
+                passed += 1;
+            }
+        }
+        assert!((990..=1_011).contains(&passed), "{passed}");
+        let state = gate.kernel().read(limiter).unwrap();
+        assert_eq!(state.counters.passed_packets, passed);
+        assert_eq!(state.counters.passed_bytes, passed * 1_000);
+        assert_eq!(state.counters.excess_packets, 2_500 - passed);
+    }
+}

@@ -1,0 +1,390 @@
+//! That the programs decide as the limiter crate does, packet by packet.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use tidegate_limiter::{
+    Classifier, Decision, FlowKey, Nanos, PacketMeta, PhantomQueues, TokenBucket,
+};
+
+use super::*;
+
+/// The reference of one limiter.
+enum Reference {
+    Queues(Box<PhantomQueues<24, 5>>),
+    Bucket(TokenBucket),
+}
+
+impl Reference {
+    fn new(plan: &Plan, now: Nanos) -> Self {
+        match plan.scheme {
+            Scheme::PhantomQueues { size, control } => Self::Queues(Box::new(
+                PhantomQueues::new(plan.program.clone(), plan.rate, size, control, now).unwrap(),
+            )),
+            Scheme::Policer { burst } => Self::Bucket(TokenBucket::new(plan.rate, burst, now)),
+            Scheme::Unlimited => unreachable!("nothing to compare"),
+        }
+    }
+
+    /// Another plan of the same policy.
+    fn set(&mut self, plan: &Plan, now: Nanos) {
+        match (self, &plan.scheme) {
+            (Self::Queues(queues), Scheme::PhantomQueues { control, .. }) => {
+                queues.set(now, plan.rate, *control).unwrap();
+            }
+            (Self::Bucket(bucket), &Scheme::Policer { burst }) => {
+                bucket.set_rate(now, plan.rate);
+                bucket.set_burst(now, burst);
+            }
+            _ => unreachable!("another scheme"),
+        }
+    }
+
+    fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        match self {
+            Self::Queues(queues) => queues.offer(now, packet),
+            Self::Bucket(bucket) => bucket.offer(now, packet),
+        }
+    }
+}
+
+/// A limiter in the kernel beside its reference.
+struct Pair<'a> {
+    gate: &'a mut Gate,
+    reference: Option<Reference>,
+    classifier: Classifier,
+    plan: Plan,
+    seat: Seat,
+    changed: bool,
+    /// Frames of each flow, to be cut to size.
+    frames: Vec<Vec<u8>>,
+    tc: std::os::fd::OwnedFd,
+    xdp: std::os::fd::OwnedFd,
+    sent: (u64, u64),
+}
+
+const FLOWS: u16 = 60;
+
+impl<'a> Pair<'a> {
+    fn new(gate: &'a mut Gate, plan: Plan) -> Self {
+        let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
+        let (tc, xdp) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
+        gate.kernel().forget(0).unwrap();
+        let classifier = Self::classifier(&plan);
+        let mut pair = Self {
+            gate,
+            reference: None,
+            classifier,
+            seat: Seat {
+                limiter: 0,
+                plan: 0,
+                version: 0,
+            },
+            plan,
+            changed: false,
+            frames: (0..FLOWS)
+                .map(|flow| frame([192, 0, 2, 1], flow, u16::MAX))
+                .collect(),
+            tc,
+            xdp,
+            sent: (0, 0),
+        };
+        pair.sit();
+        pair
+    }
+
+    fn classifier(plan: &Plan) -> Classifier {
+        let rules = plan.rules.clone();
+        Classifier::new(&plan.program, rules, plan.default_class, settings().hash).unwrap()
+    }
+
+    /// Sits under the plan, by another number.
+    fn sit(&mut self) {
+        self.seat.plan = (self.seat.plan + 1) % 100;
+        self.seat.version = self.seat.version.wrapping_add(1);
+        let kernel = self.gate.kernel();
+        kernel.put_plan(self.seat.plan, &self.plan).unwrap();
+        let matched = Match::Prefix("192.0.2.1".parse().unwrap());
+        kernel
+            .seat(Direction::Down, &[(matched, self.seat)])
+            .unwrap();
+        self.changed = true;
+    }
+
+    fn offer(&mut self, now: Nanos, flow: u16, bytes: u16) -> bool {
+        if std::mem::take(&mut self.changed) {
+            match &mut self.reference {
+                Some(reference) => reference.set(&self.plan, now),
+                None => self.reference = Some(Reference::new(&self.plan, now)),
+            }
+        }
+        let (source, destination) = (
+            "198.51.100.1".parse().unwrap(),
+            "192.0.2.1".parse().unwrap(),
+        );
+        let key = FlowKey::new(source, destination, 17, Some((flow, 443)), 0);
+        let packet = self.classifier.classify(&key, u32::from(bytes));
+        let expected = self.reference.as_mut().unwrap().offer(now, &packet);
+        let frame = &mut self.frames[usize::from(flow)];
+        frame[16..18].copy_from_slice(&bytes.to_be_bytes());
+        let frame = &frame[..14 + usize::from(bytes)];
+        let kernel = self.gate.kernel.as_mut().unwrap();
+        kernel
+            .update("test_time", &0u32.to_ne_bytes(), &now.to_ne_bytes())
+            .unwrap();
+        // TC does not test what is larger than a page.
+        let dropped = if bytes <= 1_500 {
+            run(&self.tc, frame) == 2
+        } else {
+            run(&self.xdp, frame) == 1
+        };
+        self.sent.0 += 1;
+        self.sent.1 += u64::from(dropped);
+        dropped == (expected == Decision::Drop)
+    }
+}
+
+/// Gaps, sizes and flows that change their manner now and then.
+struct Sequence {
+    random: Pcg64,
+    now: Nanos,
+    manner: u32,
+    flows: u16,
+    rate: u64,
+}
+
+impl Sequence {
+    fn next(&mut self) -> (Nanos, u16, u16) {
+        let random = &mut self.random;
+        if random.random_ratio(1, 50) {
+            self.manner = random.random_range(0..8);
+            self.flows = random.random_range(1..=FLOWS);
+        }
+        let bytes = match random.random_range(0..10) {
+            0 => 28,
+            1 => random.random_range(28..u16::MAX),
+            2 => random.random_range(28..200),
+            _ => 1_500,
+        };
+        // What the packet needs at the rate.
+        let own = (u128::from(bytes) * 8_000_000_000 / u128::from(self.rate)) as u64;
+        let gap = match self.manner {
+            0 => 0,
+            1 | 2 => own / 2,
+            3 => own + random.random_range(0..=own / 8),
+            4 => random.random_range(0..=own * 4),
+            5 => random.random_range(0..=own / 8),
+            6 if random.random_ratio(1, 20) => random.random_range(0..20_000_000_000),
+            6 => own / 3,
+            _ if random.random_ratio(1, 60) => 1 << random.random_range(30..45),
+            _ => random.random_range(0..1_000),
+        };
+        let back = if random.random_ratio(1, 40) {
+            random.random_range(0..1_000_000)
+        } else {
+            0
+        };
+        self.now = self.now.saturating_add(gap);
+        let flow = random.random_range(0..self.flows);
+        (self.now.saturating_sub(back), flow, bytes)
+    }
+}
+
+fn draw_rate(random: &mut Pcg64) -> Rate {
+    let bits: u64 = match random.random_range(0..6) {
+        0 => random.random_range(8_000..100_000),
+        1 => random.random_range(1_000_000_000..400_000_000_000),
+        2 => 400_000_000_000,
+        _ => random.random_range(100_000..1_000_000_000),
+    };
+    Rate::from_bits_per_second(bits)
+}
+
+fn draw_control(random: &mut Pcg64) -> Option<BurstControl> {
+    match random.random_range(0..8) {
+        0 => None,
+        1 => Some(BurstControl {
+            period: random.random_range(1..60_000_000_000),
+            upper: random.random_range(2..3_000),
+            lower: random.random_range(0..2),
+        }),
+        2 => Some(BurstControl {
+            period: 1_000_000,
+            ..BurstControl::default()
+        }),
+        _ => Some(BurstControl::default()),
+    }
+}
+
+fn draw_size(random: &mut Pcg64, rate: Rate) -> u64 {
+    let product = rate.bits_per_second() / 80; // 100 ms
+    match random.random_range(0..5) {
+        0 => random.random_range(1..10_000),
+        1 => 1 << random.random_range(10..55),
+        2 => product.max(1_500) * 10,
+        _ => product.max(3_000),
+    }
+}
+
+/// A policy that fits, at random.
+fn draw_policy(random: &mut Pcg64) -> PolicyTree {
+    fn part(random: &mut Pcg64, depth: u32) -> PolicyTree {
+        let count = random.random_range(1..=4);
+        match random.random_range(0..if depth == 0 { 2 } else { 5 }) {
+            0 => PolicyTree::queue(),
+            1 => PolicyTree::fair(random.random_range(1..=12)).unwrap(),
+            2 => {
+                PolicyTree::priority((0..count).map(|_| part(random, depth - 1)).collect()).unwrap()
+            }
+            _ => {
+                let parts = (0..count).map(|_| {
+                    let weight = match random.random_range(0..3) {
+                        0 => 1,
+                        1 => random.random_range(1..10),
+                        _ => random.random_range(1..=PolicyTree::MAX_WEIGHT),
+                    };
+                    (weight, part(random, depth - 1))
+                });
+                PolicyTree::weighted(parts.collect()).unwrap()
+            }
+        }
+    }
+    loop {
+        let depth = random.random_range(1..=4);
+        let policy = part(random, depth);
+        let program = Policy::new(&policy);
+        if program.queues() <= 24 && program.shares() <= 5 {
+            return policy;
+        }
+    }
+}
+
+/// Packets of flows go to all classes, by their ports.
+fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
+    let classes = program.classes().len() as u16;
+    let rule = |class| {
+        let first = class * FLOWS / classes;
+        let last: u16 = (class + 1) * FLOWS / classes;
+        tidegate_limiter::Rule {
+            source_ports: first..=last.max(first + 1) - 1,
+            class,
+            ..Default::default()
+        }
+    };
+    (0..classes.min(30)).map(rule).collect()
+}
+
+fn compare(gate: &mut Gate, seed: u64, plan: Plan, packets: u32, switches: bool) -> (u64, u64) {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut sequence = Sequence {
+        now: random.random_range(0..1 << 50),
+        rate: plan.rate.bits_per_second(),
+        random: Pcg64::seed_from_u64(seed + 1),
+        manner: 0,
+        flows: FLOWS,
+    };
+    let mut pair = Pair::new(gate, plan);
+    for number in 0..packets {
+        if switches && random.random_ratio(1, 300) {
+            pair.plan.rate = draw_rate(&mut random);
+            match &mut pair.plan.scheme {
+                Scheme::PhantomQueues { control, .. } => *control = draw_control(&mut random),
+                Scheme::Policer { burst } => *burst = random.random_range(0..100_000),
+                Scheme::Unlimited => {}
+            }
+            sequence.rate = pair.plan.rate.bits_per_second();
+            pair.sit();
+        }
+        let (now, flow, bytes) = sequence.next();
+        assert!(
+            pair.offer(now, flow, bytes),
+            "seed {seed}, packet {number}: {:?} at {now}, flow {flow}, {bytes} bytes",
+            pair.plan,
+        );
+    }
+    pair.sent
+}
+
+fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -> PolicyTree) {
+    let Some(mut gate) = gate(test) else { return };
+    let (mut packets, mut dropped) = (0, 0);
+    for seed in seeds {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let policy = policy(&mut random);
+        let rate = draw_rate(&mut random);
+        let scheme = Scheme::PhantomQueues {
+            size: draw_size(&mut random, rate),
+            control: draw_control(&mut random),
+        };
+        let mut plan = Plan {
+            rate,
+            ..plan(scheme, &policy)
+        };
+        plan.rules = spread(&plan.program);
+        let sent = compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
+        packets += sent.0;
+        dropped += sent.1;
+    }
+    // Both outcomes were seen.
+    assert!(
+        dropped * 20 > packets && dropped * 20 < packets * 19,
+        "{dropped} of {packets}"
+    );
+}
+
+#[test]
+fn fair_queues_decide_as_the_reference() {
+    compare_all("fair_queues_decide_as_the_reference", 0..40, |random| {
+        PolicyTree::fair(random.random_range(1..=24)).unwrap()
+    });
+}
+
+#[test]
+fn weighted_queues_decide_as_the_reference() {
+    compare_all(
+        "weighted_queues_decide_as_the_reference",
+        100..130,
+        |random| {
+            let part = |_| {
+                (
+                    random.random_range(1..=PolicyTree::MAX_WEIGHT),
+                    PolicyTree::queue(),
+                )
+            };
+            PolicyTree::weighted((0..16).map(part).collect()).unwrap()
+        },
+    );
+}
+
+#[test]
+fn queues_by_priority_decide_as_the_reference() {
+    compare_all(
+        "queues_by_priority_decide_as_the_reference",
+        200..230,
+        |random| {
+            let fair = PolicyTree::fair(random.random_range(1..=16)).unwrap();
+            PolicyTree::priority(vec![PolicyTree::queue(), fair, PolicyTree::queue()]).unwrap()
+        },
+    );
+}
+
+#[test]
+fn any_policy_decides_as_the_reference() {
+    compare_all("any_policy_decides_as_the_reference", 300..400, draw_policy);
+}
+
+#[test]
+fn a_policer_decides_as_the_reference() {
+    let Some(mut gate) = gate("a_policer_decides_as_the_reference") else {
+        return;
+    };
+    for seed in 500..530 {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let rate = draw_rate(&mut random);
+        let burst = draw_size(&mut random, rate);
+        let plan = Plan {
+            rate,
+            ..plan(Scheme::Policer { burst }, &PolicyTree::fair(4).unwrap())
+        };
+        compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! The kernel as a data path.
+
+use std::ops::Range;
+use std::path::Path;
+
+use nix::net::if_::if_nametoindex;
+use rustix::fs::statfs;
+
+use super::{DataPath, Others, PathError, Seat};
+use crate::kernel::{Kernel, KernelError};
+use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
+
+/// BPF_FS_MAGIC of linux/magic.h.
+const BPF_FS: u32 = 0xcafe_4a11;
+
+impl From<KernelError> for PathError {
+    fn from(error: KernelError) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+/// Whether pins can be there: what is elsewhere is not ours to remove.
+fn is_ours(pins: &Path) -> bool {
+    statfs(pins).is_ok_and(|found| found.f_type as u32 == BPF_FS)
+}
+
+impl DataPath for Kernel {
+    fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
+        // Of one that was killed before it was whole.
+        if !Self::exists(pins) && is_ours(pins) {
+            Self::clear(pins)?;
+        }
+        Ok(Self::create(pins, settings)?)
+    }
+
+    fn open(pins: &Path) -> Result<Self, PathError> {
+        Ok(Self::open(pins)?)
+    }
+
+    fn exists(pins: &Path) -> bool {
+        is_ours(pins) && Self::exists(pins)
+    }
+
+    fn clear(pins: &Path) -> Result<(), PathError> {
+        match is_ours(pins) {
+            true => Ok(Self::clear(pins)?),
+            false => Ok(()),
+        }
+    }
+
+    fn check(attachment: &Attachment) -> Result<(), PathError> {
+        match if_nametoindex(attachment.interface.as_str()) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(KernelError::Interface(attachment.interface.clone()).into()),
+        }
+    }
+
+    fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
+        Ok(self.set_settings(settings)?)
+    }
+
+    fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
+        Ok(self.put_plan(number, plan)?)
+    }
+
+    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
+        Ok(self.seat(direction, seats)?)
+    }
+
+    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
+        Ok(self.unseat(direction, matches)?)
+    }
+
+    fn reserve(&mut self, limiters: u32) -> Result<(), PathError> {
+        Ok(self.reserve(limiters)?)
+    }
+
+    fn forget(&mut self, limiter: u32) -> Result<(), PathError> {
+        Ok(self.forget(limiter)?)
+    }
+
+    fn read(&self, limiter: u32) -> Result<LimiterState, PathError> {
+        Ok(self.read(limiter)?)
+    }
+
+    fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError> {
+        Ok(self.counters(limiters)?)
+    }
+
+    fn unknown(&self) -> Result<Others, PathError> {
+        let strangers = self.unknown()?.into_iter();
+        Ok(strangers.map(|own| (own.reason, own.packets)).collect())
+    }
+
+    fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        match self.attach(attachment) {
+            // Done before, perhaps by one that was killed.
+            Err(KernelError::Attached(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn detach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        Ok(self.detach(attachment)?)
+    }
+
+    fn attachments(&self) -> Vec<Attachment> {
+        self.attachments()
+    }
+
+    fn remove(self) -> Result<(), PathError> {
+        Ok(self.remove()?)
+    }
+}
