@@ -36,7 +36,7 @@ use control::Failure;
 use live::Live;
 
 /// Where packets are limited.
-type Kernel = tidegate_gate::memory::Memory;
+type Kernel = tidegate_gate::kernel::Kernel;
 
 pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
