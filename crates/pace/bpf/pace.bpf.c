@@ -4,8 +4,8 @@
 // on the congestion window of headroom * R * RTT / MSS segments, looked at once in a round trip.
 //
 // Two programs on a cgroup, and a storage on each paced socket. A server hands a socket over with
-// setsockopt(fd, PACE_LEVEL, PACE_SET): "arm" answers, since only a program may turn on the round
-// trip callback of a socket that is established already. So sockets that nobody paces call "clamp"
+// setsockopt(fd, PACE_LEVEL, PACE_SET): "tidegate_arm" answers, since only a program may turn on the round
+// trip callback of a socket that is established already. So sockets that nobody paces call "tidegate_clamp"
 // in their handshake and never again. Both run with the socket locked.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -142,7 +142,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 }
 
 SEC("sockops")
-int clamp(struct bpf_sock_ops *ops)
+int tidegate_clamp(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *socket;
 	struct tcp_sock *tcp;
@@ -190,7 +190,7 @@ static __always_inline void callback(struct bpf_sock *socket, _Bool on)
 }
 
 SEC("cgroup/setsockopt")
-int arm(struct bpf_sockopt *call)
+int tidegate_arm(struct bpf_sockopt *call)
 {
 	struct pace_request *request = call->optval;
 	struct bpf_sock *socket = call->sk;

@@ -4,6 +4,7 @@
 //! write how much, for each [`Way`].
 
 mod clamp;
+mod ffi;
 mod pacer;
 mod sys;
 mod writer;

@@ -208,7 +208,8 @@ impl Writer {
             Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
             Way::Application { block, .. } => (block.max(1), Keep::All),
             Way::Trickle { .. } => match state {
-                Some(State::Floor) => (BURST, Keep::Bursts),
+                // Of what is under way nothing is missing; what comes after it waits for the clamp.
+                Some(State::Floor | State::StartUp) => (BURST, Keep::Bursts),
                 Some(State::Fallback) => (BURST, Keep::All),
                 // The window holds the rate, or nothing does: all that there is [Trickle,
                 // Algorithm 1].
