@@ -53,6 +53,7 @@ pub struct CStats {
     rate: u64,
     delivered: u64,
     due: u64,
+    pacing: u64,
 }
 
 /// C strings have no zeros inside.
@@ -256,6 +257,7 @@ pub unsafe extern "C" fn tidegate_pace_get(
             rate: stats.rate.saturating_mul(8),
             delivered: stats.delivered,
             due: stats.due,
+            pacing: stats.pacing.saturating_mul(8),
         };
         let known = size.min(size_of::<CStats>());
         // SAFETY: the caller has `size` bytes there; what we do not know of them becomes zero.

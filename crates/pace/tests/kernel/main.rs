@@ -79,6 +79,9 @@ fn window() -> u32 {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
+    if text.is_empty() {
+        return 0;
+    }
     let field = text
         .split_whitespace()
         .find_map(|word| word.strip_prefix("cwnd:"));
@@ -307,6 +310,9 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
                 net.link.data.lock().unwrap().clear();
             }
             let state = paced.map(|_| pace.state(&socket).unwrap());
+            if state == Some(State::StartUp) {
+                net.link.data.lock().unwrap().clear();
+            }
             behind += u32::from(state == Some(State::Behind));
             match writer.ready(now(), state) {
                 Ready::Write(bytes) => {
@@ -515,4 +521,53 @@ fn all_loaded() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(ours)
         .count()
+}
+
+#[test]
+fn a_window_that_does_not_limit_is_paced_instead() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_window_that_does_not_limit_is_paced_instead") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let listener = TcpListener::bind((SERVER, 0)).unwrap();
+        SockRef::from(&listener)
+            .set_tcp_congestion(b"cubic")
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        // 70 kB at most under way: 28 Mbit/s, and the congestion window grows beyond that.
+        net.client(move || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let socket = socket.unwrap();
+            socket.set_recv_buffer_size(140_000).unwrap();
+            socket.connect(&address.into()).unwrap();
+            read_all(socket.into());
+        });
+        let socket = listener.accept().unwrap().0;
+        writing(&socket, || {
+            wait_for("a wide window", 10_000 * MS, || window() > 60);
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            wait_for("pacing", 10_000 * MS, || {
+                pace.stats(&socket).unwrap().pacing == 1_500_000
+            });
+            thread::sleep(500 * MS);
+            let first = pace.stats(&socket).unwrap();
+            let begin = Instant::now();
+            thread::sleep(3_000 * MS);
+            let last = pace.stats(&socket).unwrap();
+            let bits = (last.delivered - first.delivered) as f64 * 8.0;
+            let rate = bits / begin.elapsed().as_secs_f64();
+            println!("{rate:.0} bit/s {last:?}");
+            assert!(
+                (10_000_000.0..12_600_000.0).contains(&rate),
+                "{rate} {last:?}"
+            );
+            pace.remove(&socket).unwrap();
+            let output = Command::new("ss").args(["-tinH"]).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(!text.contains("bps/"), "no maximum is left: {text}");
+        });
+    });
 }
