@@ -30,6 +30,7 @@ int main(int count, char **arguments)
 
 	if (count != 4)
 		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	pace = tidegate_pace_open(arguments[1]);
 	printf("mode %d %s\n", tidegate_pace_mode(pace), tidegate_pace_why(pace));
 	listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -40,7 +41,6 @@ int main(int count, char **arguments)
 	if (setsockopt(listener, 6 /* TCP */, 13 /* TCP_CONGESTION */, "cubic", 5))
 		fail("cubic");
 	printf("port %d\n", ntohs(address.sin_port));
-	fflush(stdout);
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		fail("accept");
