@@ -10,7 +10,10 @@ fn main() {
     // libbpf's own headers, as its crate carries them, and the C library's for this machine, which
     // clang does not look for when it compiles for another.
     let libbpf = variable("DEP_BPF_INCLUDE");
-    let system = format!("/usr/include/{}-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));
+    let system = format!(
+        "/usr/include/{}-linux-gnu",
+        variable("CARGO_CFG_TARGET_ARCH")
+    );
     let built = libbpf_cargo::SkeletonBuilder::new()
         .source("bpf/pace.bpf.c")
         .clang_args(["-I", &libbpf, "-I", &system, "-Wall", "-Werror"])
