@@ -28,7 +28,6 @@ const REMEMBERED: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Folder {
     root: OwnedFd,
-    path: PathBuf,
     /// The rate of videos whose own is not known.
     rate: Option<Rate>,
     known: Mutex<HashMap<Identity, Option<Rate>>>,
@@ -83,15 +82,9 @@ impl Folder {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
             root: rustix::fs::open(path, flags, Mode::empty())?,
-            path: path.to_owned(),
             rate,
             known: Mutex::default(),
         })
-    }
-
-    /// Its path, as it was given.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Opens what the path of a request leads to; blocks on the disk.
