@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
-use crate::cli::{Common, RightsError, UsageError};
+use crate::cli::{Common, UsageError};
 
 pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -61,11 +61,10 @@ async fn serve(options: &Serve, common: &Common, log: Option<LogTo>) -> anyhow::
         .await
         .map_err(|error| match error {
             ServeError::Config(what) => UsageError(what.to_owned()).into(),
-            ServeError::Way { .. } => RightsError(error.to_string()).into(),
             error => anyhow::Error::from(error),
         })?;
     let address = server.address().context("cannot listen")?;
-    for remark in server.remarks() {
+    if let Some(remark) = server.remark() {
         eprintln!("tidegate: {remark}");
     }
     eprintln!(

@@ -14,12 +14,15 @@ use tokio::time::{Instant, Sleep};
 use super::connection::Connection;
 use super::files::Identity;
 use super::log::Request;
-use super::pacing::{Turn, Turns, UNPACED};
 use super::range::Span;
 use crate::media::Source;
+use crate::{Phase, Ready, Writer};
 
 #[cfg(test)]
 mod tests;
+
+/// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
+const BLOCK: usize = 64 << 10;
 
 /// The body of a response; when it is dropped, the response is over.
 #[derive(Debug)]
@@ -49,8 +52,8 @@ struct Video {
     left: u64,
     /// What may still be sent at full speed.
     credit: u64,
-    /// The throttling phase, once it has begun.
-    throttled: Option<(Instant, Box<dyn Turns>)>,
+    writer: Writer,
+    throttled: bool,
     /// Read, and not yet handed on.
     ready: Bytes,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
@@ -60,7 +63,7 @@ struct Video {
 impl Answer {
     /// An answer of a few bytes.
     pub fn bytes(connection: Arc<Connection>, request: Request, bytes: impl Into<Bytes>) -> Self {
-        let (number, _) = connection.begin(None);
+        let number = connection.begin();
         Self {
             content: Content::Bytes(bytes.into()),
             connection,
@@ -79,7 +82,7 @@ impl Answer {
         rate: Option<Rate>,
         span: Span,
     ) -> Self {
-        let (number, credit) = connection.begin(rate.map(|rate| (identity, rate, span)));
+        let (number, writer, credit) = connection.begin_video(identity, rate, span);
         let video = Video {
             file: Arc::new(file),
             identity,
@@ -87,7 +90,8 @@ impl Answer {
             unread: span,
             left: span.end - span.start,
             credit,
-            throttled: None,
+            writer,
+            throttled: false,
             ready: Bytes::new(),
             reading: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -148,25 +152,30 @@ impl Video {
         if self.left == 0 {
             return Poll::Ready(Ok(Bytes::new()));
         }
-        if self.credit == 0 && self.throttled.is_none() {
-            self.throttle(connection, number);
+        if !self.throttled && self.writer.phase() == Phase::Throttling {
+            self.throttled = true;
+            connection.throttle(number, &self.writer);
         }
-        let allowed = match &mut self.throttled {
-            None => UNPACED.min(usize::try_from(self.credit.min(self.left)).unwrap_or(UNPACED)),
-            Some((since, turns)) => match turns.next(since.elapsed(), self.left) {
-                Turn::Write(bytes) => bytes.min(UNPACED),
-                Turn::Wait(until) => {
-                    let until = *since + until;
-                    ready!(self.wait(cx, connection, until));
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-            },
+        let held = if self.throttled {
+            connection.held()
+        } else {
+            None
+        };
+        let now = connection.now();
+        let allowed = match self.writer.ready(now, held) {
+            Ready::Write(bytes) => bytes.min(self.left).min(BLOCK as u64) as usize,
+            Ready::Wait(nanos) => {
+                let until = connection.at(now.saturating_add(nanos));
+                ready!(self.wait(cx, connection, until));
+                // Not before the next turn, so that a clock that stands still does not keep us here.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         };
         // A block is written at once, so it must be there as a whole.
         while self.ready.len() < allowed {
             if self.reading.is_none() {
-                self.read(allowed.max(UNPACED));
+                self.read(allowed.max(BLOCK));
             }
             let Some(reading) = &mut self.reading else {
                 break;
@@ -187,12 +196,10 @@ impl Video {
         }
         let bytes = self.ready.split_to(allowed.min(self.ready.len()));
         self.left -= bytes.len() as u64;
-        match &mut self.throttled {
-            None => self.credit -= bytes.len() as u64,
-            Some((_, turns)) => {
-                turns.wrote(bytes.len());
-                connection.sent_throttled(bytes.len());
-            }
+        self.credit = self.credit.saturating_sub(bytes.len() as u64);
+        self.writer.wrote(bytes.len() as u64, connection.now());
+        if self.throttled {
+            connection.sent_throttled(bytes.len());
         }
         Poll::Ready(Ok(bytes))
     }
@@ -204,22 +211,9 @@ impl Video {
             connection.busy_until(until);
         }
         if self.ready.is_empty() && self.reading.is_none() {
-            self.read(UNPACED);
+            self.read(BLOCK);
         }
         self.waiting.as_mut().poll(cx)
-    }
-
-    /// The start-up phase is over.
-    fn throttle(&mut self, connection: &Connection, number: u64) {
-        let Some(rate) = self.rate else {
-            self.credit = u64::MAX;
-            return;
-        };
-        let percent = connection.shared.config.throttle_percent;
-        let bits = u128::from(rate.bits_per_second()) * u128::from(percent) / 100;
-        let bytes = u64::try_from(bits / 8).unwrap_or(u64::MAX).max(1);
-        let turns = connection.throttle(number, bytes);
-        self.throttled = Some((Instant::now(), turns));
     }
 
     /// Begins to read up to so many bytes.

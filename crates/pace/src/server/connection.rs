@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::files::Identity;
-use super::kernel::{Pace, Snapshot};
-use super::pacing::Turns;
+use super::kernel::Snapshot;
 use super::range::Span;
 use super::{Group, Shared};
+use crate::{State as Held, Way, Writer};
 
 /// Files whose position is remembered on a connection.
 const POSITIONS: usize = 8;
@@ -43,18 +43,30 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 struct State {
-    /// Responses that are being sent, by number: the rate each is throttled to, in bytes per second.
-    responses: BTreeMap<u64, Option<u64>>,
+    /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
+    videos: BTreeMap<u64, Option<u64>>,
+    /// Responses that are being sent.
+    responses: usize,
     requests: u64,
     /// Since when nothing is being sent.
     idle: Option<Instant>,
     positions: VecDeque<Position>,
-    pace: Pace,
+    paced: Paced,
     /// When it was first throttled, and how it stood then.
     throttled: Option<(Instant, Snapshot)>,
     throttled_bytes: u64,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
     srtt: Option<(u32, u32)>,
+}
+
+/// What was asked of the kernel for the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paced {
+    No,
+    /// At this rate, in bit/s.
+    At(u64),
+    /// At this rate, when the last response ended: what is on its way keeps it, and the next response begins a phase of its own.
+    Was(u64),
 }
 
 /// Where the last response of a file ended.
@@ -87,7 +99,6 @@ impl Connection {
         socket: TcpStream,
         peer: SocketAddr,
     ) -> Self {
-        let way = shared.config.groups[group].way;
         Self {
             number,
             peer,
@@ -97,11 +108,12 @@ impl Connection {
             progress: AtomicU64::new(0),
             written: AtomicU64::new(0),
             state: Mutex::new(State {
-                responses: BTreeMap::new(),
+                videos: BTreeMap::new(),
+                responses: 0,
                 requests: 0,
                 idle: Some(Instant::now()),
                 positions: VecDeque::new(),
-                pace: shared.pacing.pace(way),
+                paced: Paced::No,
                 throttled: None,
                 throttled_bytes: 0,
                 srtt: None,
@@ -153,54 +165,99 @@ impl Connection {
         }
     }
 
-    /// A response begins. Its start-up credit, in bytes: a request that goes on where the last one of this file ended goes on in its phase,
-    /// too, and any other begins anew.
-    pub fn begin(&self, video: Option<(Identity, Rate, Span)>) -> (u64, u64) {
+    /// How the connection is paced.
+    fn way(&self) -> Way {
+        let percent = self.shared.config.throttle_percent;
+        self.group().way.at_percent(percent)
+    }
+
+    /// What holds the socket, for a writer.
+    pub fn held(&self) -> Option<Held> {
+        self.shared.sockets.state(self.way(), &self.socket)
+    }
+
+    /// The connection's time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A time of the connection.
+    pub fn at(&self, nanos: u64) -> Instant {
+        // Beyond a day nothing is waited for.
+        self.began + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
+    }
+
+    /// A short response begins; its number.
+    pub fn begin(&self) -> u64 {
         let mut state = self.state();
         let number = state.requests;
         state.requests += 1;
+        state.responses += 1;
         state.idle = None;
-        state.responses.insert(number, None);
         self.busy_until(Instant::now());
-        let Some((file, rate, span)) = video else {
-            return (number, u64::MAX);
-        };
-        let place = state.positions.iter().position(|one| one.file == file);
-        let position = place.and_then(|place| state.positions.remove(place));
-        let credit = match position {
-            Some(Position { next, credit, .. })
-                if span.start <= next && span.start + OVERLAP >= next =>
-            {
-                credit
-            }
-            _ => {
-                let seconds = self.shared.config.start_up.as_secs_f64();
-                (rate.bits_per_second() as f64 / 8.0 * seconds) as u64
-            }
-        };
-        (number, credit)
+        number
     }
 
-    /// A response enters its throttling phase, at a rate in bytes per second; when it may write is for the answer to say.
-    pub fn throttle(&self, number: u64, bytes_per_second: u64) -> Box<dyn Turns> {
+    /// A response with a file begins: its number, its schedule, and its start-up credit in bytes. A request that goes on where the last one
+    /// of this file ended goes on in its phase, too, and any other begins anew.
+    pub fn begin_video(
+        &self,
+        file: Identity,
+        rate: Option<Rate>,
+        span: Span,
+    ) -> (u64, Writer, u64) {
+        let number = self.begin();
         let mut state = self.state();
-        state.responses.insert(number, Some(bytes_per_second));
+        let (writer, credit) = match rate {
+            None => (Writer::new(Way::None, 0, 0), u64::MAX),
+            Some(rate) => {
+                let bits = rate.bits_per_second();
+                let seconds = self.shared.config.start_up.as_secs_f64();
+                let whole = (bits as f64 / 8.0 * seconds) as u64;
+                let credit = state.continued(file, span).unwrap_or(whole);
+                (Writer::new(self.way(), bits, credit), credit)
+            }
+        };
+        state.videos.insert(number, None);
+        if credit > 0 {
+            self.apply(&mut state);
+        }
+        (number, writer, credit)
+    }
+
+    /// A response enters its throttling phase.
+    pub fn throttle(&self, number: u64, writer: &Writer) {
+        let settings = writer.settings();
+        let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
+        let mut state = self.state();
+        state.videos.insert(number, Some(rate));
         if state.throttled.is_none() {
             state.throttled = Some((Instant::now(), Snapshot::of(&self.socket)));
             self.shared.metrics.throttled(self.group);
         }
         self.apply(&mut state);
-        state.pace.turns(bytes_per_second)
     }
 
-    /// The socket is kept to the sum of its responses' rates, as soon as all of them are throttled.
+    /// Keeps the socket to the sum of its responses' rates, as soon as all of them are throttled.
     fn apply(&self, state: &mut State) {
-        let rates = state.responses.values().copied();
-        if let Some(sum) = rates.sum::<Option<u64>>() {
-            state.pace.set(&self.socket, Some(sum));
-        } else {
-            state.pace.set(&self.socket, None);
+        let rate = state.videos.values().copied().sum::<Option<u64>>();
+        let anew = !matches!(state.paced, Paced::At(_));
+        let paced = match rate {
+            Some(rate) if rate > 0 => Paced::At(rate),
+            _ => Paced::No,
+        };
+        if paced == state.paced {
+            return;
         }
+        let rate = rate.filter(|&rate| rate > 0);
+        let done = self
+            .shared
+            .sockets
+            .set(self.way(), &self.socket, rate, anew);
+        if !done {
+            self.shared.metrics.unpaced(self.group);
+        }
+        state.paced = if done { paced } else { Paced::No };
     }
 
     /// So many bytes of a throttled response were handed over.
@@ -211,10 +268,17 @@ impl Connection {
         state.note(snapshot);
     }
 
-    /// A response was sent, or given up, up to `next`.
+    /// A response was sent, or given up; a video up to `next`, with what is left of its credit.
     pub fn end(&self, number: u64, video: Option<(Identity, u64, u64)>) {
         let mut state = self.state();
-        state.responses.remove(&number);
+        state.responses = state.responses.saturating_sub(1);
+        if state.videos.remove(&number).is_some() {
+            match state.paced {
+                Paced::At(rate) if state.videos.is_empty() => state.paced = Paced::Was(rate),
+                _ if state.videos.is_empty() => {}
+                _ => self.apply(&mut state),
+            }
+        }
         if let Some((file, next, credit)) = video {
             state.positions.retain(|one| one.file != file);
             state.positions.push_back(Position { file, next, credit });
@@ -222,11 +286,8 @@ impl Connection {
                 state.positions.pop_front();
             }
         }
-        if state.responses.is_empty() {
-            // What is on its way keeps its pace.
+        if state.responses == 0 {
             state.idle = Some(Instant::now());
-        } else {
-            self.apply(&mut state);
         }
     }
 
@@ -244,12 +305,19 @@ impl Connection {
             throttled: state
                 .throttled
                 .map(|(at, then)| (at.elapsed(), state.throttled_bytes, then)),
-            by: state.pace.by(),
+            by: self.shared.sockets.by(self.group().way),
         }
     }
 }
 
 impl State {
+    /// The credit that is left of a file, if a response of this span continues the last one.
+    fn continued(&mut self, file: Identity, span: Span) -> Option<u64> {
+        let place = self.positions.iter().position(|one| one.file == file)?;
+        let Position { next, credit, .. } = self.positions.remove(place)?;
+        (span.start <= next && span.start + OVERLAP >= next).then_some(credit)
+    }
+
     fn note(&mut self, snapshot: Snapshot) {
         if snapshot.srtt_us == 0 {
             return;

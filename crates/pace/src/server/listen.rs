@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::Connection;
 use super::files::Folder;
 use super::handler;
-use super::kernel::Pacing;
+use super::kernel::Sockets;
 use super::log::Log;
 use super::metrics::Metrics;
 use super::socket::Watched;
@@ -84,7 +84,7 @@ impl Server {
             Some((certificate, key)) => Some(tls::acceptor(certificate, key)?),
             None => None,
         };
-        let pacing = Pacing::new(config.groups.iter().map(|group| group.way))?;
+        let sockets = Sockets::new(config.groups.iter().map(|group| group.way));
         let log = match log {
             Some((format, to)) => Some(
                 Log::new(format, to)
@@ -100,7 +100,7 @@ impl Server {
         let shared = Arc::new(Shared {
             metrics: Metrics::new(&config.groups),
             folder,
-            pacing,
+            sockets,
             log,
             open: Default::default(),
             config,
@@ -123,9 +123,9 @@ impl Server {
         self.metrics.as_ref()?.local_addr().ok()
     }
 
-    /// What its ways to pace come to on this machine: a line for each that is not what was asked for.
-    pub fn remarks(&self) -> Vec<String> {
-        self.shared.pacing.remarks()
+    /// What was asked for and cannot be had on this machine, and what is done instead.
+    pub fn remark(&self) -> Option<String> {
+        self.shared.sockets.remark()
     }
 
     /// Serves until `shutdown` is done, and then until all responses are, or their time is up.

@@ -45,6 +45,7 @@ pub(super) struct Metrics {
 struct PerGroup {
     connections: Counter,
     throttled: Counter,
+    unpaced: Counter,
     bytes: Counter<u64, AtomicU64>,
     segments: Counter,
     retransmitted: Counter,
@@ -56,6 +57,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("tidegate_serve");
         let connections = Family::<OfGroup, Counter>::default();
         let throttled = Family::<OfGroup, Counter>::default();
+        let unpaced = Family::<OfGroup, Counter>::default();
         let bytes = Family::<OfGroup, Counter<u64, AtomicU64>>::default();
         let segments = Family::<OfGroup, Counter>::default();
         let retransmitted = Family::<OfGroup, Counter>::default();
@@ -107,6 +109,11 @@ impl Metrics {
             "Lines of the access log that were dropped because the disk was too slow",
             log_dropped.clone(),
         );
+        all.register(
+            "pacing_failures",
+            "Times that the kernel did not pace a socket as asked",
+            unpaced.clone(),
+        );
         let per_group = |group: &Group| {
             let label = OfGroup {
                 group: group.name.clone(),
@@ -115,6 +122,7 @@ impl Metrics {
             PerGroup {
                 connections: connections.get_or_create_owned(&label),
                 throttled: throttled.get_or_create_owned(&label),
+                unpaced: unpaced.get_or_create_owned(&label),
                 bytes: bytes.get_or_create_owned(&label),
                 segments: segments.get_or_create_owned(&label),
                 retransmitted: retransmitted.get_or_create_owned(&label),
@@ -141,8 +149,8 @@ impl Metrics {
         self.open.dec();
         self.ended.get_or_create(&Reason { reason: why }).inc();
         let group = &self.groups[group];
-        group.segments.inc_by(account.now.segments);
-        group.retransmitted.inc_by(account.now.retransmitted);
+        group.segments.inc_by(account.now.segments.into());
+        group.retransmitted.inc_by(account.now.retransmitted.into());
         if account.now.srtt_us > 0 {
             group.srtt.observe(f64::from(account.now.srtt_us) / 1e6);
         }
@@ -150,6 +158,10 @@ impl Metrics {
 
     pub fn throttled(&self, group: usize) {
         self.groups[group].throttled.inc();
+    }
+
+    pub fn unpaced(&self, group: usize) {
+        self.groups[group].unpaced.inc();
     }
 
     pub fn written(&self, group: usize, bytes: u64) {

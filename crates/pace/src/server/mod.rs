@@ -10,12 +10,12 @@ mod listen;
 mod log;
 mod metrics;
 mod mime;
-mod pacing;
 mod range;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod ways;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,13 +27,15 @@ use std::time::Duration;
 
 use tidegate_limiter::Rate;
 
+use crate::Way;
+
 pub use listen::Server;
 pub use log::Format as LogFormat;
-pub use pacing::{Way, WayError};
+pub use ways::WayError;
 
 use connection::Connection;
 use files::Folder;
-use kernel::Pacing;
+use kernel::Sockets;
 use log::{Log, Request};
 use metrics::Metrics;
 
@@ -46,7 +48,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Certificate and key, as PEM files: then only TLS is spoken.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// How connections are paced; of several groups each connection gets one at random, evenly.
+    /// How connections are paced, at [`throttle_percent`](Self::throttle_percent); of several groups each connection gets one at random,
+    /// evenly.
     pub groups: Vec<Group>,
     /// Where that randomness begins.
     pub seed: u64,
@@ -119,14 +122,6 @@ pub enum ServeError {
         /// What is wrong, and what to do.
         what: String,
     },
-    /// A way that this machine does not have.
-    #[error("cannot pace by {way}: {why}")]
-    Way {
-        /// The way.
-        way: Way,
-        /// Why not, and what to do.
-        why: String,
-    },
     /// The configuration makes no sense.
     #[error("{0}")]
     Config(&'static str),
@@ -154,7 +149,7 @@ impl Config {
             folder,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tls: None,
-            groups: vec![Way::Trickle.into()],
+            groups: vec![Way::TRICKLE.into()],
             seed: 0,
             start_up: Duration::from_secs(40),
             throttle_percent: 125,
@@ -199,7 +194,7 @@ impl fmt::Display for Group {
 struct Shared {
     config: Config,
     folder: Folder,
-    pacing: Pacing,
+    sockets: Sockets,
     metrics: Metrics,
     log: Option<Log>,
     /// Open connections, by address.

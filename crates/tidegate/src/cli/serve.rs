@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::server::{Group, Way};
+use tidegate_pace::Way;
+use tidegate_pace::server::Group;
 
 use super::EXIT_CODES;
 
