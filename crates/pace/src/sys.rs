@@ -136,3 +136,16 @@ pub(crate) fn if_still(socket: RawFd, expected: u64, call: impl FnOnce(BorrowedF
         call(socket);
     }
 }
+
+/// The rate that a socket is paced to, in bytes per second; all ones: none.
+#[cfg(test)]
+pub(crate) fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    get_option(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &mut bytes,
+    )?;
+    Ok(u64::from_ne_bytes(bytes))
+}

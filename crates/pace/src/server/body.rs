@@ -18,9 +18,6 @@ use super::range::Span;
 use crate::media::Source;
 use crate::{Phase, Ready, Writer};
 
-#[cfg(test)]
-mod tests;
-
 /// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
 const BLOCK: usize = 64 << 10;
 

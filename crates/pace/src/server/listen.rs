@@ -1,6 +1,7 @@
 //! Connections: accepted within the limits, served, watched, and ended in good order.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -319,7 +320,7 @@ async fn speak(
                 Ok(()) => "done",
                 Err(error) => {
                     tracing::debug!("{}: {error}", connection.peer);
-                    "broken"
+                    reason(&*error)
                 }
             },
             Ok(()) = order.changed() => match *order.borrow_and_update() {
@@ -341,6 +342,31 @@ async fn speak(
             }
         }
     }
+}
+
+/// Why HTTP ended with an error: most clients that have seen enough just leave.
+fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let left = if let Some(error) = error.downcast_ref::<io::Error>() {
+            use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+            let gone = [
+                BrokenPipe,
+                ConnectionAborted,
+                ConnectionReset,
+                UnexpectedEof,
+            ];
+            gone.contains(&error.kind())
+        } else {
+            let error = error.downcast_ref::<hyper::Error>();
+            error.is_some_and(|error| error.is_incomplete_message() || error.is_closed())
+        };
+        if left {
+            return "client left";
+        }
+        cause = error.source();
+    }
+    "broken"
 }
 
 /// Answers requests for metrics.

@@ -133,7 +133,7 @@ pub enum ServeError {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
+            connections: 8_192,
             per_address: 1_000,
             header_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(60),

@@ -113,7 +113,7 @@ pub struct Serve {
     pub metrics: Option<SocketAddr>,
 
     /// Connections at a time
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub max_connections: u32,
     /// Connections at a time of one address (of IPv6: of 64 bits of it)
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
