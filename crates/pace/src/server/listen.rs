@@ -312,8 +312,12 @@ async fn speak(
     let service = |request| handler::answer(Arc::clone(connection), request);
     let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
     let mut farewell = None;
+    let limits = connection.shared.config.limits;
+    let shortest = limits.header_timeout.min(limits.stall_timeout);
     loop {
+        // A deadline may come nearer when a response begins or ends.
         let (deadline, _) = connection.deadline();
+        let look = deadline.min(Instant::now() + shortest);
         tokio::select! {
             biased;
             result = speaking.as_mut() => return match result {
@@ -327,7 +331,7 @@ async fn speak(
                 Order::Leave => return "shutdown",
                 _ => speaking.as_mut().graceful_shutdown(),
             },
-            () = sleep_until(farewell.unwrap_or(deadline)) => {
+            () = sleep_until(farewell.unwrap_or(look)) => {
                 let (deadline, sending) = connection.deadline();
                 if deadline > Instant::now() {
                     farewell = None;
@@ -359,6 +363,9 @@ fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
             gone.contains(&error.kind())
         } else {
             let error = error.downcast_ref::<hyper::Error>();
+            if error.is_some_and(hyper::Error::is_parse) {
+                return "bad request";
+            }
             error.is_some_and(|error| error.is_incomplete_message() || error.is_closed())
         };
         if left {

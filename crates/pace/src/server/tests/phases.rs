@@ -122,9 +122,9 @@ async fn the_whole_file_in_its_time() {
     let mut answer = stage.video(0);
     let all = blocks(&mut answer, usize::MAX).await;
     assert_eq!(sum(&all), 7_500_000);
-    // 30 s of video at once, 30 s at 125 %.
+    // 30 s of video at once, 30 s at 125 %; the last block waits as if it were whole, 419 ms at most.
     let (last, _) = all[all.len() - 1];
-    assert!((23_990..=24_010).contains(&last), "{last} ms");
+    assert!((23_990..=24_430).contains(&last), "{last} ms");
 }
 
 #[tokio::test(start_paused = true)]

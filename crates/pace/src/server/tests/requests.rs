@@ -157,7 +157,7 @@ async fn logs_and_metrics() {
     )
     .await;
     server
-        .ask("GET", "/abc.txt?x=\"1", &["Referer: a\"b"])
+        .ask("GET", "/abc.txt?x=%22", &["Referer: a\"b"])
         .await;
     server.ask("GET", "/none", &[]).await;
     // Its last line comes with the end of the connection, which the client need not wait for.
@@ -192,7 +192,7 @@ async fn logs_and_metrics() {
         .iter()
         .filter(|line| line.contains("\"event\":\"request\""));
     assert_eq!(requests.count(), 2, "{log}");
-    assert!(log.contains("\"target\":\"/abc.txt?x=\\\"1\""), "{log}");
+    assert!(log.contains("\"target\":\"/abc.txt?x=%22\""), "{log}");
     assert!(log.contains("\"referer\":\"a\\\"b\""), "{log}");
     assert!(log.contains("\"status\":200,\"bytes\":10,"), "{log}");
     assert!(log.contains("\"ended\":\"done\""), "{log}");
