@@ -5,6 +5,7 @@
 //! fast videos play.
 
 mod clamp;
+mod ffi;
 pub mod media;
 mod pacer;
 pub mod server;
