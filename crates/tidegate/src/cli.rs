@@ -2,6 +2,7 @@
 
 pub mod gate;
 pub mod lab;
+pub mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,6 +58,9 @@ pub enum Command {
     Explain(Explain),
     Gate(gate::Gate),
     Lab(lab::Lab),
+    Serve(serve::Serve),
+    Play(serve::Play),
+    MakeVideo(serve::MakeVideo),
     Columns(Columns),
     Completions(Completions),
     Man(Man),

@@ -9,6 +9,8 @@ mod lab;
 mod manual;
 mod output;
 mod pipeline;
+mod play;
+mod serve;
 mod summary;
 mod table;
 mod units;
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
         Command::Explain(options) => explain::run(&options, &cli.common),
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
+        Command::Serve(options) => serve::run(&options, &cli.common),
+        Command::Play(options) => play::run(&options, &cli.common),
+        Command::MakeVideo(options) => serve::make_video(&options),
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),

@@ -3,6 +3,7 @@
 mod bulk;
 pub mod datagrams;
 mod on_off;
+pub mod playback;
 mod video;
 
 use tidegate_limiter::Nanos;
