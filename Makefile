@@ -88,6 +88,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
 	@echo '== Table 3 at its full grid, simulated'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3-lab -- --check
+	@echo '== video throttled by blocks and by Trickle, as in the tables and figures of its paper'
+	$(CARGO) run --release --locked --package tidegate-studies --bin trickle-lab -- --check
 
 fuzz:
 	@packaging/setup build

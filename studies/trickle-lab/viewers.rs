@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plan::Traffic;
+use tidegate_lab::plan::{ElementKind, Traffic};
 use tidegate_studies::experiment::simulate;
 use tidegate_trace::annotate::{Metrics, Transfer, burst};
 use tidegate_trace::flow::{FlowTable, Settings, Sink};
@@ -80,7 +80,7 @@ pub fn bursts(scenario: &str, settings: &[&str]) -> Result<Vec<[Vec<u32>; 4]>> {
     let settings: Vec<String> = settings.iter().copied().map(String::from).collect();
     let folder = tempfile::tempdir()?;
     let mut sizes: Vec<[Vec<u32>; 4]> = Vec::new();
-    let each = |finished: &Finished| -> Result<()> {
+    let mut each = |finished: &Finished| -> Result<()> {
         let plan = &finished.group.plan;
         let video = plan.flows.iter().find_map(|flow| match &flow.traffic {
             Traffic::Stream(stream) => Some((flow, stream)),
@@ -90,20 +90,25 @@ pub fn bursts(scenario: &str, settings: &[&str]) -> Result<Vec<[Vec<u32>; 4]>> {
             return Ok(());
         };
         let name = &plan.aggregates[flow.aggregate];
-        let (point, seed) = (finished.point, finished.seed);
-        let capture = format!("server.point-{point}.seed-{seed}.{name}.pcap");
+        let point = finished.point;
+        let capture = plan
+            .elements
+            .iter()
+            .find_map(|element| match &element.kind {
+                ElementKind::Tap { file, .. } => Some(file),
+                _ => None,
+            });
+        let capture = capture.context("a tap")?;
         let startup = u128::from(stream.rate.bits_per_second()) * u128::from(stream.startup);
-        let capture = folder.path().join(capture);
         sizes.resize_with(sizes.len().max(point + 1), Default::default);
         let group = GROUPS.iter().position(|group| name.starts_with(group));
         if let Some(group) = group {
             let behind = (startup / 8_000_000_000) as i64;
-            sizes[point][group].extend(captured(&capture, behind)?);
+            sizes[point][group].extend(captured(capture, behind)?);
         }
-        std::fs::remove_file(&capture)?;
+        std::fs::remove_file(capture)?;
         Ok(())
     };
-    let mut each = each;
     simulate(
         "trickle.toml",
         scenario,
