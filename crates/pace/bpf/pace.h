@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the kernel's side and the library say to each other. src/clamp/wire.rs has the same.
+ */
+#ifndef TIDEGATE_PACE_WIRE_H
+#define TIDEGATE_PACE_WIRE_H
+
+/* setsockopt(fd, PACE_LEVEL, ...): a level that no protocol has, so a kernel without the program
+ * answers ENOPROTOOPT. */
+#define PACE_LEVEL 0x7467
+#define PACE_SET 1    /* struct pace_request: begin a throttling phase */
+#define PACE_CHANGE 2 /* struct pace_request: other numbers, same phase */
+#define PACE_REMOVE 3 /* no value */
+
+/* The rate may not be more than 100 Gbit/s, so that products fit in 64 bits. */
+#define PACE_RATE_MOST 12500000000ull
+
+/* Once ahead of R, leave the headroom away: the average becomes R. */
+#define PACE_HOLD_AVERAGE 1u
+
+struct pace_request {
+	__u64 rate;     /* bytes per second */
+	__u64 credit;   /* bytes: what may be caught up, at most */
+	__u32 headroom; /* per mille of R * RTT */
+	__u32 floor;    /* segments */
+	__u32 flags;
+	__u32 queued; /* bytes written and not yet acknowledged: still start-up */
+};
+
+enum pace_state {
+	PACE_STARTUP = 0, /* what was written before is still under way: no clamp */
+	PACE_CLAMPED = 1, /* the clamp is headroom * R * RTT */
+	PACE_FLOOR = 2,   /* the clamp is the floor, and the writer has to throttle */
+	PACE_BEHIND = 3,  /* goodput < R: no clamp */
+};
+
+struct pace {
+	struct pace_request asked;
+	__u64 begin;     /* bytes acknowledged when the phase began, or will begin */
+	__u64 at;        /* ns, when due was brought up to date */
+	__u64 due;       /* bytes, R * time since the phase began */
+	__u64 carry;     /* of the last division by a second */
+	__u64 delivered; /* bytes acknowledged since the phase began */
+	__u32 state;
+	__u32 clamp;  /* segments, as last set; 0 never */
+	__u32 calls;  /* round trips seen */
+	__u32 sets;   /* how often the clamp was set */
+	__u32 lifts;  /* how often goodput fell behind R */
+	__u32 target; /* segments, headroom * R * RTT / MSS, no less than the floor */
+};
+
+#endif

@@ -1,0 +1,94 @@
+//! The kernel's side: loading it, attaching it to a cgroup, and talking to it.
+
+pub(crate) mod cgroup;
+pub(crate) mod wire;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder};
+
+use self::wire::{CHANGE, LEVEL, REMOVE, Record, Request, SET};
+use crate::sys;
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
+
+/// The programs, attached for as long as this lives: the kernel detaches them when the last file
+/// descriptor of their links is closed, also when the process is killed.
+#[derive(Debug)]
+pub(crate) struct Clamp {
+    sockets: MapHandle,
+    _links: Vec<OwnedFd>,
+    pub(crate) programs: Vec<u32>,
+}
+
+impl Clamp {
+    pub(crate) fn attach(cgroup: &Path) -> Result<Self, libbpf_rs::Error> {
+        // Errors come back as values; what else libbpf would print is for its developers.
+        libbpf_rs::set_print(None);
+        let folder = File::open(cgroup)
+            .map_err(libbpf_rs::Error::from)
+            .with_context(|| format!("cgroup {}", cgroup.display()))?;
+        let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
+        let map = object
+            .maps()
+            .find(|map| map.name() == OsStr::new("sockets"));
+        let Some(map) = map else {
+            return Err(io::Error::other("no map `sockets` in the program").into());
+        };
+        let sockets = MapHandle::try_from(&map)?;
+        let mut links = vec![];
+        let mut programs = vec![];
+        for program in object.progs_mut() {
+            let link = program
+                .attach_cgroup(folder.as_raw_fd())
+                .with_context(|| format!("cgroup {}", cgroup.display()))?;
+            // A duplicate, so that what libbpf keeps for itself need not live as long.
+            links.push(link.as_fd().try_clone_to_owned()?);
+            programs.push(program.as_fd().try_clone_to_owned()?);
+        }
+        let programs = programs
+            .iter()
+            .filter_map(|fd| program_id(fd.as_fd()))
+            .collect();
+        Ok(Self {
+            sockets,
+            _links: links,
+            programs,
+        })
+    }
+
+    pub(crate) fn set(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
+        sys::set_option(socket, LEVEL, SET, &request.bytes())
+    }
+
+    pub(crate) fn change(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
+        sys::set_option(socket, LEVEL, CHANGE, &request.bytes())
+    }
+
+    /// What the kernel keeps of a socket; `None` if it is not paced.
+    pub(crate) fn record(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Record>> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let value = self
+            .sockets
+            .lookup(&key, MapFlags::ANY)
+            .map_err(io::Error::other)?;
+        Ok(value.as_deref().and_then(Record::read))
+    }
+}
+
+pub(crate) fn remove(socket: BorrowedFd<'_>) -> io::Result<()> {
+    sys::set_option(socket, LEVEL, REMOVE, &[])
+}
+
+fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
+    let info =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
+    let id = info
+        .lines()
+        .find_map(|line| line.strip_prefix("prog_id:"))?;
+    id.trim().parse().ok()
+}

@@ -1,0 +1,82 @@
+//! What the library and the kernel's side say to each other: `bpf/pace.h`, byte for byte.
+
+/// The level of our socket options.
+pub(crate) const LEVEL: i32 = 0x7467;
+/// Begin a throttling phase.
+pub(crate) const SET: i32 = 1;
+/// Other numbers in the same phase.
+pub(crate) const CHANGE: i32 = 2;
+/// No more pacing.
+pub(crate) const REMOVE: i32 = 3;
+/// The highest rate, bytes per second.
+pub(crate) const RATE_MOST: u64 = 12_500_000_000;
+/// Once ahead of the rate, leave the headroom away.
+pub(crate) const HOLD_AVERAGE: u32 = 1;
+
+/// `struct pace_request`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) rate: u64,
+    pub(crate) credit: u64,
+    pub(crate) headroom: u32,
+    pub(crate) floor: u32,
+    pub(crate) flags: u32,
+    pub(crate) queued: u32,
+}
+
+impl Request {
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[0..8].copy_from_slice(&self.rate.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.credit.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&self.headroom.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&self.floor.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&self.flags.to_ne_bytes());
+        bytes[28..32].copy_from_slice(&self.queued.to_ne_bytes());
+        bytes
+    }
+}
+
+/// `struct pace`, as far as the library reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) rate: u64,
+    pub(crate) due: u64,
+    pub(crate) delivered: u64,
+    pub(crate) state: u32,
+    pub(crate) clamp: u32,
+    pub(crate) calls: u32,
+    pub(crate) sets: u32,
+    pub(crate) lifts: u32,
+    pub(crate) target: u32,
+}
+
+impl Record {
+    /// Bytes of `struct pace`.
+    pub(crate) const SIZE: usize = 96;
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
+        let long = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_ne_bytes(word)
+        };
+        Some(Self {
+            rate: long(0),
+            due: long(48),
+            delivered: long(64),
+            state: word(72),
+            clamp: word(76),
+            calls: word(80),
+            sets: word(84),
+            lifts: word(88),
+            target: word(92),
+        })
+    }
+}

@@ -1,0 +1,478 @@
+//! Sockets and their target rates.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crate::clamp::cgroup::{CgroupError, own_cgroup};
+use crate::clamp::wire::{HOLD_AVERAGE, RATE_MOST, Record, Request};
+use crate::clamp::{self, Clamp};
+use crate::sys;
+
+/// How a [`Pace`] is opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// The cgroup whose sockets may be paced; the process's own if `None`. A socket belongs to the
+    /// cgroup of the process that made it, or its listening socket.
+    pub cgroup: Option<PathBuf>,
+    /// Do not load anything into the kernel: pace by the fallback.
+    pub without_kernel: bool,
+}
+
+/// By which means sockets are paced.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Mode {
+    /// By the clamp, in the kernel.
+    Kernel,
+    /// By application pacing, with SO_MAX_PACING_RATE below it.
+    Fallback {
+        /// Why the clamp cannot be had; `None` if it was not wanted.
+        why: Option<OpenError>,
+    },
+}
+
+/// Why the clamp cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no cgroup to attach to.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The kernel did not take the programs.
+    #[error(
+        "the kernel does not take the clamp's programs: {0:#}; it needs Linux 6.12 with BTF and \
+        cgroup BPF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
+    Load(libbpf_rs::Error),
+}
+
+/// Why a socket cannot be paced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PaceError {
+    /// A target out of bounds.
+    #[error("{0}")]
+    Target(&'static str),
+    /// The socket is in another cgroup.
+    #[error(
+        "socket {socket} is not of the cgroup that the clamp is attached to; a socket has the \
+        cgroup of the process that made it or its listening socket (with socket activation, that is \
+        the service manager's): attach to a cgroup above both"
+    )]
+    OtherCgroup {
+        /// The file descriptor.
+        socket: RawFd,
+    },
+    /// The socket is not paced.
+    #[error("socket {socket} is not paced")]
+    NotPaced {
+        /// The file descriptor.
+        socket: RawFd,
+    },
+    /// The kernel refused.
+    #[error("socket {socket}: {source}")]
+    Socket {
+        /// The file descriptor.
+        socket: RawFd,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What a socket is to be paced to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    rate: u64,
+    headroom: u32,
+    floor: u32,
+    credit: u64,
+    hold_average: bool,
+}
+
+impl Target {
+    /// This target rate R in bit/s (125 % of the encoding rate, in the paper), with 20 % headroom and
+    /// a floor of 10 segments.
+    #[must_use]
+    pub fn new(bits_per_second: u64) -> Self {
+        let rate = bits_per_second.div_ceil(8);
+        Self {
+            rate,
+            headroom: 1200,
+            floor: 10,
+            credit: u64::MAX,
+            hold_average: false,
+        }
+    }
+
+    /// The clamp in thousandths of R · RTT, 1000 to 10,000.
+    #[must_use]
+    pub fn headroom(self, per_mille: u32) -> Self {
+        Self {
+            headroom: per_mille,
+            ..self
+        }
+    }
+
+    /// The least clamp, in segments, 1 to 65,535.
+    #[must_use]
+    pub fn floor(self, segments: u32) -> Self {
+        Self {
+            floor: segments,
+            ..self
+        }
+    }
+
+    /// How many bytes may be caught up at most after congestion; all of them otherwise.
+    #[must_use]
+    pub fn credit(self, bytes: u64) -> Self {
+        Self {
+            credit: bytes,
+            ..self
+        }
+    }
+
+    /// Leaves the headroom away while the transfer is ahead of R, so that its average is R. The
+    /// paper's clamp lets it run at up to headroom · R.
+    #[must_use]
+    pub fn hold_average(self, hold: bool) -> Self {
+        Self {
+            hold_average: hold,
+            ..self
+        }
+    }
+
+    /// R in bytes per second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> u64 {
+        self.rate
+    }
+
+    fn check(&self) -> Result<(), PaceError> {
+        let Self {
+            rate,
+            headroom,
+            floor,
+            ..
+        } = *self;
+        let problem = if rate == 0 || rate > RATE_MOST {
+            "the target rate must be between 1 bit/s and 100 Gbit/s"
+        } else if !(1000..=10_000).contains(&headroom) {
+            "the headroom must be between 1000 and 10000 per mille of R * RTT"
+        } else if !(1..=65_535).contains(&floor) {
+            "the floor must be between 1 and 65535 segments"
+        } else {
+            return Ok(());
+        };
+        Err(PaceError::Target(problem))
+    }
+
+    fn request(&self, queued: u32) -> Request {
+        Request {
+            rate: self.rate,
+            credit: self.credit,
+            headroom: self.headroom,
+            floor: self.floor,
+            flags: if self.hold_average { HOLD_AVERAGE } else { 0 },
+            queued,
+        }
+    }
+}
+
+/// What holds a paced socket at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// What was written before it was paced is still under way: nothing.
+    StartUp,
+    /// The clamp, at headroom · R · RTT.
+    Clamped,
+    /// The clamp at its floor, which allows more than R: the writer must throttle.
+    Floor,
+    /// Goodput is below R: nothing, so that it catches up.
+    Behind,
+    /// No clamp can be had: the writer must throttle.
+    Fallback,
+}
+
+/// How a paced socket is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// What holds it.
+    pub state: State,
+    /// Target rate, bytes per second.
+    pub rate: u64,
+    /// headroom · R · RTT / MSS, at least the floor, in segments; 0 before the first round trip.
+    pub clamp: u32,
+    /// Congestion window, segments.
+    pub window: u32,
+    /// Smoothed round-trip time, µs.
+    pub srtt: u32,
+    /// Largest segment, bytes of payload.
+    pub mss: u32,
+    /// Data segments sent on this connection, with retransmissions.
+    pub sent: u32,
+    /// Segments retransmitted on this connection.
+    pub retransmitted: u32,
+    /// Bytes acknowledged since the throttling phase began, at the last round trip.
+    pub delivered: u64,
+    /// Bytes that R asked for until then.
+    pub due: u64,
+    /// Round trips that the clamp was looked at.
+    pub round_trips: u32,
+    /// How often the clamp was set.
+    pub sets: u32,
+    /// How often goodput fell behind R.
+    pub lifts: u32,
+}
+
+/// Paces sockets for as long as it lives.
+///
+/// With its last reference, or when the process dies, the programs leave the kernel. Limits go away
+/// with their sockets.
+#[derive(Debug)]
+pub struct Pace {
+    clamp: Option<Clamp>,
+    mode: Mode,
+    /// Which sockets are paced, by file descriptor and the kernel's number, for [`Drop`] and the
+    /// fallback. A descriptor that was closed and used again has another number.
+    paced: Mutex<HashMap<RawFd, Paced>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Paced {
+    cookie: u64,
+    target: Target,
+    /// Bytes acknowledged when the phase began.
+    begin: u64,
+}
+
+impl Pace {
+    /// Attaches the clamp to this process's own cgroup, or falls back; see [`Pace::mode`].
+    #[must_use]
+    pub fn open() -> Self {
+        Self::open_with(&Options::default())
+    }
+
+    /// As [`Pace::open`], with options.
+    #[must_use]
+    pub fn open_with(options: &Options) -> Self {
+        let (clamp, mode) = if options.without_kernel {
+            (None, Mode::Fallback { why: None })
+        } else {
+            match attach(options) {
+                Ok(clamp) => (Some(clamp), Mode::Kernel),
+                Err(why) => (None, Mode::Fallback { why: Some(why) }),
+            }
+        };
+        Self {
+            clamp,
+            mode,
+            paced: Mutex::default(),
+        }
+    }
+
+    /// By which means sockets are paced.
+    #[must_use]
+    pub fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// The kernel's numbers of the attached programs, by which it counts their cost.
+    #[must_use]
+    pub fn programs(&self) -> &[u32] {
+        self.clamp.as_ref().map_or(&[], |clamp| &clamp.programs)
+    }
+
+    /// Begins the throttling phase of a connected socket. What was written before still goes out at
+    /// full speed, and the phase begins when it is acknowledged.
+    ///
+    /// # Errors
+    /// If the target is out of bounds, or the kernel refuses.
+    pub fn pace(&self, socket: impl AsFd, target: &Target) -> Result<(), PaceError> {
+        let socket = socket.as_fd();
+        target.check()?;
+        let failed = |source| failed(socket, source);
+        let cookie = sys::cookie(socket).map_err(failed)?;
+        let begin = match &self.clamp {
+            Some(clamp) => {
+                let queued = sys::queued(socket).map_err(failed)?;
+                clamp.set(socket, &target.request(queued)).map_err(failed)?;
+                0
+            }
+            None => {
+                fall_back(socket, target).map_err(failed)?;
+                sys::tcp_info(socket).map_err(failed)?.acked
+            }
+        };
+        let paced = Paced {
+            cookie,
+            target: *target,
+            begin,
+        };
+        self.paced().insert(socket.as_raw_fd(), paced);
+        Ok(())
+    }
+
+    /// Gives a paced socket another target, in the same phase.
+    ///
+    /// # Errors
+    /// If the target is out of bounds, or the socket is not paced.
+    pub fn change(&self, socket: impl AsFd, target: &Target) -> Result<(), PaceError> {
+        let socket = socket.as_fd();
+        target.check()?;
+        let before = self.known(socket)?;
+        let changed = match &self.clamp {
+            Some(clamp) => clamp.change(socket, &target.request(0)),
+            None => fall_back(socket, target),
+        };
+        changed.map_err(|source| failed(socket, source))?;
+        let paced = Paced {
+            target: *target,
+            ..before
+        };
+        self.paced().insert(socket.as_raw_fd(), paced);
+        Ok(())
+    }
+
+    /// Paces a socket no more.
+    ///
+    /// # Errors
+    /// If it is not paced.
+    pub fn remove(&self, socket: impl AsFd) -> Result<(), PaceError> {
+        let socket = socket.as_fd();
+        self.known(socket)?;
+        self.release(socket)
+            .map_err(|source| failed(socket, source))?;
+        self.paced().remove(&socket.as_raw_fd());
+        Ok(())
+    }
+
+    /// How a paced socket is doing.
+    ///
+    /// # Errors
+    /// If it is not paced, or is no TCP socket.
+    pub fn stats(&self, socket: impl AsFd) -> Result<Stats, PaceError> {
+        let socket = socket.as_fd();
+        let paced = self.known(socket)?;
+        let failed = |source| failed(socket, source);
+        let info = sys::tcp_info(socket).map_err(failed)?;
+        let record = match &self.clamp {
+            Some(clamp) => clamp.record(socket).map_err(failed)?,
+            None => None,
+        };
+        let mut stats = Stats {
+            state: State::Fallback,
+            rate: paced.target.rate,
+            clamp: 0,
+            window: info.window,
+            srtt: info.srtt,
+            mss: info.mss,
+            sent: info.sent,
+            retransmitted: info.retransmitted,
+            delivered: info.acked.saturating_sub(paced.begin),
+            due: 0,
+            round_trips: 0,
+            sets: 0,
+            lifts: 0,
+        };
+        if let Some(record) = record {
+            stats.state = state(&record);
+            stats.rate = record.rate;
+            stats.clamp = record.target;
+            stats.delivered = record.delivered;
+            stats.due = record.due;
+            stats.round_trips = record.calls;
+            stats.sets = record.sets;
+            stats.lifts = record.lifts;
+        }
+        Ok(stats)
+    }
+
+    /// What holds a paced socket: one system call, for writers to ask before they write.
+    ///
+    /// # Errors
+    /// If it is not paced.
+    pub fn state(&self, socket: impl AsFd) -> Result<State, PaceError> {
+        let socket = socket.as_fd();
+        let Some(clamp) = &self.clamp else {
+            return self.known(socket).map(|_| State::Fallback);
+        };
+        let record = clamp
+            .record(socket)
+            .map_err(|source| failed(socket, source))?;
+        let not = PaceError::NotPaced {
+            socket: socket.as_raw_fd(),
+        };
+        record.as_ref().map(state).ok_or(not)
+    }
+
+    fn paced(&self) -> std::sync::MutexGuard<'_, HashMap<RawFd, Paced>> {
+        self.paced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, socket: BorrowedFd<'_>) -> Result<Paced, PaceError> {
+        let cookie = sys::cookie(socket).map_err(|source| failed(socket, source))?;
+        let paced = self.paced().get(&socket.as_raw_fd()).copied();
+        let not = PaceError::NotPaced {
+            socket: socket.as_raw_fd(),
+        };
+        paced.filter(|paced| paced.cookie == cookie).ok_or(not)
+    }
+
+    fn release(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        match self.clamp {
+            Some(_) => clamp::remove(socket),
+            None => sys::set_max_pacing_rate(socket, None),
+        }
+    }
+}
+
+impl Drop for Pace {
+    /// Frees the sockets that are still open, since a clamp stays where it was last set.
+    fn drop(&mut self) {
+        let paced = std::mem::take(&mut *self.paced());
+        for (socket, Paced { cookie, .. }) in paced {
+            sys::if_still(socket, cookie, |socket| {
+                // One that cannot be freed is a socket that no longer is.
+                let _ = self.release(socket);
+            });
+        }
+    }
+}
+
+fn attach(options: &Options) -> Result<Clamp, OpenError> {
+    let cgroup = match &options.cgroup {
+        Some(cgroup) => cgroup.clone(),
+        None => own_cgroup()?,
+    };
+    Clamp::attach(&cgroup).map_err(OpenError::Load)
+}
+
+/// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.
+fn fall_back(socket: BorrowedFd<'_>, target: &Target) -> io::Result<()> {
+    let rate = u128::from(target.rate) * u128::from(target.headroom) / 1000;
+    sys::set_max_pacing_rate(socket, Some(u64::try_from(rate).unwrap_or(u64::MAX)))
+}
+
+fn state(record: &Record) -> State {
+    match record.state {
+        0 => State::StartUp,
+        1 => State::Clamped,
+        2 => State::Floor,
+        _ => State::Behind,
+    }
+}
+
+fn failed(socket: BorrowedFd<'_>, source: io::Error) -> PaceError {
+    let socket = socket.as_raw_fd();
+    if source.raw_os_error() == Some(libc::ENOPROTOOPT) {
+        PaceError::OtherCgroup { socket }
+    } else {
+        PaceError::Socket { socket, source }
+    }
+}

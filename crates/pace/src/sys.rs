@@ -1,0 +1,136 @@
+//! The system calls that no safe wrapper has: private socket options, `TCP_INFO`, the send queue.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+/// Sets a socket option from bytes.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    value: &[u8],
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast(),
+            length,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads a socket option into bytes, and says how many there are.
+fn get_option(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    value: &mut [u8],
+) -> io::Result<usize> {
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the pointer and the length are those of `value`; the kernel writes no more than that.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(length as usize)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The kernel's number for this socket, which no other ever gets.
+pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    get_option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Bytes written and not yet acknowledged.
+pub(crate) fn queued(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int, and `bytes` is one.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 {
+        Ok(u32::try_from(bytes).unwrap_or(0))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Lets the kernel pace the socket at this many bytes a second; `None` as fast as it can.
+pub(crate) fn set_max_pacing_rate(socket: BorrowedFd<'_>, rate: Option<u64>) -> io::Result<()> {
+    let rate = rate.unwrap_or(u64::MAX);
+    set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &rate.to_ne_bytes(),
+    )
+}
+
+/// What `TCP_INFO` says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TcpInfo {
+    pub(crate) window: u32,
+    pub(crate) mss: u32,
+    pub(crate) srtt: u32,
+    pub(crate) retransmitted: u32,
+    pub(crate) sent: u32,
+    pub(crate) acked: u64,
+}
+
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut bytes = [0; 256];
+    let length = get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    // The layout is fixed (include/uapi/linux/tcp.h); an older kernel gives fewer bytes, and the
+    // rest is zero.
+    const BYTES_ACKED: usize = 120;
+    if length < 104 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+    }
+    let word = |at: usize| {
+        let mut word = [0; mem::size_of::<u32>()];
+        word.copy_from_slice(&bytes[at..at + 4]);
+        u32::from_ne_bytes(word)
+    };
+    let mut acked = [0; 8];
+    acked.copy_from_slice(&bytes[BYTES_ACKED..BYTES_ACKED + 8]);
+    Ok(TcpInfo {
+        mss: word(16),
+        srtt: word(68),
+        window: word(80),
+        retransmitted: word(100),
+        sent: word(156),
+        acked: u64::from_ne_bytes(acked),
+    })
+}
+
+/// Calls with a file descriptor that was kept as a number, if it is still the same socket.
+pub(crate) fn if_still(socket: RawFd, expected: u64, call: impl FnOnce(BorrowedFd<'_>)) {
+    if socket < 0 {
+        return;
+    }
+    // SAFETY: not -1. If another part of the process has closed it, the first system call fails; if
+    // the number is another file's by now, its cookie is not the expected one.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    if cookie(socket).is_ok_and(|cookie| cookie == expected) {
+        call(socket);
+    }
+}

@@ -1,0 +1,252 @@
+//! When a server may write how much: the two phases of [Trickle §2], for each way to pace.
+//!
+//! Pure: time is passed in, and waiting is the server's.
+
+use crate::pacer::State;
+
+const SECOND: u64 = 1_000_000_000;
+/// Packets of 1448 bytes, that a full Ethernet frame carries: the paper's bursts are of 10.
+const BURST: u64 = 10 * 1448;
+
+/// A way to pace the throttling phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// Not at all: the start-up phase lasts.
+    None,
+    /// A block at a time, when a token bucket has enough for it.
+    Application {
+        /// Bytes; the paper's were 65536 and 16384.
+        block: u64,
+        /// Tokens, in per cent of the encoding rate; the paper's 125.
+        percent: u32,
+    },
+    /// SO_MAX_PACING_RATE: the kernel spaces the packets.
+    MaxPacingRate {
+        /// Its rate, in per cent of the encoding rate.
+        percent: u32,
+    },
+    /// The clamp.
+    Trickle {
+        /// The target rate R, in per cent of the encoding rate; the paper's 125.
+        percent: u32,
+    },
+}
+
+impl Way {
+    /// Application pacing as the paper's servers had it: 64 kB, 125 %.
+    pub const APPLICATION_64K: Self = Self::Application {
+        block: 65_536,
+        percent: 125,
+    };
+    /// The paper's "shrunk block": 16 kB, 125 %.
+    pub const APPLICATION_16K: Self = Self::Application {
+        block: 16_384,
+        percent: 125,
+    };
+    /// The kernel's pacing at 125 %.
+    pub const MAX_PACING_RATE: Self = Self::MaxPacingRate { percent: 125 };
+    /// The clamp at 125 %.
+    pub const TRICKLE: Self = Self::Trickle { percent: 125 };
+
+    fn percent(self) -> u32 {
+        match self {
+            Self::None => 100,
+            Self::Application { percent, .. }
+            | Self::MaxPacingRate { percent }
+            | Self::Trickle { percent } => percent,
+        }
+    }
+}
+
+/// The paper's two phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The first 30 to 40 s of video, as fast as TCP can.
+    StartUp,
+    /// The rest, paced.
+    Throttling,
+}
+
+/// What the writer may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// Write up to so many bytes; `u64::MAX` for all there is.
+    Write(u64),
+    /// Nothing for so many nanoseconds.
+    Wait(u64),
+}
+
+/// What to set on the socket when the throttling phase begins, bit/s each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// For [`crate::Pace::pace`].
+    pub clamp: Option<u64>,
+    /// For SO_MAX_PACING_RATE.
+    pub max_pacing_rate: Option<u64>,
+}
+
+/// Which tokens a throttled writer keeps when it could not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// All: the average of the phase is the rate, whatever happened.
+    All,
+    /// Two bursts: what is behind is caught up without a clamp, not with more bursts.
+    Bursts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    /// Bytes per second.
+    rate: u64,
+    /// What a write waits for.
+    block: u64,
+    keep: Keep,
+    tokens: i128,
+    /// Of the last division by a second.
+    carry: u128,
+    at: u64,
+}
+
+impl Bucket {
+    fn fill(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.at);
+        self.at = self.at.max(now);
+        let new = u128::from(self.rate) * u128::from(passed) + self.carry;
+        self.carry = new % u128::from(SECOND);
+        self.tokens += i128::try_from(new / u128::from(SECOND)).unwrap_or(i128::MAX / 2);
+        if self.keep == Keep::Bursts {
+            self.tokens = self.tokens.min(i128::from(self.block) * 2);
+        }
+    }
+
+    /// Nanoseconds until there is enough for a block.
+    fn wait(&self) -> u64 {
+        let missing = i128::from(self.block) - self.tokens;
+        let Ok(missing @ 1..) = u128::try_from(missing) else {
+            return 0;
+        };
+        let missing = missing * u128::from(SECOND) - self.carry;
+        let wait = missing.div_ceil(u128::from(self.rate.max(1)));
+        u64::try_from(wait).unwrap_or(u64::MAX)
+    }
+}
+
+/// The schedule of one transfer's writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    way: Way,
+    /// Bytes per second, of the throttling phase.
+    rate: u64,
+    startup: u64,
+    bucket: Option<Bucket>,
+    least_wait: u64,
+}
+
+impl Writer {
+    /// A transfer of a video of this encoding rate (bit/s), whose first bytes go out at full speed.
+    #[must_use]
+    pub fn new(way: Way, encoding_rate: u64, startup: u64) -> Self {
+        let rate = u128::from(encoding_rate) * u128::from(way.percent()) / 800;
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
+        Self {
+            way,
+            rate,
+            startup,
+            bucket: None,
+            least_wait: 0,
+        }
+    }
+
+    /// Waits shorter than this are left out, and the tokens lent: the paper's servers did so below
+    /// 100 ms to save timers, and sent 16 kB blocks together by it [Trickle §3.2]. 0 unless set.
+    #[must_use]
+    pub fn least_wait(self, nanoseconds: u64) -> Self {
+        Self {
+            least_wait: nanoseconds,
+            ..self
+        }
+    }
+
+    /// Which phase the next byte belongs to.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        if self.startup > 0 || self.way == Way::None {
+            Phase::StartUp
+        } else {
+            Phase::Throttling
+        }
+    }
+
+    /// What the way wants on the socket, once [`Writer::phase`] is [`Phase::Throttling`].
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let rate = Some(self.rate.saturating_mul(8));
+        match self.way {
+            Way::None | Way::Application { .. } => Settings::default(),
+            Way::MaxPacingRate { .. } => Settings {
+                clamp: None,
+                max_pacing_rate: rate,
+            },
+            Way::Trickle { .. } => Settings {
+                clamp: rate,
+                max_pacing_rate: None,
+            },
+        }
+    }
+
+    /// What may be written at `now` (ns, from any beginning). `state` is what [`crate::Pace::state`]
+    /// says; only [`Way::Trickle`] asks for it.
+    pub fn ready(&mut self, now: u64, state: Option<State>) -> Ready {
+        if self.way == Way::None {
+            return Ready::Write(u64::MAX);
+        }
+        if self.startup > 0 {
+            return Ready::Write(self.startup);
+        }
+        let (block, keep) = match self.way {
+            Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
+            Way::Application { block, .. } => (block.max(1), Keep::All),
+            Way::Trickle { .. } => match state {
+                Some(State::Floor) => (BURST, Keep::Bursts),
+                Some(State::Fallback) => (BURST, Keep::All),
+                // The window holds the rate, or nothing does: all that there is [Trickle,
+                // Algorithm 1].
+                _ => {
+                    self.bucket = None;
+                    return Ready::Write(u64::MAX);
+                }
+            },
+        };
+        let empty = Bucket {
+            rate: self.rate,
+            block,
+            keep,
+            tokens: 0,
+            carry: 0,
+            at: now,
+        };
+        let bucket = self.bucket.get_or_insert(empty);
+        bucket.fill(now);
+        (bucket.block, bucket.keep) = (block, keep);
+        let wait = bucket.wait();
+        if wait > 0 && wait >= self.least_wait {
+            Ready::Wait(wait)
+        } else {
+            Ready::Write(block)
+        }
+    }
+
+    /// Says that so many bytes were written at `now`, to a socket that took them.
+    pub fn wrote(&mut self, bytes: u64, now: u64) {
+        let left = bytes.saturating_sub(self.startup);
+        self.startup = self.startup.saturating_sub(bytes);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.fill(now);
+            bucket.tokens -= i128::from(left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// Writes whatever may be written, at once, until `end`; returns when and how much.
+fn drive(writer: &mut Writer, state: Option<State>, end: u64) -> Vec<(u64, u64)> {
+    let mut now = 0;
+    let mut writes = vec![];
+    while now < end {
+        match writer.ready(now, state) {
+            Ready::Write(bytes) => {
+                let bytes = bytes.min(1 << 20);
+                writes.push((now, bytes));
+                writer.wrote(bytes, now);
+                if writes.len() > 100_000 {
+                    break;
+                }
+            }
+            Ready::Wait(wait) => now += wait,
+        }
+    }
+    writes
+}
+
+#[test]
+fn blocks_come_as_the_tokens_do() {
+    // 1 Mbit/s · 125 % = 156,250 bytes/s: a block of 65,536 every 419.4304 ms.
+    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 0);
+    let writes = drive(&mut writer, None, 2_000 * MS);
+    let expected: Vec<_> = (1..=4).map(|i| (i * 419_430_400, 65_536)).collect();
+    assert_eq!(writes, expected);
+    let mut writer = Writer::new(Way::APPLICATION_16K, 1_000_000, 0);
+    assert_eq!(drive(&mut writer, None, 2_000 * MS).len(), 19);
+}
+
+#[test]
+fn start_up_is_free_and_takes_no_tokens() {
+    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 100_000);
+    assert_eq!(writer.phase(), Phase::StartUp);
+    assert_eq!(writer.ready(0, None), Ready::Write(100_000));
+    writer.wrote(60_000, 0);
+    assert_eq!(writer.ready(0, None), Ready::Write(40_000));
+    writer.wrote(40_000, 0);
+    assert_eq!(writer.phase(), Phase::Throttling);
+    assert_eq!(writer.ready(7 * MS, None), Ready::Wait(419_430_400));
+}
+
+#[test]
+fn a_stalled_writer_catches_up_to_the_average() {
+    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 0);
+    assert!(matches!(writer.ready(0, None), Ready::Wait(_)));
+    // TCP took nothing for 10 s: 1,562,500 bytes are due, 23 blocks without a wait.
+    let now = 10_000 * MS;
+    let mut blocks = 0;
+    while let Ready::Write(bytes) = writer.ready(now, None) {
+        writer.wrote(bytes, now);
+        blocks += 1;
+    }
+    assert_eq!(blocks, 23);
+}
+
+#[test]
+fn short_waits_lend_tokens() {
+    // 16 kB at 1.25 Mbit/s is 104.9 ms; at 5 Mbit/s 26.2 ms, which nobody waits for.
+    let mut writer = Writer::new(Way::APPLICATION_16K, 4_000_000, 0).least_wait(100 * MS);
+    let writes = drive(&mut writer, None, 10_000 * MS);
+    let together = writes.iter().filter(|(at, _)| *at == writes[8].0).count();
+    assert!(together >= 3, "{:?}", &writes[..12]);
+    let bytes: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
+    assert!(
+        (6_250_000..6_250_000 + 5 * 16_384).contains(&bytes),
+        "{bytes}"
+    );
+}
+
+#[test]
+fn trickle_writes_all_there_is_unless_at_its_floor() {
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    for state in [State::Clamped, State::Behind, State::StartUp] {
+        assert_eq!(writer.ready(0, Some(state)), Ready::Write(u64::MAX));
+    }
+    // 62,500 bytes/s: 10 segments of 1448 bytes every 231.68 ms.
+    let writes = drive(&mut writer, Some(State::Floor), 1_000 * MS);
+    let expected: Vec<_> = (1..=4).map(|i| (i * 231_680_000, 14_480)).collect();
+    assert_eq!(writes, expected);
+}
+
+#[test]
+fn at_the_floor_a_late_writer_keeps_two_bursts_at_most() {
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let state = Some(State::Floor);
+    assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
+    // A little late: nothing is lost.
+    let late = 300 * MS;
+    assert_eq!(writer.ready(late, state), Ready::Write(14_480));
+    writer.wrote(14_480, late);
+    assert_eq!(writer.ready(late, state), Ready::Wait(163_360_000));
+    // Very late: two bursts, not all.
+    let late = 60_000 * MS;
+    for _ in 0..2 {
+        assert_eq!(writer.ready(late, state), Ready::Write(14_480));
+        writer.wrote(14_480, late);
+    }
+    assert_eq!(writer.ready(late, state), Ready::Wait(231_680_000));
+}
+
+#[test]
+fn the_fallback_keeps_the_average() {
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let state = Some(State::Fallback);
+    assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
+    let mut bursts = 0;
+    while let Ready::Write(bytes) = writer.ready(10_000 * MS, state) {
+        assert_eq!(bytes, 14_480);
+        writer.wrote(bytes, 10_000 * MS);
+        bursts += 1;
+    }
+    assert_eq!(bursts, 43); // 625,000 bytes
+}
+
+#[test]
+fn no_way_never_waits_and_sets_nothing() {
+    let mut none = Writer::new(Way::None, 1_000_000, 10);
+    none.wrote(1 << 30, 0);
+    assert_eq!(none.ready(0, None), Ready::Write(u64::MAX));
+    assert_eq!(
+        (none.phase(), none.settings()),
+        (Phase::StartUp, Settings::default())
+    );
+    let mut paced = Writer::new(Way::MAX_PACING_RATE, 1_000_000, 0);
+    assert_eq!(paced.ready(0, None), Ready::Write(u64::MAX));
+    assert_eq!(paced.settings().max_pacing_rate, Some(1_250_000));
+    assert_eq!(
+        Writer::new(Way::TRICKLE, 1_000_000, 0).settings().clamp,
+        Some(1_250_000)
+    );
+}
+
+#[test]
+fn absurd_numbers_do_not_panic() {
+    let mut writer = Writer::new(
+        Way::Application {
+            block: u64::MAX,
+            percent: u32::MAX,
+        },
+        u64::MAX,
+        0,
+    );
+    assert!(matches!(writer.ready(0, None), Ready::Wait(_)));
+    writer.wrote(u64::MAX, u64::MAX);
+    writer.ready(u64::MAX, None);
+    writer.ready(0, None);
+    let mut slow = Writer::new(
+        Way::Application {
+            block: 0,
+            percent: 0,
+        },
+        0,
+        0,
+    );
+    assert_eq!(slow.ready(0, None), Ready::Wait(1_000_000_000));
+}
