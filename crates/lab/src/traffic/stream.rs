@@ -124,7 +124,7 @@ impl Stream {
             };
             self.hand(now, server, first);
         }
-        if self.written == 0 {
+        if !matches!(self.stage, Stage::Sending | Stage::Done) {
             return;
         }
         if self.phase.is_none() && self.written - server.unsent() >= self.startup {

@@ -152,3 +152,17 @@ fn a_video_that_is_all_start_up_has_nothing_to_throttle() {
     assert_eq!((flow.delivered, phase.delivered), (625_000, 0));
     assert_eq!(stream.viewing.played, 5 * SECOND);
 }
+
+#[test]
+fn a_video_without_start_up_is_throttled_from_its_first_byte() {
+    for (pace, least, most) in [(BLOCKS, 1.24, 1.26), (TRICKLE, 1.40, 1.52)] {
+        let video = StreamPlan {
+            startup: 0,
+            ..video(pace)
+        };
+        let flow = watch(video, 20_000_000, 100, 100);
+        let got = throttled(&flow);
+        assert!((least..most).contains(&got), "{pace:?}: {got}");
+        assert_eq!(parts(&flow).1.delivered, 7_500_000);
+    }
+}
