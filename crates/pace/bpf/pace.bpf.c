@@ -4,13 +4,15 @@
 // on the congestion window of headroom * R * RTT / MSS segments, looked at once in a round trip.
 //
 // Two programs on a cgroup, and a storage on each paced socket. A server hands a socket over with
-// setsockopt(fd, PACE_LEVEL, PACE_SET): "arm" answers, since only a program may turn on the round
-// trip callback of a socket that is established already. So sockets that nobody paces call "clamp"
+// setsockopt(fd, PACE_LEVEL, PACE_SET): "tidegate_arm" answers, since only a program may turn on the round
+// trip callback of a socket that is established already. So sockets that nobody paces call "tidegate_clamp"
 // in their handshake and never again. Both run with the socket locked.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "pace.h"
 
+#define SOL_SOCKET 1
+#define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
 #define CALLBACK_FLAGS 1008 /* TCP_BPF_SOCK_OPS_CB_FLAGS: Linux 6.12, older headers lack it */
 #define RTT_CALLBACK 8	    /* BPF_SOCK_OPS_RTT_CB_FLAG */
@@ -79,13 +81,29 @@ static __always_inline void bound(void *to, struct pace *pace, __u32 segments, s
 		set(to, pace, segments);
 }
 
+// The kernel applies the clamp when an acknowledgement would let the window grow, so not while the
+// client's window, or a server without data, is what limits. A window that was left above the clamp
+// would be sent at once when that ends: until it is at the clamp, the kernel paces, at the same rate.
+static __always_inline void spread(void *to, struct pace *pace, _Bool on)
+{
+	__u64 rate = pace->asked.rate * pace->asked.headroom / 1000;
+	__u32 value = ~0u; // No limit.
+
+	if (on && rate < ~0u)
+		value = rate;
+	if (value == (pace->pacing ? pace->pacing : ~0u))
+		return;
+	if (bpf_setsockopt(to, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)) == 0)
+		pace->pacing = value == ~0u ? 0 : value;
+}
+
 // One step of Algorithm 1.
 static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 {
 	__u64 now = bpf_ktime_get_ns(), acked = seen->acked;
 	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
 	__u64 passed, part, round, slack, target;
-	_Bool behind;
+	_Bool behind, over;
 
 	pace->calls++;
 	if (pace->state == PACE_STARTUP) {
@@ -133,6 +151,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	// Congestion control is at work: the threshold is what it brings the window down to.
 	if (seen->state >= CA_CWR)
 		return;
+	over = pace->clamp && seen->window > pace->clamp;
+	spread(to, pace, over && !behind);
 	if (!behind)
 		bound(to, pace, target, seen);
 	else if (pace->clamp && seen->window >= pace->clamp)
@@ -142,7 +162,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 }
 
 SEC("sockops")
-int clamp(struct bpf_sock_ops *ops)
+int tidegate_clamp(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *socket;
 	struct tcp_sock *tcp;
@@ -190,7 +210,7 @@ static __always_inline void callback(struct bpf_sock *socket, _Bool on)
 }
 
 SEC("cgroup/setsockopt")
-int arm(struct bpf_sockopt *call)
+int tidegate_arm(struct bpf_sockopt *call)
 {
 	struct pace_request *request = call->optval;
 	struct bpf_sock *socket = call->sk;
@@ -210,6 +230,7 @@ int arm(struct bpf_sockopt *call)
 		pace = bpf_sk_storage_get(&sockets, socket, 0, 0);
 		if (pace) {
 			callback(socket, 0);
+			spread(socket, pace, 0);
 			if (pace->clamp)
 				set(socket, pace, NO_CLAMP);
 			bpf_sk_storage_delete(&sockets, socket);

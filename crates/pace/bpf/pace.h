@@ -47,6 +47,8 @@ struct pace {
 	__u32 sets;   /* how often the clamp was set */
 	__u32 lifts;  /* how often goodput fell behind R */
 	__u32 target; /* segments, headroom * R * RTT / MSS, no less than the floor */
+	__u32 pacing; /* bytes per second, where the clamp does not hold the window; else 0 */
+	__u32 unused;
 };
 
 #endif

@@ -170,6 +170,12 @@ impl Target {
         Err(PaceError::Target(problem))
     }
 
+    /// Bytes per second.
+    fn with_headroom(&self) -> u64 {
+        let rate = u128::from(self.rate) * u128::from(self.headroom) / 1000;
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
     fn request(&self, queued: u32) -> Request {
         Request {
             rate: self.rate,
@@ -228,6 +234,10 @@ pub struct Stats {
     pub sets: u32,
     /// How often goodput fell behind R.
     pub lifts: u32,
+    /// Bytes per second that the kernel paces at, while the window is above the clamp because
+    /// something else limits the transfer (the client's window, or a lack of data), and in the
+    /// fallback; 0 otherwise.
+    pub pacing: u64,
 }
 
 /// Paces sockets for as long as it lives.
@@ -379,6 +389,11 @@ impl Pace {
             round_trips: 0,
             sets: 0,
             lifts: 0,
+            pacing: if record.is_some() {
+                0
+            } else {
+                paced.target.with_headroom()
+            },
         };
         if let Some(record) = record {
             stats.state = state(&record);
@@ -389,6 +404,7 @@ impl Pace {
             stats.round_trips = record.calls;
             stats.sets = record.sets;
             stats.lifts = record.lifts;
+            stats.pacing = record.pacing.into();
         }
         Ok(stats)
     }
@@ -455,8 +471,7 @@ fn attach(options: &Options) -> Result<Clamp, OpenError> {
 
 /// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.
 fn fall_back(socket: BorrowedFd<'_>, target: &Target) -> io::Result<()> {
-    let rate = u128::from(target.rate) * u128::from(target.headroom) / 1000;
-    sys::set_max_pacing_rate(socket, Some(u64::try_from(rate).unwrap_or(u64::MAX)))
+    sys::set_max_pacing_rate(socket, Some(target.with_headroom()))
 }
 
 fn state(record: &Record) -> State {

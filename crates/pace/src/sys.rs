@@ -91,6 +91,7 @@ pub(crate) struct TcpInfo {
     pub(crate) window: u32,
     pub(crate) mss: u32,
     pub(crate) srtt: u32,
+    pub(crate) min_rtt: u32,
     pub(crate) retransmitted: u32,
     pub(crate) sent: u32,
     pub(crate) acked: u64,
@@ -115,6 +116,7 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         mss: word(16),
         srtt: word(68),
+        min_rtt: word(148),
         window: word(80),
         retransmitted: word(100),
         sent: word(156),
@@ -133,4 +135,17 @@ pub(crate) fn if_still(socket: RawFd, expected: u64, call: impl FnOnce(BorrowedF
     if cookie(socket).is_ok_and(|cookie| cookie == expected) {
         call(socket);
     }
+}
+
+/// The rate that a socket is paced to, in bytes per second; all ones: none.
+#[cfg(test)]
+pub(crate) fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    get_option(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &mut bytes,
+    )?;
+    Ok(u64::from_ne_bytes(bytes))
 }

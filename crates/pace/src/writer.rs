@@ -106,6 +106,9 @@ struct Bucket {
     /// Of the last division by a second.
     carry: u128,
     at: u64,
+    /// The next write, at the earliest: bursts that are caught up come at twice the rate, not at
+    /// once, since the window may be wider than a burst.
+    next: u64,
 }
 
 impl Bucket {
@@ -123,12 +126,22 @@ impl Bucket {
     /// Nanoseconds until there is enough for a block.
     fn wait(&self) -> u64 {
         let missing = i128::from(self.block) - self.tokens;
+        let spaced = self.next.saturating_sub(self.at);
         let Ok(missing @ 1..) = u128::try_from(missing) else {
-            return 0;
+            return spaced;
         };
         let missing = missing * u128::from(SECOND) - self.carry;
         let wait = missing.div_ceil(u128::from(self.rate.max(1)));
-        u64::try_from(wait).unwrap_or(u64::MAX)
+        u64::try_from(wait).unwrap_or(u64::MAX).max(spaced)
+    }
+
+    fn take(&mut self, bytes: u64) {
+        self.tokens -= i128::from(bytes);
+        if self.keep == Keep::Bursts {
+            let half = u128::from(bytes) * u128::from(SECOND / 2) / u128::from(self.rate.max(1));
+            let half = u64::try_from(half).unwrap_or(u64::MAX);
+            self.next = self.at.saturating_add(half);
+        }
     }
 }
 
@@ -208,7 +221,8 @@ impl Writer {
             Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
             Way::Application { block, .. } => (block.max(1), Keep::All),
             Way::Trickle { .. } => match state {
-                Some(State::Floor) => (BURST, Keep::Bursts),
+                // Of what is under way nothing is missing; what comes after it waits for the clamp.
+                Some(State::Floor | State::StartUp) => (BURST, Keep::Bursts),
                 Some(State::Fallback) => (BURST, Keep::All),
                 // The window holds the rate, or nothing does: all that there is [Trickle,
                 // Algorithm 1].
@@ -225,6 +239,7 @@ impl Writer {
             tokens: 0,
             carry: 0,
             at: now,
+            next: now,
         };
         let bucket = self.bucket.get_or_insert(empty);
         bucket.fill(now);
@@ -243,7 +258,7 @@ impl Writer {
         self.startup = self.startup.saturating_sub(bytes);
         if let Some(bucket) = &mut self.bucket {
             bucket.fill(now);
-            bucket.tokens -= i128::from(left);
+            bucket.take(left);
         }
     }
 }

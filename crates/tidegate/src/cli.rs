@@ -1,6 +1,7 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
 pub mod lab;
+pub mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +56,9 @@ pub enum Command {
     Detect(Detect),
     Explain(Explain),
     Lab(lab::Lab),
+    Serve(serve::Serve),
+    Play(serve::Play),
+    MakeVideo(serve::MakeVideo),
     Columns(Columns),
     Completions(Completions),
     Man(Man),

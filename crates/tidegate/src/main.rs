@@ -8,6 +8,8 @@ mod lab;
 mod manual;
 mod output;
 mod pipeline;
+mod play;
+mod serve;
 mod summary;
 mod table;
 mod units;
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
+        Command::Serve(options) => serve::run(&options, &cli.common),
+        Command::Play(options) => play::run(&options, &cli.common),
+        Command::MakeVideo(options) => serve::make_video(&options),
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),

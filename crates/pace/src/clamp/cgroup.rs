@@ -17,7 +17,10 @@ pub enum CgroupError {
         source: io::Error,
     },
     /// No cgroup2 file system.
-    #[error("no cgroup2 file system is mounted; mount one: mount -t cgroup2 none /sys/fs/cgroup")]
+    #[error(
+        "no cgroup2 file system is mounted here; mount one: mount -t cgroup2 none /sys/fs/cgroup (ip \
+        netns exec hides it: enter a namespace by nsenter --net=/run/netns/NAME)"
+    )]
     NotMounted,
     /// The process is in no cgroup2.
     #[error("/proc/self/cgroup has no line that begins with 0::, so this process is in no cgroup2")]

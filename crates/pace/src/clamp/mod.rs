@@ -8,8 +8,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder, PrintCallback, PrintLevel};
 
 use self::wire::{CHANGE, LEVEL, REMOVE, Record, Request, SET};
 use crate::sys;
@@ -27,8 +28,14 @@ pub(crate) struct Clamp {
 
 impl Clamp {
     pub(crate) fn attach(cgroup: &Path) -> Result<Self, libbpf_rs::Error> {
-        // Errors come back as values; what else libbpf would print is for its developers.
-        libbpf_rs::set_print(None);
+        let heard = Heard::listen();
+        Self::attach_quietly(cgroup).map_err(|error| match heard.words() {
+            words if words.is_empty() => error,
+            words => error.context(words),
+        })
+    }
+
+    fn attach_quietly(cgroup: &Path) -> Result<Self, libbpf_rs::Error> {
         let folder = File::open(cgroup)
             .map_err(libbpf_rs::Error::from)
             .with_context(|| format!("cgroup {}", cgroup.display()))?;
@@ -48,12 +55,8 @@ impl Clamp {
                 .with_context(|| format!("cgroup {}", cgroup.display()))?;
             // A duplicate, so that what libbpf keeps for itself need not live as long.
             links.push(link.as_fd().try_clone_to_owned()?);
-            programs.push(program.as_fd().try_clone_to_owned()?);
+            programs.extend(program_id(program.as_fd()));
         }
-        let programs = programs
-            .iter()
-            .filter_map(|fd| program_id(fd.as_fd()))
-            .collect();
         Ok(Self {
             sockets,
             _links: links,
@@ -91,4 +94,42 @@ fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
         .lines()
         .find_map(|line| line.strip_prefix("prog_id:"))?;
     id.trim().parse().ok()
+}
+
+/// What libbpf prints while something is loaded, kept for the error: it has the verifier's words.
+struct Heard {
+    before: Option<(PrintLevel, PrintCallback)>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// One loads at a time, since libbpf prints through one function.
+static LOADING: Mutex<()> = Mutex::new(());
+static HEARD: Mutex<String> = Mutex::new(String::new());
+
+impl Heard {
+    fn listen() -> Self {
+        let alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        HEARD.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let keep: PrintCallback = |_, words| {
+            let mut heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+            if heard.len() + words.len() < 1 << 16 {
+                heard.push_str(&words);
+            }
+        };
+        Self {
+            before: libbpf_rs::set_print(Some((PrintLevel::Warn, keep))),
+            _alone: alone,
+        }
+    }
+
+    fn words(&self) -> String {
+        let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.trim().to_owned()
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        libbpf_rs::set_print(self.before);
+    }
 }

@@ -49,11 +49,12 @@ pub(crate) struct Record {
     pub(crate) sets: u32,
     pub(crate) lifts: u32,
     pub(crate) target: u32,
+    pub(crate) pacing: u32,
 }
 
 impl Record {
     /// Bytes of `struct pace`.
-    pub(crate) const SIZE: usize = 96;
+    pub(crate) const SIZE: usize = 104;
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
@@ -77,6 +78,7 @@ impl Record {
             sets: word(84),
             lifts: word(88),
             target: word(92),
+            pacing: word(96),
         })
     }
 }

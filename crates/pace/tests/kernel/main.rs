@@ -2,17 +2,26 @@
 
 mod net;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tidegate_pace::{Mode, Options, Pace, State, Stats, Target};
+use tidegate_pace::{
+    Mode, Options, Pace, PaceError, Phase, Ready, State, Stats, Target, Way, Writer,
+};
 
 use self::net::{Net, SERVER, SERVER6};
+
+/// One at a time: they share the machine's time, and count what is in the kernel.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -31,12 +40,14 @@ fn connection(net: &Net, listen: &str, connect: &str) -> TcpStream {
         .set_tcp_congestion(b"cubic")
         .unwrap();
     let to = (connect.to_owned(), listener.local_addr().unwrap().port());
-    net.client(move || {
-        let mut socket = TcpStream::connect(to).unwrap();
-        let mut buffer = vec![0; 1 << 16];
-        while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
-    });
+    net.client(move || read_all(TcpStream::connect(to).unwrap()));
     listener.accept().unwrap().0
+}
+
+fn read_all(mut socket: TcpStream) {
+    let mut buffer = vec![0; 1 << 16];
+    socket.set_read_timeout(Some(10_000 * MS)).unwrap();
+    while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
 }
 
 /// Writes as much as TCP takes, while something else goes on.
@@ -68,6 +79,9 @@ fn window() -> u32 {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
+    if text.is_empty() {
+        return 0;
+    }
     let field = text
         .split_whitespace()
         .find_map(|word| word.strip_prefix("cwnd:"));
@@ -88,6 +102,7 @@ fn near(value: u32, expected: u32, per_cent: u32) -> bool {
 
 #[test]
 fn the_clamp_moves_tenfold_with_the_round_trip() {
+    let _alone = alone();
     let Some(net) = Net::new("the_clamp_moves_tenfold_with_the_round_trip") else {
         return;
     };
@@ -111,6 +126,448 @@ fn the_clamp_moves_tenfold_with_the_round_trip() {
                 windows.push((rtt, window(), state()));
             }
             println!("{windows:#?}");
+        });
+    });
+}
+
+#[test]
+fn congestion_lifts_the_clamp_and_it_comes_back() {
+    let _alone = alone();
+    let Some(net) = Net::new("congestion_lifts_the_clamp_and_it_comes_back") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        net.link.queue.store(60_000, Ordering::Relaxed);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        writing(&socket, || {
+            let state = || pace.stats(&socket).unwrap();
+            let clamped = |window: u32| {
+                let stats = state();
+                stats.state == State::Clamped && near(window, 21, 15)
+            };
+            wait_for("the clamp", 10_000 * MS, || clamped(window()));
+            // A third of the rate: what it was ahead is soon used up.
+            net.link.rate.store(3_000_000, Ordering::Relaxed);
+            wait_for("behind", 15_000 * MS, || state().state == State::Behind);
+            thread::sleep(1_500 * MS);
+            let deficit = state();
+            assert!(deficit.delivered < deficit.due, "{deficit:?}");
+            // Room again: it goes beyond the clamp, until nothing is behind.
+            net.link.rate.store(40_000_000, Ordering::Relaxed);
+            let mut widest = 0;
+            wait_for("the clamp again", 20_000 * MS, || {
+                let window = window();
+                if state().state == State::Behind {
+                    widest = widest.max(window);
+                }
+                clamped(window)
+            });
+            let after = state();
+            assert!(widest > 35, "{widest} {after:?}");
+            assert!(
+                after.lifts >= 1 && after.delivered >= after.due,
+                "{after:?}"
+            );
+        });
+    });
+}
+
+#[test]
+fn losses_are_not_undone_by_the_clamp() {
+    let _alone = alone();
+    let Some(net) = Net::new("losses_are_not_undone_by_the_clamp") else {
+        return;
+    };
+    net.server(|| {
+        // The clamp, 1.2 · 30 Mbit/s · 30 ms, would be 93 and more, and 20 Mbit/s with 30 kB hold 72.
+        net.link.set_rtt(30 * MS);
+        net.link.rate.store(20_000_000, Ordering::Relaxed);
+        net.link.queue.store(30_000, Ordering::Relaxed);
+        let measure = |paced: bool| {
+            let pace = open(&net);
+            let socket = connection(&net, SERVER, SERVER);
+            pace.pace(&socket, &Target::new(30_000_000)).unwrap();
+            if !paced {
+                pace.remove(&socket).unwrap();
+            }
+            let target = Target::new(30_000_000);
+            writing(&socket, || {
+                // Past slow start.
+                thread::sleep(2_000 * MS);
+                let lost = net.link.dropped.load(Ordering::Relaxed);
+                thread::sleep(4_000 * MS);
+                if !paced {
+                    pace.pace(&socket, &target).unwrap();
+                }
+                (
+                    net.link.dropped.load(Ordering::Relaxed) - lost,
+                    pace.stats(&socket).unwrap(),
+                )
+            })
+        };
+        let (plain, _) = measure(false);
+        let (paced, stats) = measure(true);
+        println!("losses: plain {plain}, paced {paced}: {stats:?}");
+        assert_eq!(stats.state, State::Behind, "{stats:?}");
+        assert!(
+            paced <= 2 * plain + 20,
+            "plain {plain}, paced {paced}: {stats:?}"
+        );
+    });
+}
+
+#[test]
+fn both_families_are_paced() {
+    let _alone = alone();
+    let Some(net) = Net::new("both_families_are_paced") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        // Of IPv6, and of IPv4 mapped into it.
+        for connect in [SERVER6, SERVER] {
+            let socket = connection(&net, "::", connect);
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            writing(&socket, || {
+                wait_for(connect, 10_000 * MS, || near(window(), 21, 12));
+                assert_eq!(pace.state(&socket).unwrap(), State::Clamped);
+            });
+            // At once, with all that is still to be sent.
+            SockRef::from(&socket)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+            drop(socket);
+            wait_for("the end", 10_000 * MS, || !established());
+        }
+    });
+}
+
+fn established() -> bool {
+    let output = Command::new("ss")
+        .args(["-tnH", "state", "connected"])
+        .output()
+        .unwrap();
+    !output.stdout.is_empty()
+}
+
+#[test]
+fn start_up_is_not_clamped() {
+    let _alone = alone();
+    let Some(net) = Net::new("start_up_is_not_clamped") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        net.link.rate.store(50_000_000, Ordering::Relaxed);
+        net.link.queue.store(200_000, Ordering::Relaxed);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        SockRef::from(&socket)
+            .set_send_buffer_size(4 << 20)
+            .unwrap();
+        // Two megabytes in the socket's buffer: 16 s at 1 Mbit/s, 0.4 s at the link's rate.
+        (&socket).write_all(&vec![0; 2 << 20]).unwrap();
+        let begin = Instant::now();
+        pace.pace(&socket, &Target::new(1_000_000)).unwrap();
+        assert_eq!(pace.state(&socket).unwrap(), State::StartUp);
+        writing(&socket, || {
+            wait_for("the end of start-up", 3_000 * MS, || {
+                pace.state(&socket).unwrap() != State::StartUp
+            });
+            println!("start-up took {:?}", begin.elapsed());
+            wait_for("the clamp", 5_000 * MS, || window() == 10);
+        });
+    });
+}
+
+#[test]
+fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
+    let _alone = alone();
+    let Some(net) = Net::new("at_the_floor_the_writer_keeps_the_rate_in_small_bursts") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(10 * MS);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        socket.set_nodelay(true).unwrap();
+        // 1 Mbit/s · 10 ms is not one segment.
+        let mut writer = Writer::new(Way::TRICKLE, 800_000, 30_000);
+        let begin = Instant::now();
+        let now = || begin.elapsed().as_nanos() as u64;
+        let block = vec![0; 1 << 16];
+        let mut paced = None;
+        let mut behind = 0;
+        while begin.elapsed() < 6_000 * MS {
+            if writer.phase() == Phase::Throttling && paced.is_none() {
+                let target = Target::new(writer.settings().clamp.unwrap());
+                pace.pace(&socket, &target).unwrap();
+                paced = Some((Instant::now(), pace.stats(&socket).unwrap().delivered));
+                net.link.data.lock().unwrap().clear();
+            }
+            let state = paced.map(|_| pace.state(&socket).unwrap());
+            if state == Some(State::StartUp) {
+                net.link.data.lock().unwrap().clear();
+            }
+            behind += u32::from(state == Some(State::Behind));
+            match writer.ready(now(), state) {
+                Ready::Write(bytes) => {
+                    let bytes = bytes.min(block.len() as u64) as usize;
+                    (&socket).write_all(&block[..bytes]).unwrap();
+                    writer.wrote(bytes as u64, now());
+                }
+                Ready::Wait(wait) => thread::sleep(Duration::from_nanos(wait).min(50 * MS)),
+            }
+        }
+        let (since, _) = paced.unwrap();
+        let stats = pace.stats(&socket).unwrap();
+        let rate = stats.delivered as f64 * 8.0 / since.elapsed().as_secs_f64();
+        let burst = net.link.longest_burst();
+        println!("{rate:.0} bit/s, longest burst {burst}, behind {behind} times, {stats:?}");
+        assert_eq!((stats.state, stats.clamp), (State::Floor, 10), "{stats:?}");
+        assert!((900_000.0..1_030_000.0).contains(&rate), "{rate}");
+        assert!(burst <= 10, "{burst}");
+        assert_eq!(behind, 0, "{stats:?}");
+    });
+}
+
+#[test]
+fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_rate_is_changed_and_removed_and_goes_with_the_library") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let programs = pace.programs().to_vec();
+        assert_eq!(loaded(&programs), 2);
+        let socket = connection(&net, SERVER, SERVER);
+        assert!(matches!(
+            pace.stats(&socket),
+            Err(PaceError::NotPaced { .. })
+        ));
+        let absurd = pace.pace(&socket, &Target::new(0));
+        assert!(matches!(absurd, Err(PaceError::Target(_))), "{absurd:?}");
+        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        writing(&socket, || {
+            wait_for("21", 10_000 * MS, || near(window(), 21, 12));
+            let before = pace.stats(&socket).unwrap();
+            pace.change(&socket, &Target::new(20_000_000)).unwrap();
+            wait_for("41", 10_000 * MS, || near(window(), 41, 12));
+            let after = pace.stats(&socket).unwrap();
+            assert!(
+                after.delivered > before.delivered && after.due > before.due,
+                "same phase"
+            );
+            pace.remove(&socket).unwrap();
+            assert!(matches!(
+                pace.state(&socket),
+                Err(PaceError::NotPaced { .. })
+            ));
+            wait_for("no clamp", 10_000 * MS, || window() > 60);
+            // Again, and then the library goes.
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            wait_for("21 again", 10_000 * MS, || near(window(), 21, 12));
+            drop(pace);
+            wait_for("no clamp again", 10_000 * MS, || window() > 60);
+            wait_for("no programs", 5_000 * MS, || loaded(&programs) == 0);
+        });
+    });
+}
+
+/// How many of these programs the kernel has.
+fn loaded(programs: &[u32]) -> usize {
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(|info| programs.contains(&info.id))
+        .count()
+}
+
+#[test]
+fn a_socket_of_another_cgroup_is_refused_with_words() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_socket_of_another_cgroup_is_refused_with_words") else {
+        return;
+    };
+    // Not in the net's cgroup: the test's own thread.
+    let pace = open(&net);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (socket, _) = listener.accept().unwrap();
+    let refused = pace.pace(&socket, &Target::new(1_000_000)).unwrap_err();
+    assert!(
+        matches!(refused, PaceError::OtherCgroup { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn without_the_kernel_s_help_it_falls_back_and_says_so() {
+    let _alone = alone();
+    let Some(net) = Net::new("without_the_kernel_s_help_it_falls_back_and_says_so") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let mut options = Options::default();
+        options.cgroup = Some("/proc/self".into());
+        let pace = Pace::open_with(&options);
+        let Mode::Fallback { why: Some(why) } = pace.mode() else {
+            panic!("{:?}", pace.mode());
+        };
+        assert!(why.to_string().contains("cgroup /proc/self"), "{why}");
+        let socket = connection(&net, SERVER, SERVER);
+        pace.pace(&socket, &Target::new(4_000_000)).unwrap();
+        writing(&socket, || {
+            thread::sleep(500 * MS);
+            let first = pace.stats(&socket).unwrap();
+            thread::sleep(2_000 * MS);
+            let last = pace.stats(&socket).unwrap();
+            assert_eq!(last.state, State::Fallback);
+            // The kernel paces at 1.2 R; the average is for the writer.
+            let rate = (last.delivered - first.delivered) * 8 / 2;
+            assert!((4_300_000..5_200_000).contains(&rate), "{rate}");
+        });
+        pace.remove(&socket).unwrap();
+    });
+}
+
+#[test]
+fn a_c_program_paces_and_its_death_leaves_nothing() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_c_program_paces_and_its_death_leaves_nothing") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("send");
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Beside this test: the library as cargo built it for it.
+    let libraries = std::env::current_exe()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    let compiled = Command::new("cc")
+        .args([
+            "-std=c99",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-o",
+        ])
+        .args([&program, &here.join("tests/c/send.c")])
+        .arg("-I")
+        .arg(here.join("include"))
+        .arg("-L")
+        .arg(&libraries)
+        .arg("-ltidegate_pace")
+        .status();
+    assert!(compiled.unwrap().success());
+    let run = |seconds: &str| {
+        let mut child = Command::new(&program)
+            .arg(&net.cgroup)
+            .args(["10000000", seconds])
+            .env("LD_LIBRARY_PATH", &libraries)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut line = move || lines.next().transpose().unwrap().unwrap_or_default();
+        assert_eq!(line(), "mode 1 ");
+        let port: u16 = line().strip_prefix("port ").unwrap().parse().unwrap();
+        let reader = net.client(move || read_all(TcpStream::connect((SERVER, port)).unwrap()));
+        assert!(line().starts_with("refused: the target rate must be"));
+        (child, line, reader)
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let (mut child, mut line, reader) = run("3");
+        let stats = line();
+        println!("{stats}");
+        let words: Vec<_> = stats.split(' ').collect();
+        assert_eq!(
+            (words[0], words[1], words[7]),
+            ("state", "1", "10000000"),
+            "{stats}"
+        );
+        assert!(near(words[3].parse().unwrap(), 21, 20), "{stats}");
+        assert!(near(words[5].parse().unwrap(), 21, 20), "{stats}");
+        assert_eq!(line(), "done");
+        assert!(child.wait().unwrap().success());
+        reader.join().unwrap();
+
+        let before = all_loaded();
+        let (mut child, _line, reader) = run("60");
+        wait_for("the clamp", 10_000 * MS, || near(window(), 21, 12));
+        assert_eq!(all_loaded(), before + 2);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        reader.join().unwrap();
+        wait_for("no programs", 5_000 * MS, || all_loaded() == before);
+    });
+}
+
+/// How many programs of ours the kernel has, of whatever process.
+fn all_loaded() -> usize {
+    let ours = |info: &libbpf_rs::query::ProgramInfo| {
+        ["tidegate_clamp", "tidegate_arm"].contains(&info.name.to_str().unwrap_or_default())
+    };
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(ours)
+        .count()
+}
+
+#[test]
+fn a_window_that_does_not_limit_is_paced_instead() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_window_that_does_not_limit_is_paced_instead") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let listener = TcpListener::bind((SERVER, 0)).unwrap();
+        SockRef::from(&listener)
+            .set_tcp_congestion(b"cubic")
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        // 70 kB at most under way: 28 Mbit/s, and the congestion window grows beyond that.
+        net.client(move || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let socket = socket.unwrap();
+            socket.set_recv_buffer_size(140_000).unwrap();
+            socket.connect(&address.into()).unwrap();
+            read_all(socket.into());
+        });
+        let socket = listener.accept().unwrap().0;
+        writing(&socket, || {
+            wait_for("a wide window", 10_000 * MS, || window() > 60);
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            wait_for("pacing", 10_000 * MS, || {
+                pace.stats(&socket).unwrap().pacing == 1_500_000
+            });
+            thread::sleep(500 * MS);
+            let first = pace.stats(&socket).unwrap();
+            let begin = Instant::now();
+            thread::sleep(3_000 * MS);
+            let last = pace.stats(&socket).unwrap();
+            let bits = (last.delivered - first.delivered) as f64 * 8.0;
+            let rate = bits / begin.elapsed().as_secs_f64();
+            println!("{rate:.0} bit/s {last:?}");
+            assert!(
+                (10_000_000.0..12_600_000.0).contains(&rate),
+                "{rate} {last:?}"
+            );
+            pace.remove(&socket).unwrap();
+            let output = Command::new("ss").args(["-tinH"]).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(!text.contains("bps/"), "no maximum is left: {text}");
         });
     });
 }

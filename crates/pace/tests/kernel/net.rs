@@ -55,6 +55,8 @@ pub struct Net {
     server: String,
     client: String,
     pub cgroup: PathBuf,
+    /// The cgroup that this process was in.
+    root: PathBuf,
     pub link: Arc<Link>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,6 +95,7 @@ impl Net {
             server: format!("{name}s"),
             client: format!("{name}c"),
             cgroup,
+            root,
             link: Arc::default(),
             thread: None,
         };
@@ -146,8 +149,11 @@ impl Net {
         run: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let client = self.client.clone();
+        let threads = self.root.join("cgroup.threads");
         thread::spawn(move || {
             enter(&client).unwrap();
+            // Not in the cgroup of the thread that began this one.
+            fs::write(threads, "0").unwrap();
             run()
         })
     }
@@ -161,6 +167,11 @@ impl Drop for Net {
         }
         for side in [&self.server, &self.client] {
             let _ = ip(&["netns", "del", side]);
+        }
+        // What still runs of a test that failed, too.
+        let threads = fs::read_to_string(self.cgroup.join("cgroup.threads")).unwrap_or_default();
+        for thread in threads.lines() {
+            let _ = fs::write(self.root.join("cgroup.threads"), thread);
         }
         // Threads that have just ended may still be counted.
         for _ in 0..100 {

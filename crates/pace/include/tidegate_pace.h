@@ -1,0 +1,98 @@
+/*
+ * Bounds the congestion window of sockets to what a target rate needs: Trickle (USENIX ATC 2012),
+ * in an unmodified Linux kernel. Where the kernel or the rights do not allow it, the library says so
+ * and falls back: SO_MAX_PACING_RATE, and the writer has to throttle.
+ *
+ * Functions that return int return 0, or a negative error number; then tidegate_pace_error() has
+ * words for it. All may be called from any thread. Rates are bits per second.
+ *
+ *     struct tidegate_pace *pace = tidegate_pace_open(NULL);
+ *     struct tidegate_pace_target target = { .rate = 2500000 };
+ *     tidegate_pace_set(pace, fd, &target, sizeof target);     after the start-up is written
+ *     ...
+ *     tidegate_pace_close(pace);
+ */
+#ifndef TIDEGATE_PACE_H
+#define TIDEGATE_PACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tidegate_pace;
+
+/* By which means sockets are paced. */
+#define TIDEGATE_PACE_FALLBACK 0
+#define TIDEGATE_PACE_KERNEL 1
+
+/* What holds a paced socket at the moment. */
+#define TIDEGATE_PACE_STARTUP 0	 /* what was written before is under way: nothing */
+#define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write all there is */
+#define TIDEGATE_PACE_FLOOR 2	 /* the clamp at its floor: throttle your writes to the rate */
+#define TIDEGATE_PACE_BEHIND 3	 /* goodput is below the rate, no clamp: write all there is */
+#define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate */
+
+/* Flags of a target. */
+#define TIDEGATE_PACE_HOLD_AVERAGE 1u /* no headroom while ahead: the average is the rate */
+
+/* Fields that are 0 have the value in parentheses. */
+struct tidegate_pace_target {
+	uint64_t rate;	   /* bit/s; 125 % of the encoding rate in the paper */
+	uint64_t credit;   /* bytes that may be caught up at most (no bound) */
+	uint32_t headroom; /* per mille of rate * RTT (1200) */
+	uint32_t floor;	   /* least clamp, segments (10) */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+struct tidegate_pace_stats {
+	uint32_t state;		/* TIDEGATE_PACE_STARTUP and so on */
+	uint32_t clamp;		/* segments; 0 before the first round trip, or without a clamp */
+	uint32_t window;	/* congestion window, segments */
+	uint32_t srtt;		/* microseconds */
+	uint32_t mss;		/* bytes */
+	uint32_t sent;		/* data segments of the connection, with retransmissions */
+	uint32_t retransmitted; /* segments of the connection */
+	uint32_t round_trips;	/* looked at by the clamp */
+	uint32_t sets;		/* how often the clamp was set */
+	uint32_t lifts;		/* how often goodput fell behind the rate */
+	uint64_t rate;		/* bit/s */
+	uint64_t delivered;	/* bytes acknowledged since the throttling phase began */
+	uint64_t due;		/* bytes that the rate asked for until then */
+	uint64_t pacing;	/* bit/s at which the kernel paces, or 0; see docs/pace.md */
+};
+
+/* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Never NULL. */
+struct tidegate_pace *tidegate_pace_open(const char *cgroup);
+/* Frees the sockets that are still open, and everything else. */
+void tidegate_pace_close(struct tidegate_pace *pace);
+
+/* TIDEGATE_PACE_KERNEL or TIDEGATE_PACE_FALLBACK. */
+int tidegate_pace_mode(const struct tidegate_pace *pace);
+/* Why it is the fallback, or "". Lives as long as pace. */
+const char *tidegate_pace_why(const struct tidegate_pace *pace);
+
+/* Begins the throttling phase of a connected socket; what was written before goes out at full
+ * speed. */
+int tidegate_pace_set(const struct tidegate_pace *pace, int fd,
+		      const struct tidegate_pace_target *target, size_t size);
+/* Another target in the same phase. */
+int tidegate_pace_change(const struct tidegate_pace *pace, int fd,
+			 const struct tidegate_pace_target *target, size_t size);
+int tidegate_pace_remove(const struct tidegate_pace *pace, int fd);
+/* One of TIDEGATE_PACE_STARTUP and so on; one system call. */
+int tidegate_pace_state(const struct tidegate_pace *pace, int fd);
+int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_pace_stats *stats,
+		      size_t size);
+
+/* What went wrong in this thread's last call, or "". */
+const char *tidegate_pace_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

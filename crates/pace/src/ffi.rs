@@ -1,0 +1,276 @@
+//! The C interface: `include/tidegate_pace.h`.
+//!
+//! Structures are copied by the smaller of the caller's and our size, so both may grow.
+#![allow(unsafe_code)]
+#![allow(clippy::missing_safety_doc)]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::pacer::{Mode, Options, Pace, PaceError, State, Target};
+
+thread_local! {
+    static ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// `struct tidegate_pace`.
+#[derive(Debug)]
+pub struct Opened {
+    pace: Pace,
+    why: CString,
+}
+
+/// `struct tidegate_pace_target`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CTarget {
+    rate: u64,
+    credit: u64,
+    headroom: u32,
+    floor: u32,
+    flags: u32,
+    reserved: u32,
+}
+
+/// `struct tidegate_pace_stats`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CStats {
+    state: u32,
+    clamp: u32,
+    window: u32,
+    srtt: u32,
+    mss: u32,
+    sent: u32,
+    retransmitted: u32,
+    round_trips: u32,
+    sets: u32,
+    lifts: u32,
+    rate: u64,
+    delivered: u64,
+    due: u64,
+    pacing: u64,
+}
+
+/// C strings have no zeros inside.
+fn words(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+fn fail(number: c_int, text: &str) -> c_int {
+    ERROR.with_borrow_mut(|error| *error = words(text));
+    -number
+}
+
+/// A panic must not cross into C.
+fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
+    ERROR.with_borrow_mut(|error| *error = CString::default());
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => {
+            let number = match &error {
+                PaceError::Target(_) => libc::EINVAL,
+                PaceError::OtherCgroup { .. } => libc::EXDEV,
+                PaceError::NotPaced { .. } => libc::ENOENT,
+                PaceError::Socket { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+            };
+            fail(number, &error.to_string())
+        }
+        Err(_) => fail(libc::EFAULT, "the library failed; please report it"),
+    }
+}
+
+/// `pace` and `fd` as the library's functions take them.
+fn with(
+    pace: *const Opened,
+    fd: c_int,
+    call: impl FnOnce(&Pace, BorrowedFd<'_>) -> Result<c_int, PaceError>,
+) -> c_int {
+    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed, by the interface.
+    let Some(opened) = (unsafe { pace.as_ref() }) else {
+        return fail(libc::EINVAL, "pace is NULL");
+    };
+    if fd < 0 {
+        return fail(libc::EBADF, "the file descriptor is negative");
+    }
+    // SAFETY: not -1, and the caller keeps it open during the call; if not, system calls fail.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    guarded(|| call(&opened.pace, socket))
+}
+
+fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
+    if from.is_null() {
+        return Err(PaceError::Target("the target is NULL"));
+    }
+    let mut given = CTarget::default();
+    let size = size.min(size_of::<CTarget>());
+    // SAFETY: the caller has `size` bytes there, and we at least as many; any bytes are a CTarget.
+    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut given).cast(), size) };
+    let CTarget {
+        rate,
+        credit,
+        headroom,
+        floor,
+        flags,
+        reserved,
+    } = given;
+    if flags & !1 != 0 || reserved != 0 {
+        return Err(PaceError::Target(
+            "the target has flags or fields that are not known here",
+        ));
+    }
+    let mut target = Target::new(rate).hold_average(flags & 1 != 0);
+    if credit != 0 {
+        target = target.credit(credit);
+    }
+    if headroom != 0 {
+        target = target.headroom(headroom);
+    }
+    if floor != 0 {
+        target = target.floor(floor);
+    }
+    Ok(target)
+}
+
+fn number(state: State) -> u32 {
+    match state {
+        State::StartUp => 0,
+        State::Clamped => 1,
+        State::Floor => 2,
+        State::Behind => 3,
+        State::Fallback => 4,
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_open(cgroup: *const c_char) -> *mut Opened {
+    let mut options = Options::default();
+    if !cgroup.is_null() {
+        // SAFETY: a string that ends with zero, by the interface.
+        let path = unsafe { CStr::from_ptr(cgroup) };
+        options.cgroup = Some(OsStr::from_bytes(path.to_bytes()).into());
+    }
+    let pace = Pace::open_with(&options);
+    let why = match pace.mode() {
+        Mode::Fallback { why: Some(why) } => words(&why.to_string()),
+        _ => CString::default(),
+    };
+    Box::into_raw(Box::new(Opened { pace, why }))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_close(pace: *mut Opened) {
+    if !pace.is_null() {
+        // SAFETY: what tidegate_pace_open returned, closed once, by the interface.
+        drop(unsafe { Box::from_raw(pace) });
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_mode(pace: *const Opened) -> c_int {
+    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed.
+    let mode = unsafe { pace.as_ref() }.map(|opened| opened.pace.mode());
+    c_int::from(matches!(mode, Some(Mode::Kernel)))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_why(pace: *const Opened) -> *const c_char {
+    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed.
+    match unsafe { pace.as_ref() } {
+        Some(opened) => opened.why.as_ptr(),
+        None => c"".as_ptr(),
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_set(
+    pace: *const Opened,
+    fd: c_int,
+    to: *const CTarget,
+    size: usize,
+) -> c_int {
+    with(pace, fd, |pace, socket| {
+        pace.pace(socket, &target(to, size)?).map(|()| 0)
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_change(
+    pace: *const Opened,
+    fd: c_int,
+    to: *const CTarget,
+    size: usize,
+) -> c_int {
+    with(pace, fd, |pace, socket| {
+        pace.change(socket, &target(to, size)?).map(|()| 0)
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_remove(pace: *const Opened, fd: c_int) -> c_int {
+    with(pace, fd, |pace, socket| pace.remove(socket).map(|()| 0))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_state(pace: *const Opened, fd: c_int) -> c_int {
+    with(pace, fd, |pace, socket| {
+        pace.state(socket).map(|state| number(state).cast_signed())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_get(
+    pace: *const Opened,
+    fd: c_int,
+    to: *mut CStats,
+    size: usize,
+) -> c_int {
+    if to.is_null() {
+        return fail(libc::EINVAL, "the statistics are NULL");
+    }
+    with(pace, fd, |pace, socket| {
+        let stats = pace.stats(socket)?;
+        let stats = CStats {
+            state: number(stats.state),
+            clamp: stats.clamp,
+            window: stats.window,
+            srtt: stats.srtt,
+            mss: stats.mss,
+            sent: stats.sent,
+            retransmitted: stats.retransmitted,
+            round_trips: stats.round_trips,
+            sets: stats.sets,
+            lifts: stats.lifts,
+            rate: stats.rate.saturating_mul(8),
+            delivered: stats.delivered,
+            due: stats.due,
+            pacing: stats.pacing.saturating_mul(8),
+        };
+        let known = size.min(size_of::<CStats>());
+        // SAFETY: the caller has `size` bytes there; what we do not know of them becomes zero.
+        unsafe {
+            ptr::write_bytes(to.cast::<u8>(), 0, size);
+            ptr::copy_nonoverlapping((&raw const stats).cast::<u8>(), to.cast(), known);
+        }
+        Ok(0)
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_pace_error() -> *const c_char {
+    ERROR.with_borrow(|error| error.as_ptr())
+}

@@ -1,0 +1,177 @@
+//! The duration of an MP4 file: the movie header's; of a fragmented one the extends header's, or the sum of the segment index (ISO/IEC
+//! 14496-12, 8.2.2, 8.8.2, 8.16.3).
+
+use std::time::Duration;
+
+use super::{MediaError, Source, bytes, units};
+
+/// Boxes that are looked at, all in all; a fragmented hour has some thousands of fragments, but says its duration before them.
+const MAX_BOXES: u32 = 10_000;
+
+/// A box's first bytes.
+struct Header {
+    kind: [u8; 4],
+    /// Where its content begins.
+    content: u64,
+    /// Where the next box begins.
+    end: u64,
+}
+
+/// Whether a file can begin with such a box.
+pub(super) fn begins_with(kind: &[u8]) -> bool {
+    [
+        b"ftyp", b"styp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot",
+    ]
+    .iter()
+    .any(|known| *known == kind)
+}
+
+fn header(source: &impl Source, at: u64, limit: u64) -> Result<Header, MediaError> {
+    let [a, b, c, d, kind @ ..] = bytes::<8>(source, at)?;
+    let (length, content) = match u32::from_be_bytes([a, b, c, d]) {
+        // To the end of what it is in.
+        0 => (limit - at, at + 8),
+        1 => (u64::from_be_bytes(bytes(source, at + 8)?), at + 16),
+        length => (u64::from(length), at + 8),
+    };
+    let end = at.checked_add(length).ok_or(MediaError::Damaged(at))?;
+    if end < content || end > limit {
+        return Err(MediaError::Damaged(at));
+    }
+    Ok(Header { kind, content, end })
+}
+
+/// What was found on the way, by preference.
+#[derive(Default)]
+struct Found {
+    movie: Option<Duration>,
+    /// Units of the movie's time in a second.
+    scale: u64,
+    extends: Option<u64>,
+    index: Option<Duration>,
+}
+
+pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, MediaError> {
+    let mut found = Found::default();
+    let mut left = MAX_BOXES;
+    let mut at = 0;
+    let mut seen_movie = false;
+    while at < length && left > 0 {
+        left -= 1;
+        let next = match header(source, at, length) {
+            Ok(next) => next,
+            // A file that is cut in its last fragment still plays.
+            Err(_) if seen_movie => break,
+            Err(error) => return Err(error),
+        };
+        match &next.kind {
+            b"moov" => {
+                seen_movie = true;
+                movie(source, &next, &mut found, &mut left)?;
+            }
+            b"sidx" if found.index.is_none() => found.index = index(source, &next)?,
+            // Fragments: an index comes before them.
+            b"moof" if seen_movie => break,
+            _ => {}
+        }
+        if found.movie.is_some() {
+            break;
+        }
+        at = next.end;
+    }
+    let extends = found
+        .extends
+        .and_then(|extends| units(extends, found.scale));
+    found
+        .movie
+        .or(extends)
+        .or(found.index)
+        .ok_or(MediaError::NoDuration)
+}
+
+fn movie(
+    source: &impl Source,
+    movie: &Header,
+    found: &mut Found,
+    left: &mut u32,
+) -> Result<(), MediaError> {
+    let mut at = movie.content;
+    while at < movie.end && *left > 0 {
+        *left -= 1;
+        let next = header(source, at, movie.end)?;
+        match &next.kind {
+            b"mvhd" => {
+                let (scale, duration) = movie_header(source, &next)?;
+                found.scale = scale;
+                found.movie = duration.and_then(|duration| units(duration, scale));
+            }
+            b"mvex" => {
+                let first = header(source, next.content, next.end);
+                if let Ok(first) = first
+                    && &first.kind == b"mehd"
+                {
+                    found.extends = Some(match version(source, &first)? {
+                        0 => u32::from_be_bytes(field(source, &first, 4)?).into(),
+                        _ => u64::from_be_bytes(field(source, &first, 4)?),
+                    });
+                }
+            }
+            _ => {}
+        }
+        at = next.end;
+    }
+    Ok(())
+}
+
+/// Units in a second, and how many of them, where that is known.
+fn movie_header(source: &impl Source, at: &Header) -> Result<(u64, Option<u64>), MediaError> {
+    let (scale, duration) = match version(source, at)? {
+        0 => {
+            let scale = u32::from_be_bytes(field(source, at, 12)?);
+            let duration = u32::from_be_bytes(field(source, at, 16)?);
+            (scale, (duration != u32::MAX).then_some(duration.into()))
+        }
+        _ => {
+            let scale = u32::from_be_bytes(field(source, at, 20)?);
+            let duration = u64::from_be_bytes(field(source, at, 24)?);
+            (scale, (duration != u64::MAX).then_some(duration))
+        }
+    };
+    if scale == 0 {
+        return Err(MediaError::Damaged(at.content));
+    }
+    Ok((scale.into(), duration))
+}
+
+/// The sum of the first segment index.
+fn index(source: &impl Source, at: &Header) -> Result<Option<Duration>, MediaError> {
+    let scale = u32::from_be_bytes(field(source, at, 8)?);
+    let references = match version(source, at)? {
+        0 => 20,
+        _ => 28,
+    };
+    let count = u16::from_be_bytes(field(source, at, references + 2)?);
+    let mut sum = 0_u64;
+    for reference in 0..u64::from(count) {
+        let duration = field(source, at, references + 4 + reference * 12 + 4)?;
+        sum += u64::from(u32::from_be_bytes(duration));
+    }
+    Ok(units(sum, scale.into()))
+}
+
+fn version(source: &impl Source, at: &Header) -> Result<u8, MediaError> {
+    field::<1>(source, at, 0).map(|[version]| version)
+}
+
+/// Bytes of a box's content, which must lie in it.
+fn field<const N: usize>(
+    source: &impl Source,
+    at: &Header,
+    offset: u64,
+) -> Result<[u8; N], MediaError> {
+    let place = at.content + offset;
+    if at.end - at.content < offset + N as u64 {
+        return Err(MediaError::Damaged(place));
+    }
+    bytes(source, place)
+}

@@ -1,0 +1,249 @@
+//! The body of a response: a file's bytes, in two phases [Trickle §2].
+
+use std::fs::File;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use tidegate_limiter::Rate;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep};
+
+use super::connection::Connection;
+use super::files::Identity;
+use super::log::Request;
+use super::range::Span;
+use crate::media::Source;
+use crate::{Phase, Ready, Writer};
+
+/// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
+const BLOCK: usize = 64 << 10;
+
+/// The body of a response; when it is dropped, the response is over.
+#[derive(Debug)]
+pub(super) struct Answer {
+    content: Content,
+    connection: Arc<Connection>,
+    number: u64,
+    /// What the log is told; `sent` is kept here.
+    request: Option<Request>,
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum Content {
+    Bytes(Bytes),
+    Video(Box<Video>),
+}
+
+/// A file that is being sent.
+#[derive(Debug)]
+struct Video {
+    file: Arc<File>,
+    identity: Identity,
+    rate: Option<Rate>,
+    /// What remains to be read, and to be handed on.
+    unread: Span,
+    left: u64,
+    /// What may still be sent at full speed.
+    credit: u64,
+    writer: Writer,
+    throttled: bool,
+    /// Read, and not yet handed on.
+    ready: Bytes,
+    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    waiting: Pin<Box<Sleep>>,
+}
+
+impl Answer {
+    /// An answer of a few bytes.
+    pub fn bytes(connection: Arc<Connection>, request: Request, bytes: impl Into<Bytes>) -> Self {
+        let number = connection.begin();
+        Self {
+            content: Content::Bytes(bytes.into()),
+            connection,
+            number,
+            request: Some(request),
+            sent: 0,
+        }
+    }
+
+    /// A part of a file, paced if its rate is known.
+    pub fn video(
+        connection: Arc<Connection>,
+        request: Request,
+        file: File,
+        identity: Identity,
+        rate: Option<Rate>,
+        span: Span,
+    ) -> Self {
+        let (number, writer, credit) = connection.begin_video(identity, rate, span);
+        let video = Video {
+            file: Arc::new(file),
+            identity,
+            rate,
+            unread: span,
+            left: span.end - span.start,
+            credit,
+            writer,
+            throttled: false,
+            ready: Bytes::new(),
+            reading: None,
+            waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
+        };
+        Self {
+            content: Content::Video(Box::new(video)),
+            connection,
+            number,
+            request: Some(request),
+            sent: 0,
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        let bytes = match &mut this.content {
+            Content::Bytes(bytes) => std::mem::take(bytes),
+            Content::Video(video) => match ready!(video.poll(cx, &this.connection, this.number)) {
+                Ok(bytes) => bytes,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            },
+        };
+        if bytes.is_empty() {
+            return Poll::Ready(None);
+        }
+        this.sent += bytes.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.size_hint().exact() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(match &self.content {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Video(video) => video.left,
+        })
+    }
+}
+
+impl Video {
+    /// The next bytes to write, as soon as they may be written; none at the end.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &Connection,
+        number: u64,
+    ) -> Poll<io::Result<Bytes>> {
+        if self.left == 0 {
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        if !self.throttled && self.writer.phase() == Phase::Throttling {
+            self.throttled = true;
+            connection.throttle(number, &self.writer);
+        }
+        let held = if self.throttled {
+            connection.held()
+        } else {
+            None
+        };
+        let now = connection.now();
+        let allowed = match self.writer.ready(now, held) {
+            Ready::Write(bytes) => bytes.min(self.left).min(BLOCK as u64) as usize,
+            Ready::Wait(nanos) => {
+                let until = connection.at(now.saturating_add(nanos));
+                ready!(self.wait(cx, connection, until));
+                // Not before the next turn, so that a clock that stands still does not keep us here.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        };
+        // A block is written at once, so it must be there as a whole.
+        while self.ready.len() < allowed {
+            if self.reading.is_none() {
+                self.read(allowed.max(BLOCK));
+            }
+            let Some(reading) = &mut self.reading else {
+                break;
+            };
+            let read = ready!(Pin::new(reading).poll(cx));
+            self.reading = None;
+            let read = read.map_err(io::Error::other)??;
+            if read.is_empty() {
+                let cut = "the file became shorter while it was sent";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, cut)));
+            }
+            self.unread.start += read.len() as u64;
+            self.ready = if self.ready.is_empty() {
+                read.into()
+            } else {
+                [&self.ready[..], &read].concat().into()
+            };
+        }
+        let bytes = self.ready.split_to(allowed.min(self.ready.len()));
+        self.left -= bytes.len() as u64;
+        self.credit = self.credit.saturating_sub(bytes.len() as u64);
+        self.writer.wrote(bytes.len() as u64, connection.now());
+        if self.throttled {
+            connection.sent_throttled(bytes.len());
+        }
+        Poll::Ready(Ok(bytes))
+    }
+
+    /// Waits for a time; meanwhile the disk is asked, so that the bytes are there when it comes.
+    fn wait(&mut self, cx: &mut Context<'_>, connection: &Connection, until: Instant) -> Poll<()> {
+        if self.waiting.deadline() != until {
+            self.waiting.as_mut().reset(until);
+            connection.busy_until(until);
+        }
+        if self.ready.is_empty() && self.reading.is_none() {
+            self.read(BLOCK);
+        }
+        self.waiting.as_mut().poll(cx)
+    }
+
+    /// Begins to read up to so many bytes.
+    fn read(&mut self, bytes: usize) {
+        let left = self.unread.end - self.unread.start;
+        let count = bytes.min(usize::try_from(left).unwrap_or(bytes));
+        if count == 0 {
+            return;
+        }
+        let (file, offset) = (Arc::clone(&self.file), self.unread.start);
+        self.reading = Some(tokio::task::spawn_blocking(move || {
+            let mut buffer = vec![0; count];
+            let got = Source::read_at(&*file, offset, &mut buffer)?;
+            buffer.truncate(got);
+            Ok(buffer)
+        }));
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let video = match &self.content {
+            Content::Video(video) if video.rate.is_some() => {
+                let next = video.unread.end - video.left;
+                Some((video.identity, next, video.credit))
+            }
+            _ => None,
+        };
+        self.connection.end(self.number, video);
+        if let Some(request) = self.request.take() {
+            self.connection
+                .shared
+                .log_request(&self.connection, request, self.sent);
+        }
+    }
+}

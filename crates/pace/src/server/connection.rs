@@ -1,0 +1,328 @@
+//! What is known of a connection: whose it is, how it is paced, what it is at, and how it went.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tidegate_limiter::Rate;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::files::Identity;
+use super::kernel::Snapshot;
+use super::range::Span;
+use super::{Group, Shared};
+use crate::{State as Held, Way, Writer};
+
+/// Files whose position is remembered on a connection.
+const POSITIONS: usize = 8;
+/// A request that begins at most so many bytes before what was sent last continues it: players fetch a little twice.
+const OVERLAP: u64 = 64 << 10;
+/// Writes of fewer bytes are no progress of a response; answers to HTTP/2's pings are as small.
+const PROGRESS: usize = 512;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub shared: Arc<Shared>,
+    /// Counted from 0, in the order of arrival.
+    pub number: u64,
+    pub peer: SocketAddr,
+    /// Index of its group.
+    group: usize,
+    socket: TcpStream,
+    pub accepted: SystemTime,
+    began: Instant,
+    /// Nanoseconds since it began: of the last write, or the time until which none is due.
+    progress: AtomicU64,
+    written: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
+    videos: BTreeMap<u64, Option<u64>>,
+    /// Responses that are being sent.
+    responses: usize,
+    requests: u64,
+    /// Since when nothing is being sent.
+    idle: Option<Instant>,
+    positions: VecDeque<Position>,
+    paced: Paced,
+    /// When it was first throttled, and how it stood then.
+    throttled: Option<(Instant, Snapshot)>,
+    throttled_bytes: u64,
+    /// Smallest and largest smoothed round-trip time seen, in microseconds.
+    srtt: Option<(u32, u32)>,
+}
+
+/// What was asked of the kernel for the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paced {
+    No,
+    /// At this rate, in bit/s.
+    At(u64),
+    /// At this rate, when the last response ended: what is on its way keeps it, and the next response begins a phase of its own.
+    Was(u64),
+}
+
+/// Where the last response of a file ended.
+#[derive(Debug)]
+struct Position {
+    file: Identity,
+    next: u64,
+    credit: u64,
+}
+
+/// How a connection went, for the log.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    pub requests: u64,
+    pub written: u64,
+    pub duration: Duration,
+    pub now: Snapshot,
+    pub srtt: Option<(u32, u32)>,
+    /// Of the throttling phase: its duration, its body bytes, and how the connection stood when it began.
+    pub throttled: Option<(Duration, u64, Snapshot)>,
+    /// What paces it, as it turned out.
+    pub by: &'static str,
+}
+
+impl Connection {
+    pub fn new(
+        shared: Arc<Shared>,
+        number: u64,
+        group: usize,
+        socket: TcpStream,
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            number,
+            peer,
+            group,
+            accepted: SystemTime::now(),
+            began: Instant::now(),
+            progress: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            state: Mutex::new(State {
+                videos: BTreeMap::new(),
+                responses: 0,
+                requests: 0,
+                idle: Some(Instant::now()),
+                positions: VecDeque::new(),
+                paced: Paced::No,
+                throttled: None,
+                throttled_bytes: 0,
+                srtt: None,
+            }),
+            socket,
+            shared,
+        }
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub fn group(&self) -> &Group {
+        &self.shared.config.groups[self.group]
+    }
+
+    pub fn address(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many bytes went into the socket.
+    pub fn wrote(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.shared.metrics.written(self.group, bytes as u64);
+        if bytes >= PROGRESS {
+            self.busy_until(Instant::now());
+        }
+    }
+
+    /// No write is expected before this time.
+    pub fn busy_until(&self, time: Instant) {
+        let since = time.saturating_duration_since(self.began);
+        let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        self.progress.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// When the client will have been too slow, if nothing happens until then; and whether it is so while a response is being sent.
+    pub fn deadline(&self) -> (Instant, bool) {
+        let progress = self.began + Duration::from_nanos(self.progress.load(Ordering::Relaxed));
+        let limits = &self.shared.config.limits;
+        match self.state().idle {
+            Some(idle) => (idle.max(progress) + limits.header_timeout, false),
+            None => (progress + limits.stall_timeout, true),
+        }
+    }
+
+    /// How the connection is paced.
+    fn way(&self) -> Way {
+        let percent = self.shared.config.throttle_percent;
+        self.group().way.at_percent(percent)
+    }
+
+    /// What holds the socket, for a writer.
+    pub fn held(&self) -> Option<Held> {
+        self.shared.sockets.state(self.way(), &self.socket)
+    }
+
+    /// The connection's time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A time of the connection.
+    pub fn at(&self, nanos: u64) -> Instant {
+        // Beyond a day nothing is waited for.
+        self.began + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
+    }
+
+    /// A short response begins; its number.
+    pub fn begin(&self) -> u64 {
+        let mut state = self.state();
+        let number = state.requests;
+        state.requests += 1;
+        state.responses += 1;
+        state.idle = None;
+        self.busy_until(Instant::now());
+        number
+    }
+
+    /// A response with a file begins: its number, its schedule, and its start-up credit in bytes. A request that goes on where the last one
+    /// of this file ended goes on in its phase, too, and any other begins anew.
+    pub fn begin_video(
+        &self,
+        file: Identity,
+        rate: Option<Rate>,
+        span: Span,
+    ) -> (u64, Writer, u64) {
+        let number = self.begin();
+        let mut state = self.state();
+        let (writer, credit) = match rate {
+            None => (Writer::new(Way::None, 0, 0), u64::MAX),
+            Some(rate) => {
+                let bits = rate.bits_per_second();
+                let seconds = self.shared.config.start_up.as_secs_f64();
+                let whole = (bits as f64 / 8.0 * seconds) as u64;
+                let credit = state.continued(file, span).unwrap_or(whole);
+                (Writer::new(self.way(), bits, credit), credit)
+            }
+        };
+        state.videos.insert(number, None);
+        if credit > 0 {
+            self.apply(&mut state);
+        }
+        (number, writer, credit)
+    }
+
+    /// A response enters its throttling phase.
+    pub fn throttle(&self, number: u64, writer: &Writer) {
+        let settings = writer.settings();
+        let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
+        let mut state = self.state();
+        state.videos.insert(number, Some(rate));
+        if state.throttled.is_none() {
+            state.throttled = Some((Instant::now(), Snapshot::of(&self.socket)));
+            self.shared.metrics.throttled(self.group);
+        }
+        self.apply(&mut state);
+    }
+
+    /// Keeps the socket to the sum of its responses' rates, as soon as all of them are throttled.
+    fn apply(&self, state: &mut State) {
+        let rate = state.videos.values().copied().sum::<Option<u64>>();
+        let anew = !matches!(state.paced, Paced::At(_));
+        let paced = match rate {
+            Some(rate) if rate > 0 => Paced::At(rate),
+            _ => Paced::No,
+        };
+        if paced == state.paced {
+            return;
+        }
+        let rate = rate.filter(|&rate| rate > 0);
+        let done = self
+            .shared
+            .sockets
+            .set(self.way(), &self.socket, rate, anew);
+        if !done {
+            self.shared.metrics.unpaced(self.group);
+        }
+        state.paced = if done { paced } else { Paced::No };
+    }
+
+    /// So many bytes of a throttled response were handed over.
+    pub fn sent_throttled(&self, bytes: usize) {
+        let snapshot = Snapshot::of(&self.socket);
+        let mut state = self.state();
+        state.throttled_bytes += bytes as u64;
+        state.note(snapshot);
+    }
+
+    /// A response was sent, or given up; a video up to `next`, with what is left of its credit.
+    pub fn end(&self, number: u64, video: Option<(Identity, u64, u64)>) {
+        let mut state = self.state();
+        state.responses = state.responses.saturating_sub(1);
+        if state.videos.remove(&number).is_some() {
+            match state.paced {
+                Paced::At(rate) if state.videos.is_empty() => state.paced = Paced::Was(rate),
+                _ if state.videos.is_empty() => {}
+                _ => self.apply(&mut state),
+            }
+        }
+        if let Some((file, next, credit)) = video {
+            state.positions.retain(|one| one.file != file);
+            state.positions.push_back(Position { file, next, credit });
+            if state.positions.len() > POSITIONS {
+                state.positions.pop_front();
+            }
+        }
+        if state.responses == 0 {
+            state.idle = Some(Instant::now());
+        }
+    }
+
+    /// How it stands.
+    pub fn account(&self) -> Account {
+        let now = Snapshot::of(&self.socket);
+        let mut state = self.state();
+        state.note(now);
+        Account {
+            requests: state.requests,
+            written: self.written.load(Ordering::Relaxed),
+            duration: self.began.elapsed(),
+            now,
+            srtt: state.srtt,
+            throttled: state
+                .throttled
+                .map(|(at, then)| (at.elapsed(), state.throttled_bytes, then)),
+            by: self.shared.sockets.by(self.group().way),
+        }
+    }
+}
+
+impl State {
+    /// The credit that is left of a file, if a response of this span continues the last one.
+    fn continued(&mut self, file: Identity, span: Span) -> Option<u64> {
+        let place = self.positions.iter().position(|one| one.file == file)?;
+        let Position { next, credit, .. } = self.positions.remove(place)?;
+        (span.start <= next && span.start + OVERLAP >= next).then_some(credit)
+    }
+
+    fn note(&mut self, snapshot: Snapshot) {
+        if snapshot.srtt_us == 0 {
+            return;
+        }
+        let (least, most) = self.srtt.unwrap_or((u32::MAX, 0));
+        self.srtt = Some((least.min(snapshot.srtt_us), most.max(snapshot.srtt_us)));
+    }
+}

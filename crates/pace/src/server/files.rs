@@ -1,0 +1,256 @@
+//! The folder that is served: from a request's path to an open file, and never out of the folder.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use tidegate_limiter::Rate;
+
+use super::conditional::Validators;
+use crate::media::Media;
+
+#[cfg(test)]
+mod tests;
+
+/// Files whose rate is remembered; all are forgotten beyond it.
+const REMEMBERED: usize = 10_000;
+
+/// A folder of videos.
+#[derive(Debug)]
+pub(super) struct Folder {
+    root: OwnedFd,
+    /// The rate of videos whose own is not known.
+    rate: Option<Rate>,
+    known: Mutex<HashMap<Identity, Option<Rate>>>,
+}
+
+/// One version of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+}
+
+/// A file to be sent.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub file: File,
+    pub identity: Identity,
+    pub length: u64,
+    pub validators: Validators,
+    /// The encoding rate; `None` is sent at full speed.
+    pub rate: Option<Rate>,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(super) enum Place {
+    File(Box<Found>),
+    /// A folder, with the names in it: folders end in a slash.
+    Folder(Vec<String>),
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It is no path: 400.
+    Bad,
+    /// Nothing is there that may be served: 404.
+    NotFound,
+    /// It may not be read: 403.
+    Forbidden,
+    /// Files are used up: 503.
+    Busy,
+    /// The disk failed: 500.
+    Failed,
+}
+
+impl Folder {
+    /// Opens a folder; `rate` is for videos that do not say theirs.
+    pub fn open(path: &Path, rate: Option<Rate>) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            root: rustix::fs::open(path, flags, Mode::empty())?,
+            rate,
+            known: Mutex::default(),
+        })
+    }
+
+    /// Opens what the path of a request leads to; blocks on the disk.
+    pub fn find(&self, path: &Path, list: bool) -> Result<Place, Missing> {
+        let file = self.beneath(path)?;
+        let metadata = file.metadata().map_err(|_| Missing::Failed)?;
+        if metadata.is_dir() {
+            return if list {
+                self.names(path).map(Place::Folder)
+            } else {
+                Err(Missing::NotFound)
+            };
+        }
+        // No pipes, no devices.
+        if !metadata.is_file() {
+            return Err(Missing::NotFound);
+        }
+        let identity = Identity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        };
+        let rate = self.rate_of(path, &file, identity);
+        Ok(Place::File(Box::new(Found {
+            file,
+            identity,
+            length: metadata.len(),
+            validators: identity.validators(),
+            rate,
+        })))
+    }
+
+    /// Opens a path in the folder; the kernel sees to it that no link leads out of it.
+    fn beneath(&self, path: &Path) -> Result<File, Missing> {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        // A pipe without a writer must not hold us up.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // EAGAIN: something was renamed meanwhile (openat2(2)).
+        for _ in 0..4 {
+            match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), inside) {
+                Ok(file) => return Ok(file.into()),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::ACCESS | Errno::PERM) => return Err(Missing::Forbidden),
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return Err(Missing::Busy),
+                Err(Errno::IO | Errno::NOSYS) => return Err(Missing::Failed),
+                Err(_) => return Err(Missing::NotFound),
+            }
+        }
+        Err(Missing::NotFound)
+    }
+
+    /// The names in a folder that may be asked for.
+    fn names(&self, path: &Path) -> Result<Vec<String>, Missing> {
+        const MOST: usize = 10_000;
+        let folder = self.beneath(path)?;
+        let entries = rustix::fs::Dir::read_from(folder).map_err(|_| Missing::Failed)?;
+        let mut names: Vec<String> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| {
+                let mut name = entry.file_name().to_str().ok()?.to_owned();
+                if entry.file_type() == rustix::fs::FileType::Directory {
+                    name.push('/');
+                }
+                (!name.starts_with('.')).then_some(name)
+            })
+            .take(MOST)
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The encoding rate: of the file beside it (`NAME.rate`), of its headers, or the one for all.
+    fn rate_of(&self, path: &Path, file: &File, identity: Identity) -> Option<Rate> {
+        // The headers' is remembered, and the file beside read each time, so that it can be changed.
+        if let Some(rate) = self.beside(path) {
+            return Some(rate);
+        }
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = known().get(&identity).copied();
+        let rate = match remembered {
+            Some(rate) => rate,
+            None => {
+                let rate = Media::probe(file).ok().map(|media| media.rate());
+                let mut known = known();
+                if known.len() >= REMEMBERED {
+                    known.clear();
+                }
+                known.insert(identity, rate);
+                rate
+            }
+        };
+        rate.or(self.rate)
+    }
+
+    fn beside(&self, path: &Path) -> Option<Rate> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".rate");
+        let mut text = String::new();
+        let file = self.beneath(Path::new(&name)).ok()?;
+        file.take(64).read_to_string(&mut text).ok()?;
+        let rate: Rate = text.parse().ok()?;
+        (rate.bits_per_second() > 0).then_some(rate)
+    }
+}
+
+impl Identity {
+    /// The time of the change counts nanoseconds, so that the tag is a strong one wherever the file system's clock does.
+    fn validators(&self) -> Validators {
+        let (seconds, nanos) = self.modified;
+        let since = Duration::from_secs(seconds.max(0).unsigned_abs());
+        Validators {
+            etag: format!(
+                "\"{seconds:x}.{nanos:x}-{:x}-{:x}\"",
+                self.length, self.inode
+            ),
+            modified: SystemTime::UNIX_EPOCH + since,
+        }
+    }
+}
+
+/// The path in the folder that a request's target names: decoded, without anything that leads up or is hidden.
+pub(super) fn path_of(target: &str) -> Result<PathBuf, Missing> {
+    let encoded = target.strip_prefix('/').ok_or(Missing::Bad)?;
+    let mut path = PathBuf::new();
+    for part in encoded.split('/') {
+        let part = decoded(part)?;
+        if part.contains(&b'/') || part.contains(&0) {
+            return Err(Missing::Bad);
+        }
+        if part.is_empty() {
+            continue;
+        }
+        // Hidden files, and `.` and `..`.
+        if part[0] == b'.' {
+            return Err(Missing::NotFound);
+        }
+        path.push(OsString::from_vec(part));
+    }
+    let inside = |part| matches!(part, Component::Normal(_));
+    if path.components().all(inside) {
+        Ok(path)
+    } else {
+        Err(Missing::NotFound)
+    }
+}
+
+/// Undoes percent-encoding (RFC 3986, section 2.1).
+fn decoded(text: &str) -> Result<Vec<u8>, Missing> {
+    let digit = |byte: Option<u8>| (byte? as char).to_digit(16);
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        match (digit(bytes.next()), digit(bytes.next())) {
+            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
+            _ => return Err(Missing::Bad),
+        }
+    }
+    Ok(decoded)
+}

@@ -1,0 +1,104 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Folder, Missing, Place, path_of};
+use crate::media::make::{self, Layout};
+
+#[test]
+fn paths_stay_inside() {
+    assert_eq!(path_of("/a/b.mp4"), Ok("a/b.mp4".into()));
+    assert_eq!(path_of("//a//b.mp4"), Ok("a/b.mp4".into()));
+    assert_eq!(path_of("/a%20b%2Emp4"), Ok("a b.mp4".into()));
+    assert_eq!(path_of("/"), Ok("".into()));
+    for bad in ["", "a", "*", "/%", "/%2", "/%zz", "/a%2fb", "/a%00"] {
+        assert_eq!(path_of(bad), Err(Missing::Bad), "{bad}");
+    }
+    for missing in [
+        "/..",
+        "/a/../../b",
+        "/%2e%2e/b",
+        "/.",
+        "/.hidden",
+        "/a/.ssh/key",
+    ] {
+        assert_eq!(path_of(missing), Err(Missing::NotFound), "{missing}");
+    }
+}
+
+fn rate(folder: &Folder, path: &str) -> Option<u64> {
+    match folder.find(Path::new(path), false) {
+        Ok(Place::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn links_stay_inside() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), "x").unwrap();
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a"), "x").unwrap();
+    fs::create_dir(root.path().join("sub")).unwrap();
+    symlink("../a", root.path().join("sub/good")).unwrap();
+    symlink(outside.path().join("secret"), root.path().join("far")).unwrap();
+    symlink(outside.path(), root.path().join("folder")).unwrap();
+    symlink("../../../../../../etc/passwd", root.path().join("up")).unwrap();
+    symlink("loop", root.path().join("loop")).unwrap();
+    let folder = Folder::open(root.path(), None).unwrap();
+    assert!(matches!(
+        folder.find(Path::new("sub/good"), false),
+        Ok(Place::File(_))
+    ));
+    for path in [
+        "far",
+        "folder/secret",
+        "up",
+        "loop",
+        "none",
+        "sub",
+        "",
+        "a/b",
+    ] {
+        let found = folder.find(Path::new(path), false);
+        assert!(matches!(found, Err(Missing::NotFound)), "{path}: {found:?}");
+    }
+    let Ok(Place::Folder(names)) = folder.find(Path::new(""), true) else {
+        panic!("no list");
+    };
+    assert_eq!(names, ["a", "far", "folder", "loop", "sub/", "up"]);
+}
+
+#[test]
+fn pipes_are_not_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("pipe"), mode).unwrap();
+    let folder = Folder::open(root.path(), None).unwrap();
+    assert!(matches!(
+        folder.find(Path::new("pipe"), false),
+        Err(Missing::NotFound)
+    ));
+}
+
+#[test]
+fn where_the_rate_comes_from() {
+    let root = tempfile::tempdir().unwrap();
+    let video = root.path().join("v.mp4");
+    make::video(&video, Layout::Mp4, Duration::from_secs(10), 1_000_000).unwrap();
+    fs::write(root.path().join("raw.bin"), [0; 5000]).unwrap();
+    let folder = Folder::open(root.path(), None).unwrap();
+    assert_eq!(rate(&folder, "v.mp4"), Some(800_000));
+    assert_eq!(rate(&folder, "raw.bin"), None);
+    let folder = Folder::open(root.path(), Some("2mbit".parse().unwrap())).unwrap();
+    assert_eq!(rate(&folder, "v.mp4"), Some(800_000));
+    assert_eq!(rate(&folder, "raw.bin"), Some(2_000_000));
+    fs::write(root.path().join("v.mp4.rate"), "1.5mbit\n").unwrap();
+    assert_eq!(rate(&folder, "v.mp4"), Some(1_500_000));
+    fs::write(root.path().join("v.mp4.rate"), "fast").unwrap();
+    assert_eq!(rate(&folder, "v.mp4"), Some(800_000));
+    // A changed file is looked at again.
+    make::video(&video, Layout::WebM, Duration::from_secs(20), 1_000_000).unwrap();
+    assert_eq!(rate(&folder, "v.mp4"), Some(400_000));
+}

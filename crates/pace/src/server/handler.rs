@@ -1,0 +1,243 @@
+//! From a request to its answer.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, SERVER, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Response, StatusCode};
+
+use super::body::Answer;
+use super::conditional::Outcome;
+use super::connection::Connection;
+use super::files::{Found, Missing, Place, path_of};
+use super::log::Request;
+use super::mime;
+use super::range::{self, Span, Wanted};
+
+/// The group that a connection is in, told to players where connections are split among several.
+pub const GROUP: HeaderName = HeaderName::from_static("tidegate-group");
+
+/// Answers a request.
+pub(super) async fn answer(
+    connection: Arc<Connection>,
+    request: hyper::Request<Incoming>,
+) -> Result<Response<Answer>, Infallible> {
+    let record = Request::of(&request);
+    let head = request.method() == Method::HEAD;
+    let mut response = if head || request.method() == Method::GET {
+        let path = request.uri().path().to_owned();
+        file(connection.clone(), record, request.headers(), path, head).await
+    } else {
+        let mut response = text(&connection, record, StatusCode::METHOD_NOT_ALLOWED, head);
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(ALLOW, allowed);
+        response
+    };
+    let headers = response.headers_mut();
+    headers.insert(SERVER, HeaderValue::from_static("tidegate"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if connection.shared.config.groups.len() > 1
+        && let Ok(name) = HeaderValue::from_str(&connection.group().name)
+    {
+        headers.insert(GROUP, name);
+    }
+    Ok(response)
+}
+
+async fn file(
+    connection: Arc<Connection>,
+    record: Request,
+    headers: &HeaderMap,
+    target: String,
+    head: bool,
+) -> Response<Answer> {
+    let shared = Arc::clone(&connection.shared);
+    let list = shared.config.index;
+    let path = match path_of(&target) {
+        Ok(path) => path,
+        Err(missing) => return text(&connection, record, missing.status(), head),
+    };
+    let kind = mime::of(&path);
+    let place = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
+    match place {
+        // A file is not asked for as if it were a folder.
+        Ok(Ok(Place::File(_))) if target.ends_with('/') => {
+            text(&connection, record, StatusCode::NOT_FOUND, head)
+        }
+        Ok(Ok(Place::File(found))) => send(connection, record, headers, *found, kind, head),
+        Ok(Ok(Place::Folder(_))) if !target.ends_with('/') => {
+            let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
+            // Without what could be read as another server's name.
+            let to = format!("/{}/", target.trim_start_matches('/'));
+            if let Ok(to) = HeaderValue::from_str(&to) {
+                response.headers_mut().insert(LOCATION, to);
+            }
+            response
+        }
+        Ok(Ok(Place::Folder(names))) => index(&connection, record, &names, head),
+        Ok(Err(missing)) => text(&connection, record, missing.status(), head),
+        Err(_) => text(&connection, record, StatusCode::INTERNAL_SERVER_ERROR, head),
+    }
+}
+
+fn send(
+    connection: Arc<Connection>,
+    mut record: Request,
+    headers: &HeaderMap,
+    found: Found,
+    kind: &'static str,
+    head: bool,
+) -> Response<Answer> {
+    let now = SystemTime::now();
+    let outcome = found.validators.evaluate(headers);
+    let wanted = match headers.get(RANGE).map(HeaderValue::to_str) {
+        // Range is defined for GET alone (RFC 9110, section 14.2).
+        Some(Ok(range)) if !head && found.validators.range_holds(headers, now) => {
+            range::wanted(range, found.length)
+        }
+        _ => Wanted::Whole,
+    };
+    let whole = Span {
+        start: 0,
+        end: found.length,
+    };
+    let (status, span) = match (outcome, wanted) {
+        (Outcome::NotModified, _) => (StatusCode::NOT_MODIFIED, None),
+        (Outcome::Failed, _) => (StatusCode::PRECONDITION_FAILED, None),
+        (_, Wanted::Unsatisfiable) => (StatusCode::RANGE_NOT_SATISFIABLE, None),
+        (_, Wanted::Part(span)) => (StatusCode::PARTIAL_CONTENT, Some(span)),
+        (_, Wanted::Whole) => (StatusCode::OK, Some(whole)),
+    };
+    record.status = status;
+    let (length, total) = (found.length, span.map(|span| span.end - span.start));
+    let validators = found.validators;
+    let answer = match span {
+        Some(span) if !head => Answer::video(
+            connection,
+            record,
+            found.file,
+            found.identity,
+            found.rate,
+            span,
+        ),
+        _ => Answer::bytes(connection, record, ""),
+    };
+    let mut response = Response::new(answer);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Ok(etag) = HeaderValue::from_str(&validators.etag) {
+        headers.insert(ETAG, etag);
+    }
+    let modified = httpdate::fmt_http_date(validators.modified);
+    if let Ok(modified) = HeaderValue::from_str(&modified) {
+        headers.insert(LAST_MODIFIED, modified);
+    }
+    let content_range = match (status, span) {
+        (StatusCode::RANGE_NOT_SATISFIABLE, _) => Some(format!("bytes */{length}")),
+        (StatusCode::PARTIAL_CONTENT, Some(Span { start, end })) => {
+            Some(format!("bytes {start}-{}/{length}", end - 1))
+        }
+        _ => None,
+    };
+    if let Some(range) = content_range
+        && let Ok(range) = HeaderValue::from_str(&range)
+    {
+        headers.insert(CONTENT_RANGE, range);
+    }
+    if let Some(total) = total {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(CONTENT_LENGTH, total.into());
+    }
+    response
+}
+
+/// A status, in words.
+fn text(
+    connection: &Arc<Connection>,
+    mut record: Request,
+    status: StatusCode,
+    head: bool,
+) -> Response<Answer> {
+    record.status = status;
+    let words = format!("{status}\n");
+    short(connection, record, words, "text/plain; charset=utf-8", head)
+}
+
+fn index(
+    connection: &Arc<Connection>,
+    mut record: Request,
+    names: &[String],
+    head: bool,
+) -> Response<Answer> {
+    record.status = StatusCode::OK;
+    let mut page = "<!doctype html><meta charset=utf-8><title>Videos</title><ul>\n".to_owned();
+    for name in names {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            page,
+            "<li><a href=\"./{}\">{}</a>",
+            encoded(name),
+            escaped(name)
+        );
+    }
+    page.push_str("</ul>\n");
+    short(connection, record, page, "text/html; charset=utf-8", head)
+}
+
+fn short(
+    connection: &Arc<Connection>,
+    record: Request,
+    content: String,
+    kind: &'static str,
+    head: bool,
+) -> Response<Answer> {
+    let (status, length) = (record.status, content.len());
+    let content = if head { String::new() } else { content };
+    let mut response = Response::new(Answer::bytes(Arc::clone(connection), record, content));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_LENGTH, length.into());
+    response
+}
+
+impl Missing {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Bad => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// A name in a path: all but letters, digits, `-._~` and `/` in percents (RFC 3986, section 2).
+fn encoded(name: &str) -> String {
+    let mut encoded = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                encoded.push(byte as char);
+            }
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;")
+}

@@ -1,0 +1,111 @@
+//! What the kernel keeps for a connection: the pace of its socket, and how it goes.
+
+use std::os::fd::AsFd;
+
+use tokio::net::TcpStream;
+
+use crate::{Mode, Pace, State, Target, Way, sys};
+
+/// How a connection stands, as the kernel says (`TCP_INFO`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    /// Smoothed round-trip time, in microseconds; 0: not known.
+    pub srtt_us: u32,
+    /// The least round-trip time of late, in microseconds.
+    pub min_rtt_us: u32,
+    /// Congestion window, in segments.
+    pub cwnd: u32,
+    /// Segments with data sent, retransmissions among them.
+    pub segments: u32,
+    /// Segments retransmitted.
+    pub retransmitted: u32,
+    /// Bytes acknowledged.
+    pub acknowledged: u64,
+}
+
+impl Snapshot {
+    pub fn of(socket: &TcpStream) -> Self {
+        // A connection that is gone has nothing to tell.
+        let info = sys::tcp_info(socket.as_fd()).unwrap_or_default();
+        Self {
+            srtt_us: info.srtt,
+            min_rtt_us: info.min_rtt,
+            cwnd: info.window,
+            segments: info.sent,
+            retransmitted: info.retransmitted,
+            acknowledged: info.acked,
+        }
+    }
+}
+
+/// Paces sockets; loads what that needs only if some way does.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    clamp: Option<Pace>,
+}
+
+impl Sockets {
+    pub fn new(mut ways: impl Iterator<Item = Way>) -> Self {
+        let trickle = ways.any(|way| matches!(way, Way::Trickle { .. }));
+        Self {
+            clamp: trickle.then(Pace::open),
+        }
+    }
+
+    /// What was asked for and cannot be had, and what is done instead.
+    pub fn remark(&self) -> Option<String> {
+        match self.clamp.as_ref()?.mode() {
+            Mode::Fallback { why: Some(why) } => Some(format!(
+                "trickle falls back to application pacing and SO_MAX_PACING_RATE: {why}"
+            )),
+            _ => None,
+        }
+    }
+
+    /// What holds a socket, for the writer; only the clamp has an answer.
+    pub fn state(&self, way: Way, socket: &TcpStream) -> Option<State> {
+        match way {
+            // A socket that cannot be asked is paced without the clamp.
+            Way::Trickle { .. } => {
+                let state = self.clamp.as_ref()?.state(socket);
+                Some(state.unwrap_or(State::Fallback))
+            }
+            _ => None,
+        }
+    }
+
+    /// Paces a socket to so many bit/s, or lets it free; `anew`: as a phase of its own. Says whether the kernel did so.
+    pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, anew: bool) -> bool {
+        let result = match (way, &self.clamp, rate) {
+            (Way::Trickle { .. }, Some(clamp), Some(rate)) => {
+                let target = Target::new(rate);
+                if anew {
+                    clamp.pace(socket, &target)
+                } else {
+                    clamp.change(socket, &target)
+                }
+            }
+            (Way::Trickle { .. }, Some(clamp), None) => clamp.remove(socket),
+            (Way::MaxPacingRate { .. }, _, rate) => {
+                let rate = rate.map(|rate| rate.div_ceil(8));
+                return sys::set_max_pacing_rate(socket.as_fd(), rate).is_ok();
+            }
+            _ => return true,
+        };
+        if let Err(error) = &result {
+            tracing::debug!("{way}: {error}");
+        }
+        result.is_ok()
+    }
+
+    /// What paces sockets in fact.
+    pub fn by(&self, way: Way) -> &'static str {
+        match (way, &self.clamp) {
+            (Way::Trickle { .. }, Some(clamp)) if matches!(clamp.mode(), Mode::Kernel) => "clamp",
+            (Way::Trickle { .. }, _) => "fallback",
+            (Way::Application { .. }, _) => "application",
+            (Way::MaxPacingRate { .. }, _) => "kernel",
+            (Way::None, _) => "nothing",
+        }
+    }
+}

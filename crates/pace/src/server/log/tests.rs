@@ -1,0 +1,21 @@
+use std::time::{Duration, SystemTime};
+
+use super::{Object, common_date, quoted};
+
+#[test]
+fn lines_cannot_be_forged() {
+    assert_eq!(quoted("a\"b\\c\nd\u{e9}"), "a\\\"b\\\\c\\x0ad\\xc3\\xa9");
+    let mut object = Object::new("request");
+    object.text("agent", "a\"b\\c\nd\u{e9}\u{7f}");
+    object.number("bytes", 5_u32);
+    assert_eq!(
+        object.end(),
+        "{\"event\":\"request\",\"agent\":\"a\\\"b\\\\c\\u000ad\u{e9}\\u007f\",\"bytes\":5}\n"
+    );
+}
+
+#[test]
+fn dates_as_others_log_them() {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    assert_eq!(common_date(at), "06/Nov/1994:08:49:37 +0000");
+}

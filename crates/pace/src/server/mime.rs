@@ -1,0 +1,34 @@
+//! What a file is, by the end of its name: what players and the pages around them need.
+
+use std::path::Path;
+
+/// The media type for a Content-Type header.
+pub(super) fn of(path: &Path) -> &'static str {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    match extension.unwrap_or("").to_ascii_lowercase().as_str() {
+        "mp4" | "m4v" => "video/mp4",
+        "m4s" => "video/iso.segment",
+        "m4a" => "audio/mp4",
+        "mov" => "video/quicktime",
+        "webm" => "video/webm",
+        "weba" => "audio/webm",
+        "mkv" => "video/matroska",
+        "ts" => "video/mp2t",
+        "ogv" => "video/ogg",
+        "mp3" => "audio/mpeg",
+        "m3u8" => "application/vnd.apple.mpegurl",
+        "mpd" => "application/dash+xml",
+        "vtt" => "text/vtt; charset=utf-8",
+        "html" | "htm" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "json" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "svg" => "image/svg+xml",
+        "webp" => "image/webp",
+        "ico" => "image/x-icon",
+        _ => "application/octet-stream",
+    }
+}

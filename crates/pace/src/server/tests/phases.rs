@@ -1,0 +1,207 @@
+//! Two phases, in the time that the test makes; and sockets that keep a sum.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::Request as Asked;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+use crate::Way;
+use crate::media::make::{self, Layout};
+use crate::server::body::Answer;
+use crate::server::connection::Connection;
+use crate::server::files::{Folder, Found, Place};
+use crate::server::kernel::Sockets;
+use crate::server::log::Request;
+use crate::server::metrics::Metrics;
+use crate::server::range::Span;
+use crate::server::{Config, Shared};
+
+/// A connection to nobody who reads, and a video of 1 Mbit/s and 60 s.
+struct Stage {
+    connection: Arc<Connection>,
+    folder: tempfile::TempDir,
+    _peer: TcpStream,
+}
+
+async fn stage(way: Way, start_up: u64) -> Stage {
+    let folder = tempfile::tempdir().unwrap();
+    let video = folder.path().join("v.mp4");
+    make::video(&video, Layout::Mp4, Duration::from_secs(60), 7_500_000).unwrap();
+    let mut config = Config::new(folder.path().to_owned());
+    config.groups = vec![way.into()];
+    config.start_up = Duration::from_secs(start_up);
+    let shared = Arc::new(Shared {
+        folder: Folder::open(folder.path(), None).unwrap(),
+        sockets: Sockets::new([way].into_iter()),
+        metrics: Metrics::new(&config.groups),
+        log: None,
+        open: Default::default(),
+        config,
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let (socket, address) = listener.accept().await.unwrap();
+    Stage {
+        connection: Arc::new(Connection::new(shared, 0, 0, socket, address)),
+        folder,
+        _peer: peer,
+    }
+}
+
+impl Stage {
+    fn video(&self, start: u64) -> Answer {
+        let path = std::path::Path::new("v.mp4");
+        let Ok(Place::File(found)) = self.connection.shared.folder.find(path, false) else {
+            panic!("no video");
+        };
+        let Found {
+            file,
+            identity,
+            length,
+            rate,
+            ..
+        } = *found;
+        let request = Request::of(&Asked::get("/v.mp4").body(()).unwrap());
+        let span = Span { start, end: length };
+        let connection = self.connection.clone();
+        Answer::video(connection, request, file, identity, rate, span)
+    }
+}
+
+/// The next so many blocks: when each came, in ms, and how long it is.
+async fn blocks(answer: &mut Answer, count: usize) -> Vec<(u64, usize)> {
+    let began = Instant::now();
+    let mut blocks = Vec::new();
+    for _ in 0..count {
+        let Some(frame) = answer.frame().await else {
+            break;
+        };
+        let bytes = frame.unwrap().into_data().unwrap().len();
+        blocks.push((began.elapsed().as_millis() as u64, bytes));
+    }
+    blocks
+}
+
+fn sum(blocks: &[(u64, usize)]) -> usize {
+    blocks.iter().map(|(_, bytes)| bytes).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_up_then_blocks_in_time() {
+    for (way, block) in [
+        (Way::APPLICATION_64K, 65_536),
+        (Way::APPLICATION_16K, 16_384),
+    ] {
+        let stage = stage(way, 2).await;
+        let mut answer = stage.video(0);
+        // 2 s of 1 Mbit/s at once: 3 blocks of 64 KiB and what is left.
+        let start_up = blocks(&mut answer, 4).await;
+        assert_eq!(sum(&start_up), 250_000);
+        assert!(start_up.iter().all(|&(at, _)| at == 0), "{start_up:?}");
+        // Each as a whole, when 156,250 bytes a second have come to it; timers count milliseconds.
+        for (number, (at, bytes)) in blocks(&mut answer, 40).await.into_iter().enumerate() {
+            assert_eq!(bytes, block);
+            let due = (number as u64 + 1) * block as u64 * 1000 / 156_250;
+            assert!(
+                (due..=due + 2).contains(&at),
+                "{way}: block {number} at {at} ms, due at {due} ms"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_file_in_its_time() {
+    let stage = stage(Way::APPLICATION_64K, 30).await;
+    let mut answer = stage.video(0);
+    let all = blocks(&mut answer, usize::MAX).await;
+    assert_eq!(sum(&all), 7_500_000);
+    // 30 s of video at once, 30 s at 125 %; the last block waits as if it were whole, 419 ms at most.
+    let (last, _) = all[all.len() - 1];
+    assert!((23_990..=24_430).contains(&last), "{last} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_paused_catches_up() {
+    let stage = stage(Way::APPLICATION_64K, 2).await;
+    let mut answer = stage.video(0);
+    blocks(&mut answer, 5).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // 10 s at 1.25 Mbit/s are 23.8 blocks.
+    let missed = blocks(&mut answer, 23).await;
+    assert!(missed.iter().all(|&(at, _)| at == 0), "{missed:?}");
+    assert!(blocks(&mut answer, 1).await[0].0 > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_where_it_ended_has_no_second_start_up() {
+    let stage = stage(Way::APPLICATION_64K, 2).await;
+    let mut answer = stage.video(0);
+    // 250,000 bytes of start-up and two blocks.
+    assert_eq!(sum(&blocks(&mut answer, 6).await), 381_072);
+    drop(answer);
+    let mut answer = stage.video(381_072);
+    assert!(blocks(&mut answer, 1).await[0].0 >= 419);
+    drop(answer);
+    // A little before.
+    let mut answer = stage.video(381_072 + 65_536 - 1000);
+    assert!(blocks(&mut answer, 1).await[0].0 >= 419);
+    drop(answer);
+    // Anywhere else the viewer has jumped, and wants to see something soon.
+    for start in [3_000_000, 0] {
+        let mut answer = stage.video(start);
+        assert_eq!(blocks(&mut answer, 1).await, [(0, 65_536)]);
+        drop(answer);
+        // What is left of the credit goes on.
+        let mut answer = stage.video(start + 65_536);
+        let rest = blocks(&mut answer, 4).await;
+        assert_eq!(sum(&rest[..3]), 250_000 - 65_536);
+        assert_eq!((rest[2].0, rest[3].1), (0, 65_536));
+        assert!(rest[3].0 >= 419);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_shrinks_is_an_error() {
+    let stage = stage(Way::None, 2).await;
+    let mut answer = stage.video(0);
+    blocks(&mut answer, 2).await;
+    File::create(stage.folder.path().join("v.mp4")).unwrap();
+    let next = answer.frame().await.unwrap();
+    // What was read ahead may still come.
+    let error = match next {
+        Ok(_) => answer.frame().await.unwrap().unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_keeps_the_sum_of_its_responses() {
+    let stage = stage(Way::MAX_PACING_RATE, 2).await;
+    let rate = || crate::sys::max_pacing_rate(stage.connection.socket()).unwrap();
+    assert_eq!(rate(), u64::MAX);
+    let mut one = stage.video(0);
+    blocks(&mut one, 4).await;
+    assert_eq!(rate(), u64::MAX);
+    blocks(&mut one, 1).await;
+    assert_eq!(rate(), 156_250);
+    // Another is in its start-up: the socket is free until both are throttled.
+    let mut two = stage.video(5_000_000);
+    assert_eq!(rate(), u64::MAX);
+    blocks(&mut two, 5).await;
+    assert_eq!(rate(), 312_500);
+    drop(one);
+    assert_eq!(rate(), 156_250);
+    // What is on its way keeps its pace.
+    drop(two);
+    assert_eq!(rate(), 156_250);
+    let _three = stage.video(1_000_000);
+    assert_eq!(rate(), u64::MAX);
+}

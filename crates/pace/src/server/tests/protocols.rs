@@ -1,0 +1,188 @@
+//! HTTP/2 and TLS.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper::{Request, StatusCode, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+
+use super::{Running, start};
+use crate::Way;
+
+type Sender = http2::SendRequest<Empty<Bytes>>;
+
+async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Sender {
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn fetch(sender: &mut Sender, target: &str, range: &str) -> (StatusCode, Bytes) {
+    let request = Request::get(format!("http://t{target}"))
+        .header("range", range)
+        .body(Empty::new())
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_2);
+    let status = response.status();
+    (
+        status,
+        response.into_body().collect().await.unwrap().to_bytes(),
+    )
+}
+
+#[tokio::test]
+async fn http2_without_tls() {
+    let server = start(|_| {}).await;
+    let mut sender = http2(server.connect().await).await;
+    let (status, body) = fetch(&mut sender, "/abc.txt", "bytes=2-4").await;
+    assert_eq!(
+        (status, &body[..]),
+        (StatusCode::PARTIAL_CONTENT, &b"cde"[..])
+    );
+    let file = fs::read(server.folder.path().join("v.mp4")).unwrap();
+    let (mut one, mut two) = (sender.clone(), sender.clone());
+    let (one, two) = tokio::join!(
+        fetch(&mut one, "/v.mp4", "bytes=0-"),
+        fetch(&mut two, "/v.mp4", "bytes=500000-"),
+    );
+    assert!(one.1[..] == file && two.1[..] == file[500_000..]);
+}
+
+/// Streams of one connection are throttled each at its own rate, so that the connection has the sum.
+#[tokio::test]
+async fn http2_is_paced() {
+    // 0.8 Mbit/s; 1 s of start-up, and so 100,000 bytes a stream; then 125,000 bytes a second.
+    let server = start(|config| {
+        config.groups = vec![Way::APPLICATION_16K.into()];
+        config.start_up = Duration::from_secs(1);
+    })
+    .await;
+    let mut sender = http2(server.connect().await).await;
+    let began = Instant::now();
+    let (mut one, mut two) = (sender.clone(), sender.clone());
+    let (one, two) = tokio::join!(
+        fetch(&mut one, "/v.mp4", "bytes=0-224999"),
+        fetch(&mut two, "/v.mp4", "bytes=500000-724999"),
+    );
+    let elapsed = began.elapsed().as_secs_f64();
+    assert_eq!((one.1.len(), two.1.len()), (225_000, 225_000));
+    assert!((0.99..3.0).contains(&elapsed), "{elapsed} s");
+    // Small answers do not wait for them.
+    let began = Instant::now();
+    fetch(&mut sender, "/abc.txt", "bytes=0-").await;
+    assert!(began.elapsed() < Duration::from_millis(900));
+}
+
+struct Secure {
+    server: Running,
+    connector: TlsConnector,
+    _keys: tempfile::TempDir,
+}
+
+async fn secure(protocols: &[&str], way: Way) -> Secure {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let keys = tempfile::tempdir().unwrap();
+    let (certificate, key) = (keys.path().join("cert"), keys.path().join("key"));
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(CertificateDer::from(made.cert.der().to_vec()))
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
+    let server = start(|config| {
+        config.tls = Some((certificate, key));
+        config.groups = vec![way.into()];
+        config.start_up = Duration::from_secs(1);
+    })
+    .await;
+    Secure {
+        server,
+        connector: TlsConnector::from(Arc::new(client)),
+        _keys: keys,
+    }
+}
+
+impl Secure {
+    async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+        let name = ServerName::try_from("localhost").unwrap();
+        let socket = self.server.connect().await;
+        self.connector.connect(name, socket).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn tls_with_either_version() {
+    let secure_2 = secure(&["h2", "http/1.1"], Way::None).await;
+    let stream = secure_2.connect().await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let mut sender = http2(stream).await;
+    assert_eq!(fetch(&mut sender, "/abc.txt", "bytes=0-1").await.1, "ab");
+
+    let secure_1 = secure(&["http/1.1"], Way::None).await;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = secure_1.connect().await;
+    let request = b"GET /v.mp4 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.unwrap();
+    let (status, _, body) = super::split(&response);
+    let file = fs::read(secure_1.server.folder.path().join("v.mp4")).unwrap();
+    assert!(status == 200 && body == file);
+}
+
+#[tokio::test]
+async fn tls_is_paced() {
+    let secure = secure(&["h2"], Way::APPLICATION_64K).await;
+    let mut sender = http2(secure.connect().await).await;
+    let began = Instant::now();
+    let (_, body) = fetch(&mut sender, "/v.mp4", "bytes=0-224999").await;
+    let elapsed = began.elapsed().as_secs_f64();
+    assert_eq!(body.len(), 225_000);
+    assert!((0.99..3.0).contains(&elapsed), "{elapsed} s");
+}
+
+#[tokio::test]
+async fn plain_http_to_tls_ends() {
+    let secure = secure(&["h2"], Way::None).await;
+    let response = secure.server.raw(b"GET / HTTP/1.1\r\n\r\n").await;
+    assert!(!response.starts_with(b"HTTP"), "{response:?}");
+}
+
+#[tokio::test]
+async fn bad_certificates_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pem");
+    for content in [
+        "",
+        "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n",
+    ] {
+        fs::write(&path, content).unwrap();
+        let mut config = crate::server::Config::new(folder.path().to_owned());
+        config.tls = Some((path.clone(), path.clone()));
+        let error = crate::server::Server::bind(config, None)
+            .await
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
+}

@@ -1,0 +1,216 @@
+//! What is answered to whom.
+
+use std::fs;
+
+use super::{log_to, start, start_with};
+use crate::server::LogFormat;
+
+#[tokio::test]
+async fn a_file_and_its_head() {
+    let server = start(|_| {}).await;
+    let (status, head, body) = server.ask("GET", "/abc.txt", &[]).await;
+    assert_eq!((status, &body[..]), (200, &b"abcdefghij"[..]));
+    for line in [
+        "content-length: 10",
+        "content-type: text/plain; charset=utf-8",
+        "accept-ranges: bytes",
+        "etag: \"",
+        "last-modified: ",
+        "date: ",
+    ] {
+        assert!(head.contains(line), "{line}: {head}");
+    }
+    assert!(!head.contains("tidegate-group"), "{head}");
+    let (status, head, body) = server.ask("HEAD", "/v.mp4", &["Range: bytes=0-1"]).await;
+    assert_eq!((status, body.len()), (200, 0));
+    assert!(head.contains("content-length: 1000000"), "{head}");
+    assert!(head.contains("content-type: video/mp4"), "{head}");
+    let (status, _, body) = server.ask("GET", "/v.mp4", &[]).await;
+    let file = fs::read(server.folder.path().join("v.mp4")).unwrap();
+    assert!(status == 200 && body == file);
+}
+
+#[tokio::test]
+async fn parts_of_a_file() {
+    let server = start(|_| {}).await;
+    for (range, status, content_range, expected) in [
+        ("bytes=0-0", 206, Some("bytes 0-0/10"), "a"),
+        ("bytes=3-5", 206, Some("bytes 3-5/10"), "def"),
+        ("bytes=7-", 206, Some("bytes 7-9/10"), "hij"),
+        ("bytes=-2", 206, Some("bytes 8-9/10"), "ij"),
+        ("bytes=8-99", 206, Some("bytes 8-9/10"), "ij"),
+        ("bytes=10-", 416, Some("bytes */10"), ""),
+        ("bytes=0-1,4-5", 200, None, "abcdefghij"),
+        ("lines=0-1", 200, None, "abcdefghij"),
+    ] {
+        let line = format!("Range: {range}");
+        let (got, head, body) = server.ask("GET", "/abc.txt", &[&line]).await;
+        assert_eq!(got, status, "{range}");
+        assert_eq!(String::from_utf8(body).unwrap(), expected, "{range}");
+        match content_range {
+            Some(value) => {
+                let line = format!("content-range: {value}");
+                assert!(head.contains(&line), "{range}: {head}");
+            }
+            None => assert!(!head.contains("content-range"), "{range}: {head}"),
+        }
+    }
+    fs::write(server.folder.path().join("empty"), "").unwrap();
+    assert_eq!(server.ask("GET", "/empty", &[]).await.0, 200);
+    let nothing = server.ask("GET", "/empty", &["Range: bytes=0-"]).await;
+    assert_eq!(nothing.0, 416);
+}
+
+#[tokio::test]
+async fn conditions() {
+    let server = start(|_| {}).await;
+    let (_, head, _) = server.ask("GET", "/abc.txt", &[]).await;
+    let value = |name: &str| {
+        let line = head.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_once(": ").unwrap().1.to_owned()
+    };
+    let etag = value("etag");
+    let same = format!("If-None-Match: {etag}");
+    let (status, head, body) = server.ask("GET", "/abc.txt", &[&same]).await;
+    assert_eq!((status, body.len()), (304, 0));
+    assert!(head.contains(&etag), "{head}");
+    let since = "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT";
+    assert_eq!(server.ask("GET", "/abc.txt", &[since]).await.0, 304);
+    let other = "If-Match: \"other\"";
+    assert_eq!(server.ask("GET", "/abc.txt", &[other]).await.0, 412);
+    // A part of the same version, or the whole of another.
+    let range = "Range: bytes=1-2";
+    let same = format!("If-Range: {etag}");
+    assert_eq!(server.ask("GET", "/abc.txt", &[range, &same]).await.0, 206);
+    let other = "If-Range: \"other\"";
+    assert_eq!(server.ask("GET", "/abc.txt", &[range, other]).await.0, 200);
+    fs::write(server.folder.path().join("abc.txt"), "changed").unwrap();
+    let (status, _, body) = server.ask("GET", "/abc.txt", &[range, &same]).await;
+    assert_eq!((status, &body[..]), (200, &b"changed"[..]));
+}
+
+#[tokio::test]
+async fn what_is_not_served() {
+    let server = start(|_| {}).await;
+    fs::write(server.folder.path().join(".hidden"), "x").unwrap();
+    for (method, target, expected) in [
+        ("GET", "/none", 404),
+        ("GET", "/", 404),
+        ("GET", "/abc.txt/", 404),
+        ("GET", "/.hidden", 404),
+        ("GET", "/../../../../etc/passwd", 404),
+        ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
+        ("GET", "/..%2f..%2fetc/passwd", 400),
+        ("GET", "/%00", 400),
+        ("GET", "*", 400),
+        ("POST", "/abc.txt", 405),
+        ("PUT", "/new", 405),
+        ("DELETE", "/abc.txt", 405),
+        ("OPTIONS", "*", 405),
+    ] {
+        let (status, ..) = server.ask(method, target, &["Content-Length: 0"]).await;
+        assert_eq!(status, expected, "{method} {target}");
+    }
+    assert!(server.folder.path().join("abc.txt").exists());
+}
+
+#[tokio::test]
+async fn folders_are_listed_if_wanted() {
+    let server = start(|config| config.index = true).await;
+    let path = server.folder.path();
+    fs::create_dir(path.join("sub")).unwrap();
+    fs::write(path.join("sub/a b<c>\"d&.mp4"), "x").unwrap();
+    let (status, head, body) = server.ask("GET", "/sub/", &[]).await;
+    let body = String::from_utf8(body).unwrap();
+    assert_eq!(status, 200);
+    assert!(head.contains("text/html"), "{head}");
+    assert!(
+        body.contains("<a href=\"./a%20b%3Cc%3E%22d%26.mp4\">a b&lt;c>&quot;d&amp;.mp4</a>"),
+        "{body}"
+    );
+    let (status, _, body) = server.ask("GET", "/sub/a%20b%3Cc%3E%22d%26.mp4", &[]).await;
+    assert_eq!((status, &body[..]), (200, &b"x"[..]));
+    for (target, to) in [("/sub", "/sub/"), ("//sub", "/sub/")] {
+        let (status, head, _) = server.ask("GET", target, &[]).await;
+        assert_eq!(status, 301);
+        assert!(head.contains(&format!("location: {to}\r\n")), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_kept() {
+    let server = start(|_| {}).await;
+    let one = "GET /abc.txt HTTP/1.1\r\nHost: t\r\nRange: bytes=0-0\r\n\r\n";
+    let last = "GET /none HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    // Pipelined, too.
+    let response = server.raw(format!("{one}{one}{last}").as_bytes()).await;
+    let response = String::from_utf8(response).unwrap();
+    assert_eq!(response.matches("HTTP/1.1 206").count(), 2, "{response}");
+    assert_eq!(response.matches("HTTP/1.1 404").count(), 1, "{response}");
+}
+
+#[tokio::test]
+async fn logs_and_metrics() {
+    let mut server = start_with(
+        |config| config.metrics = Some(([127, 0, 0, 1], 0).into()),
+        log_to("log", LogFormat::Json),
+    )
+    .await;
+    server
+        .ask("GET", "/abc.txt?x=%22", &["Referer: a\"b"])
+        .await;
+    server.ask("GET", "/none", &[]).await;
+    // Its last line comes with the end of the connection, which the client need not wait for.
+    let mut metrics = String::new();
+    for _ in 0..50 {
+        let address = server.metrics.unwrap();
+        let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let request = b"GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n";
+        socket.write_all(request).await.unwrap();
+        metrics.clear();
+        socket.read_to_string(&mut metrics).await.unwrap();
+        if metrics.contains("connections_ended_total{reason=\"done\"} 2") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    for line in [
+        "tidegate_serve_connections_total{group=\"none\",way=\"none\"} 2",
+        "tidegate_serve_requests_total{code=\"200\"} 1",
+        "tidegate_serve_requests_total{code=\"404\"} 1",
+        "tidegate_serve_connections_open 0",
+        "tidegate_serve_connections_ended_total{reason=\"done\"} 2",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    server.stop().await;
+    let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 4, "{log}");
+    let requests = lines
+        .iter()
+        .filter(|line| line.contains("\"event\":\"request\""));
+    assert_eq!(requests.count(), 2, "{log}");
+    assert!(log.contains("\"target\":\"/abc.txt?x=%22\""), "{log}");
+    assert!(log.contains("\"referer\":\"a\\\"b\""), "{log}");
+    assert!(log.contains("\"status\":200,\"bytes\":10,"), "{log}");
+    assert!(log.contains("\"ended\":\"done\""), "{log}");
+    // Over loopback a round trip is measured.
+    assert!(!log.contains("\"srtt_us\":0,"), "{log}");
+}
+
+#[tokio::test]
+async fn the_combined_format() {
+    let mut server = start_with(|_| {}, log_to("log", LogFormat::Common)).await;
+    server
+        .ask("GET", "/abc.txt", &["User-Agent: me\"\x01"])
+        .await;
+    server.ask("GET", "/abc.txt", &["User-Agent: me\""]).await;
+    server.stop().await;
+    let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(last.starts_with("127.0.0.1 - - ["), "{log}");
+    let known = "] \"GET /abc.txt HTTP/1.1\" 200 10 \"-\" \"me\\\"\" 0.";
+    assert!(last.contains(known), "{log}");
+}

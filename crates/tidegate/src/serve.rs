@@ -1,0 +1,154 @@
+//! `tidegate serve` and `tidegate make-video`.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tidegate_pace::media::make;
+use tidegate_pace::server::{self, Config, Limits, LogTo, ServeError, Server};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::Exit;
+use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
+use crate::cli::{Common, UsageError};
+
+pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the server's threads")?;
+    let log = open_log(options)?;
+    allow_connections(options.max_connections);
+    runtime.block_on(serve(options, common, log))
+}
+
+async fn serve(options: &Serve, common: &Common, log: Option<LogTo>) -> anyhow::Result<Exit> {
+    let tls = options.cert.clone().zip(options.key.clone());
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let groups = match &options.split[..] {
+        [] => vec![options.way.into()],
+        split => split.to_vec(),
+    };
+    let list: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    let ways = match &groups[..] {
+        [one] => one.way.to_string(),
+        _ => list.join(", "),
+    };
+    let config = Config {
+        folder: options.folder.clone(),
+        listen: options.listen,
+        tls,
+        groups,
+        seed: options.seed,
+        start_up: options.start_up,
+        throttle_percent: options.percent,
+        rate: options.rate,
+        index: options.index,
+        limits: Limits {
+            connections: options.max_connections as usize,
+            per_address: options.max_per_address as usize,
+            header_timeout: options.header_timeout,
+            stall_timeout: options.stall_timeout,
+            grace: options.grace,
+        },
+        metrics: options.metrics,
+    };
+    // Before it listens, so that no signal is missed once somebody knows that it does.
+    let term = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
+    let server = Server::bind(config, log)
+        .await
+        .map_err(|error| match error {
+            ServeError::Config(what) => UsageError(what.to_owned()).into(),
+            error => anyhow::Error::from(error),
+        })?;
+    let address = server.address().context("cannot listen")?;
+    if let Some(remark) = server.remark() {
+        eprintln!("tidegate: {remark}");
+    }
+    eprintln!(
+        "tidegate: serving {} at {scheme}://{address}/, paced by {ways}",
+        options.folder.display()
+    );
+    if let Some(metrics) = server.metrics_address() {
+        eprintln!("tidegate: metrics at http://{metrics}/metrics");
+    }
+    let quiet = common.quiet;
+    server.run(told_to_end(term, interrupt, quiet)).await;
+    Ok(Exit::Done)
+}
+
+/// Waits for the first signal; from then on a second one ends the program at once.
+async fn told_to_end(mut term: Signal, mut interrupt: Signal, quiet: bool) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    if !quiet {
+        eprintln!("tidegate: responses may end; again, and they end at once");
+    }
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        std::process::exit(Exit::Interrupted as i32);
+    });
+}
+
+fn open_log(options: &Serve) -> anyhow::Result<Option<LogTo>> {
+    if options.no_log {
+        return Ok(None);
+    }
+    let format = match options.log_format {
+        LogFormat::Common => server::LogFormat::Common,
+        LogFormat::Json => server::LogFormat::Json,
+    };
+    let to: Box<dyn Write + Send> = if options.log.as_os_str() == "-" {
+        Box::new(io::stdout())
+    } else {
+        let file = File::options().append(true).create(true).open(&options.log);
+        Box::new(file.with_context(|| format!("cannot write {}", options.log.display()))?)
+    };
+    Ok(Some((format, to)))
+}
+
+/// Raises the limit of open files as far as connections and their files need it.
+fn allow_connections(connections: u32) {
+    let wanted = u64::from(connections) * 2 + 100;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    limit.current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
+    // Where even that is refused, what there is has to do.
+    let _ = setrlimit(Resource::Nofile, limit);
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if now < wanted {
+        eprintln!(
+            "tidegate: {now} files may be open, which is enough for {} connections: raise it (ulimit -n) for {connections}",
+            now.saturating_sub(100) / 2
+        );
+    }
+}
+
+pub fn make_video(options: &MakeVideo) -> anyhow::Result<Exit> {
+    let layout = match options.layout {
+        Layout::Mp4 => make::Layout::Mp4,
+        Layout::Mp4HeadersLast => make::Layout::Mp4HeadersLast,
+        Layout::Mp4Fragmented => make::Layout::Mp4Fragmented,
+        Layout::Webm => make::Layout::WebM,
+    };
+    let size = match (options.size, options.rate) {
+        (Some(size), _) => size.get(),
+        (None, Some(rate)) => {
+            let bytes = rate.bits_per_second() as f64 / 8.0 * options.duration.as_secs_f64();
+            bytes.round() as u64
+        }
+        (None, None) => return Err(UsageError("say --size or --rate".into()).into()),
+    };
+    make::video(&options.file, layout, options.duration, size)
+        .with_context(|| format!("cannot write {}", options.file.display()))?;
+    Ok(Exit::Done)
+}
