@@ -153,19 +153,15 @@ fn together(table: &mut String, all: &[Viewer]) -> Result<()> {
         ("retransmission rate, %", retransmitted, "43 %, 28 %"),
         ("smoothed RTT, ms", srtt, "28 %, 10 %"),
         ("streaming rate over target", |viewer| viewer.rate, ""),
-        (
-            "join time, s",
-            |viewer| viewer.viewing.join.unwrap_or(0) as f64 / 1e9,
-            "",
-        ),
+        ("join time, s", |viewer| viewer.viewing.join, ""),
         (
             "rebuffering frequency, 1/s",
-            |viewer| viewer.viewing.frequency(),
+            |viewer| viewer.viewing.frequency,
             "0.0005 each",
         ),
         (
             "rebuffering chance, %",
-            |viewer| 100.0 * f64::from(u8::from(viewer.viewing.rebufferings > 0)),
+            |viewer| 100.0 * f64::from(u8::from(viewer.viewing.rebufferings > 0.0)),
             "2.5 % each",
         ),
     ];

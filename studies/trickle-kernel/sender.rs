@@ -1,6 +1,6 @@
-//! A paced transfer over this machine's TCP: the server's and the player's side.
+//! A paced transfer over this machine's TCP: the server's side.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use socket2::SockRef;
 use tidegate_lab::kernel::namespace::Namespace;
-use tidegate_lab::playback::{Playback, Settings, Viewing};
 use tidegate_pace::{Pace, Phase, Ready, State, Target, Way, Writer};
 
 /// Both kinds of pacing that the kernel has, for all transfers.
@@ -141,37 +140,4 @@ pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     let (socket, _) = listener.accept().context("no viewer came")?;
     socket.set_nodelay(true)?;
     Ok(socket)
-}
-
-/// Asks for a video and plays it.
-///
-/// # Errors
-/// If the connection breaks.
-pub fn watch(address: (&str, u16), video: &Video, origin: Instant) -> Result<Viewing> {
-    let now = || origin.elapsed().as_nanos() as u64;
-    let settings = Settings {
-        rate: tidegate_limiter::Rate::from_bits_per_second(video.rate),
-        start: 2 * tidegate_lab::SECOND,
-        restart: 5 * tidegate_lab::SECOND,
-        length: Some(video.bytes),
-    };
-    let mut player = Playback::new(settings, now());
-    let mut socket = TcpStream::connect(address).context("the server is not reached")?;
-    socket.write_all(&[0])?;
-    let mut buffer = vec![0; 1 << 16];
-    let mut received = 0;
-    while received < video.bytes {
-        match socket.read(&mut buffer) {
-            Ok(0) => anyhow::bail!("the server closed early"),
-            Ok(bytes) => {
-                received += bytes as u64;
-                player.arrived(now(), bytes as u64);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    // The rest of the buffer plays without a stall.
-    let end = player.runs_out().unwrap_or_else(now);
-    Ok(player.viewing(end))
 }

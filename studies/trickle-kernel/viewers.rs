@@ -1,28 +1,29 @@
 //! A hundred viewers at once, four ways, each behind a line of their own in real time.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::kernel::link::{Link, LinkPlan, LinkReport};
-use tidegate_lab::kernel::namespace::Namespace;
+use tidegate_lab::kernel::namespace::{Namespace, Process};
 use tidegate_lab::plan::{ElementKind, QueueKind};
-use tidegate_lab::playback::Viewing;
 use tidegate_limiter::Rate;
-use tidegate_pace::Way;
 
 use crate::capture::{self, Seen};
-use crate::sender::{self, Kernel, Video};
+use crate::sender;
 
 /// The groups of [Trickle §3].
-pub const GROUPS: [(&str, Way); 4] = [
-    ("baseline1", Way::APPLICATION_64K),
-    ("baseline2", Way::APPLICATION_64K),
-    ("Trickle", Way::TRICKLE),
-    ("shrunk-block", Way::APPLICATION_16K),
+pub const GROUPS: [(&str, &str); 4] = [
+    ("baseline1", "application-64k"),
+    ("baseline2", "application-64k"),
+    ("Trickle", "trickle"),
+    ("shrunk-block", "application-16k"),
 ];
 /// Classes of bandwidth as Table 1 has them, and the line of ours.
 pub const BANDWIDTHS: [(&str, u64); 6] = [
@@ -38,14 +39,15 @@ const VIEWERS: [(u64, u64); 4] = [(300_000, 100), (450_000, 30), (600_000, 70), 
 /// Start-up and length of each video in s.
 const STARTUP: u64 = 30;
 const LENGTH: u64 = 90;
+/// They leave after so long.
+const WATCH: Duration = Duration::from_secs(150);
 const QUEUE: u64 = 40;
 /// From a viewer to the next.
 const APART: Duration = Duration::from_millis(400);
 /// What the viewer fetches beside the video, in turn: 100 kB in the mean, each 5 s.
 const PAGES: [u64; 6] = [10_000, 20_000, 40_000, 80_000, 160_000, 290_000];
 const PAUSES: [u64; 5] = [1, 9, 3, 7, 5];
-const VIDEO: u16 = 8080;
-const WEB: u16 = 8081;
+const WEB: u16 = 9000;
 
 /// A viewer, and what became of the connection.
 pub struct Viewer {
@@ -78,7 +80,7 @@ impl Quality {
 struct Seat {
     group: usize,
     bandwidth: usize,
-    video: Video,
+    rate: u64,
     rtt: u64,
 }
 
@@ -86,20 +88,11 @@ fn seats() -> Vec<Seat> {
     let mut seats = Vec::new();
     for (rate, rtt) in VIEWERS {
         for bandwidth in 0..BANDWIDTHS.len() {
-            for (group, &(_, way)) in GROUPS.iter().enumerate() {
-                let video = Video {
-                    rate,
-                    bytes: rate / 8 * LENGTH,
-                    startup: rate / 8 * STARTUP,
-                    way,
-                    least_wait: Duration::from_millis(100),
-                    headroom: 1200,
-                    spread: None,
-                };
+            for group in 0..GROUPS.len() {
                 seats.push(Seat {
                     group,
                     bandwidth,
-                    video,
+                    rate,
                     rtt,
                 });
             }
@@ -113,44 +106,30 @@ fn seats() -> Vec<Seat> {
 /// # Errors
 /// If rights or kernel features are missing.
 pub fn run(forget: bool) -> Result<(Vec<Viewer>, Quality)> {
-    let kernel = Kernel::new()?;
     let folder = tempfile::tempdir()?;
     let (server, client) = (Namespace::new()?, Namespace::new()?);
-    for (setting, value) in [
-        ("tcp_slow_start_after_idle", if forget { "1" } else { "0" }),
-        // A writer that TCP holds back shall not fill a buffer for minutes.
-        ("tcp_notsent_lowat", "131072"),
-    ] {
-        server.run("sysctl", &format!("-qw net.ipv4.{setting}={value}"))?;
-    }
+    let forget = if forget { "1" } else { "0" };
+    let setting = format!("-qw net.ipv4.tcp_slow_start_after_idle={forget}");
+    server.run("sysctl", &setting)?;
+    make_videos(folder.path())?;
     let seats = seats();
     let mut links = Vec::new();
     for (number, seat) in seats.iter().enumerate() {
         links.push(line(&server, &client, number, seat, folder.path())?);
     }
-    let origin = Instant::now() + Duration::from_millis(200);
-    let outcomes: Vec<Result<Viewing>> = thread::scope(|scope| {
-        let (kernel, server, client) = (&kernel, &server, &client);
-        let viewers: Vec<_> = seats
-            .iter()
-            .enumerate()
-            .map(|(number, seat)| {
-                scope.spawn(move || {
-                    let begin = origin + APART * number as u32;
-                    thread::sleep(begin.saturating_duration_since(Instant::now()));
-                    play(kernel, server, client, number, &seat.video, origin)
-                })
-            })
-            .collect();
-        viewers
-            .into_iter()
-            .map(|viewer| {
-                viewer
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    });
+    let servers = serve(&server, folder.path())?;
+    thread::sleep(Duration::from_secs(1));
+    let over = AtomicBool::new(false);
+    let viewings = thread::scope(|scope| {
+        let (server, client, over) = (&server, &client, &over);
+        for number in 0..seats.len() {
+            scope.spawn(move || web(server, client, number, over));
+        }
+        let viewings = play(client, &seats);
+        over.store(true, Ordering::Relaxed);
+        viewings
+    })?;
+    drop(servers);
     let mut quality = Quality {
         real_time: true,
         ..Quality::default()
@@ -160,18 +139,21 @@ pub fn run(forget: bool) -> Result<(Vec<Viewer>, Quality)> {
         quality.add(&report);
     }
     let mut viewers = Vec::new();
-    for (number, (seat, viewing)) in seats.iter().zip(outcomes).enumerate() {
+    for (number, (seat, viewing)) in seats.iter().zip(viewings).enumerate() {
         let name = |way: &str| folder.path().join(format!("{number}.{way}.pcap"));
-        let seen = capture::read(&name("there"), &name("back"), VIDEO, seat.video.startup)?;
-        let target = seat.video.rate as f64 * 1.25 / 8.0;
+        let startup = seat.rate / 8 * STARTUP;
+        let seen = capture::read(&name("there"), &name("back"), port(seat.group), startup)?;
+        let target = seat.rate as f64 * 1.25 / 8.0;
         viewers.push(Viewer {
             group: seat.group,
             bandwidth: seat.bandwidth,
             rate: seen.delivered as f64 / seen.seconds / target,
             seen,
-            viewing: viewing.with_context(|| format!("viewer {number}"))?,
+            viewing,
         });
     }
+    // Without a throttling phase a viewer does not count [Trickle §3].
+    viewers.retain(|viewer| viewer.seen.sent > 0);
     Ok((viewers, quality))
 }
 
@@ -209,70 +191,129 @@ fn line(
     };
     let link = Link::new(server.port(&near)?, client.port(&far)?, &plan)?;
     server.ip(&format!("address add {}/24 dev {near}", address(number, 1)))?;
+    // A namespace's default need not be what the paper's servers had.
+    let network = format!("10.1.{number}.0/24");
+    server.ip(&format!("route change {network} dev {near} congctl cubic"))?;
     client.ip(&format!("address add {}/24 dev {far}", address(number, 2)))?;
     Ok(link)
 }
 
-/// A viewer and the servers of its line, to the end of the video.
-fn play(
-    kernel: &Kernel,
-    server: &Namespace,
-    client: &Namespace,
-    number: usize,
-    video: &Video,
-    origin: Instant,
-) -> Result<Viewing> {
-    let host = address(number, 1);
-    let videos = sender::listen(server, &host, VIDEO)?;
-    let pages = sender::listen(server, &host, WEB)?;
-    pages.set_nonblocking(true)?;
-    let over = std::sync::atomic::AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let serve = || sender::send(kernel, sender::accept(&videos)?, video, origin);
-            if let Err(error) = serve() {
-                eprintln!("viewer {number}: {error:#}");
-            }
-        });
-        scope.spawn(|| web(client, &pages, &host, number, &over));
-        let viewing = client.enter(|| sender::watch((&host, VIDEO), video, origin))?;
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-        viewing
-    })
+/// The program beside this one.
+fn tidegate() -> Result<Command> {
+    let program = std::env::current_exe()?.with_file_name("tidegate");
+    let exists = program.exists();
+    anyhow::ensure!(exists, "{} is missing: make build", program.display());
+    Ok(Command::new(program))
+}
+
+/// Videos of all rates, in a folder.
+fn make_videos(folder: &Path) -> Result<()> {
+    for (rate, _) in VIEWERS {
+        let status = tidegate()?
+            .arg("make-video")
+            .arg(folder.join(format!("{rate}.mp4")))
+            .args(["--duration", &format!("{LENGTH}s")])
+            .args(["--rate", &format!("{}kbit", rate / 1000)])
+            .status()?;
+        anyhow::ensure!(status.success(), "tidegate make-video failed");
+    }
+    Ok(())
+}
+
+/// A server for each group, each at a port of its own.
+fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
+    let start = |(group, (_, way)): (usize, &(&str, &str))| {
+        let mut command = tidegate()?;
+        command
+            .arg("serve")
+            .arg(videos)
+            .args(["--listen", &format!("0.0.0.0:{}", port(group))])
+            .args(["--way", way, "--start-up", &format!("{STARTUP}s")])
+            .arg("--no-log")
+            .stderr(Stdio::null());
+        Ok(server.start(&mut command)?)
+    };
+    GROUPS.iter().enumerate().map(start).collect()
+}
+
+fn port(group: usize) -> u16 {
+    8080 + group as u16
+}
+
+/// What a viewer of `tidegate play` saw.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Viewing {
+    /// s.
+    pub join: f64,
+    pub rebufferings: f64,
+    /// 1/s.
+    pub frequency: f64,
+}
+
+/// All viewers, one after the other, as long as they watch. By seat.
+fn play(client: &Namespace, seats: &[Seat]) -> Result<Vec<Viewing>> {
+    let mut command = tidegate()?;
+    command.arg("play");
+    for (number, seat) in seats.iter().enumerate() {
+        let (host, port) = (address(number, 1), port(seat.group));
+        command.arg(format!("http://{host}:{port}/{}.mp4", seat.rate));
+    }
+    let apart = APART.as_millis() * seats.len() as u128;
+    command
+        .args(["--viewers", &seats.len().to_string()])
+        .args(["--arrivals", &format!("spread:{apart}ms")])
+        .args(["--watch", &format!("{}s", WATCH.as_secs())])
+        .args(["--start-up", &format!("{STARTUP}s")])
+        .args(["--start", "2s", "--restart", "5s", "--format", "csv"])
+        .stdout(Stdio::piped());
+    let output = client.start(&mut command)?.output()?;
+    let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
+    let headers = reader.headers()?.clone();
+    let column = |name: &str| {
+        let place = headers.iter().position(|header| header == name);
+        place.with_context(|| format!("tidegate play has no column {name}"))
+    };
+    let (url, join) = (column("url")?, column("join_seconds")?);
+    let (rebufferings, frequency) = (column("rebufferings")?, column("rebuffering_per_second")?);
+    let mut seen = vec![Viewing::default(); seats.len()];
+    for record in reader.records() {
+        let record = record?;
+        let number = record[url]
+            .split('.')
+            .nth(2)
+            .and_then(|part| part.parse().ok());
+        let number: usize = number.context("the number of a viewer's line")?;
+        let value = |column: usize| record[column].parse().unwrap_or(f64::NAN);
+        seen[number] = Viewing {
+            join: value(join),
+            rebufferings: value(rebufferings),
+            frequency: value(frequency),
+        };
+    }
+    Ok(seen)
 }
 
 /// Fetches pages beside the video until it is over: both ends.
-fn web(
-    client: &Namespace,
-    pages: &TcpListener,
-    host: &str,
-    number: usize,
-    over: &std::sync::atomic::AtomicBool,
-) {
-    use std::io::{Read, Write};
-    use std::sync::atomic::Ordering;
-    let is_over = || over.load(Ordering::Relaxed);
+fn web(server: &Namespace, client: &Namespace, number: usize, over: &AtomicBool) {
+    let host = address(number, 1);
+    let pages = match sender::listen(server, &host, WEB) {
+        Ok(pages) => pages,
+        Err(error) => return eprintln!("viewer {number}, web: {error:#}"),
+    };
     let mut turn = number;
-    let fetch = || -> Result<()> {
-        while !is_over() {
+    let mut fetch = || -> Result<()> {
+        loop {
             for _ in 0..PAUSES[turn % PAUSES.len()] * 20 {
-                if is_over() {
+                if over.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 thread::sleep(Duration::from_millis(50));
             }
             let size = PAGES[turn % PAGES.len()];
             turn += 1;
-            let mut reader = std::net::TcpStream::connect((host, WEB))?;
-            let (mut writer, _) = loop {
-                match pages.accept() {
-                    Ok(accepted) => break accepted,
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                        thread::sleep(Duration::from_millis(5));
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            };
+            // The kernel takes the connection before anybody accepts it.
+            let mut reader = TcpStream::connect((host.as_str(), WEB))?;
+            let (mut writer, _) = pages.accept()?;
             thread::scope(|scope| {
                 scope.spawn(move || {
                     let _ = writer.write_all(&vec![0; size as usize]);
@@ -281,9 +322,8 @@ fn web(
                 while reader.read(&mut buffer).is_ok_and(|length| length > 0) {}
             });
         }
-        Ok(())
     };
-    match client.enter(fetch) {
+    match client.enter(&mut fetch) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => eprintln!("viewer {number}, web: {error:#}"),
         Err(error) => eprintln!("viewer {number}, web: {error}"),
