@@ -97,6 +97,15 @@ study:
 	fi
 	@echo '== Table 3 at its full grid, simulated'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3-lab -- --check
+	@echo '== video throttled by blocks and by Trickle, as in the tables and figures of its paper'
+	$(CARGO) run --release --locked --package tidegate-studies --bin trickle-lab -- --check
+	@if [ "$$(id -u)" = 0 ]; then \
+		echo '== the same with the kernel'"'"'s TCP, in real time (five minutes)'; \
+		$(CARGO) build --release --locked --package tidegate && \
+		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --check; \
+	else \
+		echo '== video over the kernel'"'"'s TCP: SKIPPED, it needs root'; \
+	fi
 
 fuzz:
 	@packaging/setup build

@@ -2,6 +2,8 @@
 
 use tidegate_limiter::Nanos;
 
+use crate::playback::Viewing;
+
 /// The results of one simulation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
@@ -46,6 +48,41 @@ pub struct FlowOutcome {
     pub completions: Vec<Completion>,
     /// Bytes at the IP layer that reached the client, by window from time 0.
     pub windows: Vec<u64>,
+    /// Of a video that was streamed, what its viewer saw and what its throttling came to.
+    pub stream: Option<StreamOutcome>,
+}
+
+/// What became of a video that was streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamOutcome {
+    /// What the viewer saw until the end of the video or the simulation.
+    pub viewing: Viewing,
+    /// What came behind the start-up phase, if it was reached.
+    pub throttled: Option<Throttled>,
+    /// The server's smoothed round trip when all was acknowledged, or the simulation ended.
+    pub srtt: Option<Nanos>,
+}
+
+/// The throttling phase of a video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Throttled {
+    /// When all of the start-up phase was sent.
+    pub start: Nanos,
+    /// When all was acknowledged, or the simulation ended.
+    pub end: Nanos,
+    /// Packets with payload that the server sent in it.
+    pub sent: u64,
+    /// Of these, those sent again.
+    pub retransmitted: u64,
+    /// Bytes behind the start-up phase that were acknowledged.
+    pub delivered: u64,
+}
+
+impl Throttled {
+    /// Packets sent again over packets sent, 0 to 1; `None` if none was sent.
+    pub fn retransmission_rate(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
+    }
 }
 
 /// A transfer: a chunk, a download, an on period.

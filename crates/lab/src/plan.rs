@@ -297,6 +297,8 @@ pub enum Traffic {
         /// Bytes of a request.
         request: u32,
     },
+    /// A whole video, its beginning at full speed and the rest throttled.
+    Stream(StreamPlan),
     /// Datagrams at a constant rate, bytes on the wire.
     Datagrams {
         /// Rate at the IP layer.
@@ -305,5 +307,59 @@ pub enum Traffic {
         bytes: u32,
         /// When it ends.
         stop: Option<Nanos>,
+    },
+}
+
+/// A video over one connection, as progressive streaming sends it [Trickle §2].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamPlan {
+    /// Encoding rate of the video.
+    pub rate: Rate,
+    /// How long it plays.
+    pub length: Nanos,
+    /// How much of it is sent at full speed: the start-up phase.
+    pub startup: Nanos,
+    /// The throttled rate, in thousandths of the encoding rate.
+    pub throttle: u32,
+    /// How the server keeps it.
+    pub pace: Pace,
+    /// Video that the player wants before it begins.
+    pub start: Nanos,
+    /// Video that it wants before it goes on, once it ran out.
+    pub restart: Nanos,
+    /// Bytes of the request.
+    pub request: u32,
+}
+
+impl StreamPlan {
+    /// The throttled rate R in bytes of payload per second, at least 1.
+    pub fn throttled_bytes_per_second(&self) -> u64 {
+        let rate = u128::from(self.rate.bits_per_second()) * u128::from(self.throttle);
+        u64::try_from(rate / 8000).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// How a server keeps the throttled rate R.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Not at all: the video is sent as fast as TCP can.
+    None,
+    /// The application writes blocks when a token bucket of rate R allows.
+    Blocks {
+        /// Bytes of a block.
+        bytes: u64,
+        /// It does not pause for less than this; YouTube's server had 100 ms [Trickle §3.2].
+        pause: Nanos,
+    },
+    /// TCP's pacing, bounded to R (Linux `SO_MAX_PACING_RATE`).
+    MaxRate,
+    /// A bound of the congestion window [Trickle §2].
+    Trickle {
+        /// Of the bound over R times the round trip, in thousandths.
+        headroom: u32,
+        /// Leaves it away once ahead of R, so that the average becomes R.
+        hold_average: bool,
+        /// Bytes of a block, where writes must be throttled besides.
+        block: u64,
     },
 }

@@ -53,7 +53,7 @@ fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
             within(result.start, result.end, outcome.window).contains(&window)
         }
         // Between its transfers it is silent by its own choice.
-        Traffic::OnOff { .. } | Traffic::Video { .. } => {
+        Traffic::OnOff { .. } | Traffic::Video { .. } | Traffic::Stream(_) => {
             let at = result
                 .completions
                 .partition_point(|one| one.end / outcome.window.max(1) <= window as u64);

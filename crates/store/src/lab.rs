@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tidegate_lab::Nanos;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::outcome::{Completion, ElementOutcome, FlowOutcome};
-use tidegate_lab::plan::{FlowPlan, Traffic};
+use tidegate_lab::outcome::{Completion, ElementOutcome, FlowOutcome, StreamOutcome, Throttled};
+use tidegate_lab::plan::{FlowPlan, Pace, StreamPlan, Traffic};
+use tidegate_lab::playback::Viewing;
 use tidegate_lab::summary::{self, Summary};
 use tidegate_lab::tcp::Algorithm;
 
@@ -150,7 +151,7 @@ const FLOW: &[Column<LabFlowRow>] = columns! { LabFlowRow;
     aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
     flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
     number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
-    traffic: Text [""] "What it sends: bulk, on-off, video or udp." = |r| traffic(&r.plan.traffic);
+    traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
     cc: Text [""] "Its congestion control: reno, cubic, bbr or vegas; missing for udp." = |r| congestion_control(&r.plan);
     delay_ms: Real ["ms"] "Its own round-trip delay." = |r| millis(r.plan.delay);
     start_s: Real ["s"] "When it began to send." = |r| seconds(r.outcome.start);
@@ -171,7 +172,43 @@ const FLOW: &[Column<LabFlowRow>] = columns! { LabFlowRow;
     rtt_p99_ms: Real ["ms"] "99th percentile." = |r| rtt(r, |rtt| rtt.p99);
     rtt_max_ms: Real ["ms"] "Greatest of them." = |r| rtt(r, |rtt| rtt.max);
     transfers: Integer [""] "Transfers that were completed." = |r| r.outcome.completions.len() as u64;
+    pace: Text [""] "Of a stream, how the server keeps the throttled rate: none, blocks, max-rate or trickle." = |r| stream(r).map(|(plan, _)| pace(plan));
+    encoding_bps: Integer ["bit/s"] "Of a stream, the encoding rate." = |r| stream(r).map(|(plan, _)| plan.rate.bits_per_second());
+    join_s: Real ["s"] "Of a stream, from the request to the first picture; missing if it never came." = |r| viewing(r).and_then(|viewing| viewing.join).map(seconds);
+    rebufferings: Integer [""] "Of a stream, rebuffering events." = |r| viewing(r).map(|viewing| viewing.rebufferings);
+    rebuffering_hz: Real ["1/s"] "Rebuffering events over the time from the request to the end of the video, or of the simulation." = |r| viewing(r).map(|viewing| rounded(viewing.frequency(), 6));
+    stalled_s: Real ["s"] "Time spent in rebuffering events." = |r| viewing(r).map(|viewing| seconds(viewing.stalled));
+    throttled_s: Real ["s"] "Of a stream, how long the throttling phase lasted: from the last packet of the start-up phase to the last acknowledgement." = |r| throttled(r).map(|phase| seconds(phase.end.saturating_sub(phase.start)));
+    throttled_bps: Integer ["bit/s"] "Payload delivered in it: the streaming rate." = |r| throttled(r).filter(|phase| phase.end > phase.start).map(|phase| bits(summary::bits_per_second(phase.delivered, phase.end - phase.start)));
+    throttled_sent_packets: Integer ["packets"] "Packets with payload sent in it." = |r| throttled(r).map(|phase| phase.sent);
+    throttled_retransmitted_packets: Integer ["packets"] "Of these, those sent again." = |r| throttled(r).map(|phase| phase.retransmitted);
+    throttled_retransmission_rate: Real [""] "Sent again over sent in it, 0 to 1." = |r| throttled(r).and_then(|phase| phase.retransmission_rate()).map(|rate| rounded(rate, 6));
+    srtt_end_ms: Real ["ms"] "Of a stream, the server's smoothed round trip when all was acknowledged, or the simulation ended." = |r| stream(r).and_then(|(_, stream)| stream.srtt).map(millis);
 };
+
+fn stream(row: &LabFlowRow) -> Option<(&StreamPlan, &StreamOutcome)> {
+    match &row.plan.traffic {
+        Traffic::Stream(plan) => Some((plan, row.outcome.stream.as_ref()?)),
+        _ => None,
+    }
+}
+
+fn viewing(row: &LabFlowRow) -> Option<&Viewing> {
+    stream(row).map(|(_, stream)| &stream.viewing)
+}
+
+fn throttled(row: &LabFlowRow) -> Option<&Throttled> {
+    stream(row).and_then(|(_, stream)| stream.throttled.as_ref())
+}
+
+fn pace(plan: &StreamPlan) -> &'static str {
+    match plan.pace {
+        Pace::None => "none",
+        Pace::Blocks { .. } => "blocks",
+        Pace::MaxRate => "max-rate",
+        Pace::Trickle { .. } => "trickle",
+    }
+}
 
 fn rtt(row: &LabFlowRow, pick: fn(&tidegate_lab::outcome::Distribution) -> Nanos) -> Option<f64> {
     let rtt = &row.outcome.rtt;
@@ -183,6 +220,7 @@ fn traffic(traffic: &Traffic) -> &'static str {
         Traffic::Bulk { .. } => "bulk",
         Traffic::OnOff { .. } => "on-off",
         Traffic::Video { .. } => "video",
+        Traffic::Stream(_) => "stream",
         Traffic::Datagrams { .. } => "udp",
     }
 }

@@ -4,7 +4,8 @@ use tidegate_limiter::Nanos;
 
 use super::error::Problem;
 use super::fields::{Fields, range};
-use super::keys::{BULK, ON_OFF, Section, UDP, VIDEO};
+use super::keys::{BULK, ON_OFF, STREAM, Section, UDP, VIDEO};
+use super::stream;
 use super::tree::{Node, Table, Value};
 use super::units;
 use crate::SECOND;
@@ -58,6 +59,9 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         sack: f.truth("sack")?.unwrap_or(default.sack),
         timestamps: f.truth("timestamps")?.unwrap_or(default.timestamps),
         rack: f.truth("rack")?.unwrap_or(default.rack),
+        slow_start_after_idle: f
+            .truth("slow-start-after-idle")?
+            .unwrap_or(default.slow_start_after_idle),
         min_rto: f.positive_time("min-rto")?.unwrap_or(default.min_rto),
         delayed_ack: f.time("delayed-ack")?.unwrap_or(default.delayed_ack),
         ack_compression: f
@@ -91,6 +95,7 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
         ("bulk", BULK),
         ("on-off", ON_OFF),
         ("video", VIDEO),
+        ("stream", STREAM),
         ("udp", UDP),
     ];
     let Some(node) = flow.node("traffic")? else {
@@ -99,7 +104,7 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
     let name = match &node.value {
         Value::Table(table) => table
             .get("kind")
-            .ok_or_else(|| node.wrong("`kind` is missing: bulk, on-off, video or udp"))?,
+            .ok_or_else(|| node.wrong("`kind` is missing: bulk, on-off, video, stream or udp"))?,
         _ => node,
     };
     let names: Vec<(&str, usize)> = KINDS
@@ -144,6 +149,7 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
             pause: f.time("pause")?.unwrap_or(5 * SECOND),
             request: f.small_bytes("request", 1..=1_000_000)?.unwrap_or(300),
         },
+        "stream" => Traffic::Stream(stream::read(&f)?),
         _ => Traffic::Datagrams {
             rate: f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,
             bytes: f.small_bytes("size", 28..=9000)?.unwrap_or(1500),

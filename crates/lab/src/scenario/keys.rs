@@ -181,6 +181,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "sack": "true or false", "true", "Selective acknowledgements.";
     "timestamps": "true or false", "true", "Timestamps, RFC 7323.";
     "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985; without them, three duplicates.";
+    "slow-start-after-idle": "true or false", "true", "Forgets a window that was not used, RFC 2861; servers of video often turn it off.";
     "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
     "delayed-ack": "time", "40ms", "Longest delay of an acknowledgement.";
     "ack-compression": "true or false", "true", "Puts duplicate acknowledgements together for up to 1 ms, as Linux since 4.19.";
@@ -203,6 +204,21 @@ section! { VIDEO = "traffic = { kind = \"video\" }", "Requests of chunks, with p
     "chunks": "number", "without end", "Number of chunks.";
     "pause": "time", "5s", "From the end of a chunk to the next request.";
     "request": "size", "300B", "Size of a request.";
+}
+section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one connection, as progressive streaming sends it: the start-up phase at full speed, the rest throttled.";
+    "kind": "a name", "", "The traffic.";
+    "rate": "rate", "", "Encoding rate of the video.";
+    "length": "time", "5min", "How long it plays.";
+    "startup": "time", "35s", "How much of it is sent at full speed.";
+    "throttle": "number", "1.25", "The throttled rate over the encoding rate.";
+    "pace": "\"blocks\", \"max-rate\", \"trickle\" or \"none\"", "blocks", "How the server keeps the throttled rate: by writing blocks when a token bucket allows, by TCP's pacing bounded to it (`SO_MAX_PACING_RATE`), by Trickle's bound of the congestion window, or not at all.";
+    "block": "size", "64KiB; trickle 10 segments", "Size of the blocks; of `trickle`, where its bound would be below 10 segments and writes are throttled too.";
+    "min-pause": "time", "0s", "Of `blocks`: it does not pause for less. YouTube's server had 100 ms.";
+    "headroom": "number", "1.2", "Of `trickle`: the bound over throttled rate times round trip.";
+    "hold-average": "true or false", "false", "Of `trickle`: leaves the headroom away once ahead of the throttled rate, so that the average becomes it.";
+    "join": "time", "2s", "Video that the player wants before it begins.";
+    "rejoin": "time", "5s", "Video that it wants before it goes on, once it ran out.";
+    "request": "size", "300B", "Size of the request.";
 }
 section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate.";
     "kind": "a name", "", "The traffic.";
@@ -241,6 +257,7 @@ pub const SECTIONS: &[Section] = &[
     BULK,
     ON_OFF,
     VIDEO,
+    STREAM,
     UDP,
     SWEEP,
 ];

@@ -12,6 +12,7 @@ mod flow;
 mod group;
 mod keys;
 mod sizing;
+mod stream;
 mod sweep;
 mod tree;
 mod units;

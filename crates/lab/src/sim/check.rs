@@ -6,7 +6,9 @@ use tidegate_limiter::Nanos;
 
 use super::RunError;
 use super::wire::UDP_HEADERS;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
+use crate::plan::{
+    ElementKind, ElementPlan, FlowPlan, LimiterKind, Pace, Plan, QueueKind, StreamPlan, Traffic,
+};
 
 #[cfg(test)]
 mod tests;
@@ -206,6 +208,7 @@ fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
                 "chunks and requests have at least a byte".into()
             })?;
         }
+        Traffic::Stream(stream) => check_stream(stream)?,
         Traffic::Datagrams { rate, bytes, .. } => {
             ensure((UDP_HEADERS..=MAX_PACKET).contains(bytes), || {
                 format!("{bytes} is no length of a datagram: {UDP_HEADERS} to {MAX_PACKET}")
@@ -235,4 +238,34 @@ fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     ensure(has_link || delay >= MIN_ROUND_TRIP, || {
         "its round trip takes no time: give it a delay of 1 µs or more, or a link".into()
     })
+}
+
+/// Blocks are written at most so often: with more, time would hardly go on.
+const MAX_BLOCKS_PER_SECOND: u64 = 1_000_000;
+
+fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {
+    ensure(
+        stream.rate.bits_per_second() > 0 && stream.throttle > 0,
+        || "a video needs an encoding rate and a throttled rate above 0".into(),
+    )?;
+    ensure(stream.length > 0 && stream.request > 0, || {
+        "a video and its request must not be empty".into()
+    })?;
+    let block = match stream.pace {
+        Pace::None | Pace::MaxRate => return Ok(()),
+        Pace::Blocks { bytes, .. } => bytes,
+        Pace::Trickle {
+            headroom, block, ..
+        } => {
+            ensure(headroom >= 1000, || {
+                "with a headroom below 1 the rate cannot be kept".into()
+            })?;
+            block
+        }
+    };
+    let rate = stream.throttled_bytes_per_second();
+    ensure(
+        block > 0 && rate / block.max(1) <= MAX_BLOCKS_PER_SECOND,
+        || format!("blocks of {block} bytes are too small for {rate} bytes per second"),
+    )
 }

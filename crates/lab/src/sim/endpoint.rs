@@ -5,6 +5,7 @@ use tidegate_limiter::Nanos;
 use super::random::{Owner, Random};
 use super::record::FlowRecord;
 use super::wire::{UDP_HEADERS, tcp_length};
+use crate::outcome::StreamOutcome;
 use crate::plan::Plan;
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::traffic::datagrams::Datagrams;
@@ -181,6 +182,17 @@ impl Endpoints {
                 tcp.timeouts + now
             }
             Self::Datagrams { .. } => 0,
+        }
+    }
+
+    /// What a video came to until this time.
+    pub fn stream(&self, now: Nanos) -> Option<StreamOutcome> {
+        match self {
+            Self::Tcp(tcp) => {
+                let server = tcp.ends.as_ref().map(|ends| &ends.server);
+                tcp.application.stream(now, server)
+            }
+            Self::Datagrams { .. } => None,
         }
     }
 

@@ -15,7 +15,7 @@ use super::timers::Timers;
 use super::wire::Wire;
 use crate::element::Element;
 use crate::element::delay::Delay;
-use crate::outcome::{AggregateOutcome, Outcome};
+use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
 use crate::plan::{ElementKind, FlowPlan, Plan};
 use crate::tcp::Segment;
 
@@ -369,9 +369,9 @@ impl<'a> Engine<'a> {
         for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
             let end = (!flow.ends.ended()).then_some(self.plan.duration);
             let (delivered, timeouts) = (flow.ends.delivered(), flow.ends.timeouts());
-            outcome
-                .flows
-                .push(flow.record.outcome(plan, end, delivered, timeouts));
+            let stream = flow.ends.stream(self.plan.duration);
+            let record = flow.record.outcome(plan, end, delivered, timeouts);
+            outcome.flows.push(FlowOutcome { stream, ..record });
         }
         for (windows, name) in self.aggregates.into_iter().zip(&self.plan.aggregates) {
             outcome.aggregates.push(AggregateOutcome {

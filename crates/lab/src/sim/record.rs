@@ -98,6 +98,7 @@ impl FlowRecord {
             rtt: self.rtt.distribution(),
             completions: self.completions,
             windows: self.windows.into_bytes(),
+            stream: None,
         }
     }
 }

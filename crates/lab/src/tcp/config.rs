@@ -53,6 +53,10 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// RACK and tail loss probes, RFC 8985; without them, three duplicates.
     pub rack: bool,
+    /// Forgets a window that was not used: starts slowly after an idle retransmission timeout, and
+    /// shrinks the window towards what the application uses (RFC 2861, Linux
+    /// `tcp_slow_start_after_idle`). Servers of video often turn it off.
+    pub slow_start_after_idle: bool,
     /// Lower bound of the retransmission timeout.
     pub min_rto: Nanos,
     /// Longest delay of an acknowledgement.
@@ -75,6 +79,7 @@ impl Default for TcpConfig {
             sack: true,
             timestamps: true,
             rack: true,
+            slow_start_after_idle: true,
             min_rto: 200 * MILLISECOND,
             delayed_ack: 40 * MILLISECOND,
             ack_compression: true,

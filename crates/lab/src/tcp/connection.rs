@@ -250,6 +250,28 @@ impl Connection {
         self.timestamps.then(|| (clock(now), self.receiver.echo()))
     }
 
+    /// Bounds the congestion window to so many segments, or no longer, as Linux does for eBPF
+    /// (`TCP_BPF_SNDCWND_CLAMP`): the threshold of slow start goes with it.
+    pub fn clamp(&mut self, segments: Option<u32>) {
+        self.sender.clamp(segments);
+    }
+
+    /// Spreads segments over the round trip, at so many bytes of payload per second at most (Linux
+    /// `SO_MAX_PACING_RATE`).
+    pub fn pace(&mut self, most: u64) {
+        self.sender.pace(most);
+    }
+
+    /// Largest payload of a segment in bytes.
+    pub fn mss(&self) -> u32 {
+        self.sender.mss()
+    }
+
+    /// Bytes that the application gave and that were not sent yet.
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
     /// Bytes of payload received in order; the application reads them at once.
     pub fn received(&self) -> u64 {
         self.receiver.received()

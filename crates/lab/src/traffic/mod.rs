@@ -4,11 +4,13 @@ mod bulk;
 pub mod datagrams;
 mod on_off;
 pub mod playback;
+mod stream;
+mod trickle;
 mod video;
 
 use tidegate_limiter::Nanos;
 
-use crate::outcome::Completion;
+use crate::outcome::{Completion, StreamOutcome};
 use crate::plan::{FlowPlan, Traffic};
 use crate::sim::random::{BoundedPareto, Owner, Random};
 use crate::tcp::Connection;
@@ -44,6 +46,8 @@ pub enum Application {
     OnOff(on_off::OnOff),
     /// Requests for chunks.
     Video(video::Video),
+    /// A whole video, throttled.
+    Stream(Box<stream::Stream>),
 }
 
 impl Source {
@@ -70,6 +74,9 @@ impl Source {
                 pause,
                 request,
             } => Application::Video(video::Video::new(chunk, chunks, pause, request, plan.start)),
+            Traffic::Stream(ref stream) => {
+                Application::Stream(Box::new(stream::Stream::new(stream.clone(), plan.start)))
+            }
             Traffic::Datagrams { rate, bytes, stop } => {
                 return Self::Datagrams(datagrams::Datagrams::new(rate, bytes, plan.start, stop));
             }
@@ -84,6 +91,7 @@ impl Application {
             Self::Bulk(bulk) => bulk.next_timeout(),
             Self::OnOff(on_off) => on_off.next_timeout(),
             Self::Video(video) => video.next_timeout(),
+            Self::Stream(stream) => stream.next_timeout(),
         }
     }
 
@@ -93,6 +101,7 @@ impl Application {
             Self::Bulk(bulk) => bulk.on_timeout(),
             Self::OnOff(on_off) => on_off.on_timeout(now, ends),
             Self::Video(video) => video.on_timeout(now, ends),
+            Self::Stream(stream) => stream.on_timeout(now, ends),
         }
     }
 
@@ -103,6 +112,7 @@ impl Application {
             Self::Bulk(bulk) => bulk.on_server(now, server),
             Self::OnOff(on_off) => on_off.on_server(now, server),
             Self::Video(video) => video.on_server(now, server),
+            Self::Stream(stream) => stream.on_server(now, server),
         }
     }
 
@@ -113,6 +123,7 @@ impl Application {
             Self::Bulk(bulk) => bulk.on_client(now, client),
             Self::OnOff(on_off) => on_off.on_client(now, client),
             Self::Video(video) => video.on_client(now, client),
+            Self::Stream(stream) => stream.on_client(now, client),
         }
     }
 
@@ -122,6 +133,15 @@ impl Application {
             Self::Bulk(bulk) => bulk.ended(),
             Self::OnOff(_) => false,
             Self::Video(video) => video.ended(),
+            Self::Stream(stream) => stream.ended(),
+        }
+    }
+
+    /// What a video came to until this time.
+    pub fn stream(&self, now: Nanos, server: Option<&Connection>) -> Option<StreamOutcome> {
+        match self {
+            Self::Stream(stream) => Some(stream.outcome(now, server)),
+            _ => None,
         }
     }
 }

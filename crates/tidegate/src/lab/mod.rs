@@ -37,6 +37,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "bottlenecks",
         include_str!("../../scenarios/bottlenecks.toml"),
     ),
+    ("trickle", include_str!("../../scenarios/trickle.toml")),
     ("video", include_str!("../../scenarios/video.toml")),
     ("capture", include_str!("../../scenarios/capture.toml")),
     ("kernel", KERNEL),

@@ -4,6 +4,7 @@
 //! `measure` reads its packets once more and sums up.
 
 mod board;
+pub mod burst;
 mod capacity;
 mod log;
 mod measure;

@@ -137,12 +137,49 @@ fn traffic() -> impl Strategy<Value = Traffic> {
                 pause,
                 request
             }),
+        streams(),
         (10_000u64..5_000_000, 28u32..9000).prop_map(|(bits, bytes)| Traffic::Datagrams {
             rate: rate(bits),
             bytes,
             stop: Some(SECOND)
         }),
     ]
+}
+
+fn streams() -> impl Strategy<Value = Traffic> {
+    let pace = prop_oneof![
+        Just(Pace::None),
+        Just(Pace::MaxRate),
+        (1000u64..100_000, 0u64..200_000_000)
+            .prop_map(|(bytes, pause)| Pace::Blocks { bytes, pause }),
+        (1000u32..3000, any::<bool>(), 1000u64..100_000).prop_map(
+            |(headroom, hold_average, block)| Pace::Trickle {
+                headroom,
+                hold_average,
+                block
+            }
+        ),
+    ];
+    (
+        (10_000u64..5_000_000, 100u32..5000, pace),
+        (1u64..3_000_000_000, 0u64..2_000_000_000),
+        (0u64..1_000_000_000, 0u64..1_000_000_000, 1u32..5000),
+    )
+        .prop_map(
+            |(throttled, (length, startup), (start, restart, request))| {
+                let (bits, throttle, pace) = throttled;
+                Traffic::Stream(StreamPlan {
+                    rate: rate(bits),
+                    length,
+                    startup,
+                    throttle,
+                    pace,
+                    start,
+                    restart,
+                    request,
+                })
+            },
+        )
 }
 
 prop_compose! {

@@ -415,6 +415,12 @@ impl Sender {
                 self.window_moved(now);
             }
         }
+        // Where Linux's algorithms look at the bound: not while losses are repaired, and only if
+        // the window is in use.
+        let moved = self.controlled || !self.in_reduction() && sample.cwnd_limited;
+        if let Some(clamp) = self.clamp.filter(|_| moved) {
+            self.window.cwnd = self.window.cwnd.min(clamp);
+        }
         self.window.cwnd = self.window.cwnd.max(1);
         self.update_pacing();
     }

@@ -96,9 +96,15 @@ pub(super) struct Sender {
     by_time: bool,
     recovery: Recovery,
     paced: bool,
+    /// Windows that were not used are forgotten.
+    forgetful: bool,
 
     cc: CongestionControl,
     window: Window,
+    /// Most segments that the window may grow to.
+    clamp: Option<u32>,
+    /// Most bytes of payload per second that segments are spread at.
+    most_rate: Option<u64>,
     /// The algorithm sets window and rate itself.
     controlled: bool,
 
@@ -181,12 +187,15 @@ impl Sender {
             by_time: config.sack && config.rack,
             recovery: config.recovery,
             paced: config.pacing,
+            forgetful: config.slow_start_after_idle,
             cc: CongestionControl::new(config.algorithm, mss, now, 0),
             window: Window {
                 cwnd: config.initial_window.max(1),
                 ssthresh: u32::MAX,
                 pacing_rate: None,
             },
+            clamp: None,
+            most_rate: None,
             controlled: false,
             una: FIRST,
             next: FIRST,
@@ -285,6 +294,32 @@ impl Sender {
             self.rate.app_limited_until =
                 Some(self.rate.delivered + u64::from(self.board.in_flight()));
         }
+    }
+
+    /// Bounds the window to so many segments, or no longer. Linux sets the threshold of slow start to
+    /// the bound as well (`TCP_BPF_SNDCWND_CLAMP`): a window below it grows to it at once, and one
+    /// that is freed grows as at the connection's beginning.
+    pub(super) fn clamp(&mut self, segments: Option<u32>) {
+        self.clamp = segments;
+        self.window.ssthresh = segments.unwrap_or(u32::MAX);
+    }
+
+    /// Spreads segments over the round trip, at so many bytes of payload per second at most
+    /// (`SO_MAX_PACING_RATE`).
+    pub(super) fn pace(&mut self, most: u64) {
+        self.paced = true;
+        self.most_rate = Some(most);
+        self.update_pacing();
+    }
+
+    /// Largest payload of a segment in bytes.
+    pub(super) fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// Bytes that the application gave and that were not sent yet.
+    pub(super) fn unsent(&self) -> u64 {
+        self.written.saturating_sub(self.data_sent())
     }
 
     /// The byte behind the data sent.

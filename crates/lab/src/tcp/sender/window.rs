@@ -35,7 +35,8 @@ impl Sender {
             self.usage.at = now;
         } else {
             self.usage.used = self.usage.used.max(out);
-            if now.saturating_sub(self.usage.at) >= self.rtt.rto() && !self.controlled {
+            let idle = now.saturating_sub(self.usage.at);
+            if self.forgetful && !self.controlled && idle >= self.rtt.rto() {
                 self.shrink_unused(now);
             }
         }
@@ -71,7 +72,7 @@ impl Sender {
     pub(super) fn restart_after_idle(&mut self, now: Nanos) {
         let rto = self.rtt.rto();
         let mut idle = now.saturating_sub(self.last_data);
-        if self.board.front().is_some() || self.controlled || idle <= rto {
+        if !self.forgetful || self.controlled || self.board.front().is_some() || idle <= rto {
             return;
         }
         let least = self.initial_window.min(self.window.cwnd);
@@ -100,8 +101,9 @@ impl Sender {
     /// The rate that segments are spread at (`tcp_update_pacing_rate`): twice the window over a
     /// round trip in slow start, 1.2 times else. It sizes bursts even without pacing.
     pub(super) fn update_pacing(&mut self) {
+        let most = self.most_rate.unwrap_or(u64::MAX);
         if let Some(rate) = self.window.pacing_rate {
-            self.pacer.set_rate(rate);
+            self.pacer.set_rate(rate.min(most));
             return;
         }
         let Some(smoothed) = self.rtt.smoothed() else {
@@ -115,6 +117,7 @@ impl Sender {
         let segments = self.window.cwnd.max(self.board.out());
         let bytes = u128::from(segments) * u128::from(self.mss) * percent;
         let rate = bytes * u128::from(SECOND) / 100 / u128::from(smoothed.max(1));
-        self.pacer.set_rate(u64::try_from(rate).unwrap_or(u64::MAX));
+        self.pacer
+            .set_rate(u64::try_from(rate).unwrap_or(u64::MAX).min(most));
     }
 }

@@ -1,0 +1,285 @@
+//! A video over one connection, as progressive streaming sends it [Trickle §2]: its beginning at
+//! full speed, the rest at a throttled rate, by one of the ways that servers have; and the player.
+
+use tidegate_limiter::Nanos;
+
+use super::Ends;
+use super::playback::{self, Playback};
+use super::trickle::{Target, Trickle};
+use crate::SECOND;
+use crate::outcome::{Completion, StreamOutcome, Throttled};
+use crate::plan::{Pace, StreamPlan};
+use crate::tcp::{Connection, Counts};
+
+#[cfg(test)]
+mod tests;
+
+/// Unsent bytes up to which a server that is held back by TCP alone writes on: what a socket with
+/// `TCP_NOTSENT_LOWAT` takes.
+const LOW_WATER: u64 = 131_072;
+/// What it writes at once.
+const PIECE: u64 = 65_536;
+
+/// A server with a video, and its player.
+#[derive(Debug)]
+pub struct Stream {
+    plan: StreamPlan,
+    start: Nanos,
+    stage: Stage,
+    /// Bytes of the video, and of them what is sent at full speed.
+    length: u64,
+    startup: u64,
+    /// Bytes per second after it: R.
+    rate: u64,
+    written: u64,
+    phase: Option<Phase>,
+    trickle: Option<Trickle>,
+    /// When a block is to be written, whatever acknowledgements come.
+    due: Option<Nanos>,
+    playback: Playback,
+    received: u64,
+}
+
+#[derive(Debug, PartialEq)]
+enum Stage {
+    Waiting,
+    Opening,
+    /// The player has asked.
+    Asked,
+    Sending,
+    /// All has come.
+    Done,
+}
+
+/// The throttling phase.
+#[derive(Debug)]
+struct Phase {
+    start: Nanos,
+    before: Counts,
+    /// Its end, with the counts then and the smoothed round trip.
+    end: Option<(Nanos, Counts, Option<Nanos>)>,
+}
+
+impl Stream {
+    /// A video that is asked for at this time, as soon as the connection stands.
+    pub fn new(plan: StreamPlan, start: Nanos) -> Self {
+        let encoding = plan.rate;
+        let bytes = |time: Nanos| {
+            let bits = u128::from(encoding.bits_per_second()) * u128::from(time);
+            u64::try_from(bits.div_ceil(8 * u128::from(SECOND))).unwrap_or(u64::MAX)
+        };
+        let length = bytes(plan.length).max(1);
+        let settings = playback::Settings {
+            rate: encoding,
+            start: plan.start,
+            restart: plan.restart,
+            length: Some(length),
+        };
+        Self {
+            start,
+            stage: Stage::Waiting,
+            length,
+            startup: bytes(plan.startup).min(length),
+            rate: plan.throttled_bytes_per_second(),
+            written: 0,
+            phase: None,
+            trickle: None,
+            due: None,
+            playback: Playback::new(settings, start),
+            received: 0,
+            plan,
+        }
+    }
+
+    /// Before it begins, and when a block is due.
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        match self.stage {
+            Stage::Waiting => Some(self.start),
+            _ => self.due,
+        }
+    }
+
+    /// It begins, or a block is written.
+    pub fn on_timeout(&mut self, now: Nanos, ends: Option<&mut Ends>) -> bool {
+        match ends {
+            Some(ends) if self.stage != Stage::Waiting => {
+                self.due = None;
+                self.write(now, &mut ends.server);
+                false
+            }
+            _ => {
+                self.stage = Stage::Opening;
+                true
+            }
+        }
+    }
+
+    /// Answers the request; then follows what acknowledgements tell.
+    pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
+        if self.stage == Stage::Asked && server.received() >= u64::from(self.plan.request) {
+            self.stage = Stage::Sending;
+            let first = match self.plan.pace {
+                Pace::None => self.length,
+                _ => self.startup,
+            };
+            self.hand(now, server, first);
+        }
+        if !matches!(self.stage, Stage::Sending | Stage::Done) {
+            return;
+        }
+        if self.phase.is_none() && self.written - server.unsent() >= self.startup {
+            self.begin_throttling(now, server);
+        }
+        if self.phase.is_some() {
+            let sent = self.written - server.unsent();
+            if let Some(trickle) = &mut self.trickle {
+                trickle.on_ack(now, server, sent);
+            }
+            self.write(now, server);
+        }
+        if let Some(phase) = self.phase.as_mut().filter(|phase| phase.end.is_none())
+            && server.acked() >= self.length
+        {
+            let snapshot = server.snapshot();
+            phase.end = Some((now, snapshot.counts, snapshot.srtt));
+        }
+    }
+
+    fn begin_throttling(&mut self, now: Nanos, server: &mut Connection) {
+        self.phase = Some(Phase {
+            start: now,
+            before: server.snapshot().counts,
+            end: None,
+        });
+        match self.plan.pace {
+            Pace::MaxRate => server.pace(self.rate),
+            Pace::Trickle {
+                headroom,
+                hold_average,
+                block,
+            } => {
+                let target = Target {
+                    rate: self.rate,
+                    headroom,
+                    hold_average,
+                    block,
+                };
+                self.trickle = Some(Trickle::new(target, now, self.startup));
+            }
+            Pace::None | Pace::Blocks { .. } => {}
+        }
+    }
+
+    /// Writes what may be written now, and notes when the next block will be.
+    fn write(&mut self, now: Nanos, server: &mut Connection) {
+        let Some(start) = self.phase.as_ref().map(|phase| phase.start) else {
+            return;
+        };
+        match self.plan.pace {
+            Pace::None => {}
+            Pace::Blocks { bytes, pause } => self.write_blocks(now, start, bytes, pause, server),
+            Pace::MaxRate => self.fill(now, server),
+            Pace::Trickle { block, .. } => {
+                if self.trickle.as_ref().is_some_and(Trickle::throttles_writes) {
+                    self.write_blocks(now, start, block, 0, server);
+                } else {
+                    self.due = None;
+                    self.fill(now, server);
+                }
+            }
+        }
+    }
+
+    /// Writes what TCP holds back until it holds enough.
+    fn fill(&mut self, now: Nanos, server: &mut Connection) {
+        while self.written < self.length && server.unsent() < LOW_WATER {
+            self.hand(now, server, PIECE);
+        }
+    }
+
+    /// Writes the blocks that the token bucket has tokens for, or would have within the shortest
+    /// pause. Tokens come from the phase's beginning on, and are not bounded: what a slow network
+    /// kept from being sent may be sent later [Trickle §2].
+    fn write_blocks(
+        &mut self,
+        now: Nanos,
+        start: Nanos,
+        block: u64,
+        pause: Nanos,
+        server: &mut Connection,
+    ) {
+        self.due = None;
+        while self.written < self.length {
+            let next = block.min(self.length - self.written);
+            let at = start.saturating_add(self.time_of(self.written + next - self.startup));
+            if at > now && at - now >= pause.max(1) {
+                self.due = Some(at);
+                break;
+            }
+            self.hand(now, server, next);
+        }
+    }
+
+    /// The time in which so many tokens come.
+    fn time_of(&self, bytes: u64) -> Nanos {
+        let time = u128::from(bytes) * u128::from(SECOND);
+        u64::try_from(time.div_ceil(u128::from(self.rate.max(1)))).unwrap_or(Nanos::MAX)
+    }
+
+    fn hand(&mut self, now: Nanos, server: &mut Connection, bytes: u64) {
+        let bytes = bytes.min(self.length - self.written);
+        self.written += bytes;
+        server.write(now, bytes);
+    }
+
+    /// Asks, and plays what has come.
+    pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
+        if self.stage == Stage::Opening && client.established() {
+            self.stage = Stage::Asked;
+            client.write(now, self.plan.request.into());
+        }
+        let received = client.received();
+        if received > self.received {
+            self.playback.arrived(now, received - self.received);
+            self.received = received;
+        }
+        if self.stage != Stage::Sending || received < self.length {
+            return None;
+        }
+        self.stage = Stage::Done;
+        client.close(now);
+        Some(Completion {
+            start: self.start,
+            end: now,
+            bytes: self.length,
+        })
+    }
+
+    /// All has come.
+    pub fn ended(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// What came of it until this time; `server` is its connection's end, if there is one.
+    pub fn outcome(&self, now: Nanos, server: Option<&Connection>) -> StreamOutcome {
+        let viewing = self.playback.clone().viewing(now);
+        let mut srtt = server.and_then(|server| server.snapshot().srtt);
+        let throttled = self.phase.as_ref().zip(server).map(|(phase, server)| {
+            let (end, counts, then) =
+                (phase.end).unwrap_or_else(|| (now, server.snapshot().counts, srtt));
+            srtt = then;
+            Throttled {
+                start: phase.start,
+                end,
+                sent: counts.sent - phase.before.sent,
+                retransmitted: counts.retransmitted - phase.before.retransmitted,
+                delivered: server.acked().saturating_sub(self.startup),
+            }
+        });
+        StreamOutcome {
+            viewing,
+            throttled,
+            srtt,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Trickle's bound of the congestion window [Trickle §2, Algorithm 1], step by step as
+//! `tidegate pace` takes them in the kernel.
+
+use tidegate_limiter::Nanos;
+
+use crate::SECOND;
+use crate::tcp::Connection;
+use crate::tcp::cc::State;
+
+#[cfg(test)]
+mod tests;
+
+/// The bound is never less, so that losses can be found by duplicates [Trickle §2].
+pub const LEAST: u32 = 10;
+/// Thousandths.
+const ONE: u128 = 1000;
+
+/// What is asked of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// R in bytes per second.
+    pub rate: u64,
+    /// Of the bound over R times the round trip, in thousandths.
+    pub headroom: u32,
+    /// Leaves the headroom away once ahead of R, so that the average becomes R.
+    pub hold_average: bool,
+    /// Bytes that a server writes at once where writes are throttled.
+    pub block: u64,
+}
+
+/// Where a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// Bound to R times its round trip.
+    Bound,
+    /// That would be less than [`LEAST`]: bound to so many, and writes are throttled.
+    Floor,
+    /// Its goodput is less than R: not bound.
+    Behind,
+}
+
+/// The throttling phase of a connection.
+#[derive(Debug)]
+pub struct Trickle {
+    target: Target,
+    start: Nanos,
+    /// Bytes acknowledged when it began, or would have been if nothing had been under way.
+    begin: u64,
+    stand: Stand,
+    /// As it was set last.
+    clamp: Option<u32>,
+    /// What must be acknowledged before the next step: the kernel's callback comes once in a round
+    /// trip.
+    round_end: u64,
+}
+
+impl Trickle {
+    /// For a connection that begins its phase now, with so many bytes acknowledged or under way: it
+    /// is bound at once, so that these leave no whole window of others behind them.
+    pub fn new(target: Target, now: Nanos, begin: u64) -> Self {
+        Self {
+            target,
+            start: now,
+            begin,
+            stand: Stand::Bound,
+            clamp: None,
+            round_end: 0,
+        }
+    }
+
+    /// Whether writes are to be throttled as well.
+    pub fn throttles_writes(&self) -> bool {
+        self.stand == Stand::Floor
+    }
+
+    /// Looks at the connection, as it begins and after each of its acknowledgements; `sent` is what it has sent in
+    /// bytes. Acts once in a round trip.
+    pub fn on_ack(&mut self, now: Nanos, connection: &mut Connection, sent: u64) {
+        let acked = connection.acked();
+        if acked < self.round_end {
+            return;
+        }
+        self.round_end = sent + 1;
+        let snapshot = connection.snapshot();
+        let Some(rtt) = snapshot.srtt.filter(|&rtt| rtt > 0) else {
+            return;
+        };
+        let elapsed = now.saturating_sub(self.start);
+        let delivered = acked.saturating_sub(self.begin);
+        let segments = self.segments(connection.mss(), rtt, elapsed, delivered);
+        // Congestion control is at work: the threshold is what it brings the window down to.
+        if matches!(snapshot.state, State::Recovery | State::Loss) {
+            return;
+        }
+        let (window, threshold) = (snapshot.cwnd, snapshot.ssthresh);
+        let is_used = self.clamp.is_some_and(|clamp| window >= clamp);
+        let wanted = if self.stand != Stand::Behind {
+            // The threshold of slow start follows the clamp; so it is set only where that does no
+            // harm: a window that losses hold below the clamp is not bound by it.
+            let harmless = window >= segments || threshold >= segments || is_used;
+            (self.clamp != Some(segments) && harmless).then_some(segments)
+        } else {
+            // No clamp: it goes before the window. Were it gone at once, a slow start would follow.
+            is_used.then(|| window.saturating_add(window / 8 + 1))
+        };
+        if wanted.is_some() {
+            self.clamp = wanted;
+            connection.clamp(wanted);
+        }
+    }
+
+    /// What the window is to be bound to; notes where the connection stands.
+    fn segments(&mut self, mss: u32, rtt: Nanos, elapsed: Nanos, delivered: u64) -> u32 {
+        let target = &self.target;
+        let mss = u128::from(mss.max(1));
+        let bytes = |time: Nanos| u128::from(target.rate) * u128::from(time) / u128::from(SECOND);
+        let (round, due, delivered) = (bytes(rtt), bytes(elapsed), u128::from(delivered));
+        // The paper compares goodput, delivered over elapsed, with R. What was sent last cannot be
+        // acknowledged yet, nor can what a block waits for: without an allowance for both, a
+        // connection whose writes are throttled to R would be found behind all the time.
+        let slack = round + u128::from(target.block).max(u128::from(LEAST) * mss);
+        let allowed = match self.stand {
+            Stand::Behind => 0,
+            Stand::Bound | Stand::Floor => slack,
+        };
+        let held = target.hold_average && delivered > due + slack;
+        let segments = if held {
+            round / mss
+        } else {
+            (round.saturating_mul(u128::from(target.headroom)) / ONE + mss / 2) / mss
+        };
+        let segments = u32::try_from(segments).unwrap_or(u32::MAX);
+        self.stand = if due > delivered + allowed {
+            Stand::Behind
+        } else if segments < LEAST {
+            Stand::Floor
+        } else {
+            Stand::Bound
+        };
+        segments.max(LEAST)
+    }
+}
