@@ -102,14 +102,11 @@ pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     thresholds: (u64, u64),
     /// The part of the lower one of each queue of a fair share.
     least: u64,
-    /// How far ahead time can be told in bit-nanoseconds.
-    horizon: Nanos,
+    /// Of how many active queues that is.
+    active: u32,
     /// Fair shares among the queues, and nothing else: things can be known ahead.
     fair: bool,
 }
-
-/// Bit-nanoseconds that can be told ahead.
-const AHEAD: u64 = 1 << 62;
 
 impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     /// Empty queues of so many bytes each. Without burst control this is PQP.
@@ -147,7 +144,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             due: Nanos::MAX,
             thresholds: (0, 0),
             least: 0,
-            horizon: 0,
+            active: 0,
         };
         new.set(now, rate, control)?;
         Ok(new)
@@ -193,9 +190,8 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         }
         self.period = period;
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
-        self.horizon = AHEAD / rate.bits_per_second();
         // The next packet settles, and looks ahead again.
-        (self.ahead.event, self.ahead.unit) = (0, 0);
+        (self.ahead.event, self.active) = (0, 0);
         Ok(())
     }
 
@@ -216,7 +212,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     /// Decides about a packet with everything that it depends on brought up to date.
     #[inline(never)]
     fn offer_settled(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        if self.ahead.holds(now) {
+        if now < self.ahead.event {
             // Its period is over, and no more.
             let at = &mut self.tree.queues[usize::from(packet.queue)];
             if at.goes_on(now, self.period, self.least)
@@ -273,25 +269,23 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             ahead.event = 0;
             return;
         }
-        let unit = u64::from(root.weight) * BYTE;
-        if ahead.unit != unit {
-            ahead.unit = unit;
-            ahead.most = self.thresholds.0 / u64::from(root.weight);
-            self.least = self.thresholds.1 / u64::from(root.weight);
+        if self.active != root.weight {
+            self.active = root.weight;
+            let (upper, lower) = self.thresholds;
+            ahead.most = upper / u64::from(root.weight);
+            self.least = lower / u64::from(root.weight);
         }
-        let mut bytes = root.empties.wrapping_sub(root.clock);
-        let mut left = bytes.saturating_mul(unit);
-        if left > AHEAD {
-            // Not as far as that.
-            bytes = AHEAD / unit;
-            left = bytes * unit;
-        }
-        ahead.full = root.clock.wrapping_add(bytes).wrapping_add(self.tree.size);
+        let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.
-        left = left.wrapping_sub(root.credit * BYTE + self.meter.remainder());
-        ahead.rate = self.meter.rate().bits_per_second();
-        ahead.base = ahead.rate.wrapping_mul(self.meter.at()).wrapping_add(left);
-        ahead.event = self.due.min(self.meter.at().saturating_add(self.horizon));
+        let owed = root.credit * BYTE + self.meter.remainder();
+        ahead.look(
+            self.meter.at(),
+            self.meter.rate().bits_per_second(),
+            root.weight,
+            (root.clock, until, owed),
+            self.tree.size,
+        );
+        ahead.event = ahead.event.min(self.due);
     }
 
     /// Ends all periods that are over, also of queues that nothing is sent to any more.

@@ -1,33 +1,39 @@
 //! What a packet needs until anything happens but packets.
 
+use std::hint::select_unpredictable;
+
 use super::queue::Queue;
+use crate::meter::BYTE;
 use crate::{Decision, Nanos};
 
 /// The root of a fair share, as it will be until the first of its queues may be empty, worked out
 /// in advance: one cache line, and with a packet's own queue all that is looked at. Nothing is
 /// divided, and whether the packet passes is no branch, which the processor could guess wrong.
 ///
-/// Time is measured backwards: `left(now)` is how many bit-nanoseconds are left until the root's
-/// clock reaches `empties`, each byte of which takes `unit` of them.
+/// Time is measured backwards, in bytes that are left to be given to each queue until then.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Ahead {
     /// The latest time of a packet.
     pub(super) latest: Nanos,
-    /// When anything else has to be looked at, whatever is left then. 0: nothing is known ahead.
+    /// Until when this holds. 0: nothing is known ahead.
     pub(super) event: Nanos,
-    /// `left(0)`, and what is taken off it each nanosecond; wraps.
-    pub(super) base: u64,
-    pub(super) rate: u64,
-    /// Sum of the weights of active queues, in bit-nanoseconds a byte.
-    pub(super) unit: u64,
-    /// `empties` and a queue's size.
-    pub(super) full: u64,
+    /// What is left at time 0, in bit-nanoseconds of all queues, and what a nanosecond takes off.
+    /// Wraps.
+    base: u64,
+    rate: u64,
+    /// 2^64 divided by what a byte for each queue takes of them.
+    inverse: u64,
+    /// The root's clock when nothing is left, and the size of a queue.
+    full: u64,
     /// What a queue may accept in a period before it is filled.
     pub(super) most: u64,
     /// Bytes accepted that the root does not know of.
     pub(super) added: u64,
 }
+
+/// Bit-nanoseconds that are looked ahead at most.
+const FAR: u64 = 1 << 62;
 
 impl Ahead {
     /// Nothing is known ahead.
@@ -36,21 +42,35 @@ impl Ahead {
         event: 0,
         base: 0,
         rate: 0,
-        unit: 0,
+        inverse: 0,
         full: 0,
         most: 0,
         added: 0,
     };
 
-    #[inline(always)]
-    fn left(&self, now: Nanos) -> i64 {
-        self.base.wrapping_sub(self.rate.wrapping_mul(now)) as i64
-    }
-
-    /// Whether the same queues are active still, and nothing else is due.
+    /// From a time on, with so many queues active (at least 1), of this size, and none of them
+    /// empty before the clock went on by `until`; `owed` bit-nanoseconds are not on it yet.
     #[inline]
-    pub(super) fn holds(&self, now: Nanos) -> bool {
-        now < self.event && self.left(now) > 0
+    pub(super) fn look(
+        &mut self,
+        now: Nanos,
+        rate: u64,
+        active: u32,
+        (clock, until, owed): (u64, u64, u64),
+        size: u64,
+    ) {
+        let unit = u64::from(active) * BYTE;
+        let bytes = until.min(FAR / unit);
+        let Some(left) = (bytes * unit).checked_sub(owed) else {
+            self.event = 0;
+            return;
+        };
+        self.rate = rate;
+        self.event = now.saturating_add(left.div_ceil(rate));
+        // Rounded up: a byte counts until all of it is given.
+        self.base = rate.wrapping_mul(now).wrapping_add(left + unit - 1);
+        self.inverse = u64::MAX / unit;
+        self.full = clock.wrapping_add(bytes).wrapping_add(size);
     }
 
     /// Decides about a packet, if that is all that happens. Otherwise nothing is changed.
@@ -59,28 +79,23 @@ impl Ahead {
         if now >= self.event || now >= at.until {
             return None;
         }
-        let left = self.left(now);
-        // What is left when a byte more than now is drained of the queue than its size allows,
-        // then when so many are that it is `bytes` below, and in one more than that it has packets.
+        // Below 2^63, so this is the quotient or one less.
+        let left = self.base.wrapping_sub(self.rate.wrapping_mul(now));
+        let left = ((u128::from(left) * u128::from(self.inverse)) >> 64) as i64;
+        // How many bytes may be left for the queue to have room for the packet, and for it to have
+        // no packets any more, but magic bytes.
         let ends = at.ends.wrapping_add(bytes.into());
-        let time = |clock: u64| i128::from(clock as i64) * i128::from(self.unit);
-        let passes = i128::from(left) <= time(self.full.wrapping_sub(ends));
-        let packets = self
-            .full
-            .wrapping_sub(at.ends)
-            .wrapping_sub(at.room)
-            .wrapping_sub(1);
-        let settle = i128::from(left) <= time(packets) || ends.wrapping_sub(at.before) > self.most;
-        if left <= 0 || (passes && settle) {
+        let room = self.full.wrapping_sub(ends) as i64;
+        let gone = self.full.wrapping_sub(at.ends).wrapping_sub(at.room) as i64;
+        let passes = room > left;
+        let unclear =
+            (room == left) | passes & ((gone > left) | (ends.wrapping_sub(at.before) > self.most));
+        if unclear {
             return None;
         }
-        let added = if passes { u64::from(bytes) } else { 0 };
+        let added = select_unpredictable(passes, u64::from(bytes), 0);
         at.ends = at.ends.wrapping_add(added);
         self.added += added;
-        Some(if passes {
-            Decision::Pass
-        } else {
-            Decision::Drop
-        })
+        Some(select_unpredictable(passes, Decision::Pass, Decision::Drop))
     }
 }
