@@ -272,15 +272,14 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         if self.active != root.weight {
             self.active = root.weight;
             let (upper, lower) = self.thresholds;
-            ahead.most = upper / u64::from(root.weight);
+            ahead.share(root.weight, upper / u64::from(root.weight));
             self.least = lower / u64::from(root.weight);
         }
         let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.
         let owed = root.credit * BYTE + self.meter.remainder();
         ahead.look(
-            self.meter.at(),
-            self.meter.rate().bits_per_second(),
+            (self.meter.at(), self.meter.rate().bits_per_second()),
             root.weight,
             (root.clock, until, owed),
             self.tree.size,

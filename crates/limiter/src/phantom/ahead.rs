@@ -48,29 +48,35 @@ impl Ahead {
         added: 0,
     };
 
-    /// From a time on, with so many queues active (at least 1), of this size, and none of them
-    /// empty before the clock went on by `until`; `owed` bit-nanoseconds are not on it yet.
+    /// With so many queues active, at least 1, whose part of θ+ rT is so much.
+    #[inline]
+    pub(super) fn share(&mut self, active: u32, most: u64) {
+        self.inverse = u64::MAX / (u64::from(active) * BYTE);
+        self.most = most;
+    }
+
+    /// From a time on, if so many queues are active and none of them is empty before the clock
+    /// went on by `until`; `owed` bit-nanoseconds are not on it yet.
     #[inline]
     pub(super) fn look(
         &mut self,
-        now: Nanos,
-        rate: u64,
+        (now, rate): (Nanos, u64),
         active: u32,
-        (clock, until, owed): (u64, u64, u64),
+        (clock, mut until, owed): (u64, u64, u64),
         size: u64,
     ) {
         let unit = u64::from(active) * BYTE;
-        let bytes = until.min(FAR / unit);
-        let Some(left) = (bytes * unit).checked_sub(owed) else {
-            self.event = 0;
-            return;
-        };
+        let mut left = until.saturating_mul(unit);
+        if left > FAR {
+            until = FAR / unit;
+            left = until * unit;
+        }
+        left = left.saturating_sub(owed);
         self.rate = rate;
         self.event = now.saturating_add(left.div_ceil(rate));
         // Rounded up: a byte counts until all of it is given.
         self.base = rate.wrapping_mul(now).wrapping_add(left + unit - 1);
-        self.inverse = u64::MAX / unit;
-        self.full = clock.wrapping_add(bytes).wrapping_add(size);
+        self.full = clock.wrapping_add(until).wrapping_add(size);
     }
 
     /// Decides about a packet, if that is all that happens. Otherwise nothing is changed.

@@ -245,7 +245,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                     *next = active;
                     active = child;
                     weight += node.weight;
-                    empties = empties.min(length.div_ceil(u64::from(node.weight)));
+                    empties = empties.min(steps(length, node.weight));
                 }
                 child = following;
             }
@@ -314,7 +314,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     #[inline]
     fn activate(&mut self, step: &Step, length: u64) -> u16 {
         let share = &mut self.shares[usize::from(step.slot)];
-        let empties = length.div_ceil(u64::from(step.weight));
+        let empties = steps(length, step.weight);
         if share.weight == 0 || empties < share.empties.wrapping_sub(share.clock) {
             share.empties = share.clock.wrapping_add(empties);
         }
@@ -464,6 +464,16 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             assert_eq!(sum, share.length + share.credit);
             assert!(matches!(node.kind, Kind::Priority) || weight == share.weight);
         }
+    }
+}
+
+/// Steps of the clock until so many bytes are given to a child of that weight; 1 nearly always.
+#[inline]
+fn steps(length: u64, weight: u32) -> u64 {
+    if weight == 1 {
+        length
+    } else {
+        length.div_ceil(u64::from(weight))
     }
 }
 
