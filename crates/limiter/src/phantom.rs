@@ -7,7 +7,7 @@ mod tree;
 use std::sync::Arc;
 
 use crate::meter::BYTE;
-use crate::{Decision, Kind, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::{Decision, Meter, Nanos, PacketMeta, Program, Rate};
 use ahead::Ahead;
 use tree::Tree;
 
@@ -132,10 +132,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             return Err(PhantomError::Size(size));
         }
         let mut new = Self {
-            fair: program.nodes()[1..]
-                .iter()
-                .all(|node| node.parent == 0 && node.weight == 1)
-                && matches!(program.nodes()[0].kind, Kind::Weighted),
+            fair: program.is_fair(),
             ahead: Ahead::NOTHING,
             tree: Tree::new(size),
             program,
@@ -213,11 +210,11 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     #[inline(never)]
     fn offer_settled(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         if now < self.ahead.event {
-            // Its period is over, and no more.
+            // Nothing happened but to this queue.
             let at = &mut self.tree.queues[usize::from(packet.queue)];
-            if at.goes_on(now, self.period, self.least)
-                && let Some(decision) = self.ahead.offer(at, now, packet.bytes)
-            {
+            at.go_on(now, self.period, self.least);
+            let ahead = &mut self.ahead;
+            if let Some(decision) = ahead.offer_exactly(at, now, packet.bytes, self.active) {
                 return decision;
             }
         }

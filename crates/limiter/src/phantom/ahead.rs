@@ -104,4 +104,34 @@ impl Ahead {
         self.added += added;
         Some(select_unpredictable(passes, Decision::Pass, Decision::Drop))
     }
+
+    /// The same with a division: also where the queue's magic bytes drain, since no packets are
+    /// left in it, and where a byte more or less decides.
+    #[inline]
+    pub(super) fn offer_exactly(
+        &mut self,
+        at: &mut Queue,
+        now: Nanos,
+        bytes: u32,
+        active: u32,
+    ) -> Option<Decision> {
+        if now >= self.event || now >= at.until {
+            return None;
+        }
+        let left = self.base.wrapping_sub(self.rate.wrapping_mul(now));
+        let left = left / (u64::from(active) * BYTE);
+        let ends = at.ends.wrapping_add(bytes.into());
+        if (self.full.wrapping_sub(ends) as i64) < left as i64 {
+            return Some(Decision::Drop);
+        }
+        if ends.wrapping_sub(at.before) > self.most {
+            return None;
+        }
+        // The size less what is in it.
+        let free = self.full.wrapping_sub(at.ends).wrapping_sub(left);
+        at.room = at.room.max(free);
+        at.ends = ends;
+        self.added += u64::from(bytes);
+        Some(Decision::Pass)
+    }
 }

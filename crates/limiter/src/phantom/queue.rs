@@ -59,14 +59,12 @@ impl Queue {
     /// Begins the next period if this one, which was of so many nanoseconds, is just over, and it
     /// accepted no less than so many bytes.
     #[inline]
-    pub(super) fn goes_on(&mut self, now: Nanos, period: Nanos, least: u64) -> bool {
+    pub(super) fn go_on(&mut self, now: Nanos, period: Nanos, least: u64) {
         let over = self.is_active() && now >= self.until && now - self.until < period;
-        if !over || self.accepted() < least {
-            return false;
+        if over && self.accepted() >= least {
+            self.until = self.until.saturating_add(period);
+            self.before = self.ends;
         }
-        self.until = self.until.saturating_add(period);
-        self.before = self.ends;
-        true
     }
 
     /// Another length of periods, from the beginning of the current one on. Without one so far,

@@ -212,43 +212,12 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 share.credit -= until * u64::from(share.weight);
             }
             let clock = share.clock;
-            let mut child = share.active;
-            let (mut active, mut weight, mut empties, mut credit) = (NONE, 0, u64::MAX, 0);
-            while child != NONE {
-                let node = &program.nodes()[usize::from(child)];
-                let slot = usize::from(node.slot);
-                let (length, next) = match node.kind {
-                    Kind::Queue(_) => {
-                        let at = &mut self.queues[slot];
-                        let drained = clock.wrapping_mul(u64::from(node.weight));
-                        let left = at.ends.wrapping_sub(drained) as i64;
-                        if !all && left < 0 {
-                            credit += left.unsigned_abs();
-                        }
-                        let length = if all { 0 } else { left.max(0) as u64 };
-                        if length == 0 {
-                            at.until = 0;
-                        }
-                        (length, &mut self.next[slot])
-                    }
-                    _ => {
-                        let below = &mut self.shares[slot];
-                        credit += below.pull(clock, node.weight);
-                        if all {
-                            below.take(below.length);
-                        }
-                        (below.length, &mut below.next)
-                    }
-                };
-                let following = *next;
-                if length > 0 {
-                    *next = active;
-                    active = child;
-                    weight += node.weight;
-                    empties = empties.min(steps(length, node.weight));
-                }
-                child = following;
-            }
+            let found = if program.is_fair() {
+                self.visit_fair(clock, all)
+            } else {
+                self.visit(program, slot, all)
+            };
+            let (active, weight, empties, credit) = found;
             let share = &mut self.shares[slot];
             (share.active, share.weight) = (active, weight);
             share.empties = clock.wrapping_add(empties);
@@ -261,6 +230,73 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 return;
             }
         }
+    }
+
+    /// Drains the children of a node up to its clock, or altogether, and links those anew that have
+    /// anything left: the first of them, the sum of their weights, steps until one is empty, and
+    /// what was too much for those that are.
+    #[inline]
+    fn visit(&mut self, program: &Program, slot: usize, all: bool) -> (u16, u32, u64, u64) {
+        let (clock, mut child) = (self.shares[slot].clock, self.shares[slot].active);
+        let (mut active, mut weight, mut empties, mut credit) = (NONE, 0, u64::MAX, 0);
+        while child != NONE {
+            let node = &program.nodes()[usize::from(child)];
+            let slot = usize::from(node.slot);
+            let (length, next) = match node.kind {
+                Kind::Queue(_) => {
+                    let at = &mut self.queues[slot];
+                    let drained = clock.wrapping_mul(u64::from(node.weight));
+                    let left = at.ends.wrapping_sub(drained) as i64;
+                    if !all && left < 0 {
+                        credit += left.unsigned_abs();
+                    }
+                    let length = if all { 0 } else { left.max(0) as u64 };
+                    if length == 0 {
+                        at.until = 0;
+                    }
+                    (length, &mut self.next[slot])
+                }
+                _ => {
+                    let below = &mut self.shares[slot];
+                    credit += below.pull(clock, node.weight);
+                    if all {
+                        below.take(below.length);
+                    }
+                    (below.length, &mut below.next)
+                }
+            };
+            let following = *next;
+            if length > 0 {
+                *next = active;
+                active = child;
+                weight += node.weight;
+                empties = empties.min(steps(length, node.weight));
+            }
+            child = following;
+        }
+        (active, weight, empties, credit)
+    }
+
+    /// The same of a fair share of queues and nothing else, whose nodes follow the root.
+    #[inline]
+    fn visit_fair(&mut self, clock: u64, all: bool) -> (u16, u32, u64, u64) {
+        let mut child = self.shares[0].active;
+        let (mut active, mut weight, mut empties) = (NONE, 0, u64::MAX);
+        while child != NONE {
+            let queue = usize::from(child) - 1;
+            let (at, next) = (&mut self.queues[queue], &mut self.next[queue]);
+            let following = *next;
+            let length = at.ends.wrapping_sub(clock);
+            if all || length == 0 {
+                at.until = 0;
+            } else {
+                (*next, active) = (active, child);
+                weight += 1;
+                empties = empties.min(length);
+            }
+            child = following;
+        }
+        (active, weight, empties, 0)
     }
 
     /// Hands a priority node's credit to its children in their order.
