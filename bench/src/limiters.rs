@@ -2,8 +2,10 @@
 //! past it.
 //!
 //! Packets of 1500 bytes come to 1, 1,000 or 100,000 aggregates in random order, to 16 queues each,
-//! at 1.25 times the aggregates' rate: all queues are active, and a fifth of the packets is too
-//! much. With 100,000 aggregates a packet finds its limiter's state out of the caches.
+//! at 1.25 times the aggregates' rate. Before, each aggregate is sent a burst that fills its queues,
+//! spread over a period of burst control, and then as much for one to two periods more: so all
+//! queues are active, a fifth of the packets is too much, and periods end all the time. With
+//! 100,000 aggregates a packet finds its limiter's state out of the caches.
 //!
 //! `NAME.N.time` is a scheme by itself, its queue known. `NAME.N.path` is what a software router does
 //! for each packet but for receiving and sending it: headers are read, the subscriber is looked up
@@ -27,11 +29,19 @@ const QUEUES: u16 = 16;
 const BYTES: u32 = 1500;
 /// Of each aggregate, in bit/s.
 const RATE: u64 = 25_000_000;
-/// A bucket of 100 ms in bytes, and phantom queues of ten times what Reno needs at 100 ms.
+/// A bucket of 100 ms in bytes, and phantom queues of ten times what Reno needs at 100 ms; without
+/// burst control so small ones that they are full as well.
 const BURST: u64 = 312_500;
 const QUEUE: u64 = 36_000_000;
-/// Packets in a row that are all different; then they come again.
-const ORDER: usize = 1 << 18;
+const SMALL_QUEUE: u64 = 30_000;
+/// Packets to each queue at first, more than any of them takes.
+const FILL: usize = 24;
+/// Nanoseconds that the first packets of all aggregates are spread over, and when they have become
+/// steady.
+const PERIOD: f64 = 1e8;
+const STEADY: f64 = 2.0 * PERIOD;
+/// Buffers that packets are received into in turn.
+const BUFFERS: usize = 256;
 /// Ethernet, IPv4 and TCP headers without options, and padding to a cache line.
 const FRAME: usize = 64;
 
@@ -46,8 +56,7 @@ enum Way {
 
 /// Who sends to whom, and the time between two packets.
 struct Arrivals {
-    order: Vec<(u32, u16)>,
-    frames: Vec<[u8; FRAME]>,
+    aggregates: u32,
     subscribers: HashMap<[u8; 4], u32>,
     classifier: Classifier,
     gap: f64,
@@ -58,47 +67,53 @@ fn address(aggregate: u32) -> [u8; 4] {
     (Ipv4Addr::new(10, 0, 0, 0).to_bits() + aggregate).to_be_bytes()
 }
 
+/// Ethernet, IPv4 and TCP headers that lack only who they are for.
+fn frame() -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    frame[12] = 8;
+    frame[14] = 0x45;
+    frame[23] = 6;
+    frame[26..30].copy_from_slice(&[192, 0, 2, 1]);
+    frame[34..36].copy_from_slice(&443u16.to_be_bytes());
+    frame
+}
+
 impl Arrivals {
     fn new(aggregates: u32, program: &Program) -> Result<Self> {
-        // Marsaglia's xorshift: the same order everywhere.
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut random = |below: u32| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (((state >> 32) * u64::from(below)) >> 32) as u32
-        };
-        let order: Vec<_> = (0..ORDER)
-            .map(|_| (random(aggregates), random(QUEUES.into()) as u16))
-            .collect();
-        let frame = |&(aggregate, queue): &(u32, u16)| {
-            let mut frame = [0; FRAME];
-            frame[12] = 8;
-            frame[14] = 0x45;
-            frame[23] = 6;
-            frame[26..30].copy_from_slice(&[192, 0, 2, 1]);
-            frame[30..34].copy_from_slice(&address(aggregate));
-            // So many connections of a subscriber; their hashes spread them to all queues.
-            frame[34..36].copy_from_slice(&443u16.to_be_bytes());
-            frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
-            frame
-        };
         let rate = RATE as f64 * 1.25 * f64::from(aggregates);
         Ok(Self {
-            frames: order.iter().map(frame).collect(),
-            order,
+            aggregates,
             subscribers: (0..aggregates).map(|one| (address(one), one)).collect(),
             classifier: Classifier::new(program, Vec::new(), None, HashKey::new(1, 2))?,
             gap: f64::from(BYTES) * 8e9 / rate,
         })
     }
 
-    /// Aggregate and queue of a packet.
+    /// Who a packet is for, and which of its queues or connections: the same everywhere, in no
+    /// order [Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014], and
+    /// without a table that would take the place of limiters in the caches.
     #[inline(always)]
-    fn packet(&self, number: usize, way: Way) -> (u32, PacketMeta) {
+    fn to(&self, number: usize) -> (u32, u16) {
+        let mut word = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let below = |bits: u64, bound: u32| ((bits * u64::from(bound)) >> 32) as u32;
+        (
+            below(word >> 32, self.aggregates),
+            below(word & 0xffff_ffff, QUEUES.into()) as u16,
+        )
+    }
+
+    /// A packet to an aggregate, which is received into a buffer if it is to be read.
+    #[inline(always)]
+    fn packet(
+        &self,
+        (aggregate, queue): (u32, u16),
+        way: Way,
+        frame: &mut [u8; FRAME],
+    ) -> (u32, PacketMeta) {
         let flows = match way {
             Way::Limiter => {
-                let (aggregate, queue) = self.order[number % ORDER];
                 let packet = PacketMeta {
                     bytes: BYTES,
                     queue,
@@ -110,7 +125,10 @@ impl Arrivals {
             }
             Way::Path { flows } => flows,
         };
-        let frame = &self.frames[number % ORDER];
+        // So many connections of a subscriber, in as many queues as their hashes find.
+        frame[30..34].copy_from_slice(&address(aggregate));
+        frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
+        let frame = black_box(frame);
         let four = |at: usize| [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
         let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
         // What is not IPv4 without options takes another way, which is not measured.
@@ -135,23 +153,48 @@ impl Arrivals {
         (aggregate, packet)
     }
 
-    /// Nanoseconds of wall time a packet, over so many packets after so many to get going.
+    /// Over so many packets, after the queues were filled with so many each, were steady (if that
+    /// is wanted: `each` is told of one aggregate after the other then), and so many more packets
+    /// got going. `each` says how many packets passed.
     #[inline(always)]
     fn time(
         &self,
         way: Way,
+        (fill, steady): (usize, bool),
         (warm, packets): (usize, usize),
-        mut each: impl FnMut(Nanos, u32, &PacketMeta),
-    ) -> f64 {
-        let mut began = Instant::now();
+        mut each: impl FnMut(Nanos, u32, &PacketMeta) -> u64,
+    ) -> Found {
+        let mut frames = [frame(); BUFFERS];
+        let gap = self.gap * f64::from(self.aggregates);
+        for aggregate in 0..self.aggregates {
+            let now = f64::from(aggregate) / f64::from(self.aggregates) * PERIOD;
+            for number in 0..fill * usize::from(QUEUES) {
+                let to = (aggregate, number as u16 % QUEUES);
+                let (aggregate, packet) = self.packet(to, way, &mut frames[0]);
+                each(now as Nanos, aggregate, &packet);
+            }
+            let more = if steady { (STEADY - now) / gap } else { 0.0 };
+            for number in 0..more as usize {
+                let to = (aggregate, self.to(number).1);
+                let (aggregate, packet) = self.packet(to, way, &mut frames[0]);
+                each((now + number as f64 * gap) as Nanos, aggregate, &packet);
+            }
+        }
+        let (mut began, mut passed) = (Instant::now(), 0);
         for number in 0..warm + packets {
             if number == warm {
-                began = Instant::now();
+                (began, passed) = (Instant::now(), 0);
             }
-            let (aggregate, packet) = self.packet(number, way);
-            each((number as f64 * self.gap) as Nanos, aggregate, &packet);
+            let frame = &mut frames[number % BUFFERS];
+            let (aggregate, packet) = self.packet(self.to(number), way, frame);
+            let now = STEADY + number as f64 * self.gap;
+            passed += each(now as Nanos, aggregate, &packet);
         }
-        began.elapsed().as_secs_f64() * 1e9 / packets as f64
+        let packets = packets as f64;
+        (
+            began.elapsed().as_secs_f64() * 1e9 / packets,
+            passed as f64 / packets,
+        )
     }
 }
 
@@ -160,7 +203,7 @@ struct Run<'a> {
     arrivals: &'a Arrivals,
     aggregates: u32,
     way: Way,
-    /// Packets before the clock starts, and after.
+    /// Packets before the clock starts, when queues are full, and after.
     packets: (usize, usize),
 }
 
@@ -175,13 +218,12 @@ impl Run<'_> {
         offer: impl Fn(&mut L, Nanos, &PacketMeta) -> Decision,
     ) -> Found {
         let mut limiters: Vec<L> = (0..self.aggregates).map(|_| new()).collect();
-        let mut passed = 0u64;
         let each = |now, aggregate: u32, packet: &PacketMeta| {
             let decision = offer(&mut limiters[aggregate as usize], now, packet);
-            passed += u64::from(decision == Decision::Pass);
+            u64::from(decision == Decision::Pass)
         };
-        let time = self.arrivals.time(self.way, self.packets, each);
-        (time, passed as f64 / self.all())
+        self.arrivals
+            .time(self.way, (FILL, true), self.packets, each)
     }
 
     /// The deficit round robin shaper with its buffering, as a middlebox runs it: a packet's first
@@ -200,8 +242,8 @@ impl Run<'_> {
         let mut fleet = Fleet::new(shapers, held, 10_000, 0);
         let mut buffers = vec![[0u8; 1536]; held + 1];
         let mut free: Vec<u32> = (0..=held as u32).collect();
-        let mut sent = 0u64;
         let each = |now, aggregate: u32, packet: &PacketMeta| {
+            let mut sent = 0;
             if let Some(buffer) = free.pop() {
                 buffers[buffer as usize][..4].copy_from_slice(&aggregate.to_le_bytes());
                 if fleet.offer(now, aggregate, packet, buffer).is_err() {
@@ -213,22 +255,20 @@ impl Run<'_> {
                 free.push(buffer);
                 sent += 1;
             });
+            sent
         };
-        let time = self.arrivals.time(self.way, self.packets, each);
-        (time, sent as f64 / self.all())
-    }
-
-    fn all(&self) -> f64 {
-        (self.packets.0 + self.packets.1) as f64
+        let fill = held / (self.aggregates as usize * usize::from(QUEUES));
+        self.arrivals
+            .time(self.way, (fill, false), self.packets, each)
     }
 
     /// A scheme by its name.
     fn scheme(&self, name: &str, program: &Arc<Program>) -> Found {
         let rate = Rate::from_bits_per_second(RATE);
-        let phantom = |control| {
+        let phantom = |size, control| {
             self.bufferless(
                 || {
-                    PhantomQueues::<16, 1>::new(Arc::clone(program), rate, QUEUE, control, 0)
+                    PhantomQueues::<16, 1>::new(Arc::clone(program), rate, size, control, 0)
                         .expect("within its limits")
                 },
                 PhantomQueues::offer,
@@ -236,8 +276,8 @@ impl Run<'_> {
         };
         match name {
             "policer" => self.bufferless(|| TokenBucket::new(rate, BURST, 0), TokenBucket::offer),
-            "pqp" => phantom(None),
-            "bc-pqp" => phantom(Some(BurstControl::default())),
+            "pqp" => phantom(SMALL_QUEUE, None),
+            "bc-pqp" => phantom(QUEUE, Some(BurstControl::default())),
             "fair-policer.exact" => self.bufferless(
                 || FairPolicer::exact(rate, BURST, QUEUES, 0),
                 FairPolicer::offer,

@@ -6,7 +6,7 @@ use crate::{Nanos, Rate};
 mod tests;
 
 /// Bit-nanoseconds of a byte: what a rate of 1 bit/s needs 8 s for.
-const BYTE: u64 = 8_000_000_000;
+pub(crate) const BYTE: u64 = 8_000_000_000;
 
 /// How many bytes a rate comes to as time goes on. What is less than a byte is kept for the next
 /// time, so the sum over any steps is that of one step, over years.
@@ -73,6 +73,11 @@ impl Meter {
         }
         let time = missing.div_ceil(u128::from(self.bits_per_second));
         Nanos::try_from(time).unwrap_or(Nanos::MAX)
+    }
+
+    /// Bit-nanoseconds below a byte, as of the last advance.
+    pub(crate) fn remainder(&self) -> u64 {
+        self.remainder
     }
 
     /// The time of the last advance.

@@ -1,10 +1,14 @@
 //! Policing with phantom queues: PQP [BCPQP §3], and with burst control BC-PQP [BCPQP §4].
 
+mod ahead;
+mod queue;
 mod tree;
 
 use std::sync::Arc;
 
-use crate::{Decision, Kind, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::meter::BYTE;
+use crate::{Decision, Meter, Nanos, PacketMeta, Program, Rate};
+use ahead::Ahead;
 use tree::Tree;
 
 #[cfg(test)]
@@ -82,24 +86,26 @@ pub enum PhantomError {
 /// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-// In this order what every packet needs comes first, in two cache lines for a flat policy; its
-// queue is in one or two more.
+// What most packets need is in the first cache line and in their queue's half of another.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
+    ahead: Ahead,
+    tree: Tree<QUEUES, SHARES>,
     program: Arc<Program>,
     meter: Meter,
-    /// B, in bytes.
-    size: u64,
     /// T; endless without burst control.
     period: Nanos,
     /// When queues that nothing is sent to any more are looked for next.
     due: Nanos,
     /// θ+ rT and θ− rT of the aggregate, in bytes; endless and 0 without burst control.
     thresholds: (u64, u64),
-    /// Fair shares among the queues, and nothing else: most packets need not settle anything.
+    /// The part of the lower one of each queue of a fair share.
+    least: u64,
+    /// Of how many active queues that is.
+    active: u32,
+    /// Fair shares among the queues, and nothing else: things can be known ahead.
     fair: bool,
-    tree: Tree<QUEUES, SHARES>,
 }
 
 impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
@@ -126,17 +132,16 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             return Err(PhantomError::Size(size));
         }
         let mut new = Self {
-            fair: program.nodes()[1..]
-                .iter()
-                .all(|node| node.parent == 0 && node.weight == 1)
-                && matches!(program.nodes()[0].kind, Kind::Weighted),
+            fair: program.is_fair(),
+            ahead: Ahead::NOTHING,
+            tree: Tree::new(size),
             program,
             meter: Meter::new(rate, now),
-            size,
             period: Nanos::MAX,
             due: Nanos::MAX,
             thresholds: (0, 0),
-            tree: Tree::new(),
+            least: 0,
+            active: 0,
         };
         new.set(now, rate, control)?;
         Ok(new)
@@ -172,11 +177,18 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
             };
             thresholds = (of(control.upper), of(control.lower));
         }
+        let now = self.latest(now);
         self.advance(now);
         self.meter.set_rate(rate);
         self.thresholds = thresholds;
-        self.period = control.map_or(Nanos::MAX, |control| control.period);
+        let period = control.map_or(Nanos::MAX, |control| control.period);
+        for at in &mut self.tree.queues {
+            at.set_period(self.period, period);
+        }
+        self.period = period;
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
+        // The next packet settles, and looks ahead again.
+        (self.ahead.event, self.active) = (0, 0);
         Ok(())
     }
 
@@ -186,50 +198,90 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     /// If the policy has no such queue.
     #[inline]
     pub fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
-        let now = self.advance(now);
-        let began = self.tree.queues[queue].began;
-        if self.fair && now < self.due && now.wrapping_sub(began) < self.period {
-            let upper = self.thresholds.0;
-            if let Some(decision) = self.tree.offer_unsettled(queue, bytes, self.size, upper) {
-                return decision;
-            }
+        let now = self.latest(now);
+        let at = &mut self.tree.queues[usize::from(packet.queue)];
+        match self.ahead.offer(at, now, packet.bytes) {
+            Some(decision) => decision,
+            None => self.offer_settled(now, packet),
         }
-        self.offer_settled(now, packet)
     }
 
     /// Decides about a packet with everything that it depends on brought up to date.
     #[inline(never)]
     fn offer_settled(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
+        if now < self.ahead.event {
+            // Nothing happened but to this queue.
+            let at = &mut self.tree.queues[usize::from(packet.queue)];
+            at.go_on(now, self.period, self.least);
+            let ahead = &mut self.ahead;
+            if let Some(decision) = ahead.offer_exactly(at, now, packet.bytes, self.active) {
+                return decision;
+            }
+        }
+        self.advance(now);
         if now >= self.due {
             self.end_periods(now);
         }
+        let decision = self.decide(now, packet);
+        self.look_ahead();
+        decision
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         let program = &*self.program;
         let path = program.path(packet.queue);
         let tree = &mut self.tree;
-        tree.settle(program, path, queue);
+        tree.settle(program, path);
         let at = &tree.queues[queue];
-        if at.length() > 0 && now - at.began >= self.period {
+        if at.is_active() && now >= at.until && at.until != Nanos::MAX {
             tree.end_period(program, path, queue, now, self.period, self.thresholds.1);
-            tree.settle(program, path, queue);
+            tree.settle(program, path);
         }
-        let length = tree.queues[queue].length();
-        if length + bytes > self.size {
+        let length = tree.length(path, queue);
+        if length + bytes > tree.size {
             return Decision::Drop;
         }
-        tree.add(program, path, queue, bytes);
+        if length + bytes == 0 {
+            return Decision::Pass;
+        }
+        tree.add(path, queue, bytes);
         if self.period != Nanos::MAX {
-            let at = &mut tree.queues[queue];
             if length == 0 {
-                (at.accepted, at.began) = (0, now);
+                tree.queues[queue].until = now.saturating_add(self.period);
             }
-            at.accepted += bytes;
             if tree.is_to_be_filled(program, path, queue, self.thresholds.0) {
-                tree.add_magic(program, path, queue, self.size - length - bytes);
+                tree.add_magic(path, queue, tree.size - length - bytes);
             }
         }
         Decision::Pass
+    }
+
+    /// Works out what most of the next packets need.
+    #[inline]
+    fn look_ahead(&mut self) {
+        let (ahead, root) = (&mut self.ahead, &self.tree.shares[0]);
+        if !self.fair || root.weight == 0 {
+            ahead.event = 0;
+            return;
+        }
+        if self.active != root.weight {
+            self.active = root.weight;
+            let (upper, lower) = self.thresholds;
+            ahead.share(root.weight, upper / u64::from(root.weight));
+            self.least = lower / u64::from(root.weight);
+        }
+        let until = root.empties.wrapping_sub(root.clock);
+        // What the clock was not advanced for yet.
+        let owed = root.credit * BYTE + self.meter.remainder();
+        ahead.look(
+            (self.meter.at(), self.meter.rate().bits_per_second()),
+            root.weight,
+            (root.clock, until, owed),
+            self.tree.size,
+        );
+        ahead.event = ahead.event.min(self.due);
     }
 
     /// Ends all periods that are over, also of queues that nothing is sent to any more.
@@ -239,7 +291,7 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         self.tree.settle_all(program);
         for queue in 0..program.queues() {
             let at = &self.tree.queues[queue];
-            if at.length() > 0 && now - at.began >= self.period {
+            if at.is_active() && now >= at.until {
                 let path = program.path(queue as u16);
                 let lower = self.thresholds.1;
                 self.tree
@@ -250,13 +302,21 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
     }
 
     #[inline]
-    fn advance(&mut self, now: Nanos) -> Nanos {
+    fn latest(&mut self, now: Nanos) -> Nanos {
+        self.ahead.latest = now.max(self.ahead.latest);
+        self.ahead.latest
+    }
+
+    /// Brings the root up to date.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        let root = &mut self.tree.shares[0];
+        root.length += std::mem::take(&mut self.ahead.added);
         let bytes = self.meter.advance(now);
         self.tree.give(bytes);
         if self.tree.backlog() == 0 {
             self.meter.forget();
         }
-        self.meter.at()
     }
 
     /// The policy.
@@ -266,22 +326,27 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
 
     /// The size of each queue in bytes.
     pub fn size(&self) -> u64 {
-        self.size
+        self.tree.size
     }
 
-    /// Bytes of all queues together that are still to be drained.
+    /// Bytes of all queues together that are still to be drained, as of the latest packet.
     pub fn backlog(&self) -> u64 {
-        self.tree.backlog()
+        let given = self.meter.clone().advance(self.ahead.latest);
+        (self.tree.backlog() + self.ahead.added).saturating_sub(given)
     }
 
     /// Each queue's bytes, and of these the magic ones, at a time.
     pub fn occupancy(&mut self, now: Nanos) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let now = self.latest(now);
         self.advance(now);
         self.tree.settle_all(&self.program);
         #[cfg(test)]
         self.tree.check(&self.program);
-        self.tree.queues[..self.program.queues()]
-            .iter()
-            .map(|queue| (queue.length(), queue.magic()))
+        self.look_ahead();
+        let (program, tree) = (&self.program, &self.tree);
+        (0..program.queues()).map(|queue| {
+            let path = program.path(queue as u16);
+            (tree.length(path, queue), tree.magic(path, queue))
+        })
     }
 }

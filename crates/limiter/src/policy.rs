@@ -178,6 +178,7 @@ pub struct Program {
     /// The node of each slot of those that share.
     sharing: Box<[u16]>,
     classes: Box<[Class]>,
+    fair: bool,
 }
 
 /// Where a queue is in the tree.
@@ -264,7 +265,12 @@ impl Program {
             }
         }
         let leaves = leaves.into_iter().map(|leaf| place(&nodes, leaf));
+        let (root, others) = (&nodes[0], &nodes[1..]);
         Self {
+            fair: matches!(root.kind, Kind::Weighted)
+                && others
+                    .iter()
+                    .all(|node| node.parent == 0 && node.weight == 1 && node.count == 0),
             leaves: leaves.collect(),
             nodes: nodes.into(),
             sharing: sharing.into(),
@@ -313,6 +319,13 @@ impl Program {
     #[inline]
     pub fn share(&self, slot: usize) -> &Node {
         &self.nodes[usize::from(self.sharing[slot])]
+    }
+
+    /// Whether the root shares evenly among queues, and there is nothing else: queue 0 is node 1,
+    /// and so on.
+    #[inline]
+    pub fn is_fair(&self) -> bool {
+        self.fair
     }
 
     /// Where packets are classified to, in the order of the policy.

@@ -8,7 +8,8 @@
 //! batch makes when it treats packets as present that came in its course: queues share as the
 //! fluid reference does, to the byte.
 
-use crate::{Decision, Kind, Nanos, Program, Step};
+use super::queue::Queue;
+use crate::{Kind, Nanos, Program, Step};
 
 #[cfg(test)]
 mod tests;
@@ -16,122 +17,108 @@ mod tests;
 /// No node.
 const NONE: u16 = u16::MAX;
 
-/// What queues and sharing nodes have in common, as children.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    /// Backlog in bytes when the parent's clock was at `seen`. Of a sharing node: what is still to
-    /// be given to it from above.
-    length: u64,
-    seen: u64,
-    /// The next child in the parent's list of active ones.
-    next: u16,
-}
-
-impl Part {
-    const EMPTY: Self = Self {
-        length: 0,
-        seen: 0,
-        next: NONE,
-    };
-
-    /// Brings the backlog up to the parent's clock. Returns what was drained, and what its share
-    /// was beyond that.
-    #[inline]
-    fn drain(&mut self, clock: u64, weight: u32) -> (u64, u64) {
-        if self.length == 0 {
-            return (0, 0);
-        }
-        let share = clock.wrapping_sub(self.seen) * u64::from(weight);
-        let drained = share.min(self.length);
-        self.seen = clock;
-        self.length -= drained;
-        (drained, share - drained)
-    }
-}
-
-/// A phantom queue.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Queue {
-    part: Part,
-    /// Of the backlog, bytes that are no packet's.
-    magic: u64,
-    /// Bytes of packets accepted in the current period.
-    pub(super) accepted: u64,
-    /// When it began.
-    pub(super) began: u64,
-}
-
-impl Queue {
-    /// Bytes in the queue, once it is settled.
-    #[inline]
-    pub(super) fn length(&self) -> u64 {
-        self.part.length
-    }
-
-    /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
-    #[inline]
-    pub(super) fn magic(&self) -> u64 {
-        self.magic.min(self.part.length)
-    }
-}
-
 /// A node that shares among its children.
 ///
 /// Its children's backlogs sum to its own and its credit: what it was given and did not hand on.
 #[derive(Debug, Clone, Copy)]
-struct Share {
-    part: Part,
+pub(super) struct Share {
+    /// What is still to be given to it from above, in bytes, when the clock there was at `seen`.
+    pub(super) length: u64,
+    seen: u64,
     /// Bytes per weight given to every active child so far. Wraps.
-    clock: u64,
+    pub(super) clock: u64,
     /// No child runs empty before the clock is here.
-    empties: u64,
-    credit: u64,
+    pub(super) empties: u64,
+    pub(super) credit: u64,
     /// Sum of the weights of active children.
-    weight: u32,
+    pub(super) weight: u32,
     /// The first of them; the others follow by `next`. In priority nodes nothing is linked.
     active: u16,
+    /// The next one in the list of the node above.
+    next: u16,
+}
+
+impl Share {
+    const EMPTY: Self = Self {
+        length: 0,
+        seen: 0,
+        clock: 0,
+        empties: 0,
+        credit: 0,
+        weight: 0,
+        active: NONE,
+        next: NONE,
+    };
+
+    /// Takes over what the clock above gave to it. Returns what its share was beyond that.
+    #[inline]
+    fn pull(&mut self, clock: u64, weight: u32) -> u64 {
+        if self.length == 0 {
+            return 0;
+        }
+        let share = clock.wrapping_sub(self.seen) * u64::from(weight);
+        let drained = share.min(self.length);
+        self.seen = clock;
+        self.take(drained);
+        share - drained
+    }
+
+    /// Takes over what it was given.
+    #[inline]
+    fn take(&mut self, bytes: u64) {
+        self.length -= bytes;
+        self.credit += bytes;
+    }
 }
 
 /// The state of a tree with room for so many queues and sharing nodes.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
-    shares: [Share; SHARES],
     pub(super) queues: [Queue; QUEUES],
+    pub(super) shares: [Share; SHARES],
+    /// For each queue, the next child in the list of the node above it.
+    next: [u16; QUEUES],
+    /// Of each queue, in bytes.
+    pub(super) size: u64,
 }
 
 impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
-    pub(super) fn new() -> Self {
+    /// Of empty queues that have room for so many bytes each.
+    pub(super) fn new(size: u64) -> Self {
         Self {
-            queues: [Queue {
-                part: Part::EMPTY,
-                magic: 0,
-                accepted: 0,
-                began: 0,
-            }; QUEUES],
-            shares: [Share {
-                part: Part::EMPTY,
-                clock: 0,
-                empties: 0,
-                credit: 0,
-                weight: 0,
-                active: NONE,
-            }; SHARES],
+            queues: [Queue::EMPTY; QUEUES],
+            shares: [Share::EMPTY; SHARES],
+            next: [NONE; QUEUES],
+            size,
         }
     }
 
-    fn part(&mut self, program: &Program, node: usize) -> &mut Part {
-        let node = &program.nodes()[node];
-        let slot = usize::from(node.slot);
-        match node.kind {
-            Kind::Queue(_) => &mut self.queues[slot].part,
-            _ => &mut self.shares[slot].part,
+    /// What the node at the end of a step was given of the clock above it, see [`Queue`].
+    #[inline]
+    fn drained(&self, step: &Step) -> u64 {
+        if step.priority {
+            return 0;
         }
+        let clock = self.shares[usize::from(step.slot)].clock;
+        clock.wrapping_mul(u64::from(step.weight))
+    }
+
+    /// Bytes in a queue that is settled.
+    #[inline]
+    pub(super) fn length(&self, path: &[Step], queue: usize) -> u64 {
+        self.queues[queue].length(self.drained(&path[0]))
+    }
+
+    /// Of these, magic ones.
+    #[inline]
+    pub(super) fn magic(&self, path: &[Step], queue: usize) -> u64 {
+        self.queues[queue].magic(self.size, self.drained(&path[0]))
     }
 
     /// All bytes that are to be drained.
     pub(super) fn backlog(&self) -> u64 {
-        self.shares[0].part.length
+        self.shares[0].length
     }
 
     /// The rate comes to so many bytes more. What finds nothing to drain is lost: a link that
@@ -139,74 +126,30 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     #[inline]
     pub(super) fn give(&mut self, bytes: u64) {
         let root = &mut self.shares[0];
-        let drained = bytes.min(root.part.length);
-        root.part.length -= drained;
-        root.credit += drained;
+        root.take(bytes.min(root.length));
     }
 
-    /// Decides about a packet to a queue of a fair share, without a division and without settling
-    /// anything, where the outcome is the same: what the credit would drain is compared with what
-    /// has to be. `None`: settle and decide then; nothing was changed.
+    /// Brings a queue up to date, whose path this is, and all nodes above it.
     #[inline(always)]
-    pub(super) fn offer_unsettled(
-        &mut self,
-        queue: usize,
-        bytes: u64,
-        size: u64,
-        upper: u64,
-    ) -> Option<Decision> {
-        let root = &mut self.shares[0];
-        let at = &mut self.queues[queue];
-        let weight = u64::from(root.weight);
-        let until = root.empties.wrapping_sub(root.clock);
-        // A queue may be empty by now, or this one may be.
-        if root.credit >= until.saturating_mul(weight)
-            || root.part.length == 0
-            || at.part.length == 0
-        {
-            return None;
-        }
-        let length = at.part.length - root.clock.wrapping_sub(at.part.seen);
-        // Packets may be gone, so that magic goes.
-        if length < at.magic.saturating_add(root.credit) {
-            return None;
-        }
-        let short = (length + bytes).saturating_sub(size);
-        if short * weight > root.credit {
-            return Some(Decision::Drop);
-        }
-        let accepted = at.accepted + bytes;
-        if accepted.saturating_mul(weight) > upper {
-            return None;
-        }
-        at.accepted = accepted;
-        at.part.length += bytes;
-        root.part.length += bytes;
-        Some(Decision::Pass)
-    }
-
-    /// Brings a queue up to date, and all nodes above it on its path.
-    #[inline(always)]
-    pub(super) fn settle(&mut self, program: &Program, path: &[Step], queue: usize) {
+    pub(super) fn settle(&mut self, program: &Program, path: &[Step]) {
         // Most policies are flat.
         if let [step] = path
             && !step.priority
         {
             self.step(program, 0);
-            let clock = self.shares[0].clock;
-            self.queues[queue].part.drain(clock, step.weight);
         } else {
-            self.settle_path(program, path, queue);
+            self.settle_path(program, path);
         }
     }
 
     #[inline(never)]
-    fn settle_path(&mut self, program: &Program, path: &[Step], queue: usize) {
-        let mut below = None;
+    fn settle_path(&mut self, program: &Program, path: &[Step]) {
+        let mut below: Option<(usize, u32)> = None;
         for step in path.iter().rev() {
             let slot = usize::from(step.slot);
             if let Some((above, weight)) = below.take() {
-                self.pull_share(slot, weight, above);
+                let clock = self.shares[above].clock;
+                self.shares[slot].pull(clock, weight);
             }
             if step.priority {
                 self.serve_first(program, slot);
@@ -215,45 +158,23 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 below = Some((slot, step.weight));
             }
         }
-        if let Some((slot, weight)) = below {
-            let clock = self.shares[slot].clock;
-            self.queues[queue].part.drain(clock, weight);
-        }
     }
 
     /// Brings all queues up to date.
     pub(super) fn settle_all(&mut self, program: &Program) {
-        for (number, node) in program.nodes().iter().enumerate() {
-            let slot = usize::from(node.slot);
+        for slot in 0..program.shares() {
+            let node = program.share(slot);
             let parent = &program.nodes()[usize::from(node.parent)];
-            let above = usize::from(parent.slot);
-            let priority = matches!(parent.kind, Kind::Priority);
-            match node.kind {
-                Kind::Queue(_) if priority => {}
-                Kind::Queue(_) => {
-                    let clock = self.shares[above].clock;
-                    self.queues[slot].part.drain(clock, node.weight);
-                }
-                kind => {
-                    if number != 0 && !priority {
-                        self.pull_share(slot, node.weight, above);
-                    }
-                    if matches!(kind, Kind::Priority) {
-                        self.serve_first(program, slot);
-                    } else {
-                        self.step(program, slot);
-                    }
-                }
+            if slot != 0 && !matches!(parent.kind, Kind::Priority) {
+                let clock = self.shares[usize::from(parent.slot)].clock;
+                self.shares[slot].pull(clock, node.weight);
+            }
+            if matches!(node.kind, Kind::Priority) {
+                self.serve_first(program, slot);
+            } else {
+                self.step(program, slot);
             }
         }
-    }
-
-    /// Takes over what the clock above gave to a sharing node.
-    #[inline]
-    fn pull_share(&mut self, slot: usize, weight: u32, above: usize) {
-        let clock = self.shares[above].clock;
-        let share = &mut self.shares[slot];
-        share.credit += share.part.drain(clock, weight).0;
     }
 
     /// Advances the clock of a sharing node as far as its credit goes.
@@ -265,7 +186,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
         // A node that has all it was owed is empty, though the last bytes make no whole step.
         let step = divide(share.credit, share.weight);
-        if step < share.empties.wrapping_sub(share.clock) && share.part.length > 0 {
+        if step < share.empties.wrapping_sub(share.clock) && share.length > 0 {
             share.clock = share.clock.wrapping_add(step);
             share.credit -= step * u64::from(share.weight);
         } else {
@@ -278,7 +199,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     fn empty(&mut self, program: &Program, slot: usize) {
         loop {
             let share = &mut self.shares[slot];
-            let all = share.part.length == 0;
+            let all = share.length == 0;
             let step = divide(share.credit, share.weight);
             let until = share.empties.wrapping_sub(share.clock);
             if step < until && !all {
@@ -291,29 +212,12 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 share.credit -= until * u64::from(share.weight);
             }
             let clock = share.clock;
-            let mut child = share.active;
-            let (mut active, mut weight, mut empties, mut credit) = (NONE, 0, u64::MAX, 0);
-            while child != NONE {
-                let node = &program.nodes()[usize::from(child)];
-                let part = self.part(program, usize::from(child));
-                let next = part.next;
-                let (mut drained, surplus) = part.drain(clock, node.weight);
-                credit += surplus;
-                if all {
-                    drained += part.length;
-                    part.length = 0;
-                }
-                if part.length > 0 {
-                    part.next = active;
-                    active = child;
-                    weight += node.weight;
-                    empties = empties.min(part.length.div_ceil(u64::from(node.weight)));
-                }
-                if !matches!(node.kind, Kind::Queue(_)) {
-                    self.shares[usize::from(node.slot)].credit += drained;
-                }
-                child = next;
-            }
+            let found = if program.is_fair() {
+                self.visit_fair(clock, all)
+            } else {
+                self.visit(program, slot, all)
+            };
+            let (active, weight, empties, credit) = found;
             let share = &mut self.shares[slot];
             (share.active, share.weight) = (active, weight);
             share.empties = clock.wrapping_add(empties);
@@ -328,6 +232,73 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
+    /// Drains the children of a node up to its clock, or altogether, and links those anew that have
+    /// anything left: the first of them, the sum of their weights, steps until one is empty, and
+    /// what was too much for those that are.
+    #[inline]
+    fn visit(&mut self, program: &Program, slot: usize, all: bool) -> (u16, u32, u64, u64) {
+        let (clock, mut child) = (self.shares[slot].clock, self.shares[slot].active);
+        let (mut active, mut weight, mut empties, mut credit) = (NONE, 0, u64::MAX, 0);
+        while child != NONE {
+            let node = &program.nodes()[usize::from(child)];
+            let slot = usize::from(node.slot);
+            let (length, next) = match node.kind {
+                Kind::Queue(_) => {
+                    let at = &mut self.queues[slot];
+                    let drained = clock.wrapping_mul(u64::from(node.weight));
+                    let left = at.ends.wrapping_sub(drained) as i64;
+                    if !all && left < 0 {
+                        credit += left.unsigned_abs();
+                    }
+                    let length = if all { 0 } else { left.max(0) as u64 };
+                    if length == 0 {
+                        at.until = 0;
+                    }
+                    (length, &mut self.next[slot])
+                }
+                _ => {
+                    let below = &mut self.shares[slot];
+                    credit += below.pull(clock, node.weight);
+                    if all {
+                        below.take(below.length);
+                    }
+                    (below.length, &mut below.next)
+                }
+            };
+            let following = *next;
+            if length > 0 {
+                *next = active;
+                active = child;
+                weight += node.weight;
+                empties = empties.min(steps(length, node.weight));
+            }
+            child = following;
+        }
+        (active, weight, empties, credit)
+    }
+
+    /// The same of a fair share of queues and nothing else, whose nodes follow the root.
+    #[inline]
+    fn visit_fair(&mut self, clock: u64, all: bool) -> (u16, u32, u64, u64) {
+        let mut child = self.shares[0].active;
+        let (mut active, mut weight, mut empties) = (NONE, 0, u64::MAX);
+        while child != NONE {
+            let queue = usize::from(child) - 1;
+            let (at, next) = (&mut self.queues[queue], &mut self.next[queue]);
+            let following = *next;
+            let length = at.ends.wrapping_sub(clock);
+            if all || length == 0 {
+                at.until = 0;
+            } else {
+                (*next, active) = (active, child);
+                weight += 1;
+                empties = empties.min(length);
+            }
+            child = following;
+        }
+        (active, weight, empties, 0)
+    }
+
     /// Hands a priority node's credit to its children in their order.
     fn serve_first(&mut self, program: &Program, slot: usize) {
         let mut credit = std::mem::take(&mut self.shares[slot].credit);
@@ -335,71 +306,81 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             if credit == 0 {
                 break;
             }
-            let part = self.part(program, child);
-            let drained = credit.min(part.length);
-            part.length -= drained;
-            credit -= drained;
             let node = &program.nodes()[child];
-            if !matches!(node.kind, Kind::Queue(_)) {
-                self.shares[usize::from(node.slot)].credit += drained;
+            let slot = usize::from(node.slot);
+            if matches!(node.kind, Kind::Queue(_)) {
+                credit -= self.queues[slot].serve(credit);
+            } else {
+                let below = &mut self.shares[slot];
+                let drained = credit.min(below.length);
+                below.take(drained);
+                credit -= drained;
             }
         }
     }
 
     /// Adds bytes to a queue that is settled.
     #[inline(always)]
-    pub(super) fn add(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
+    pub(super) fn add(&mut self, path: &[Step], queue: usize, bytes: u64) {
+        let drained = self.drained(&path[0]);
         let at = &mut self.queues[queue];
-        at.magic = at.magic.min(at.part.length);
-        let mut idle = at.part.length == 0;
-        at.part.length += bytes;
-        for step in path {
+        let mut idle = !at.is_active();
+        at.add(bytes, self.size, drained);
+        let mut length = bytes;
+        for (level, step) in path.iter().enumerate() {
             if idle && !step.priority {
-                self.activate(program, step);
+                let next = self.activate(step, length);
+                if level == 0 {
+                    self.next[queue] = next;
+                } else {
+                    let clock = self.shares[usize::from(step.slot)].clock;
+                    let below = &mut self.shares[usize::from(path[level - 1].slot)];
+                    (below.seen, below.next) = (clock, next);
+                }
             }
-            let part = &mut self.shares[usize::from(step.slot)].part;
-            idle = part.length == 0;
-            part.length += bytes;
+            let share = &mut self.shares[usize::from(step.slot)];
+            idle = share.length == 0;
+            share.length += bytes;
+            length = share.length;
         }
     }
 
-    /// Links a child that has something again into the list of the node above it.
-    #[cold]
-    fn activate(&mut self, program: &Program, step: &Step) {
-        let slot = usize::from(step.slot);
-        let (clock, next) = (self.shares[slot].clock, self.shares[slot].active);
-        let part = self.part(program, usize::from(step.below));
-        (part.seen, part.next) = (clock, next);
-        let empties = part.length.div_ceil(u64::from(step.weight));
-        let share = &mut self.shares[slot];
-        if share.weight == 0 || empties < share.empties.wrapping_sub(clock) {
-            share.empties = clock.wrapping_add(empties);
+    /// Links a child that has so many bytes now and had none into the list of the node above it.
+    /// Returns what follows it there.
+    #[inline]
+    fn activate(&mut self, step: &Step, length: u64) -> u16 {
+        let share = &mut self.shares[usize::from(step.slot)];
+        let empties = steps(length, step.weight);
+        if share.weight == 0 || empties < share.empties.wrapping_sub(share.clock) {
+            share.empties = share.clock.wrapping_add(empties);
         }
         share.weight += step.weight;
-        share.active = step.below;
+        std::mem::replace(&mut share.active, step.below)
     }
 
     /// Adds magic bytes to a queue that is settled.
     #[inline(never)]
-    pub(super) fn add_magic(&mut self, program: &Program, path: &[Step], queue: usize, bytes: u64) {
-        let magic = self.queues[queue].magic() + bytes;
-        self.add(program, path, queue, bytes);
-        self.queues[queue].magic = magic;
+    pub(super) fn add_magic(&mut self, path: &[Step], queue: usize, bytes: u64) {
+        self.add(path, queue, bytes);
+        self.queues[queue].conjure(bytes);
     }
 
     /// Takes all magic bytes out of a queue that is settled, and is not settled then.
     pub(super) fn remove_magic(&mut self, path: &[Step], queue: usize) {
+        let mut gone = self.magic(path, queue);
         let at = &mut self.queues[queue];
-        let mut gone = at.magic();
-        at.magic = 0;
-        at.part.length -= gone;
+        at.room = self.size;
+        at.take(gone);
+        if path[0].priority && at.ends == 0 {
+            at.until = 0;
+        }
         for step in path {
             let share = &mut self.shares[usize::from(step.slot)];
             // It may run empty now, and leaves the list when it is looked at next.
             share.empties = share.clock;
             // What was given already and is no longer owed vanishes as the node runs empty.
-            gone = gone.min(share.part.length);
-            share.part.length -= gone;
+            gone = gone.min(share.length);
+            share.length -= gone;
         }
     }
 
@@ -416,11 +397,11 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         lower: u64,
     ) {
         let at = &mut self.queues[queue];
-        let periods = (now - at.began) / period;
+        let missed = (now - at.until) / period;
         // After more than one, nothing was accepted in the last.
-        let accepted = if periods == 1 { at.accepted } else { 0 };
-        at.began += periods * period;
-        at.accepted = 0;
+        let accepted = if missed == 0 { at.accepted() } else { 0 };
+        at.until = at.until.saturating_add((missed + 1).saturating_mul(period));
+        at.before = at.ends;
         // What is served behind a queue of higher priority is all or nothing at a moment, and
         // something between over a period: there, only silence tells that a flow has ended.
         let behind = path
@@ -449,7 +430,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     ) -> bool {
         let at = &self.queues[queue];
         // With weights of at least 1, this needs no division; nearly always it is the answer.
-        let mut least = at.accepted;
+        let mut least = at.accepted();
         for step in path {
             let weight = self.shares[usize::from(step.slot)].weight;
             least = least.saturating_mul(u64::from(weight));
@@ -461,7 +442,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             return false;
         }
         let share = self.share_of(program, path, total);
-        at.accepted > share && (share > 0 || at.magic() == 0)
+        at.accepted() > share && (share > 0 || self.magic(path, queue) == 0)
     }
 
     /// The part of `total` that a queue is served. The queue is settled and has something.
@@ -487,8 +468,8 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         let node = &program.nodes()[node];
         let slot = usize::from(node.slot);
         match node.kind {
-            Kind::Queue(_) => self.queues[slot].part.length > 0,
-            _ => self.shares[slot].part.length > 0,
+            Kind::Queue(_) => self.queues[slot].is_active(),
+            _ => self.shares[slot].length > 0,
         }
     }
 }
@@ -497,7 +478,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
 impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     /// That every sharing node's books balance, and that it knows who is active. All must be
     /// settled.
-    pub(super) fn check(&mut self, program: &Program) {
+    pub(super) fn check(&self, program: &Program) {
         for node in program.nodes() {
             if matches!(node.kind, Kind::Queue(_)) {
                 continue;
@@ -505,15 +486,30 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             let share = self.shares[usize::from(node.slot)];
             let (mut sum, mut weight) = (0, 0);
             for child in node.children() {
-                let length = self.part(program, child).length;
+                let child = &program.nodes()[child];
+                let slot = usize::from(child.slot);
+                let length = match child.kind {
+                    Kind::Queue(queue) => self.length(program.path(queue), slot),
+                    _ => self.shares[slot].length,
+                };
                 sum += length;
                 if length > 0 {
-                    weight += program.nodes()[child].weight;
+                    weight += child.weight;
                 }
             }
-            assert_eq!(sum, share.part.length + share.credit);
+            assert_eq!(sum, share.length + share.credit);
             assert!(matches!(node.kind, Kind::Priority) || weight == share.weight);
         }
+    }
+}
+
+/// Steps of the clock until so many bytes are given to a child of that weight; 1 nearly always.
+#[inline]
+fn steps(length: u64, weight: u32) -> u64 {
+    if weight == 1 {
+        length
+    } else {
+        length.div_ceil(u64::from(weight))
     }
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::tests::fluid::policies;
-use super::Tree;
+use super::{Queue, Tree};
 use crate::Program;
 
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ proptest! {
     fn books_balance(policy in policies(), operations in operations()) {
         let program = Program::new(&policy);
         let queues = program.queues() as u16;
-        let mut tree = Tree::<64, 32>::new();
+        let mut tree = Tree::<64, 32>::new(1 << 60);
         // Magic bytes by a model that looks at every queue all the time.
         let mut magic = vec![0u64; program.queues()];
         for operation in operations {
@@ -49,17 +49,17 @@ proptest! {
                     prop_assert_eq!(tree.backlog(), before.saturating_sub(bytes));
                 }
                 Operation::Add(_, bytes) => {
-                    tree.settle(&program, path, queue);
-                    tree.add(&program, path, queue, bytes);
+                    tree.settle(&program, path);
+                    tree.add(path, queue, bytes);
                     prop_assert_eq!(tree.backlog(), before + bytes);
                 }
                 Operation::AddMagic(_, bytes) => {
-                    tree.settle(&program, path, queue);
-                    tree.add_magic(&program, path, queue, bytes);
+                    tree.settle(&program, path);
+                    tree.add_magic(path, queue, bytes);
                     magic[queue] += bytes;
                 }
                 Operation::RemoveMagic(_) => {
-                    tree.settle(&program, path, queue);
+                    tree.settle(&program, path);
                     tree.remove_magic(path, queue);
                     magic[queue] = 0;
                 }
@@ -67,15 +67,16 @@ proptest! {
             let mut settled = tree.clone();
             settled.settle_all(&program);
             settled.check(&program);
-            for (model, queue) in magic.iter_mut().zip(&settled.queues) {
-                *model = (*model).min(queue.length());
-                prop_assert_eq!(queue.magic(), *model);
+            for (queue, model) in magic.iter_mut().enumerate() {
+                let path = program.path(queue as u16);
+                *model = (*model).min(settled.length(path, queue));
+                prop_assert_eq!(settled.magic(path, queue), *model);
             }
         }
         // In the end all is drained, to the last byte, by just what is owed.
         tree.give(tree.backlog());
         tree.settle_all(&program);
         tree.check(&program);
-        prop_assert!(tree.queues.iter().all(|queue| queue.length() == 0));
+        prop_assert!(!tree.queues.iter().any(Queue::is_active));
     }
 }
