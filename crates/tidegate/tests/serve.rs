@@ -97,10 +97,16 @@ impl Drop for Server {
 
 #[test]
 fn viewers_of_a_split_server() {
-    let split = "--split=baseline1=application-64k,baseline2=application-64k,shrunk-block=application-16k";
+    let split =
+        "--split=baseline1=application-64k,baseline2=application-64k,shrunk-block=application-16k";
     let server = Server::start(&[split, "--seed=3", "--start-up=10s", "--log-format=json"]);
     // 5 s of video are sent at full speed beyond what is watched; then 1 Mbit/s.
-    let watch = ["--watch=4s", "--start-up=10s", "--format=json", "--viewers=12"];
+    let watch = [
+        "--watch=4s",
+        "--start-up=10s",
+        "--format=json",
+        "--viewers=12",
+    ];
     let mut arguments = vec!["play", &server.url];
     arguments.extend(watch);
     let (code, out, err) = run(&arguments);
@@ -119,7 +125,10 @@ fn viewers_of_a_split_server() {
         assert!((1_200_000..=1_500_000).contains(&bytes), "{viewer}");
     }
     let groups = all["groups"].as_array().expect("a list");
-    let names: Vec<&str> = groups.iter().filter_map(|group| group["group"].as_str()).collect();
+    let names: Vec<&str> = groups
+        .iter()
+        .filter_map(|group| group["group"].as_str())
+        .collect();
     assert_eq!(names, ["baseline1", "baseline2", "shrunk-block"], "{all}");
     let (code, log, messages) = server.end("TERM");
     assert_eq!(code, Some(0), "{messages}");
@@ -166,7 +175,10 @@ fn rebuffering_is_seen() {
     assert_eq!(code, 0);
     let viewer: Value = serde_json::from_str(&out).expect("JSON");
     assert!(viewer["rebufferings"].as_u64() >= Some(1), "{viewer}");
-    assert!(viewer["rebuffering_per_second"].as_f64() > Some(0.2), "{viewer}");
+    assert!(
+        viewer["rebuffering_per_second"].as_f64() > Some(0.2),
+        "{viewer}"
+    );
 }
 
 #[test]
@@ -196,16 +208,36 @@ fn wrong_use_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");
     for (arguments, code, message) in [
-        (&["serve", path, "--way=fast"][..], 2, "'fast' is no way to pace: use trickle"),
-        (&["serve", path, "--split=a=fast"], 2, "'fast' is no way to pace"),
+        (
+            &["serve", path, "--way=fast"][..],
+            2,
+            "'fast' is no way to pace: use trickle",
+        ),
+        (
+            &["serve", path, "--split=a=fast"],
+            2,
+            "'fast' is no way to pace",
+        ),
         (&["serve", path, "--percent=90"], 2, "90 is not in 100..="),
         (&["serve", path, "--cert=x"], 2, "--key"),
         (&["serve", "/none"], 1, "cannot serve /none"),
-        (&["serve", path, "--listen=192.0.2.1:1", "--way=none"], 1, "cannot listen on 192.0.2.1:1"),
-        (&["serve", path, "--cert=/none", "--key=/none"], 1, "/none: no certificate"),
+        (
+            &["serve", path, "--listen=192.0.2.1:1", "--way=none"],
+            1,
+            "cannot listen on 192.0.2.1:1",
+        ),
+        (
+            &["serve", path, "--cert=/none", "--key=/none"],
+            1,
+            "/none: no certificate",
+        ),
         (&["play", "https://localhost/v"], 2, "does not speak TLS"),
         (&["play", "v.mp4"], 2, "write http://HOST:PORT/PATH"),
-        (&["play", "http://h/", "--arrivals=soon"], 2, "write once, spread:30s or poisson:2/s"),
+        (
+            &["play", "http://h/", "--arrivals=soon"],
+            2,
+            "write once, spread:30s or poisson:2/s",
+        ),
         (&["play", "http://127.0.0.1:1/v"], 1, ""),
     ] {
         let (got, out, err) = run(arguments);
@@ -222,7 +254,12 @@ fn what_it_made_is_found_again() {
     let path = server.folder.path();
     for (name, layout) in [("w.webm", "webm"), ("f.mp4", "mp4-fragmented")] {
         let file = path.join(name);
-        let made = ["make-video", file.to_str().expect("text"), "--layout", layout];
+        let made = [
+            "make-video",
+            file.to_str().expect("text"),
+            "--layout",
+            layout,
+        ];
         let (code, _, err) = run(&[&made[..], &["--size=100kB", "--duration=4s"]].concat());
         assert_eq!(code, 0, "{err}");
         assert_eq!(fs::metadata(&file).expect("a file").len(), 100_000);
@@ -234,8 +271,12 @@ fn what_it_made_is_found_again() {
     }
     // Headers behind the data: a player that begins at the beginning cannot know.
     let last = path.join("l.mp4");
-    let made = ["make-video", last.to_str().expect("text"), "--layout=mp4-headers-last"];
-    assert_eq!(run(&[&made[..], &["--size=100kB"]].concat()).0, 0);
+    let made = [
+        "make-video",
+        last.to_str().expect("text"),
+        "--layout=mp4-headers-last",
+    ];
+    assert_eq!(run(&[&made[..], &["--size=3MB"]].concat()).0, 0);
     let url = server.url.replace("v.mp4", "l.mp4");
     let (code, out, _) = run(&["play", &url]);
     assert_eq!(code, 1);
