@@ -97,3 +97,58 @@ fn an_unused_window_does_not_grow() {
     assert_eq!(pipe.client.received(), 200 * 1448);
     assert_eq!(pipe.server.snapshot().cwnd, 10);
 }
+
+/// Linux `snd_cwnd_clamp`: the window comes down to the bound within a round trip, stays there, and
+/// grows as at the beginning once it is free, since the threshold went with the bound.
+#[test]
+fn a_bound_holds_the_window_until_it_is_lifted() {
+    let mut pipe = Pipe::new(&reno(), clean);
+    pipe.server.write(0, u64::MAX / 4);
+    pipe.pass(8 * RTT);
+    assert!(pipe.server.snapshot().cwnd > 100);
+    pipe.server.clamp(Some(20));
+    pipe.pass(2 * RTT);
+    for _ in 0..10 {
+        pipe.pass(RTT);
+        let snapshot = pipe.server.snapshot();
+        assert_eq!((snapshot.cwnd, snapshot.ssthresh), (20, 20));
+        assert!(snapshot.in_flight <= 20);
+    }
+    // A wider one is reached at once: it is the threshold, too.
+    pipe.server.clamp(Some(40));
+    pipe.pass(2 * RTT);
+    assert_eq!(pipe.server.snapshot().cwnd, 40);
+    pipe.server.clamp(None);
+    pipe.pass(2 * RTT);
+    assert!(pipe.server.snapshot().cwnd >= 4 * 40 - 8);
+}
+
+/// Linux `SO_MAX_PACING_RATE`: the rate is that, however wide the window is.
+#[test]
+fn pacing_can_be_bounded_to_a_rate() {
+    let mut pipe = Pipe::new(&reno(), clean);
+    pipe.server.write(0, u64::MAX / 4);
+    pipe.pass(8 * RTT);
+    pipe.server.pace(500_000);
+    pipe.pass(2 * SECOND);
+    let before = pipe.client.received();
+    pipe.pass(4 * SECOND);
+    let rate = (pipe.client.received() - before) / 4;
+    assert!((490_000..=505_000).contains(&rate), "{rate}");
+}
+
+/// Linux `tcp_slow_start_after_idle` off: silence does not shrink the window.
+#[test]
+fn silence_may_leave_the_window() {
+    let config = TcpConfig {
+        slow_start_after_idle: false,
+        ..reno()
+    };
+    let mut pipe = Pipe::new(&config, clean);
+    pipe.server.write(0, 500 * 1448);
+    pipe.pass(10 * SECOND);
+    let before = pipe.server.snapshot().cwnd;
+    assert!(before > 100);
+    pipe.server.write(pipe.now, 500 * 1448);
+    assert_eq!(pipe.server.snapshot().cwnd, before);
+}
