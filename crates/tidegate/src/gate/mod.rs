@@ -36,7 +36,6 @@ use crate::table::Paint;
 use control::Failure;
 use live::Live;
 
-
 pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
         Command::Check(options) => return check::run(options),
