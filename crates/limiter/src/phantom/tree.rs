@@ -75,12 +75,12 @@ impl Share {
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
-    pub(super) queues: [Queue; QUEUES],
     pub(super) shares: [Share; SHARES],
-    /// For each queue, the next child in the list of the node above it.
-    next: [u16; QUEUES],
     /// Of each queue, in bytes.
     pub(super) size: u64,
+    /// For each queue, the next child in the list of the node above it.
+    next: [u16; QUEUES],
+    pub(super) queues: [Queue; QUEUES],
 }
 
 impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
