@@ -1,8 +1,8 @@
 //! Phantom queues, drained lazily but as if all the time.
 //!
 //! Each sharing node has a clock: the bytes per weight that every active child of it was given so
-//! far. A child's backlog is what it was when the node's clock was last read for it, less what
-//! the clock advanced since, times its weight. So a packet costs one step for each level of the
+//! far. A queue is kept as what that clock, times its weight, is when all of it is drained; its
+//! backlog is what the clock has to go. So a packet costs one step for each level of the
 //! policy, however many queues are active, and all active queues are looked at only when one of
 //! them runs empty. Phantom dequeues are thereby batched [BCPQP §3.1] without the error that a
 //! batch makes when it treats packets as present that came in its course: queues share as the
