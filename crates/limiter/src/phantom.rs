@@ -86,26 +86,27 @@ pub enum PhantomError {
 /// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-// What most packets need is in the first cache line and in their queue's half of another.
+// What most packets need is in the first cache line and in their queue's half of another one.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     ahead: Ahead,
-    tree: Tree<QUEUES, SHARES>,
-    program: Arc<Program>,
-    meter: Meter,
+    // What some need besides, in another.
     /// T; endless without burst control.
     period: Nanos,
-    /// When queues that nothing is sent to any more are looked for next.
-    due: Nanos,
-    /// θ+ rT and θ− rT of the aggregate, in bytes; endless and 0 without burst control.
-    thresholds: (u64, u64),
-    /// The part of the lower one of each queue of a fair share.
-    least: u64,
-    /// Of how many active queues that is.
+    /// Of how many active queues `least` and what is known ahead are.
     active: u32,
     /// Fair shares among the queues, and nothing else: things can be known ahead.
     fair: bool,
+    /// The part of each queue of θ− rT, in bytes; 0 without burst control.
+    least: u64,
+    /// When queues that nothing is sent to any more are looked for next.
+    due: Nanos,
+    meter: Meter,
+    program: Arc<Program>,
+    tree: Tree<QUEUES, SHARES>,
+    /// θ+ rT and θ− rT of the aggregate, in bytes; endless and 0 without burst control.
+    thresholds: (u64, u64),
 }
 
 impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {

@@ -1,8 +1,8 @@
 //! Phantom queues, drained lazily but as if all the time.
 //!
 //! Each sharing node has a clock: the bytes per weight that every active child of it was given so
-//! far. A child's backlog is what it was when the node's clock was last read for it, less what
-//! the clock advanced since, times its weight. So a packet costs one step for each level of the
+//! far. A queue is kept as what that clock, times its weight, is when all of it is drained; its
+//! backlog is what the clock has to go. So a packet costs one step for each level of the
 //! policy, however many queues are active, and all active queues are looked at only when one of
 //! them runs empty. Phantom dequeues are thereby batched [BCPQP §3.1] without the error that a
 //! batch makes when it treats packets as present that came in its course: queues share as the
@@ -75,12 +75,12 @@ impl Share {
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
-    pub(super) queues: [Queue; QUEUES],
     pub(super) shares: [Share; SHARES],
-    /// For each queue, the next child in the list of the node above it.
-    next: [u16; QUEUES],
     /// Of each queue, in bytes.
     pub(super) size: u64,
+    /// For each queue, the next child in the list of the node above it.
+    next: [u16; QUEUES],
+    pub(super) queues: [Queue; QUEUES],
 }
 
 impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {

@@ -151,21 +151,28 @@ proptest! {
         arrivals in arrivals(),
         bits in 1_000_000u64..60_000_000,
         size in 1_500u64..60_000,
-        control in any::<bool>(),
+        period in prop::option::of(1u64..400_000_000),
+        change in (0usize..250, 1_000_000u64..60_000_000),
     ) {
         let program = Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
         let rate = Rate::from_bits_per_second(bits);
-        let control = control.then(BurstControl::default);
+        let control = period.map(|period| BurstControl { period, ..BurstControl::default() });
         let mut lazy = Queues::new(program, rate, size, control, 0).unwrap();
         prop_assert!(lazy.fair);
         let mut eager = lazy.clone();
         eager.fair = false;
         let mut now = 0;
-        for (gap, queue, bytes) in arrivals {
+        for (number, (gap, queue, bytes)) in arrivals.into_iter().enumerate() {
             now += gap;
+            if number == change.0 {
+                let rate = Rate::from_bits_per_second(change.1);
+                lazy.set(now, rate, control).unwrap();
+                eager.set(now, rate, control).unwrap();
+            }
             let queue = queue % queues;
             let packet = PacketMeta { bytes, queue, ..PacketMeta::default() };
             prop_assert_eq!(lazy.offer(now, &packet), eager.offer(now, &packet));
+            prop_assert_eq!(lazy.backlog(), eager.backlog());
             let held: Vec<_> = lazy.clone().occupancy(now).collect();
             prop_assert!(eager.clone().occupancy(now).eq(held));
         }
