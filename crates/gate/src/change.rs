@@ -1,7 +1,7 @@
 //! The difference between what runs and what is wanted: the least that has to be done. Nothing here
 //! touches a data path.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -85,14 +85,15 @@ pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError
     new.templates.clone_from(&config.plans);
     report.settings = (old.accounting, old.unknown) != (new.accounting, new.unknown);
 
+    let mut known = Known::new();
     let mut former = std::mem::take(&mut new.members);
     for subscriber in &config.subscribers {
         let name = subscriber.name.to_string();
         let member = match former.remove(&name) {
-            Some(member) => keep(&mut new, &mut report, &name, member, subscriber)?,
+            Some(member) => keep(&mut new, &mut known, &mut report, &name, member, subscriber)?,
             None => {
                 report.added.push(name.clone());
-                enter(&mut new, subscriber)?
+                enter(&mut new, &mut known, subscriber)?
             }
         };
         new.members.insert(name, member);
@@ -112,20 +113,35 @@ pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError
     Ok((new, report))
 }
 
-fn acquire(plans: &mut Plans, limits: &Arc<Limits>) -> Result<u32, ChangeError> {
-    plans.acquire(limits).ok_or(ChangeError::Plans)
+/// Numbers of limits by where they are in memory: many subscribers share them, and to compare what
+/// they say takes longer.
+type Known = HashMap<*const Limits, u32>;
+
+/// A number for limits of the configuration, which stay where they are.
+fn acquire(plans: &mut Plans, known: &mut Known, limits: &Arc<Limits>) -> Result<u32, ChangeError> {
+    if let Some(&number) = known.get(&Arc::as_ptr(limits)) {
+        plans.again(number);
+        return Ok(number);
+    }
+    let number = plans.acquire(limits).ok_or(ChangeError::Plans)?;
+    known.insert(Arc::as_ptr(limits), number);
+    Ok(number)
 }
 
 /// A new subscriber.
-fn enter(new: &mut State, subscriber: &Subscriber) -> Result<Member, ChangeError> {
+fn enter(
+    new: &mut State,
+    known: &mut Known,
+    subscriber: &Subscriber,
+) -> Result<Member, ChangeError> {
     let number = new.free.pop().unwrap_or_else(|| {
         new.next += 1;
         new.next - 1
     });
     let mut lane = |limits: &Arc<Limits>| {
         Ok(Lane {
-            base: acquire(&mut new.plans, limits)?,
-            plan: acquire(&mut new.plans, limits)?,
+            base: acquire(&mut new.plans, known, limits)?,
+            plan: acquire(&mut new.plans, known, limits)?,
             version: 1,
         })
     };
@@ -144,18 +160,19 @@ fn enter(new: &mut State, subscriber: &Subscriber) -> Result<Member, ChangeError
 /// A subscriber that was there before.
 fn keep(
     new: &mut State,
+    known: &mut Known,
     report: &mut Report,
     name: &str,
     mut member: Member,
     subscriber: &Subscriber,
 ) -> Result<Member, ChangeError> {
     let plan = subscriber.plan.as_deref();
-    let mut wanted = subscriber.limits.clone();
+    let mut set_limits = None;
     if let Some(setting) = &member.setting {
         let same = member.plan.as_deref() == plan && member.rates == subscriber.rates;
         let set = new.set_limits(plan, subscriber.rates, setting);
         match set.ok().filter(|_| same) {
-            Some(set) => wanted = set,
+            Some(set) => set_limits = Some(set),
             None => {
                 member.setting = None;
                 report.reset.push(name.to_owned());
@@ -166,8 +183,12 @@ fn keep(
     for direction in DIRECTIONS {
         let index = direction as usize;
         let former = member.lanes[index];
-        let base = acquire(&mut new.plans, &subscriber.limits[index])?;
-        let plan = acquire(&mut new.plans, &wanted[index])?;
+        let base = acquire(&mut new.plans, known, &subscriber.limits[index])?;
+        let plan = match &set_limits {
+            // These are dropped, and their place may be another's.
+            Some(set) => new.plans.acquire(&set[index]).ok_or(ChangeError::Plans)?,
+            None => acquire(&mut new.plans, known, &subscriber.limits[index])?,
+        };
         new.plans.release(former.base);
         new.plans.release(former.plan);
         let changed = plan != former.plan;

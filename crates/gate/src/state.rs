@@ -137,6 +137,11 @@ impl Plans {
         Some(number)
     }
 
+    /// One use more of a number that was acquired.
+    pub(crate) fn again(&mut self, number: u32) {
+        *self.uses.entry(number).or_insert(0) += 1;
+    }
+
     /// One use less. The last one leaves the number free once the change is made.
     pub(crate) fn release(&mut self, number: u32) {
         if let Some(uses) = self.uses.get_mut(&number) {

@@ -109,7 +109,7 @@ pub(super) struct Sink {
 
 impl Sink {
     /// No file is read for more: what a wrong column does to 100,000 lines need not be kept.
-    const KEPT: usize = 1000;
+    const KEPT: usize = 100;
 
     pub fn wrong(&self, place: Place, message: impl Into<String>) {
         self.wrong_with(place, || (message.into(), None));
@@ -197,13 +197,17 @@ pub(crate) fn instead<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> S
     if name.len() > 64 {
         return String::new();
     }
-    let known: Vec<&str> = known.take(1000).collect();
+    let known: Vec<&str> = known.collect();
+    let near = 1 + name.chars().count() / 4;
+    // What is much longer or shorter is not meant; of many, some are enough.
+    let alike = |other: &&str| other.len().abs_diff(name.len()) <= 4 * near;
     let distance = |other: &&str| strsim::osa_distance(name, other);
-    match known.iter().copied().min_by_key(distance) {
-        Some(nearest) if distance(&nearest) <= 1 + name.chars().count() / 4 => {
+    let nearest = known.iter().copied().filter(alike).take(200);
+    match nearest.min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= near => {
             format!(", did you mean `{nearest}`?")
         }
-        Some(_) if known.len() <= 20 => format!(": there are {}", known.join(", ")),
+        _ if (1..=20).contains(&known.len()) => format!(": there are {}", known.join(", ")),
         _ => String::new(),
     }
 }
