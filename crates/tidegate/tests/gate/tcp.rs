@@ -2,14 +2,13 @@
 //!
 //! A server, a bridge on which the gate is, and a client. What is measured is what comes out: bytes
 //! at the client's device and at its applications, and the gate's counters beside them.
-#![cfg(target_os = "linux")]
-
-mod gate;
 
 use std::thread;
 use std::time::Duration;
 
-use gate::{Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted};
+use super::support::{
+    Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
+};
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::kernel::iperf::{self, Bulk, Received};
 use tidegate_lab::kernel::link::LinkPlan;

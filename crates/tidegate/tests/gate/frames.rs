@@ -1,14 +1,11 @@
 //! The gate before frames made by hand, as fast as the bridge takes them: tags, and all that is
 //! wrong with packets.
-#![cfg(target_os = "linux")]
-
-mod gate;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gate::{Findings, Gate, alone, measured, permitted};
+use super::support::{Findings, Gate, alone, measured, permitted};
 use tidegate_lab::kernel::KernelError;
 use tidegate_lab::kernel::namespace::{Namespace, Port};
 use tidegate_trace::write::{TcpFrame, UdpFrame};
@@ -352,6 +349,7 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
         let mut found = Findings::default();
         let passed = out[0][1] as f64 * 8.0 / elapsed / 20e6;
         found.within("hostile, of the limit", passed, 0.5, 1.03);
+        eprintln!("{:?} {}", out, gate.status().status);
         // All alike, the honest ones are not to suffer.
         let bob = gate.status();
         found.ensure(bob.of("bob", "down", "excess_packets") == 0, || {

@@ -1,7 +1,4 @@
 //! What README.md tells an operator to type does what it says.
-#![cfg(target_os = "linux")]
-
-mod gate;
 
 use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
@@ -9,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gate::{Findings, TIDEGATE, alone, measured, permitted};
+use super::support::{Findings, TIDEGATE, alone, measured, permitted};
 use tidegate_lab::kernel::KernelError;
 use tidegate_lab::kernel::namespace::Namespace;
 
