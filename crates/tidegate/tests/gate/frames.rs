@@ -348,8 +348,7 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
         let (out, elapsed) = bridge.offer(&frames, None, from, until);
         let mut found = Findings::default();
         let passed = out[0][1] as f64 * 8.0 / elapsed / 20e6;
-        found.within("hostile, of the limit", passed, 0.5, 1.03);
-        eprintln!("{:?} {}", out, gate.status().status);
+        found.within("hostile, of the limit", passed, 0.9, 1.03);
         // All alike, the honest ones are not to suffer.
         let bob = gate.status();
         found.ensure(bob.of("bob", "down", "excess_packets") == 0, || {
