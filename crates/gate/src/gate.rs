@@ -28,7 +28,7 @@ pub use crate::change::Report;
 pub use crate::state::Setting;
 pub use error::GateError;
 pub use status::{InterfaceStatus, LaneStatus, Other, PlanStatus, Status, SubscriberStatus};
-pub use view::View;
+pub use view::{View, pins};
 
 use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};

@@ -30,6 +30,16 @@ fn marks(folder: &Path) -> [Mark; 3] {
     })
 }
 
+/// Where the gate is kept whose state is in this folder; `None` if there is no state.
+///
+/// # Errors
+/// If what is there cannot be read.
+pub fn pins(folder: &Path) -> Result<Option<PathBuf>, GateError> {
+    let loaded = store::load(folder)?;
+    let known = loaded.current.or(loaded.next);
+    Ok(known.map(|state| state.pins))
+}
+
 impl<D: DataPath> View<D> {
     /// Looks at the gate whose state is in this folder. The second is where it would be if nobody
     /// knows, to say so.

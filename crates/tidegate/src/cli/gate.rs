@@ -20,7 +20,7 @@ Examples:
   sudo tidegate gate down                  take it off, and leave nothing
 
 Limits are in the kernel, not in a process: they hold when every tidegate has ended, or was killed.
-All commands but check and openapi need root, or CAP_BPF and CAP_NET_ADMIN.
+All commands but check and openapi need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN.
 docs/gate.md describes the configuration, docs/gate-api.md the HTTP API and the metrics.
 ";
 
@@ -138,9 +138,21 @@ pub enum LogFormat {
 
 /// Take the limits off, and leave nothing behind.
 ///
-/// Traffic passes unlimited from then on. Interfaces that are gone do not hinder it.
+/// Traffic passes unlimited from then on. A daemon that runs is ended. Interfaces that are gone do not
+/// hinder it, nor does a state that was lost.
 #[derive(Debug, Args)]
-pub struct Down {}
+#[command(after_help = DOWN_EXAMPLES, after_long_help = format!("{DOWN_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Down {
+    /// Folder of what is in the kernel, `pins` of the configuration, if the state was lost
+    #[arg(long, value_name = "DIR")]
+    pub pins: Option<PathBuf>,
+}
+
+const DOWN_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate gate down
+  sudo tidegate gate down --pins /sys/fs/bpf/other    a gate whose state was lost
+";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -203,7 +215,8 @@ Examples:
 /// Apply what has changed in the configuration.
 ///
 /// Only what differs is touched: no packet is lost, and no counter or queue of a subscriber that is
-/// as before. A file with errors changes nothing. What `set` changed stays so until `set --reset`.
+/// as before. A file with errors changes nothing. What `set` changed stays so until `set --reset`, or
+/// until the file says something else of that subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = RELOAD_EXAMPLES, after_long_help = format!("{RELOAD_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Reload {
@@ -222,7 +235,8 @@ Examples:
 
 /// Change one subscriber, live.
 ///
-/// It holds across reloads and restarts of the daemon, until it is set again or --reset.
+/// What is not given stays. It holds across reloads and restarts of the daemon, until --reset, or until
+/// the file says something else of the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "reset"]))]

@@ -15,7 +15,7 @@ use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use tidegate_gate::table::LimiterState;
@@ -55,56 +55,56 @@ pub struct Peer(pub String);
 
 /// A route: all there are, so that the description can be held to them.
 struct Route {
-    method: &'static str,
+    method: Method,
     path: &'static str,
-    answer: fn() -> MethodRouter<Api>,
+    answer: fn(MethodFilter) -> MethodRouter<Api>,
 }
 
 const ROUTES: &[Route] = &[
     Route {
-        method: "get",
+        method: Method::GET,
         path: "/v1/status",
-        answer: || get(status),
+        answer: |method| on(method, status),
     },
     Route {
-        method: "get",
+        method: Method::GET,
         path: "/v1/subscribers",
-        answer: || get(subscribers),
+        answer: |method| on(method, subscribers),
     },
     Route {
-        method: "get",
+        method: Method::GET,
         path: "/v1/subscribers/{name}",
-        answer: || get(subscriber),
+        answer: |method| on(method, subscriber),
     },
     Route {
-        method: "patch",
+        method: Method::PATCH,
         path: "/v1/subscribers/{name}",
-        answer: || patch(set),
+        answer: |method| on(method, set),
     },
     Route {
-        method: "delete",
+        method: Method::DELETE,
         path: "/v1/subscribers/{name}/set",
-        answer: || delete(reset),
+        answer: |method| on(method, reset),
     },
     Route {
-        method: "post",
+        method: Method::POST,
         path: "/v1/reload",
-        answer: || post(reload),
+        answer: |method| on(method, reload),
     },
     Route {
-        method: "post",
+        method: Method::POST,
         path: "/v1/stop",
-        answer: || post(stop),
+        answer: |method| on(method, stop),
     },
     Route {
-        method: "get",
+        method: Method::GET,
         path: "/metrics",
-        answer: || get(scrape),
+        answer: |method| on(method, scrape),
     },
     Route {
-        method: "get",
+        method: Method::GET,
         path: "/openapi.json",
-        answer: || get(description),
+        answer: |method| on(method, description),
     },
 ];
 
@@ -121,7 +121,10 @@ pub fn metrics_only(api: Api) -> Router {
 fn build(routes: impl Iterator<Item = &'static Route>, api: Api) -> Router {
     let mut router = Router::new();
     for route in routes {
-        router = router.route(route.path, (route.answer)());
+        // Of the methods that there are, all have a filter.
+        if let Ok(method) = MethodFilter::try_from(route.method.clone()) {
+            router = router.route(route.path, (route.answer)(method));
+        }
     }
     let nowhere = |request: Request| async move {
         let path = request.uri().path();

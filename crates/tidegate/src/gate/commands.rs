@@ -14,7 +14,7 @@ use super::logs;
 use super::remote::Remote;
 use super::view::Attached;
 use crate::Exit;
-use crate::cli::gate::{LogFormat, Reload, Run, Set, Up};
+use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
 use crate::output::Output;
 use crate::units::plural;
 use std::io::Write;
@@ -46,13 +46,16 @@ fn patiently<T>(
 }
 
 /// Where the gate is that has this state.
-fn pins<D: DataPath>(state: &Path) -> Result<PathBuf, Failure> {
-    Ok(
-        tidegate_gate::gate::View::<D>::open(state, Path::new(Config::PINS))?
-            .state()
-            .pins
-            .clone(),
-    )
+pub fn pins(state: &Path) -> Result<PathBuf, Failure> {
+    match tidegate_gate::gate::pins(state)? {
+        Some(pins) => Ok(pins),
+        // Where it would be; what is there is told.
+        None if state == Path::new(Config::STATE) => Ok(Config::PINS.into()),
+        None => Err(Failure::Down(format!(
+            "no gate is up with its state in {}: start one with `tidegate gate up`",
+            state.display()
+        ))),
+    }
 }
 
 fn read(file: &Path) -> Result<Config, Failure> {
@@ -73,8 +76,22 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub fn down<D: DataPath>(state: &Path) -> anyhow::Result<Exit> {
-    let pins = pins::<D>(state).unwrap_or_else(|_| Config::PINS.into());
+pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
+    let pins = match (&options.pins, pins(state)) {
+        (Some(pins), _) => pins.clone(),
+        (None, Ok(pins)) => pins,
+        (None, Err(Failure::Down(_))) => {
+            let mut out = Output::stdout();
+            writeln!(out, "no gate was up with its state in {}", state.display())?;
+            out.commit()?;
+            return Ok(Exit::Done);
+        }
+        // Its state cannot be read, and it has to go all the same.
+        (None, Err(_)) if state == Path::new(Config::STATE) => Config::PINS.into(),
+        (None, Err(error)) => {
+            return Err(anyhow::Error::from(error).context("name the gate's folder by --pins"));
+        }
+    };
     let mut told = false;
     let there = patiently(
         || Gate::<D>::down_at(&pins, state),
@@ -103,7 +120,7 @@ fn drive<D: DataPath + Send, T>(
     ours: impl FnOnce(&mut Live<D>) -> Result<T, Failure>,
     daemons: impl FnOnce(Remote) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let pins = pins::<D>(state)?;
+    let pins = pins(state)?;
     let mut daemon = None;
     let mut gate = None;
     patiently(

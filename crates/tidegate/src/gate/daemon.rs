@@ -134,7 +134,9 @@ impl Doors {
                 _ = heal.tick() => {
                     let desk = Arc::clone(&desk);
                     let now = tokio::task::spawn_blocking(move || desk.heal()).await;
-                    let now = now.context("a bug")?;
+                    let mut now = now.context("a bug")?;
+                    // An interface may be missing in several places.
+                    now.dedup();
                     for place in now.iter().filter(|place| !missing.contains(*place)) {
                         tracing::warn!(place, "the interface is gone: nothing is limited at it");
                     }

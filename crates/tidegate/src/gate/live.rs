@@ -10,6 +10,7 @@ use tidegate_gate::path::DataPath;
 use tidegate_gate::state::{DIRECTIONS, State};
 use tidegate_gate::table::{Counters, LimiterState};
 
+use super::commands;
 use super::control::{Change, Control, Failure, Overview, Reloaded};
 use super::reading::{Entry, Limit, Reading, Roster};
 use super::view::Attached;
@@ -41,7 +42,7 @@ impl<D: DataPath> Live<D> {
 
     /// A gate to be looked at, whoever drives it.
     pub fn seen(state: &Path) -> Result<Self, Failure> {
-        let view = View::open(state, Path::new(Config::PINS))?;
+        let view = View::open(state, &commands::pins(state)?)?;
         Ok(Self {
             source: Source::Seen(view),
             roster: None,

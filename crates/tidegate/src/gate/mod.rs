@@ -35,8 +35,7 @@ use crate::table::Paint;
 use control::Failure;
 use live::Live;
 
-/// Where packets are limited.
-type Kernel = tidegate_gate::kernel::Kernel;
+use tidegate_gate::kernel::Kernel;
 
 pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
@@ -56,7 +55,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
     match &options.command {
         Command::Up(options) => commands::up::<D>(options),
         Command::Run(options) => commands::run::<D>(options),
-        Command::Down(_) => commands::down::<D>(state),
+        Command::Down(options) => commands::down::<D>(options, state),
         Command::Set(options) => commands::set::<D>(options, state),
         Command::Reload(options) => commands::reload::<D>(options, state),
         Command::Status(options) => {

@@ -11,7 +11,7 @@ use crate::Exit;
 use crate::cli::gate::{self, SortStatus};
 use crate::output::Output;
 use crate::table::Paint;
-use crate::units::{bytes, count, percent, rate};
+use crate::units::{bytes, count, percent, plural, rate};
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,7 @@ pub fn run(
                 list(&mut out, &subscribers, paint)?;
                 let hidden = status.subscribers - subscribers.len() as u64;
                 if hidden > 0 {
-                    let more = crate::units::plural(hidden, "subscriber", "subscribers");
+                    let more = plural(hidden, "subscriber", "subscribers");
                     writeln!(
                         out,
                         "{more} not shown; --all shows them, NAME one with its queues"
@@ -107,13 +107,12 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
     writeln!(out, "{} {}", paint.bold("gate"), status.file)?;
     for attached in &status.attachments {
         let (interface, hook) = (&attached.interface, &attached.hook);
-        let missing = if attached.attached {
-            String::new()
-        } else {
-            paint.alarm("  not there: nothing is limited")
-        };
         let way = &attached.direction;
-        writeln!(out, "  {interface:<15} {hook:<11} {way:<4}{missing}")?;
+        write!(out, "  {interface:<15} {hook:<11} {way}")?;
+        if !attached.attached {
+            write!(out, "  {}", paint.alarm("not there: nothing is limited"))?;
+        }
+        writeln!(out)?;
     }
     if status.attachments.is_empty() {
         writeln!(
@@ -128,9 +127,9 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
     };
     writeln!(
         out,
-        "{} subscribers{set}, {} plans",
-        count(status.subscribers),
-        count(status.plans),
+        "{}{set}, {}",
+        plural(status.subscribers, "subscriber", "subscribers"),
+        plural(status.plans, "plan", "plans"),
     )?;
     if status.unsettled {
         let text = "a change was made in part only: reload to try it again";
@@ -242,7 +241,7 @@ fn detail(out: &mut impl Write, one: &Subscriber, paint: Paint) -> io::Result<()
         let used = |queue: &view::Queue| queue.passed_bytes > 0 || queue.excess_bytes > 0;
         if !queues.iter().any(used) {
             let number = queues.len() as u64;
-            let queues = crate::units::plural(number, "queue", "queues");
+            let queues = plural(number, "queue", "queues");
             writeln!(out, "{queues}, none of them used yet")?;
             continue;
         }

@@ -60,9 +60,9 @@ fn commands_change_a_gate_without_a_daemon() {
     place.write(&another_subscriber());
     reload::<Memory>(&Reload { file: None }, &place.state()).expect("reloaded");
     assert_eq!(seen(&place), (Some(50_000_000), 3));
-    down::<Memory>(&place.state()).expect("down");
+    down::<Memory>(&Down { pins: None }, &place.state()).expect("down");
     assert!(!place.state().exists(), "nothing is left");
-    down::<Memory>(&place.state()).expect("down again is no harm");
+    down::<Memory>(&Down { pins: None }, &place.state()).expect("down again is no harm");
     assert!(!place.state().exists(), "nothing is made by it");
 }
 
@@ -99,7 +99,7 @@ fn commands_ask_the_daemon_that_has_the_gate() {
     let config = read(&place.file().with_file_name("other.toml")).expect("sound");
     let second = Doors::open(&config).map(drop).expect_err("taken");
     assert!(format!("{second:#}").contains("another"), "{second:#}");
-    down::<Memory>(&place.state()).expect("down");
+    down::<Memory>(&Down { pins: None }, &place.state()).expect("down");
     running.join().expect("no panic").expect("ended well");
     assert!(!place.state().exists(), "nothing is left");
 }
@@ -122,5 +122,5 @@ fn a_daemon_that_ends_leaves_the_limits_and_the_next_one_takes_over() {
     }
     running.join().expect("no panic").expect("ended well");
     assert_eq!(seen(&place).0, Some(20_000_000), "set holds");
-    down::<Memory>(&place.state()).expect("down");
+    down::<Memory>(&Down { pins: None }, &place.state()).expect("down");
 }
