@@ -221,7 +221,8 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     for (name, member) in &to.members {
         let old = from.members.get(name);
         let old = old.filter(|old| old.number == member.number);
-        if old.is_none() && fresh {
+        // Numbers that nobody has had are as new.
+        if old.is_none() && fresh && member.number < from.next {
             changes.extend(DIRECTIONS.map(|direction| Change::Forget(member.limiter(direction))));
         }
         for direction in DIRECTIONS {

@@ -58,9 +58,9 @@ pub(super) fn read<'a>(
     };
     let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");
     if header.record.iter().any(named) {
-        shaped_devices(&sheet, &header, records, plan, files, roll);
+        shaped_devices(&sheet, &header, records, plan, roll);
     } else {
-        own(&sheet, &header, records, plan, files, roll);
+        own(&sheet, &header, records, plan, roll);
     }
 }
 
@@ -182,7 +182,6 @@ fn own(
     header: &Row,
     rows: impl Iterator<Item = Row>,
     plan: Option<&str>,
-    files: &[(PathBuf, String)],
     roll: &mut Roll<'_>,
 ) {
     let mut columns: HashMap<&str, usize> = HashMap::new();
@@ -222,21 +221,18 @@ fn own(
         sheet.values(&row, of("pppoe"), &between, matches::pppoe, &mut found);
         let place = sheet.place(&row);
         let own = row.cell(of("plan"));
-        roll.add(
-            Draft {
-                name: row.cell(of("name")),
-                plan: if own.is_empty() { plan } else { Some(own) },
-                rates: [
-                    sheet.rate(&row, of("down"), units::rate),
-                    sheet.rate(&row, of("up"), units::rate),
-                ],
-                matches: found,
-                place,
-                plan_place: place,
-                rate_places: [place; 2],
-            },
-            files,
-        );
+        roll.add(Draft {
+            name: row.cell(of("name")),
+            plan: if own.is_empty() { plan } else { Some(own) },
+            rates: [
+                sheet.rate(&row, of("down"), units::rate),
+                sheet.rate(&row, of("up"), units::rate),
+            ],
+            matches: found,
+            place,
+            plan_place: place,
+            rate_places: [place; 2],
+        });
     }
 }
 
@@ -255,7 +251,6 @@ fn shaped_devices(
     header: &Row,
     rows: impl Iterator<Item = Row>,
     plan: Option<&str>,
-    files: &[(PathBuf, String)],
     roll: &mut Roll<'_>,
 ) {
     let find = |names: [&str; 2]| {
@@ -316,17 +311,14 @@ fn shaped_devices(
         sheet.values(&row, ipv6, &between, matches::prefix, into);
     }
     for circuit in circuits {
-        roll.add(
-            Draft {
-                name: &circuit.name,
-                plan,
-                rates: circuit.rates,
-                matches: circuit.matches,
-                place: circuit.place,
-                plan_place: circuit.place,
-                rate_places: [circuit.place; 2],
-            },
-            files,
-        );
+        roll.add(Draft {
+            name: &circuit.name,
+            plan,
+            rates: circuit.rates,
+            matches: circuit.matches,
+            place: circuit.place,
+            plan_place: circuit.place,
+            rate_places: [circuit.place; 2],
+        });
     }
 }

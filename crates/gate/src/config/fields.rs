@@ -61,10 +61,12 @@ impl<'a> Fields<'a> {
         for (key, _) in table {
             let name: &str = key.get_ref();
             if !known().any(|key| key.name == name) {
-                let meant = instead(name, known().map(|key| key.name));
-                let at = key.span().start;
+                let place = fields.place_at(key.span().start);
                 fields.mistyped = true;
-                fields.tell(at, format!("unknown key `{name}` in {what}{meant}"));
+                sink.wrong_with(place, || {
+                    let meant = instead(name, known().map(|key| key.name));
+                    (format!("unknown key `{name}` in {what}{meant}"), None)
+                });
             }
         }
         fields

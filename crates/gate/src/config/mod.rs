@@ -208,7 +208,7 @@ fn read(
     let mut roll = Roll::new(&plans, sink);
     for node in f.tables("subscriber") {
         if let Some(draft) = subscriber::subscriber(node, sink) {
-            roll.add(draft, files);
+            roll.add(draft);
         }
     }
     for import in &imports {

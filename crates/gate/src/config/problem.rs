@@ -96,10 +96,13 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
+/// Something that is wrong: its place, what it is, and the place of what it is at odds with.
+type Found = (Place, String, Option<Place>);
+
 /// Collects what is wrong.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
-    found: RefCell<Vec<(Place, String)>>,
+    found: RefCell<Vec<Found>>,
     /// Beyond those that are kept.
     more: RefCell<usize>,
 }
@@ -109,9 +112,15 @@ impl Sink {
     const KEPT: usize = 1000;
 
     pub fn wrong(&self, place: Place, message: impl Into<String>) {
+        self.wrong_with(place, || (message.into(), None));
+    }
+
+    /// The same with a message that takes some time to make, and another place that it ends with.
+    pub fn wrong_with(&self, place: Place, tell: impl FnOnce() -> (String, Option<Place>)) {
         let mut found = self.found.borrow_mut();
         if found.len() < Self::KEPT {
-            found.push((place, message.into()));
+            let (message, other) = tell();
+            found.push((place, message, other));
         } else {
             *self.more.borrow_mut() += 1;
         }
@@ -124,13 +133,18 @@ impl Sink {
     /// What was found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
         let mut found = self.found.into_inner();
-        found.sort_by_key(|(place, _)| *place);
+        found.sort_by_key(|(place, ..)| *place);
         found.dedup();
         let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.into_inner();
         found.truncate(ConfigErrors::MOST);
-        let tell = |(place, message): (Place, String)| {
+        let tell = |(place, mut message, other): Found| {
             let (file, text) = &files[place.file as usize];
             let (line, column) = position(text, place.at);
+            if let Some(other) = other {
+                let (file, text) = &files[other.file as usize];
+                let (line, _) = position(text, other.at);
+                message += &format!(", in {}:{line}", file.display());
+            }
             let (shown, mark) = excerpt(text, line, column);
             Problem {
                 file: file.clone(),
@@ -148,7 +162,7 @@ impl Sink {
 }
 
 /// Line and column of a place.
-pub(super) fn position(text: &str, at: At) -> (usize, usize) {
+fn position(text: &str, at: At) -> (usize, usize) {
     match at {
         At::Line(line, column) => (line, column),
         At::Byte(at) => {

@@ -1,7 +1,6 @@
 //! All subscribers, from wherever they are named: each name and each match once, each plan known.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Subscriber;
@@ -67,19 +66,20 @@ impl<'a> Roll<'a> {
     pub fn plan(&self, name: &str, place: Place) -> Option<usize> {
         let number = self.numbers.get(name).copied();
         if number.is_none() {
-            let known = self.plans.iter().map(|(name, _)| name.as_str());
-            let meant = match self.plans.is_empty() {
-                true => ": the file has none".to_owned(),
-                false => instead(name, known),
-            };
-            self.sink
-                .wrong(place, format!("there is no plan `{name}`{meant}"));
+            self.sink.wrong_with(place, || {
+                let known = self.plans.iter().map(|(name, _)| name.as_str());
+                let meant = match self.plans.is_empty() {
+                    true => ": the file has none".to_owned(),
+                    false => instead(name, known),
+                };
+                (format!("there is no plan `{name}`{meant}"), None)
+            });
         }
         number
     }
 
-    /// Adds a subscriber. `files` are for messages about others.
-    pub fn add(&mut self, draft: Draft<'_>, files: &[(PathBuf, String)]) {
+    /// Adds a subscriber.
+    pub fn add(&mut self, draft: Draft<'_>) {
         let number = self.subscribers.len() as u32;
         if let Err(message) = check_name(draft.name) {
             self.sink.wrong(draft.place, message);
@@ -87,9 +87,9 @@ impl<'a> Roll<'a> {
         }
         let name: Arc<str> = draft.name.into();
         if let Some(&other) = self.names.get(&name) {
-            let other = self.whereabouts(other, files);
-            let message = format!("there is a subscriber `{name}` already, in {other}");
-            self.sink.wrong(draft.place, message);
+            let other = self.places.get(other as usize).copied();
+            let message = format!("there is a subscriber `{name}` already");
+            self.sink.wrong_with(draft.place, || (message, other));
             return;
         }
         let plan = match draft.plan {
@@ -122,14 +122,13 @@ impl<'a> Roll<'a> {
                     self.sink.wrong(place, message);
                 }
                 Some(other) => {
-                    let whose = self.subscribers.get(other as usize);
-                    let whose = whose.map_or("", |subscriber| &subscriber.name);
-                    let message = format!(
-                        "{} belongs to `{whose}` already, in {}",
-                        matches::text(&what),
-                        self.whereabouts(other, files),
-                    );
-                    self.sink.wrong(place, message);
+                    self.sink.wrong_with(place, || {
+                        let whose = self.subscribers.get(other as usize);
+                        let whose = whose.map_or("", |subscriber| &subscriber.name);
+                        let what = matches::text(&what);
+                        let message = format!("{what} belongs to `{whose}` already");
+                        (message, self.places.get(other as usize).copied())
+                    });
                     self.owners.insert(what, other);
                 }
             }
@@ -208,18 +207,6 @@ impl<'a> Roll<'a> {
         };
         let key = (plan, direction, rate);
         self.limits.entry(key).or_insert_with(make).clone()
-    }
-
-    /// Where a subscriber was read.
-    fn whereabouts(&self, number: u32, files: &[(PathBuf, String)]) -> String {
-        let Some(place) = self.places.get(number as usize) else {
-            return "this file".to_owned();
-        };
-        let Some((file, text)) = files.get(place.file as usize) else {
-            return "another file".to_owned();
-        };
-        let (line, _) = super::problem::position(text, place.at);
-        format!("{}:{line}", file.display())
     }
 }
 

@@ -1,5 +1,8 @@
 //! The kernel as a data path.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::path::Path;
 

@@ -1,0 +1,247 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::*;
+use crate::config::Config;
+use crate::gate::{Gate, GateError, Setting};
+
+/// Runs this in a network namespace of its own, with the interfaces core and access; skips without
+/// rights.
+fn in_namespace(test: &str, run: impl FnOnce(&Place) + Send + 'static) {
+    if !nix::unistd::Uid::effective().is_root() {
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "skipped TEST: {test}: needs root").expect("stderr");
+        return;
+    }
+    let name = test.to_owned();
+    let ran = std::thread::spawn(move || {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a network namespace");
+        for name in ["core", "access"] {
+            let peer = format!("{name}-far");
+            let made = Command::new("ip")
+                .args(["link", "add", name, "type", "veth", "peer", "name", &peer])
+                .status();
+            assert!(made.expect("ip runs").success());
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place {
+            pins: PathBuf::from(format!(
+                "/sys/fs/bpf/tidegate-{name}-{}",
+                std::process::id()
+            )),
+            state: folder.path().join("state"),
+        };
+        run(&place);
+    })
+    .join();
+    ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+struct Place {
+    pins: PathBuf,
+    state: PathBuf,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = Gate::<Kernel>::down_at(&self.pins, &self.state);
+    }
+}
+
+impl Place {
+    fn config(&self, rest: &str) -> Config {
+        let text = format!(
+            "pins = \"{}\"\nstate = \"{}\"\n{INTERFACES}{rest}",
+            self.pins.display(),
+            self.state.display()
+        );
+        let none = |_: &Path| Err("is not there".to_owned());
+        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+const INTERFACES: &str = r#"
+[[interface]]
+name = "core"
+side = "core"
+[[interface]]
+name = "access"
+side = "access"
+"#;
+
+const ONE: &str = r#"
+[plan.gold]
+down = "100mbit"
+up = "20mbit"
+policy = { priority = ["queue", { weighted = [[4, { fair = 8 }], [1, "queue"]] }] }
+default-class = 1
+[[plan.gold.rule]]
+class = 0
+dscp = "ef"
+[plan.old]
+down = "10mbit"
+scheme = "policer"
+excess = "cs1"
+[[subscriber]]
+name = "ann"
+plan = "gold"
+addresses = ["192.0.2.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "old"
+qinq = "100.200"
+pppoe = 9
+"#;
+
+#[test]
+fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
+    in_namespace("taken-over", |place| {
+        let (gate, report) = Gate::<Kernel>::up(&place.config(ONE)).expect("up");
+        assert_eq!(report.added, ["ann", "bob"]);
+        let status = gate.status().expect("a status");
+        assert!(
+            status.interfaces.iter().all(|own| own.attached),
+            "{:?}",
+            status.interfaces
+        );
+        assert_eq!(status.others.len(), 15);
+        let state = gate.state().clone();
+        drop(gate);
+        assert!(matches!(
+            Gate::<Kernel>::up(&place.config(ONE)),
+            Err(GateError::AlreadyUp { .. })
+        ));
+        let mut gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+        assert_eq!(gate.state(), &state);
+        let setting = Setting {
+            down: Some(5_000_000),
+            ..Setting::default()
+        };
+        let ann = gate.set("ann", &setting).expect("set");
+        assert_eq!((ann.down.rate, ann.down.version), (Some(5_000_000), 2));
+        let two = ONE
+            .replace("name = \"bob\"", "name = \"cem\"")
+            .replace("pppoe = 9", "vlan = 5");
+        let report = gate.reload(&place.config(&two)).expect("reloaded");
+        assert_eq!(
+            (report.removed, report.unchanged),
+            (vec!["bob".to_owned()], 1)
+        );
+        let looked = Gate::<Kernel>::look(&place.pins, &place.state).expect("a status");
+        assert_eq!(looked.subscribers.len(), 2);
+        // An interface that goes and comes back.
+        let ip = |line: &str| {
+            let done = Command::new("ip").args(line.split(' ')).status();
+            assert!(done.expect("ip runs").success(), "{line}");
+        };
+        ip("link del access");
+        let status = gate.status().expect("a status");
+        let attached: Vec<bool> = status.interfaces.iter().map(|own| own.attached).collect();
+        assert_eq!(attached, [true, false]);
+        assert_eq!(
+            gate.reload(&place.config(ONE)).expect("reloaded").missing,
+            ["access"]
+        );
+        assert_eq!(gate.heal(), ["access"]);
+        ip("link add access type veth peer name access-far");
+        assert!(gate.heal().is_empty());
+        assert!(gate.status().expect("a status").interfaces[1].attached);
+        gate.down().expect("down");
+        assert!(!place.pins.exists() && !place.state.exists());
+        let left = Command::new("tc")
+            .args(["qdisc", "show", "dev", "core"])
+            .output();
+        let left = String::from_utf8(left.expect("tc runs").stdout).expect("text");
+        assert!(!left.contains("clsact"), "{left}");
+    });
+}
+
+#[test]
+fn what_cannot_be_leaves_nothing_behind() {
+    in_namespace("nothing", |place| {
+        let config = place.config(&ONE.replace(
+            "[plan.gold]",
+            "[[interface]]\nname = \"nowhere\"\nside = \"core\"\n[plan.gold]",
+        ));
+        let error = Gate::<Kernel>::up(&config)
+            .map(|_| ())
+            .expect_err("no interface");
+        assert!(
+            error.to_string().contains("there is no interface nowhere"),
+            "{error}"
+        );
+        assert!(!place.pins.exists() && !place.state.join("state.json").exists());
+        // What was killed while it was made.
+        std::fs::create_dir_all(place.pins.join("new")).expect("a folder");
+        std::fs::create_dir_all(place.pins.join("programs")).expect("a folder");
+        let (gate, _) = Gate::<Kernel>::up(&place.config(ONE)).expect("up");
+        drop(gate);
+        // The state is lost.
+        std::fs::remove_dir_all(&place.state).expect("removed");
+        assert!(matches!(
+            Gate::<Kernel>::start(&place.config(ONE)),
+            Err(GateError::Lost { .. })
+        ));
+        assert!(Gate::<Kernel>::down_at(&place.pins, &place.state).expect("down"));
+        assert!(!place.pins.exists() && !place.state.exists());
+        // Folders that are none of ours are left alone.
+        let other = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(other.path().join("maps")).expect("a folder");
+        std::fs::write(other.path().join("maps/file"), "mine").expect("written");
+        assert!(!Gate::<Kernel>::down_at(other.path(), &place.state).expect("nothing to do"));
+        assert!(other.path().join("maps/file").exists());
+    });
+}
+
+/// Run with `cargo test --release -p tidegate-gate -- --ignored --nocapture subscribers_load`.
+#[test]
+#[ignore = "measures"]
+fn a_hundred_thousand_subscribers_load() {
+    use std::fmt::Write as _;
+    in_namespace("many", |place| {
+        let mut text = String::from("[plan.gold]\ndown = \"100mbit\"\nup = \"20mbit\"\n");
+        for number in 0..100_000u32 {
+            let (a, b, c) = (number >> 16, number >> 8 & 255, number & 255);
+            writeln!(text, "[[subscriber]]\nname = \"user{number}\"\nplan = \"gold\"\naddresses = [\"10.{a}.{b}.{c}\", \"2001:db8:{a:x}:{:x}::/64\"]", number & 0xffff).expect("text");
+        }
+        let time =
+            |what: &str, began: std::time::Instant| eprintln!("{what}: {:?}", began.elapsed());
+        let began = std::time::Instant::now();
+        let config = place.config(&text);
+        time("check", began);
+        let began = std::time::Instant::now();
+        let (mut gate, _) = Gate::<Kernel>::up(&config).expect("up");
+        time("up", began);
+        let began = std::time::Instant::now();
+        assert_eq!(gate.reload(&config).expect("reloaded").unchanged, 100_000);
+        time("reload of the same", began);
+        let config = place.config(&text.replace("100mbit", "90mbit"));
+        let began = std::time::Instant::now();
+        assert_eq!(
+            gate.reload(&config).expect("reloaded").limited.len(),
+            100_000
+        );
+        time("reload of another rate for all", began);
+        let began = std::time::Instant::now();
+        gate.set(
+            "user77",
+            &Setting {
+                down: Some(5_000_000),
+                ..Setting::default()
+            },
+        )
+        .expect("set");
+        time("set", began);
+        let began = std::time::Instant::now();
+        assert_eq!(gate.status().expect("a status").subscribers.len(), 100_000);
+        time("status", began);
+        drop(gate);
+        let began = std::time::Instant::now();
+        let gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+        time("take over", began);
+        let began = std::time::Instant::now();
+        gate.down().expect("down");
+        time("down", began);
+    });
+}
