@@ -145,8 +145,8 @@ fn tagged(mut frame: Vec<u8>, tags: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// VLAN, QinQ and PPPoE subscribers each have their rate, of whole frames with their tags; and one
-/// that is in none is not touched.
+/// VLAN, QinQ and PPPoE subscribers each have their rate, of whole frames with their tags; what is
+/// of none is not touched; and code points choose classes.
 #[test]
 fn tagged_frames_are_limited_by_their_tags() {
     let _alone = alone();
@@ -172,6 +172,14 @@ fn tagged_frames_are_limited_by_their_tags() {
         name = "address"
         down = "10mbit"
         addresses = "192.0.2.0/24"
+        [plan.urgent]
+        policy = { priority = ["queue", "queue"] }
+        rule = [{ class = 0, dscp = "ef" }]
+        [[subscriber]]
+        name = "urgent"
+        plan = "urgent"
+        down = "12mbit"
+        addresses = "192.0.2.96"
     "#;
     let vlan = |kind| tagged(datagram(kind, 16, 5000, 1000), &[0x81, 0, 0x20, 100]);
     let qinq = tagged(
@@ -195,9 +203,10 @@ fn tagged_frames_are_limited_by_their_tags() {
         let bridge = permitted(test, Bridge::new())?;
         let gate = Gate::new(&bridge.middle, configuration);
         gate.run("up FILE");
-        // 12,000 frames a second are 20 Mbit/s of each.
+        // 2400 frames a second are 20 Mbit/s.
+        let rate = 2400.0 * frames.len() as f64;
         let (from, until) = (Duration::from_secs(2), Duration::from_secs(6));
-        let (out, elapsed) = bridge.offer(&frames, Some(12_000.0), from, until);
+        let (out, elapsed) = bridge.offer(&frames, Some(rate), from, until);
         let mut found = Findings::default();
         let names = ["vlan", "qinq", "pppoe", "address"];
         for (kind, (name, rate)) in names.into_iter().zip([4e6, 6e6, 8e6, 10e6]).enumerate() {
@@ -206,6 +215,9 @@ fn tagged_frames_are_limited_by_their_tags() {
         }
         let all = out[4][0] as f64 / elapsed / 2400.0;
         found.within("those of nobody", all, 0.9, 1.05);
+        let [urgent, rest] = [5, 6].map(|kind| out[kind][1] as f64 * 8.0 / elapsed / 12e6);
+        found.within("by code point, the first", urgent, 0.96, 1.03);
+        found.within("by code point, both", urgent + rest, 0.97, 1.03);
         bridge.nothing_lost(&mut found);
         gate.run("down");
         Some(found)

@@ -14,7 +14,7 @@ fn configuration(others: u32, version: u32) -> String {
     let others = (0..others).map(|i| {
         let rate = 1 + (i + version) % 5;
         format!(
-            "[[subscriber]]\nname = \"other {i}\"\ndown = \"{rate}mbit\"\naddresses = \"10.0.0.{i}\"\n"
+            "[[subscriber]]\nname = \"other-{i}\"\ndown = \"{rate}mbit\"\naddresses = \"10.0.0.{i}\"\n"
         )
     });
     format!(

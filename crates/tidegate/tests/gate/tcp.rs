@@ -190,7 +190,7 @@ fn each_subscriber_has_its_rate_and_policy() {
         default-class = 1
         [[plan.priority.rule]]
         class = 0
-        dscp = \"ef\"
+        local = \"192.0.2.32\"
         [plan.nested]
         down = \"16mbit\"
         policy = {{ weighted = [{}] }}
@@ -223,13 +223,11 @@ fn each_subscriber_has_its_rate_and_policy() {
         gate.run("up FILE");
         let to = |host| site.client_address(host).unwrap();
         let bulk = |to, algorithm| Bulk::new(to, algorithm, WHOLE);
-        let mut urgent = bulk(to(32), "cubic");
-        urgent.dscp = 46;
         let bulks = [
             bulk(to(16), "cubic"),
             bulk(to(17), "reno"),
             bulk(to(18), "bbr"),
-            urgent,
+            bulk(to(32), "cubic"),
             bulk(to(33), "cubic"),
             bulk(to(64), "cubic"),
             bulk(to(65), "bbr"),
