@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_gate::config::{Config, Listen};
@@ -97,11 +96,16 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
 /// What is sound, and yet may not be meant, or would not start on this machine.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
+    // Of the network namespace that we are in, which sysfs may not be of.
+    let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let names: HashSet<&str> = devices
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.0.trim()))
+        .collect();
     let mut seen = HashSet::new();
     for attachment in &config.attachments {
         let name = attachment.interface.as_str();
-        let here = Path::new("/sys/class/net").join(name).exists();
-        if seen.insert(name) && !here {
+        if seen.insert(name) && !names.contains(name) {
             warnings.push(format!("there is no interface {name} on this machine now"));
         }
     }
@@ -178,7 +182,7 @@ token = "/nonexistent/token"
     #[test]
     fn says_what_would_run_and_what_may_not_be_meant() {
         let text = SOUND.to_owned();
-        let config = Config::parse(Path::new("gate.toml"), text, &|_| Err("no".into()))
+        let config = Config::parse("gate.toml".as_ref(), text, &|_| Err("no".into()))
             .expect("a configuration");
         let warnings = warnings(&config);
         let mut out = Vec::new();

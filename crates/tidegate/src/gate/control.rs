@@ -90,6 +90,15 @@ pub trait Control: Send {
     /// Who is limited and how: the same allocation as long as nothing changed.
     fn roster(&mut self) -> Result<Arc<Roster>, Failure>;
 
+    /// Who one is, and how limited.
+    fn entry(&mut self, name: &str) -> Result<Entry, Failure> {
+        let roster = self.roster()?;
+        let index = roster
+            .find(name)
+            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))?;
+        Ok(roster.entries[index].clone())
+    }
+
     /// The counters of everybody.
     fn read(&mut self) -> Result<Reading, Failure>;
 
@@ -111,11 +120,7 @@ pub fn subscriber(
     control: &mut dyn Control,
     name: &str,
 ) -> Result<(Entry, [Option<LimiterState>; 2]), Failure> {
-    let roster = control.roster()?;
-    let index = roster
-        .find(name)
-        .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))?;
-    let entry = roster.entries[index].clone();
+    let entry = control.entry(name)?;
     let mut states = [None, None];
     for (state, limit) in states.iter_mut().zip(&entry.limits) {
         if let Some(limit) = limit {

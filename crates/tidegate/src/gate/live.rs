@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidegate_gate::config::Config;
 use tidegate_gate::gate::{Gate, GateError, Report, Setting, View};
 use tidegate_gate::path::DataPath;
-use tidegate_gate::state::{DIRECTIONS, State};
+use tidegate_gate::state::{DIRECTIONS, Member, State};
 use tidegate_gate::table::{Counters, LimiterState};
 
 use super::commands;
@@ -101,6 +101,15 @@ impl<D: DataPath + Send> Control for Live<D> {
         Ok(fresh)
     }
 
+    fn entry(&mut self, name: &str) -> Result<Entry, Failure> {
+        let (state, _) = self.fresh()?;
+        // Without the roster, which is made anew after each change.
+        let member = state.members.get(name);
+        member
+            .map(|member| entry(state, name, member))
+            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))
+    }
+
     fn read(&mut self) -> Result<Reading, Failure> {
         let roster = self.roster()?;
         let (state, path) = self.fresh()?;
@@ -172,29 +181,33 @@ impl<D: DataPath + Send> Control for Live<D> {
 
 /// Who is limited, from what the gate holds.
 fn roster(state: &State) -> Roster {
-    let entry = |(name, member): (&String, &tidegate_gate::state::Member)| {
-        let set = member.setting.as_ref();
-        let plan = set
-            .and_then(|set| set.plan.as_deref())
-            .or(member.plan.as_deref());
-        let limits = DIRECTIONS.map(|direction| {
-            let limits = state.plans.get(member.lanes[direction as usize].plan);
-            Some(Limit {
-                limiter: member.limiter(direction),
-                rate: limits.map(|limits| limits.rate).filter(|&rate| rate > 0),
-            })
-        });
-        Entry {
-            name: name.as_str().into(),
-            plan: plan.unwrap_or("-").into(),
-            set: set.is_some(),
-            limits,
-            matches: member.matches.clone(),
-        }
-    };
     // A BTreeMap's order of names is the roster's.
+    let members = state.members.iter();
     Roster {
-        entries: state.members.iter().map(entry).collect(),
+        entries: members
+            .map(|(name, member)| entry(state, name, member))
+            .collect(),
+    }
+}
+
+fn entry(state: &State, name: &str, member: &Member) -> Entry {
+    let set = member.setting.as_ref();
+    let plan = set
+        .and_then(|set| set.plan.as_deref())
+        .or(member.plan.as_deref());
+    let limits = DIRECTIONS.map(|direction| {
+        let limits = state.plans.get(member.lanes[direction as usize].plan);
+        Some(Limit {
+            limiter: member.limiter(direction),
+            rate: limits.map(|limits| limits.rate).filter(|&rate| rate > 0),
+        })
+    });
+    Entry {
+        name: name.into(),
+        plan: plan.unwrap_or("-").into(),
+        set: set.is_some(),
+        limits,
+        matches: member.matches.clone(),
     }
 }
 

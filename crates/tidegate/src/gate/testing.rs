@@ -78,7 +78,7 @@ impl Fake {
         }
     }
 
-    fn entry(&mut self, name: &str) -> Result<&mut Entry, Failure> {
+    fn find(&mut self, name: &str) -> Result<&mut Entry, Failure> {
         let index = self
             .roster
             .find(name)
@@ -137,7 +137,7 @@ impl Control for Fake {
             return Err(Failure::Invalid(format!("there is no plan '{plan}'")));
         }
         let change = change.clone();
-        let entry = self.entry(name)?;
+        let entry = self.find(name)?;
         if change.reset {
             entry.set = false;
             return Ok(());

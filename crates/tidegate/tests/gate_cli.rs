@@ -1,0 +1,343 @@
+//! The gate as its operator meets it: commands, daemon and API over the kernel, in a network
+//! namespace and a BPF file system of its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A network namespace and a mount namespace, which end with it.
+struct Machine {
+    folder: tempfile::TempDir,
+    holder: Child,
+}
+
+const FILE: &str = r#"
+pins = "BPF/gate"
+state = "STATE"
+[[interface]]
+name = "core0"
+side = "core"
+[plan.gold]
+down = "50mbit"
+up = "10mbit"
+[[subscriber]]
+name = "alice"
+plan = "gold"
+addresses = ["192.0.2.1", "2001:db8::/56"]
+[[subscriber]]
+name = "bob"
+plan = "gold"
+vlan = 7
+"#;
+
+/// Its other end is where packets to alice come from.
+const NETWORK: &str = "\
+set -e
+mkdir -p BPF
+mount -t bpf bpf BPF
+ip link set lo up
+ip link add name core0 type veth peer name far0
+ip link set core0 up
+ip link set far0 up
+ip address add 198.51.100.1/24 dev far0
+ip neighbour add 198.51.100.2 lladdr 02:00:00:00:00:01 dev far0
+ip route add 192.0.2.1/32 via 198.51.100.2 dev far0
+";
+
+impl Machine {
+    fn new() -> Result<Self, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let holder = Command::new("unshare")
+            .args(["--net", "--mount", "sleep", "300"])
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("unshare: {error}"))?;
+        let machine = Self { folder, holder };
+        machine.write(FILE);
+        // Until the namespaces are there: /proc tells that it is no longer ours.
+        let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+        let its = format!("/proc/{}/ns/mnt", machine.holder.id());
+        let net = format!("/proc/{}/ns/net", machine.holder.id());
+        let mounts = fs::read_link("/proc/self/ns/mnt").expect("a namespace");
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            let moved = |path: &str, own: &Path| fs::read_link(path).is_ok_and(|ns| ns != own);
+            if moved(&net, &own) && moved(&its, &mounts) {
+                break;
+            }
+            if Instant::now() > until {
+                return Err("namespaces cannot be made".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let bpf = machine.path("bpf").display().to_string();
+        let (code, _, err) = machine.run("sh", &["-c", &NETWORK.replace("BPF", &bpf)]);
+        if code == 0 { Ok(machine) } else { Err(err) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, text: &str) {
+        let text = text.replace("BPF", &self.path("bpf").display().to_string());
+        let text = text.replace("STATE", &self.path("state").display().to_string());
+        fs::write(self.path("gate.toml"), text).expect("written");
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        let holder = self.holder.id().to_string();
+        command
+            .args(["--target", &holder, "--net", "--mount", program])
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> (i32, String, String) {
+        let output = self
+            .command(program, arguments)
+            .output()
+            .expect("nsenter runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let code = output.status.code().expect("an exit code");
+        (code, text(output.stdout), text(output.stderr))
+    }
+
+    fn gate_command(&self, arguments: &[&str]) -> Command {
+        let state = self.path("state").display().to_string();
+        let mut command = self.command(env!("CARGO_BIN_EXE_tidegate"), &["gate"]);
+        command.args(arguments).args(["--state", &state]);
+        command
+    }
+
+    /// Runs a command that should work, and gives what it printed.
+    fn gate(&self, arguments: &[&str]) -> String {
+        let output = self.gate_command(arguments).output().expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let err = text(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {err}");
+        text(&output.stdout)
+    }
+
+    /// Runs a command that should fail with this code, and gives why.
+    fn gate_fails(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.gate_command(arguments).output().expect("it runs");
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        err
+    }
+
+    fn file(&self) -> String {
+        self.path("gate.toml").display().to_string()
+    }
+
+    fn alice(&self) -> Value {
+        serde_json::from_str(&self.gate(&["status", "alice", "--json"])).expect("JSON")
+    }
+
+    /// So many packets to alice.
+    fn send(&self, packets: u32) {
+        let script = format!("for i in $(seq {packets}); do echo x > /dev/udp/192.0.2.1/9; done");
+        let (code, _, err) = self.run("bash", &["-c", &script]);
+        assert_eq!(code, 0, "{err}");
+    }
+
+    fn daemon(&self) -> Daemon {
+        let mut child = self
+            .gate_command(&["run", &self.file(), "--log-format", "json"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let socket = self.path("state/control.sock");
+        let until = Instant::now() + Duration::from_secs(20);
+        while status(&socket).is_none() {
+            if Instant::now() > until || child.try_wait().expect("a child").is_some() {
+                let _ = child.kill();
+                let mut log = String::new();
+                let _ = child
+                    .stderr
+                    .take()
+                    .map(|mut err| err.read_to_string(&mut log));
+                panic!("the daemon does not answer: {log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Daemon(child)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// A daemon, which is killed if nobody ended it. nsenter becomes what it starts.
+struct Daemon(Child);
+
+impl Daemon {
+    fn signal(&self, signal: &str) {
+        let process = self.0.id().to_string();
+        let sent = Command::new("kill").args([signal, &process]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Its exit code, and its log.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        let err = self.0.stderr.as_mut().expect("a pipe");
+        err.read_to_string(&mut log).expect("text");
+        (self.0.wait().expect("a child").code(), log)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The body of an answer of the daemon.
+fn ask(socket: &Path, method: &str, path: &str) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: gate\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer.split_once("\r\n\r\n")?.1.to_owned())
+}
+
+fn status(socket: &Path) -> Option<Value> {
+    serde_json::from_str(&ask(socket, "GET", "/v1/status")?).ok()
+}
+
+/// Waits until it is so.
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn an_operators_day() {
+    let machine = match Machine::new() {
+        Ok(machine) => machine,
+        Err(error) => {
+            let line =
+                format!("skipped TEST: gate_cli: needs root and a BPF file system: {error}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            return;
+        }
+    };
+
+    // Up, without a daemon.
+    let none = machine.gate_fails(&["status"], 1);
+    assert!(none.contains("no gate is up"), "{none}");
+    let checked = machine.gate(&["check", &machine.file()]);
+    assert!(
+        checked.contains("2 subscribers with 2 prefixes and 1 tag"),
+        "{checked}"
+    );
+    assert!(!checked.contains("no interface core0"), "{checked}");
+    let up = machine.gate(&["up", &machine.file()]);
+    assert!(up.contains("attached to core0 tc-ingress, down"), "{up}");
+    let twice = machine.gate_fails(&["up", &machine.file()], 1);
+    assert!(twice.contains("already"), "{twice}");
+    machine.send(10);
+    let alice = machine.alice();
+    assert_eq!(alice["down"]["passed_packets"], 10, "{alice}");
+    let queues = alice["down"]["queues"].as_array().expect("queues");
+    assert!(
+        queues.iter().any(|queue| queue["passed_bytes"] != 0),
+        "{alice}"
+    );
+
+    // Changes, live and by the file; a bad one changes nothing.
+    machine.gate(&["set", "alice", "--down", "20mbit"]);
+    assert_eq!(machine.alice()["down"]["rate"], 20_000_000);
+    let unknown = machine.gate_fails(&["set", "alise", "--down", "20mbit"], 1);
+    assert!(unknown.contains("alice"), "{unknown}");
+    machine.write(&FILE.replace("vlan = 7", "vlan = 8"));
+    let reloaded = machine.gate(&["reload"]);
+    assert!(reloaded.contains("1 moved, 1 untouched"), "{reloaded}");
+    machine.write(&FILE.replace("50mbit", "50mbi"));
+    let bad = machine.gate_fails(&["reload"], 1);
+    assert!(bad.contains("gate.toml:8:"), "{bad}");
+    let alice = machine.alice();
+    assert_eq!(
+        alice["down"]["passed_packets"], 10,
+        "counters go on: {alice}"
+    );
+
+    // A daemon takes over, is asked by commands, and reloads on SIGHUP.
+    machine.write(FILE);
+    let daemon = machine.daemon();
+    let socket = machine.path("state/control.sock");
+    machine.gate(&["set", "alice", "--down", "30mbit"]);
+    assert_eq!(machine.alice()["down"]["rate"], 30_000_000);
+    machine.gate(&["set", "alice", "--reset"]);
+    assert_eq!(machine.alice()["down"]["rate"], 50_000_000);
+    machine.write(&FILE.replace("50mbit", "60mbit"));
+    daemon.signal("-HUP");
+    until("SIGHUP reloads", || {
+        machine.alice()["down"]["rate"] == 60_000_000
+    });
+    machine.write("plan = 7");
+    let bad = machine.gate_fails(&["reload"], 1);
+    assert!(bad.contains("gate.toml:1:"), "{bad}");
+    let metrics = ask(&socket, "GET", "/metrics").expect("metrics");
+    let line = "tidegate_gate_subscriber_packets_total{subscriber=\"alice\",direction=\"down\",verdict=\"passed\"} 10";
+    assert!(metrics.contains(line), "{metrics}");
+    let second = machine.gate_fails(&["run", &machine.file()], 1);
+    assert!(second.contains("gate.toml:1:"), "{second}");
+
+    // It is killed: limits hold, and the next one takes them over.
+    machine.write(FILE);
+    daemon.signal("-KILL");
+    drop(daemon);
+    machine.send(5);
+    assert_eq!(machine.alice()["down"]["passed_packets"], 15);
+    let daemon = machine.daemon();
+    assert_eq!(machine.alice()["down"]["passed_packets"], 15);
+    assert_eq!(
+        machine.alice()["down"]["rate"],
+        50_000_000,
+        "the file counts"
+    );
+
+    // SIGTERM leaves the limits; the next one is ended by `down`.
+    daemon.signal("-TERM");
+    let (code, log) = daemon.ended();
+    assert_eq!(code, Some(0), "{log}");
+    let events: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(
+        events.iter().any(|event| event["message"] == "took over"),
+        "{log}"
+    );
+    assert!(!socket.exists());
+    machine.send(1);
+    assert_eq!(machine.alice()["down"]["passed_packets"], 16);
+    let daemon = machine.daemon();
+    machine.gate(&["down"]);
+    let (code, log) = daemon.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!machine.path("state").exists());
+    let bpf = machine.path("bpf").display().to_string();
+    let (_, left, _) = machine.run("ls", &[&bpf]);
+    assert!(!left.contains("gate"), "{left}");
+    let (_, left, _) = machine.run("tc", &["qdisc", "show", "dev", "core0"]);
+    assert!(!left.contains("clsact"), "{left}");
+}
