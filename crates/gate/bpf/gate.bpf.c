@@ -45,7 +45,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 18);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key4);
 	__type(value, struct seat);
@@ -53,7 +53,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 18);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key6);
 	__type(value, struct seat);
@@ -61,7 +61,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, 1 << 17);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct seat);

@@ -345,6 +345,64 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 	return s->at;
 }
 
+// Decides about a packet to a queue of a fair share, as long as nothing runs empty and no period ends:
+// what phantom_settled would do, with no node above and no weight to look at.
+static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u64 now, u32 number, u64 bytes)
+{
+	struct share *root = s->shares;
+	struct queue *queue = s->queues + number;
+	u64 credit = root->credit, clock = root->clock;
+	u32 weight = root->weight;
+	if (weight) {
+		u64 step = credit >> 32 ? credit / weight : (u32)credit / weight;
+		if (step >= root->empties - clock || !root->length)
+			return DECIDE;
+		clock += step;
+		root->clock = clock;
+		root->credit = credit - step * weight;
+	}
+	u64 length = queue->length;
+	if (length) {
+		u64 share = clock - queue->seen;
+		length -= share < length ? share : length;
+		queue->seen = clock;
+		queue->length = length;
+		if (length && now - queue->began >= plan->period)
+			return DECIDE;
+	}
+	u64 full = length + bytes, magic = queue->magic < length ? queue->magic : length;
+	if (full > plan->size)
+		return EXCESS;
+	if (!length) {
+		u32 bit = 1U << ((SHARES + number) & 31);
+		if (root->active & bit)
+			return DECIDE;
+		queue->seen = clock;
+		if (!weight || full < root->empties - clock)
+			root->empties = clock + full;
+		root->weight = ++weight;
+		root->active |= bit;
+	}
+	u64 room = 0;
+	if (plan->control) {
+		u64 accepted = bytes;
+		if (length)
+			accepted += queue->accepted;
+		else
+			queue->began = now;
+		queue->accepted = accepted;
+		if (accepted * weight > plan->upper) {
+			u64 share = plan->upper / weight;
+			if (accepted > share && (share || !magic))
+				room = plan->size - full;
+		}
+	}
+	queue->magic = magic + room;
+	queue->length = full + room;
+	root->length += bytes + room;
+	return PASS;
+}
+
 // The first look at a packet: whether it has to be settled for.
 static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes)
 {
@@ -354,7 +412,12 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	struct queue *queue = s->queues + number;
 	if (at >= due(s))
 		return PERIODS;
-	if (plan->fair && at - queue->began < plan->period)
-		return phantom_unsettled(s, plan, queue, bytes);
-	return DECIDE;
+	if (!plan->fair)
+		return DECIDE;
+	if (at - queue->began < plan->period) {
+		int verdict = phantom_unsettled(s, plan, queue, bytes);
+		if (verdict != DECIDE)
+			return verdict;
+	}
+	return phantom_fair(s, plan, at, number, bytes);
 }

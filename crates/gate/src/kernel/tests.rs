@@ -10,6 +10,7 @@ use super::*;
 use crate::table::{Accounting, Excess, Scheme, Unknown};
 
 mod attach;
+mod parse;
 mod same;
 
 /// A gate of a test's own, removed with it.
