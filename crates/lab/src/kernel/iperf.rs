@@ -29,8 +29,6 @@ pub struct Bulk {
     pub algorithm: &'static str,
     /// How many connections.
     pub connections: u32,
-    /// Differentiated services code point of the sender's packets.
-    pub dscp: u8,
     /// When they begin.
     pub after: Duration,
     /// How long they last.
@@ -44,7 +42,6 @@ impl Bulk {
             to,
             algorithm,
             connections: 1,
-            dscp: 0,
             after: Duration::ZERO,
             lasting,
         }
@@ -110,7 +107,6 @@ pub fn start(site: &Site, transfers: &[Bulk]) -> Result<Transfers, KernelError> 
         client.args(["--bind", &bulk.to.to_string(), "--reverse", "--json"]);
         client.args(["--congestion", bulk.algorithm]);
         client.args(["--parallel", &bulk.connections.to_string()]);
-        client.args(["--tos", &(u32::from(bulk.dscp) << 2).to_string()]);
         client.args(["--time", &bulk.lasting.as_secs().to_string()]);
         client.stdout(Stdio::piped()).stderr(Stdio::piped());
         let after = bulk.after;

@@ -188,12 +188,20 @@ impl Namespace {
         for port in ports {
             self.ip(&format!("link set {port} master {name}"))?;
         }
-        // Without addresses of its own it asks nobody for anything.
+        // Without addresses of its own it asks nobody for anything. And where the kernel has
+        // br_netfilter, it leaves packets alone that are not in order.
         let silence = || {
-            ports.iter().chain([&name]).try_for_each(|device| {
+            for device in ports.iter().chain([&name]) {
                 let file = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
-                std::fs::write(file, "1")
-            })
+                std::fs::write(file, "1")?;
+            }
+            for family in ["ip", "ip6", "arp"] {
+                let file = format!("/proc/sys/net/bridge/bridge-nf-call-{family}tables");
+                if std::fs::exists(&file)? {
+                    std::fs::write(file, "0")?;
+                }
+            }
+            Ok(())
         };
         self.enter(silence)?
             .map_err(KernelError::system("tune a bridge"))

@@ -11,7 +11,7 @@ use super::control::{Change, Control, Failure, Reloaded};
 use super::daemon::{self, Doors};
 use super::live::{self, Live};
 use super::logs;
-use super::remote::Remote;
+use super::remote::{self, Remote};
 use super::view::Attached;
 use crate::Exit;
 use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
@@ -104,6 +104,10 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
             None
         },
     )?;
+    // A daemon that was killed leaves its socket, and the folder for it.
+    if std::fs::remove_file(remote::socket(state)).is_ok() {
+        let _ = std::fs::remove_dir(state);
+    }
     let mut out = Output::stdout();
     if there {
         writeln!(out, "nothing is limited any more")?;

@@ -2,14 +2,13 @@
 //!
 //! A server, a bridge on which the gate is, and a client. What is measured is what comes out: bytes
 //! at the client's device and at its applications, and the gate's counters beside them.
-#![cfg(target_os = "linux")]
-
-mod gate;
 
 use std::thread;
 use std::time::Duration;
 
-use gate::{Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted};
+use super::support::{
+    Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
+};
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::kernel::iperf::{self, Bulk, Received};
 use tidegate_lab::kernel::link::LinkPlan;
@@ -191,7 +190,7 @@ fn each_subscriber_has_its_rate_and_policy() {
         default-class = 1
         [[plan.priority.rule]]
         class = 0
-        dscp = \"ef\"
+        local = \"192.0.2.32\"
         [plan.nested]
         down = \"16mbit\"
         policy = {{ weighted = [{}] }}
@@ -224,13 +223,11 @@ fn each_subscriber_has_its_rate_and_policy() {
         gate.run("up FILE");
         let to = |host| site.client_address(host).unwrap();
         let bulk = |to, algorithm| Bulk::new(to, algorithm, WHOLE);
-        let mut urgent = bulk(to(32), "cubic");
-        urgent.dscp = 46;
         let bulks = [
             bulk(to(16), "cubic"),
             bulk(to(17), "reno"),
             bulk(to(18), "bbr"),
-            urgent,
+            bulk(to(32), "cubic"),
             bulk(to(33), "cubic"),
             bulk(to(64), "cubic"),
             bulk(to(65), "bbr"),

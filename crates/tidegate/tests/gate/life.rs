@@ -1,12 +1,9 @@
 //! The gate's life under load: reloads, changes, the daemon's sudden death.
-#![cfg(target_os = "linux")]
-
-mod gate;
 
 use std::thread;
 use std::time::Duration;
 
-use gate::{Findings, Gate, alone, has_iperf, measured, permitted};
+use super::support::{Findings, Gate, alone, has_iperf, measured, permitted};
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::kernel::iperf::{self, Bulk};
 use tidegate_lab::kernel::link::LinkPlan;
@@ -17,7 +14,7 @@ fn configuration(others: u32, version: u32) -> String {
     let others = (0..others).map(|i| {
         let rate = 1 + (i + version) % 5;
         format!(
-            "[[subscriber]]\nname = \"other {i}\"\ndown = \"{rate}mbit\"\naddresses = \"10.0.0.{i}\"\n"
+            "[[subscriber]]\nname = \"other-{i}\"\ndown = \"{rate}mbit\"\naddresses = \"10.0.0.{i}\"\n"
         )
     });
     format!(

@@ -1,4 +1,4 @@
-//! What the proofs of the gate share: a site with the gate in its middle, and the program's commands.
+//! What the proofs share: a site with the gate in its middle, and the program's commands.
 
 use std::fs;
 use std::io::Write;
