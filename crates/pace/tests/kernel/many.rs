@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use socket2::SockRef;
 use tidegate_pace::{Pace, State, Target};
@@ -77,6 +78,19 @@ fn many_files() -> u64 {
     limit.rlim_max
 }
 
+/// Nanoseconds for setting an option of the kernel's own, the least of some tries.
+fn option(socket: &TcpListener) -> u128 {
+    let socket = SockRef::from(socket);
+    let time = |_| {
+        let begin = Instant::now();
+        for _ in 0..1_000 {
+            socket.set_keepalive(true).unwrap();
+        }
+        begin.elapsed().as_nanos() / 1_000
+    };
+    (0..100).map(time).min().unwrap()
+}
+
 /// Sends on all, a piece a socket in turn; returns the clamp's runs, their nanoseconds, and
 /// the acknowledgements.
 fn transfer(pace: &Pace, sockets: &[TcpStream]) -> (u64, u64, u64) {
@@ -137,9 +151,14 @@ fn ten_thousand_sockets_at_once() {
                 .status
                 .success()
         );
-        let _counting = counting();
-        let pace = open(&net);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let without = option(&listener);
+        let pace = open(&net);
+        println!(
+            "another option: {without} ns, with the programs {} ns",
+            option(&listener)
+        );
+        let _counting = counting();
         SockRef::from(&listener)
             .set_tcp_congestion(b"cubic")
             .unwrap();
