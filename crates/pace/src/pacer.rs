@@ -48,6 +48,9 @@ pub enum OpenError {
         CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
     )]
     Load(libbpf_rs::Error),
+    /// The kernel took the programs, and does not let them be called for a socket that exists.
+    #[error("this kernel cannot turn on the round trip callback of a connection; Linux 6.12 can")]
+    Callback,
 }
 
 /// Why a socket cannot be paced.
@@ -466,7 +469,12 @@ fn attach(options: &Options) -> Result<Clamp, OpenError> {
         Some(cgroup) => cgroup.clone(),
         None => own_cgroup()?,
     };
-    Clamp::attach(&cgroup).map_err(OpenError::Load)
+    let clamp = Clamp::attach(&cgroup).map_err(OpenError::Load)?;
+    if clamp.works() {
+        Ok(clamp)
+    } else {
+        Err(OpenError::Callback)
+    }
 }
 
 /// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.
