@@ -23,6 +23,7 @@
 
 #define EINVAL 22
 #define ENOMEM 12
+#define EOPNOTSUPP 95
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -200,13 +201,13 @@ static __always_inline int answer(struct bpf_sockopt *call, int error)
 	return 1;
 }
 
-static __always_inline void callback(struct bpf_sock *socket, _Bool on)
+static __always_inline long callback(struct bpf_sock *socket, _Bool on)
 {
 	int flags = 0;
 
 	bpf_getsockopt(socket, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags));
 	flags = on ? flags | RTT_CALLBACK : flags & ~RTT_CALLBACK;
-	bpf_setsockopt(socket, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags));
+	return bpf_setsockopt(socket, SOL_TCP, CALLBACK_FLAGS, &flags, sizeof(flags));
 }
 
 SEC("cgroup/setsockopt")
@@ -251,13 +252,21 @@ int tidegate_arm(struct bpf_sockopt *call)
 		return answer(call, flags ? ENOMEM : EINVAL);
 	pace->asked = *request;
 	if (flags) {
+		// Start-up again, on a connection that is clamped from the video before.
+		if (request->queued && pace->clamp) {
+			spread(socket, pace, 0);
+			set(socket, pace, NO_CLAMP);
+		}
 		pace->begin = tcp->bytes_acked + request->queued;
 		pace->due = 0;
 		pace->carry = 0;
 		pace->delivered = 0;
 		pace->state = PACE_STARTUP;
 	}
-	callback(socket, 1);
+	if (callback(socket, 1)) {
+		bpf_sk_storage_delete(&sockets, socket);
+		return answer(call, EOPNOTSUPP); // Before Linux 6.12.
+	}
 	// Nothing is under way, so nothing is lost, and no callback comes before something is.
 	if (!request->queued) {
 		seen.acked = tcp->bytes_acked;

@@ -44,10 +44,13 @@ pub enum OpenError {
     Cgroup(#[from] CgroupError),
     /// The kernel did not take the programs.
     #[error(
-        "the kernel does not take the clamp's programs: {0:#}; it needs Linux 6.12 with BTF and \
-        cgroup BPF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+        "the clamp needs Linux 6.12 with BTF and cgroup BPF, and the capabilities CAP_BPF, \
+        CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
     )]
     Load(libbpf_rs::Error),
+    /// The kernel took the programs, and does not let them be called for a socket that exists.
+    #[error("this kernel cannot turn on the round trip callback of a connection; Linux 6.12 can")]
+    Callback,
 }
 
 /// Why a socket cannot be paced.
@@ -466,7 +469,12 @@ fn attach(options: &Options) -> Result<Clamp, OpenError> {
         Some(cgroup) => cgroup.clone(),
         None => own_cgroup()?,
     };
-    Clamp::attach(&cgroup).map_err(OpenError::Load)
+    let clamp = Clamp::attach(&cgroup).map_err(OpenError::Load)?;
+    if clamp.works() {
+        Ok(clamp)
+    } else {
+        Err(OpenError::Callback)
+    }
 }
 
 /// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.

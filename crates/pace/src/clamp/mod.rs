@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder, PrintCallback, PrintLevel};
+use socket2::{Domain, Socket, Type};
 
 use self::wire::{CHANGE, LEVEL, REMOVE, Record, Request, SET};
 use crate::sys;
@@ -47,6 +48,7 @@ impl Clamp {
             return Err(io::Error::other("no map `sockets` in the program").into());
         };
         let sockets = MapHandle::try_from(&map)?;
+        debug_assert_eq!(sockets.value_size() as usize, Record::SIZE);
         let mut links = vec![];
         let mut programs = vec![];
         for program in object.progs_mut() {
@@ -64,8 +66,32 @@ impl Clamp {
         })
     }
 
+    /// Whether a socket can be paced, tried on one that is not connected. Where that cannot be found
+    /// out, since this process is in another cgroup: yes.
+    pub(crate) fn works(&self) -> bool {
+        let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, None) else {
+            return true;
+        };
+        let request = Request {
+            rate: 1,
+            credit: 0,
+            headroom: 1000,
+            floor: 1,
+            flags: 0,
+            queued: 0,
+        };
+        let tried = self.set(socket.as_fd(), &request);
+        !tried.is_err_and(|error| error.raw_os_error() == Some(libc::EOPNOTSUPP))
+    }
+
     pub(crate) fn set(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, SET, &request.bytes())
+        sys::set_option(socket, LEVEL, SET, &request.bytes())?;
+        // Another process's programs, on a cgroup above, answer for sockets that ours do not see.
+        if self.record(socket)?.is_none() {
+            remove(socket)?;
+            return Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT));
+        }
+        Ok(())
     }
 
     pub(crate) fn change(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
