@@ -251,6 +251,11 @@ int tidegate_arm(struct bpf_sockopt *call)
 		return answer(call, flags ? ENOMEM : EINVAL);
 	pace->asked = *request;
 	if (flags) {
+		// Start-up again, on a connection that is clamped from the video before.
+		if (request->queued && pace->clamp) {
+			spread(socket, pace, 0);
+			set(socket, pace, NO_CLAMP);
+		}
 		pace->begin = tcp->bytes_acked + request->queued;
 		pace->due = 0;
 		pace->carry = 0;

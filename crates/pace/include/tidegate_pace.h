@@ -91,6 +91,28 @@ int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_
 /* What went wrong in this thread's last call, or "". */
 const char *tidegate_pace_error(void);
 
+/* When a server may write how much; no clock and no waiting of its own. One thread at a time. */
+struct tidegate_pace_writer;
+
+#define TIDEGATE_PACE_WAY_NONE 0
+#define TIDEGATE_PACE_WAY_APPLICATION 1	    /* a block when a token bucket has enough for it */
+#define TIDEGATE_PACE_WAY_MAX_PACING_RATE 2 /* set SO_MAX_PACING_RATE yourself */
+#define TIDEGATE_PACE_WAY_TRICKLE 3
+
+/* A transfer of a video of this encoding rate (bit/s), whose first startup bytes go out at full
+ * speed. block: bytes, for application pacing, 0 for 65536; percent of the encoding rate, 0 for 125.
+ * NULL if there is no such way. */
+struct tidegate_pace_writer *tidegate_pace_writer_new(int way, uint64_t block, uint32_t percent,
+						      uint64_t encoding_rate, uint64_t startup);
+void tidegate_pace_writer_free(struct tidegate_pace_writer *writer);
+/* 1 once the start-up is written: then call tidegate_pace_set. */
+int tidegate_pace_writer_throttling(const struct tidegate_pace_writer *writer);
+/* How many bytes may be written now (ns, from any beginning); if 0, *wait is how many ns to wait.
+ * state: of tidegate_pace_state, or -1 before tidegate_pace_set. */
+uint64_t tidegate_pace_writer_ready(struct tidegate_pace_writer *writer, uint64_t now, int state,
+				    uint64_t *wait);
+void tidegate_pace_writer_wrote(struct tidegate_pace_writer *writer, uint64_t bytes, uint64_t now);
+
 #ifdef __cplusplus
 }
 #endif

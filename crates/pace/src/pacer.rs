@@ -44,8 +44,8 @@ pub enum OpenError {
     Cgroup(#[from] CgroupError),
     /// The kernel did not take the programs.
     #[error(
-        "the kernel does not take the clamp's programs: {0:#}; it needs Linux 6.12 with BTF and \
-        cgroup BPF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+        "the clamp needs Linux 6.12 with BTF and cgroup BPF, and the capabilities CAP_BPF, \
+        CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
     )]
     Load(libbpf_rs::Error),
 }

@@ -47,6 +47,7 @@ impl Clamp {
             return Err(io::Error::other("no map `sockets` in the program").into());
         };
         let sockets = MapHandle::try_from(&map)?;
+        debug_assert_eq!(sockets.value_size() as usize, Record::SIZE);
         let mut links = vec![];
         let mut programs = vec![];
         for program in object.progs_mut() {

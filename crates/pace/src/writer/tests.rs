@@ -166,3 +166,65 @@ fn absurd_numbers_do_not_panic() {
     );
     assert_eq!(slow.ready(0, None), Ready::Wait(1_000_000_000));
 }
+
+proptest::proptest! {
+    /// Whatever the writer's delays: never more than the rate asks for and a block, and with all
+    /// tokens kept, never less than that, less a block.
+    #[test]
+    fn writes_keep_to_the_rate(
+        encoding in 10_000u64..20_000_000,
+        block in 1_000u64..200_000,
+        startup in 0u64..1_000_000,
+        delays in proptest::collection::vec(0u64..500_000_000, 1..100),
+    ) {
+        let mut writer = Writer::new(Way::Application { block, percent: 125 }, encoding, startup);
+        let rate = u128::from(encoding) * 125 / 800;
+        let (mut now, mut begin, mut written) = (0, None, 0u128);
+        for delay in delays {
+            now += delay;
+            // As much as may be written now.
+            for _ in 0..10_000 {
+                if begin.is_none() && writer.phase() == Phase::Throttling {
+                    begin = Some(now);
+                }
+                match writer.ready(now, None) {
+                    Ready::Wait(wait) => {
+                        proptest::prop_assert!(wait > 0);
+                        break;
+                    }
+                    Ready::Write(bytes) => {
+                        writer.wrote(bytes, now);
+                        written += u128::from(bytes);
+                    }
+                }
+            }
+            let Some(begin) = begin else { continue };
+            let due = rate * u128::from(now - begin) / 1_000_000_000;
+            let throttled = written - u128::from(startup);
+            proptest::prop_assert!(throttled <= due);
+            proptest::prop_assert!(throttled + u128::from(block) >= due);
+        }
+    }
+
+    /// At the floor no two bursts are closer than half of their time, whatever the delays.
+    #[test]
+    fn bursts_at_the_floor_are_apart(
+        encoding in 10_000u64..20_000_000,
+        delays in proptest::collection::vec(0u64..500_000_000, 1..100),
+    ) {
+        let mut writer = Writer::new(Way::TRICKLE, encoding, 0);
+        let half = 14_480 * 500_000_000 / (encoding * 125 / 800);
+        let (mut now, mut last) = (0, None);
+        for delay in delays {
+            now += delay;
+            while let Ready::Write(bytes) = writer.ready(now, Some(State::Floor)) {
+                proptest::prop_assert_eq!(bytes, 14_480);
+                if let Some(last) = last {
+                    proptest::prop_assert!(now - last >= half);
+                }
+                last = Some(now);
+                writer.wrote(bytes, now);
+            }
+        }
+    }
+}

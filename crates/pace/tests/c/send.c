@@ -17,6 +17,14 @@ static void fail(const char *what)
 	exit(1);
 }
 
+static uint64_t nanoseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 int main(int count, char **arguments)
 {
 	static char block[65536];
@@ -25,11 +33,14 @@ int main(int count, char **arguments)
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	socklen_t length = sizeof address;
 	struct tidegate_pace *pace;
+	struct tidegate_pace_writer *writer;
 	int listener, fd;
-	time_t end;
+	uint64_t begin, now, end, most, wait;
+	ssize_t wrote;
 
 	if (count != 4)
 		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	pace = tidegate_pace_open(arguments[1]);
 	printf("mode %d %s\n", tidegate_pace_mode(pace), tidegate_pace_why(pace));
 	listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -40,7 +51,6 @@ int main(int count, char **arguments)
 	if (setsockopt(listener, 6 /* TCP */, 13 /* TCP_CONGESTION */, "cubic", 5))
 		fail("cubic");
 	printf("port %d\n", ntohs(address.sin_port));
-	fflush(stdout);
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		fail("accept");
@@ -53,10 +63,25 @@ int main(int count, char **arguments)
 	target.rate = strtoull(arguments[2], NULL, 10);
 	if (tidegate_pace_set(pace, fd, &target, sizeof target))
 		fail("set");
-	end = time(NULL) + atoi(arguments[3]);
-	while (time(NULL) < end)
-		if (write(fd, block, sizeof block) < 0)
+	/* R is 125 % of the encoding rate. */
+	writer = tidegate_pace_writer_new(TIDEGATE_PACE_WAY_TRICKLE, 0, 0, target.rate * 100 / 125, 0);
+	if (!writer || !tidegate_pace_writer_throttling(writer))
+		fail("writer");
+	begin = nanoseconds();
+	end = begin + strtoull(arguments[3], NULL, 10) * 1000000000;
+	while ((now = nanoseconds()) < end) {
+		most = tidegate_pace_writer_ready(writer, now, tidegate_pace_state(pace, fd), &wait);
+		if (!most) {
+			struct timespec sleep = { wait / 1000000000, wait % 1000000000 };
+			nanosleep(&sleep, NULL);
+			continue;
+		}
+		wrote = write(fd, block, most < sizeof block ? most : sizeof block);
+		if (wrote < 0)
 			fail("write");
+		tidegate_pace_writer_wrote(writer, wrote, nanoseconds());
+	}
+	tidegate_pace_writer_free(writer);
 	if (tidegate_pace_get(pace, fd, &stats, sizeof stats))
 		fail("get");
 	printf("state %u clamp %u window %u rate %llu delivered %llu due %llu\n", stats.state,

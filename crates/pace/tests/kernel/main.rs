@@ -1,19 +1,22 @@
 //! The clamp at work, in this machine's kernel: seen from outside, by `ss`.
 
+// Helpers of tests are tests.
+#![allow(clippy::unwrap_used)]
+
+mod library;
+mod many;
 mod net;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tidegate_pace::{
-    Mode, Options, Pace, PaceError, Phase, Ready, State, Stats, Target, Way, Writer,
-};
+use tidegate_pace::{Mode, Options, Pace, Phase, Ready, State, Stats, Target, Way, Writer};
 
 use self::net::{Net, SERVER, SERVER6};
 
@@ -120,7 +123,7 @@ fn the_clamp_moves_tenfold_with_the_round_trip() {
                 wait_for(&format!("clamp of {expected}"), 20_000 * MS, || {
                     let stats = state();
                     stats.state == State::Clamped
-                        && near(stats.clamp, expected, 12)
+                        && near(stats.clamp, expected, 25)
                         && near(window(), stats.clamp, 12)
                 });
                 windows.push((rtt, window(), state()));
@@ -146,7 +149,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
             let state = || pace.stats(&socket).unwrap();
             let clamped = |window: u32| {
                 let stats = state();
-                stats.state == State::Clamped && near(window, 21, 15)
+                stats.state == State::Clamped && near(window, 21, 25)
             };
             wait_for("the clamp", 10_000 * MS, || clamped(window()));
             // A third of the rate: what it was ahead is soon used up.
@@ -233,7 +236,7 @@ fn both_families_are_paced() {
             let socket = connection(&net, "::", connect);
             pace.pace(&socket, &Target::new(10_000_000)).unwrap();
             writing(&socket, || {
-                wait_for(connect, 10_000 * MS, || near(window(), 21, 12));
+                wait_for(connect, 10_000 * MS, || near(window(), 21, 25));
                 assert_eq!(pace.state(&socket).unwrap(), State::Clamped);
             });
             // At once, with all that is still to be sent.
@@ -335,192 +338,14 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
     });
 }
 
-#[test]
-fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
-    let _alone = alone();
-    let Some(net) = Net::new("a_rate_is_changed_and_removed_and_goes_with_the_library") else {
-        return;
-    };
-    net.server(|| {
-        net.link.set_rtt(20 * MS);
-        let pace = open(&net);
-        let programs = pace.programs().to_vec();
-        assert_eq!(loaded(&programs), 2);
-        let socket = connection(&net, SERVER, SERVER);
-        assert!(matches!(
-            pace.stats(&socket),
-            Err(PaceError::NotPaced { .. })
-        ));
-        let absurd = pace.pace(&socket, &Target::new(0));
-        assert!(matches!(absurd, Err(PaceError::Target(_))), "{absurd:?}");
-        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
-        writing(&socket, || {
-            wait_for("21", 10_000 * MS, || near(window(), 21, 12));
-            let before = pace.stats(&socket).unwrap();
-            pace.change(&socket, &Target::new(20_000_000)).unwrap();
-            wait_for("41", 10_000 * MS, || near(window(), 41, 12));
-            let after = pace.stats(&socket).unwrap();
-            assert!(
-                after.delivered > before.delivered && after.due > before.due,
-                "same phase"
-            );
-            pace.remove(&socket).unwrap();
-            assert!(matches!(
-                pace.state(&socket),
-                Err(PaceError::NotPaced { .. })
-            ));
-            wait_for("no clamp", 10_000 * MS, || window() > 60);
-            // Again, and then the library goes.
-            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
-            wait_for("21 again", 10_000 * MS, || near(window(), 21, 12));
-            drop(pace);
-            wait_for("no clamp again", 10_000 * MS, || window() > 60);
-            wait_for("no programs", 5_000 * MS, || loaded(&programs) == 0);
-        });
-    });
-}
+/// Killed at the end, also of a test that fails.
+struct Killed(Child);
 
-/// How many of these programs the kernel has.
-fn loaded(programs: &[u32]) -> usize {
-    libbpf_rs::query::ProgInfoIter::default()
-        .filter(|info| programs.contains(&info.id))
-        .count()
-}
-
-#[test]
-fn a_socket_of_another_cgroup_is_refused_with_words() {
-    let _alone = alone();
-    let Some(net) = Net::new("a_socket_of_another_cgroup_is_refused_with_words") else {
-        return;
-    };
-    // Not in the net's cgroup: the test's own thread.
-    let pace = open(&net);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (socket, _) = listener.accept().unwrap();
-    let refused = pace.pace(&socket, &Target::new(1_000_000)).unwrap_err();
-    assert!(
-        matches!(refused, PaceError::OtherCgroup { .. }),
-        "{refused}"
-    );
-}
-
-#[test]
-fn without_the_kernel_s_help_it_falls_back_and_says_so() {
-    let _alone = alone();
-    let Some(net) = Net::new("without_the_kernel_s_help_it_falls_back_and_says_so") else {
-        return;
-    };
-    net.server(|| {
-        net.link.set_rtt(20 * MS);
-        let mut options = Options::default();
-        options.cgroup = Some("/proc/self".into());
-        let pace = Pace::open_with(&options);
-        let Mode::Fallback { why: Some(why) } = pace.mode() else {
-            panic!("{:?}", pace.mode());
-        };
-        assert!(why.to_string().contains("cgroup /proc/self"), "{why}");
-        let socket = connection(&net, SERVER, SERVER);
-        pace.pace(&socket, &Target::new(4_000_000)).unwrap();
-        writing(&socket, || {
-            thread::sleep(500 * MS);
-            let first = pace.stats(&socket).unwrap();
-            thread::sleep(2_000 * MS);
-            let last = pace.stats(&socket).unwrap();
-            assert_eq!(last.state, State::Fallback);
-            // The kernel paces at 1.2 R; the average is for the writer.
-            let rate = (last.delivered - first.delivered) * 8 / 2;
-            assert!((4_300_000..5_200_000).contains(&rate), "{rate}");
-        });
-        pace.remove(&socket).unwrap();
-    });
-}
-
-#[test]
-fn a_c_program_paces_and_its_death_leaves_nothing() {
-    let _alone = alone();
-    let Some(net) = Net::new("a_c_program_paces_and_its_death_leaves_nothing") else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("send");
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    // Beside this test: the library as cargo built it for it.
-    let libraries = std::env::current_exe()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .to_owned();
-    let compiled = Command::new("cc")
-        .args([
-            "-std=c99",
-            "-D_GNU_SOURCE",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pedantic",
-            "-o",
-        ])
-        .args([&program, &here.join("tests/c/send.c")])
-        .arg("-I")
-        .arg(here.join("include"))
-        .arg("-L")
-        .arg(&libraries)
-        .arg("-ltidegate_pace")
-        .status();
-    assert!(compiled.unwrap().success());
-    let run = |seconds: &str| {
-        let mut child = Command::new(&program)
-            .arg(&net.cgroup)
-            .args(["10000000", seconds])
-            .env("LD_LIBRARY_PATH", &libraries)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut line = move || lines.next().transpose().unwrap().unwrap_or_default();
-        assert_eq!(line(), "mode 1 ");
-        let port: u16 = line().strip_prefix("port ").unwrap().parse().unwrap();
-        let reader = net.client(move || read_all(TcpStream::connect((SERVER, port)).unwrap()));
-        assert!(line().starts_with("refused: the target rate must be"));
-        (child, line, reader)
-    };
-    net.server(|| {
-        net.link.set_rtt(20 * MS);
-        let (mut child, mut line, reader) = run("3");
-        let stats = line();
-        println!("{stats}");
-        let words: Vec<_> = stats.split(' ').collect();
-        assert_eq!(
-            (words[0], words[1], words[7]),
-            ("state", "1", "10000000"),
-            "{stats}"
-        );
-        assert!(near(words[3].parse().unwrap(), 21, 20), "{stats}");
-        assert!(near(words[5].parse().unwrap(), 21, 20), "{stats}");
-        assert_eq!(line(), "done");
-        assert!(child.wait().unwrap().success());
-        reader.join().unwrap();
-
-        let before = all_loaded();
-        let (mut child, _line, reader) = run("60");
-        wait_for("the clamp", 10_000 * MS, || near(window(), 21, 12));
-        assert_eq!(all_loaded(), before + 2);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        reader.join().unwrap();
-        wait_for("no programs", 5_000 * MS, || all_loaded() == before);
-    });
-}
-
-/// How many programs of ours the kernel has, of whatever process.
-fn all_loaded() -> usize {
-    let ours = |info: &libbpf_rs::query::ProgramInfo| {
-        ["tidegate_clamp", "tidegate_arm"].contains(&info.name.to_str().unwrap_or_default())
-    };
-    libbpf_rs::query::ProgInfoIter::default()
-        .filter(ours)
-        .count()
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -568,6 +393,69 @@ fn a_window_that_does_not_limit_is_paced_instead() {
             let output = Command::new("ss").args(["-tinH"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(!text.contains("bps/"), "no maximum is left: {text}");
+        });
+    });
+}
+
+#[test]
+fn the_average_is_held_where_it_is_asked_for() {
+    let _alone = alone();
+    let Some(net) = Net::new("the_average_is_held_where_it_is_asked_for") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(40 * MS);
+        let pace = open(&net);
+        let mut rates = vec![];
+        for hold in [false, true] {
+            let socket = connection(&net, SERVER, SERVER);
+            let target = Target::new(10_000_000).hold_average(hold);
+            pace.pace(&socket, &target).unwrap();
+            writing(&socket, || {
+                let delivered = || pace.stats(&socket).unwrap().delivered;
+                wait_for("the begin", 5_000 * MS, || delivered() > 0);
+                thread::sleep(1_000 * MS);
+                let (begin, first) = (Instant::now(), delivered());
+                thread::sleep(5_000 * MS);
+                let bits = (delivered() - first) as f64 * 8.0;
+                rates.push(bits / begin.elapsed().as_secs_f64() / 1e7);
+            });
+            // Behind in its slow start at most.
+            let stats = pace.stats(&socket).unwrap();
+            assert!(stats.lifts <= 1, "{stats:?}");
+        }
+        println!("of R, by the headroom and by the average: {rates:?}");
+        assert!((1.05..1.25).contains(&rates[0]), "{rates:?}");
+        assert!((0.94..1.04).contains(&rates[1]), "{rates:?}");
+    });
+}
+
+#[test]
+fn bbr_is_bounded_too() {
+    let _alone = alone();
+    let Some(net) = Net::new("bbr_is_bounded_too") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        net.link.rate.store(40_000_000, Ordering::Relaxed);
+        net.link.queue.store(100_000, Ordering::Relaxed);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        if SockRef::from(&socket).set_tcp_congestion(b"bbr").is_err() {
+            let mut stderr = std::io::stderr();
+            writeln!(
+                stderr,
+                "skipped TEST: bbr_is_bounded_too: needs a kernel with bbr"
+            )
+            .unwrap();
+            return;
+        }
+        writing(&socket, || {
+            wait_for("a wide window", 10_000 * MS, || window() > 60);
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            wait_for("the clamp", 10_000 * MS, || near(window(), 21, 25));
+            assert_eq!(pace.state(&socket).unwrap(), State::Clamped);
         });
     });
 }

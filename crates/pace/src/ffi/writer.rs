@@ -1,0 +1,89 @@
+//! The writer's schedule, for C.
+
+use std::ffi::c_int;
+
+use crate::pacer::State;
+use crate::writer::{Phase, Ready, Way, Writer};
+
+fn state(number: c_int) -> Option<State> {
+    Some(match number {
+        0 => State::StartUp,
+        1 => State::Clamped,
+        2 => State::Floor,
+        3 => State::Behind,
+        4 => State::Fallback,
+        _ => return None,
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidegate_pace_writer_new(
+    way: c_int,
+    block: u64,
+    percent: u32,
+    encoding_rate: u64,
+    startup: u64,
+) -> *mut Writer {
+    let percent = if percent == 0 { 125 } else { percent };
+    let way = match way {
+        0 => Way::None,
+        1 => Way::Application {
+            block: if block == 0 { 65_536 } else { block },
+            percent,
+        },
+        2 => Way::MaxPacingRate { percent },
+        3 => Way::Trickle { percent },
+        _ => return std::ptr::null_mut(),
+    };
+    Box::into_raw(Box::new(Writer::new(way, encoding_rate, startup)))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_writer_free(writer: *mut Writer) {
+    if !writer.is_null() {
+        // SAFETY: what tidegate_pace_writer_new returned, freed once, by the interface.
+        drop(unsafe { Box::from_raw(writer) });
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_writer_throttling(writer: *const Writer) -> c_int {
+    // SAFETY: NULL, or what tidegate_pace_writer_new returned and nobody has freed or uses now.
+    let writer = unsafe { writer.as_ref() };
+    c_int::from(writer.is_some_and(|writer| writer.phase() == Phase::Throttling))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_writer_ready(
+    writer: *mut Writer,
+    now: u64,
+    number: c_int,
+    wait: *mut u64,
+) -> u64 {
+    // SAFETY: as above.
+    let Some(writer) = (unsafe { writer.as_mut() }) else {
+        return 0;
+    };
+    let (bytes, nanoseconds) = match writer.ready(now, state(number)) {
+        Ready::Write(bytes) => (bytes, 0),
+        Ready::Wait(nanoseconds) => (0, nanoseconds),
+    };
+    // SAFETY: NULL, or room for one number, by the interface.
+    if let Some(wait) = unsafe { wait.as_mut() } {
+        *wait = nanoseconds;
+    }
+    bytes
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_pace_writer_wrote(writer: *mut Writer, bytes: u64, now: u64) {
+    // SAFETY: as above.
+    if let Some(writer) = unsafe { writer.as_mut() } {
+        writer.wrote(bytes, now);
+    }
+}

@@ -1,0 +1,200 @@
+//! The library as servers see it: change, removal, refusal, fallback, C.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use tidegate_pace::{Mode, Options, Pace, PaceError, State, Target};
+
+use super::net::{Net, SERVER};
+use super::{Killed, MS, alone, connection, near, open, read_all, wait_for, window, writing};
+
+#[test]
+fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_rate_is_changed_and_removed_and_goes_with_the_library") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let programs = pace.programs().to_vec();
+        assert_eq!(loaded(&programs), 2);
+        let socket = connection(&net, SERVER, SERVER);
+        assert!(matches!(
+            pace.stats(&socket),
+            Err(PaceError::NotPaced { .. })
+        ));
+        let absurd = pace.pace(&socket, &Target::new(0));
+        assert!(matches!(absurd, Err(PaceError::Target(_))), "{absurd:?}");
+        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        writing(&socket, || {
+            wait_for("21", 10_000 * MS, || near(window(), 21, 25));
+            let before = pace.stats(&socket).unwrap();
+            pace.change(&socket, &Target::new(20_000_000)).unwrap();
+            wait_for("41", 10_000 * MS, || near(window(), 41, 25));
+            let after = pace.stats(&socket).unwrap();
+            assert!(
+                after.delivered > before.delivered && after.due > before.due,
+                "same phase"
+            );
+            pace.remove(&socket).unwrap();
+            assert!(matches!(
+                pace.state(&socket),
+                Err(PaceError::NotPaced { .. })
+            ));
+            wait_for("no clamp", 10_000 * MS, || window() > 60);
+            // Again, and then the library goes.
+            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            wait_for("21 again", 10_000 * MS, || near(window(), 21, 25));
+            drop(pace);
+            wait_for("no clamp again", 10_000 * MS, || window() > 60);
+            wait_for("no programs", 5_000 * MS, || loaded(&programs) == 0);
+        });
+    });
+}
+
+#[test]
+fn a_socket_of_another_cgroup_is_refused_with_words() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_socket_of_another_cgroup_is_refused_with_words") else {
+        return;
+    };
+    // Not in the net's cgroup: the test's own thread.
+    let pace = open(&net);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (socket, _) = listener.accept().unwrap();
+    let refused = pace.pace(&socket, &Target::new(1_000_000)).unwrap_err();
+    assert!(
+        matches!(refused, PaceError::OtherCgroup { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn without_the_kernel_s_help_it_falls_back_and_says_so() {
+    let _alone = alone();
+    let Some(net) = Net::new("without_the_kernel_s_help_it_falls_back_and_says_so") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let mut options = Options::default();
+        options.cgroup = Some("/proc/self".into());
+        let pace = Pace::open_with(&options);
+        let Mode::Fallback { why: Some(why) } = pace.mode() else {
+            panic!("{:?}", pace.mode());
+        };
+        assert!(why.to_string().contains("cgroup /proc/self"), "{why}");
+        let socket = connection(&net, SERVER, SERVER);
+        pace.pace(&socket, &Target::new(4_000_000)).unwrap();
+        writing(&socket, || {
+            thread::sleep(500 * MS);
+            let first = pace.stats(&socket).unwrap();
+            thread::sleep(2_000 * MS);
+            let last = pace.stats(&socket).unwrap();
+            assert_eq!(last.state, State::Fallback);
+            // The kernel paces at 1.2 R; the average is for the writer.
+            let rate = (last.delivered - first.delivered) * 8 / 2;
+            assert!((4_300_000..5_200_000).contains(&rate), "{rate}");
+        });
+        pace.remove(&socket).unwrap();
+    });
+}
+
+#[test]
+fn a_c_program_paces_and_its_death_leaves_nothing() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_c_program_paces_and_its_death_leaves_nothing") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("send");
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Beside this test: the library as cargo built it for it.
+    let libraries = std::env::current_exe()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    let compiled = Command::new("cc")
+        .args([
+            "-std=c99",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-o",
+        ])
+        .args([&program, &here.join("tests/c/send.c")])
+        .arg("-I")
+        .arg(here.join("include"))
+        .arg("-L")
+        .arg(&libraries)
+        .arg("-ltidegate_pace")
+        .status();
+    assert!(compiled.unwrap().success());
+    let run = |seconds: &str| {
+        let mut child = Command::new(&program)
+            .arg(&net.cgroup)
+            .args(["10000000", seconds])
+            .env("LD_LIBRARY_PATH", &libraries)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut line = move || lines.next().transpose().unwrap().unwrap_or_default();
+        assert_eq!(line(), "mode 1 ");
+        let port: u16 = line().strip_prefix("port ").unwrap().parse().unwrap();
+        let reader = net.client(move || read_all(TcpStream::connect((SERVER, port)).unwrap()));
+        assert!(line().starts_with("refused: the target rate must be"));
+        (child, line, reader)
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let (mut child, mut line, reader) = run("3");
+        let stats = line();
+        println!("{stats}");
+        let words: Vec<_> = stats.split(' ').collect();
+        assert_eq!(
+            (words[0], words[1], words[7]),
+            ("state", "1", "10000000"),
+            "{stats}"
+        );
+        assert!(near(words[3].parse().unwrap(), 21, 25), "{stats}");
+        assert!(near(words[5].parse().unwrap(), 21, 25), "{stats}");
+        assert_eq!(line(), "done");
+        assert!(child.wait().unwrap().success());
+        reader.join().unwrap();
+
+        let before = all_loaded();
+        let (child, _line, reader) = run("60");
+        let mut child = Killed(child);
+        wait_for("the clamp", 10_000 * MS, || near(window(), 21, 25));
+        assert_eq!(all_loaded(), before + 2);
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        reader.join().unwrap();
+        wait_for("no programs", 5_000 * MS, || all_loaded() == before);
+    });
+}
+
+/// How many of these programs the kernel has.
+fn loaded(programs: &[u32]) -> usize {
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(|info| programs.contains(&info.id))
+        .count()
+}
+
+/// How many programs of ours the kernel has, of whatever process.
+fn all_loaded() -> usize {
+    let ours = |info: &libbpf_rs::query::ProgramInfo| {
+        ["tidegate_clamp", "tidegate_arm"].contains(&info.name.to_str().unwrap_or_default())
+    };
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(ours)
+        .count()
+}
