@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tidegate_lab::scenario::Scenario;
 use tidegate_limiter::{BurstControl, Decision, PacketMeta, PhantomQueues, PolicyTree, Program};
+use tidegate_pace::media::{Media, Prefix};
 use tidegate_trace::annotate::{Marks, Metrics, Totals, Transfer};
 use tidegate_trace::detect::{self, Code, Detector, Judgement, rate_clusters};
 use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
@@ -525,5 +526,22 @@ pub fn phantom(data: &[u8]) {
             })
             .sum();
         assert!(limiter.backlog() <= held);
+    }
+}
+
+/// Headers of videos: any bytes as the beginning of a file, which may be longer than they are.
+pub fn media(data: &[u8]) {
+    for length in [data.len() as u64, 1 << 40, u64::MAX] {
+        let prefix = Prefix {
+            bytes: data,
+            length,
+        };
+        match Media::probe(&prefix) {
+            Ok(media) => {
+                assert!(!media.duration.is_zero());
+                assert!(media.rate().bits_per_second() > 0);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
     }
 }

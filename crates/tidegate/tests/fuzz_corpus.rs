@@ -58,3 +58,8 @@ fn scenario() {
 fn phantom() {
     replay("phantom", targets::phantom);
 }
+
+#[test]
+fn media() {
+    replay("media", targets::media);
+}
