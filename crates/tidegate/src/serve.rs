@@ -8,6 +8,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tidegate_pace::media::make;
 use tidegate_pace::server::{self, Config, Limits, LogTo, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use crate::Exit;
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
@@ -18,6 +19,11 @@ pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("cannot start the server's threads")?;
+    // What is no access: RUST_LOG=tidegate_pace=debug tells why connections end.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let messages = tracing_subscriber::fmt().with_env_filter(filter);
+    // Set already: somebody else listens.
+    let _ = messages.with_writer(io::stderr).try_init();
     let log = open_log(options)?;
     allow_connections(options.max_connections);
     runtime.block_on(serve(options, common, log))

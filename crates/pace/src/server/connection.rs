@@ -52,11 +52,20 @@ struct State {
     idle: Option<Instant>,
     positions: VecDeque<Position>,
     paced: Paced,
-    /// When it was first throttled, and how it stood then.
-    throttled: Option<(Instant, Snapshot)>,
+    throttled: Throttled,
     throttled_bytes: u64,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
     srtt: Option<(u32, u32)>,
+}
+
+/// The throttling phase, as the log tells of it.
+#[derive(Debug, Clone, Copy)]
+enum Throttled {
+    NotYet,
+    /// As soon as all that was written before is acknowledged: so many bytes.
+    Behind(u64),
+    /// Since then, with the connection as it stood.
+    Since(Instant, Snapshot),
 }
 
 /// What was asked of the kernel for the socket.
@@ -114,7 +123,7 @@ impl Connection {
                 idle: Some(Instant::now()),
                 positions: VecDeque::new(),
                 paced: Paced::No,
-                throttled: None,
+                throttled: Throttled::NotYet,
                 throttled_bytes: 0,
                 srtt: None,
             }),
@@ -231,8 +240,8 @@ impl Connection {
         let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
         let mut state = self.state();
         state.videos.insert(number, Some(rate));
-        if state.throttled.is_none() {
-            state.throttled = Some((Instant::now(), Snapshot::of(&self.socket)));
+        if matches!(state.throttled, Throttled::NotYet) {
+            state.throttled = Throttled::Behind(self.written.load(Ordering::Relaxed));
             self.shared.metrics.throttled(self.group);
         }
         self.apply(&mut state);
@@ -264,8 +273,15 @@ impl Connection {
     pub fn sent_throttled(&self, bytes: usize) {
         let snapshot = Snapshot::of(&self.socket);
         let mut state = self.state();
-        state.throttled_bytes += bytes as u64;
         state.note(snapshot);
+        match state.throttled {
+            Throttled::Behind(before) if snapshot.acknowledged >= before => {
+                state.throttled = Throttled::Since(Instant::now(), snapshot);
+            }
+            Throttled::Since(..) => {}
+            _ => return,
+        }
+        state.throttled_bytes += bytes as u64;
     }
 
     /// A response was sent, or given up; a video up to `next`, with what is left of its credit.
@@ -302,9 +318,10 @@ impl Connection {
             duration: self.began.elapsed(),
             now,
             srtt: state.srtt,
-            throttled: state
-                .throttled
-                .map(|(at, then)| (at.elapsed(), state.throttled_bytes, then)),
+            throttled: match state.throttled {
+                Throttled::Since(at, then) => Some((at.elapsed(), state.throttled_bytes, then)),
+                _ => None,
+            },
             by: self.shared.sockets.by(self.group().way),
         }
     }

@@ -43,6 +43,9 @@ const STREAMS: u32 = 32;
 /// How long a connection without a request may take to end when it is told to.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Longer than anything is waited for.
+const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
+
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -68,7 +71,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
 
 impl Server {
     /// Opens all that it needs, and begins to listen.
-    pub async fn bind(config: Config, log: Option<LogTo>) -> Result<Self, ServeError> {
+    pub async fn bind(mut config: Config, log: Option<LogTo>) -> Result<Self, ServeError> {
         if config.groups.is_empty() {
             return Err(ServeError::Config("there is no way to pace"));
         }
@@ -76,6 +79,18 @@ impl Server {
             return Err(ServeError::Config(
                 "below 100 % of the encoding rate no video plays through",
             ));
+        }
+        if config.rate.is_some_and(|rate| rate.bits_per_second() == 0) {
+            return Err(ServeError::Config("no video has an encoding rate of 0"));
+        }
+        // Times are added to the clock, which does not reach for ever.
+        let limits = &mut config.limits;
+        for time in [
+            &mut limits.header_timeout,
+            &mut limits.stall_timeout,
+            &mut limits.grace,
+        ] {
+            *time = (*time).min(A_YEAR);
         }
         let folder = Folder::open(&config.folder, config.rate).map_err(|error| {
             let path = config.folder.clone();
@@ -216,16 +231,17 @@ impl Place {
         let limits = &shared.config.limits;
         let network = network(address);
         let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.values().sum::<usize>() >= limits.connections {
+        if open.all >= limits.connections {
             shared.metrics.refused("full");
             return None;
         }
-        let count = open.entry(network).or_default();
+        let count = open.by_network.entry(network).or_default();
         if *count >= limits.per_address {
             shared.metrics.refused("address");
             return None;
         }
         *count += 1;
+        open.all += 1;
         drop(open);
         Some(Self {
             shared: shared.clone(),
@@ -241,10 +257,11 @@ impl Drop for Place {
             .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.network) {
+        open.all -= 1;
+        if let Some(count) = open.by_network.get_mut(&self.network) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.network);
+                open.by_network.remove(&self.network);
             }
         }
     }

@@ -197,8 +197,14 @@ struct Shared {
     sockets: Sockets,
     metrics: Metrics,
     log: Option<Log>,
-    /// Open connections, by address.
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<Open>,
+}
+
+/// Connections that are open.
+#[derive(Debug, Default)]
+struct Open {
+    all: usize,
+    by_network: HashMap<IpAddr, usize>,
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 //! The command line of `tidegate serve`, `tidegate play` and `tidegate make-video`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -184,6 +184,9 @@ pub struct Play {
     /// The server's start-up phase; goodput is that after it
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = humantime::parse_duration)]
     pub start_up: Duration,
+    /// Addresses of this machine that viewers come from, one after the other
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub from: Vec<IpAddr>,
     /// Encoding rate, if the beginning of the file does not say it
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
@@ -229,9 +232,10 @@ impl std::str::FromStr for Arrivals {
             return Ok(Self::Once);
         }
         match text.split_once(':') {
-            Some(("spread", time)) => humantime::parse_duration(time)
-                .map(Self::Spread)
-                .map_err(|_| wrong()),
+            Some(("spread", time)) => match humantime::parse_duration(time) {
+                Ok(time) if time <= Duration::from_secs(86_400) => Ok(Self::Spread(time)),
+                _ => Err(wrong()),
+            },
             Some(("poisson", rate)) => {
                 let rate = rate.strip_suffix("/s").unwrap_or(rate);
                 let rate: f64 = rate.parse().map_err(|_| wrong())?;

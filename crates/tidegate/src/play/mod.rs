@@ -66,6 +66,10 @@ async fn all(
     let mut viewers = JoinSet::new();
     for (number, at) in arrivals(options).into_iter().enumerate() {
         let url = urls[number % urls.len()].clone();
+        let from = options
+            .from
+            .get(number % options.from.len().max(1))
+            .copied();
         let (wishes, leaving) = (Arc::clone(wishes), leaving.clone());
         viewers.spawn(async move {
             let mut early = leaving.clone();
@@ -73,7 +77,7 @@ async fn all(
                 () = tokio::time::sleep_until(began + at) => {}
                 _ = early.wait_for(|&leave| leave) => return None,
             }
-            Some(viewer::watch(number, url, &wishes, began, leaving).await)
+            Some(viewer::watch(number, (url, from), &wishes, began, leaving).await)
         });
     }
     let mut viewed = Vec::new();

@@ -1,5 +1,7 @@
 //! One viewer: a connection, requests, and a playback buffer.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use tidegate_lab::playback::{Playback, Settings, Viewing};
 use tidegate_limiter::Rate;
 use tidegate_pace::media::{Media, Prefix};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -180,10 +182,11 @@ impl Screen<'_> {
     }
 }
 
-/// Watches a video until it has come, the viewer leaves, or something goes wrong.
+/// Watches a video, from an address of this machine if it matters, until it has come, the viewer
+/// leaves, or something goes wrong.
 pub async fn watch(
     number: usize,
-    url: Uri,
+    (url, from): (Uri, Option<IpAddr>),
     wishes: &Wishes,
     first: Instant,
     mut leaving: watch::Receiver<bool>,
@@ -217,7 +220,7 @@ pub async fn watch(
     };
     let patience = wishes.watch.unwrap_or(Duration::MAX);
     let ended = tokio::select! {
-        result = timeout(patience, fetch(&url, &mut screen, &mut viewed)) => match result {
+        result = timeout(patience, fetch(&url, from, &mut screen, &mut viewed)) => match result {
             Ok(Ok(())) => Ok("complete"),
             Ok(Err(error)) => Err(format!("{error:#}")),
             Err(_) => Ok("left"),
@@ -253,12 +256,17 @@ pub async fn watch(
     viewed
 }
 
-async fn fetch(url: &Uri, screen: &mut Screen<'_>, viewed: &mut Viewed) -> anyhow::Result<()> {
+async fn fetch(
+    url: &Uri,
+    from: Option<IpAddr>,
+    screen: &mut Screen<'_>,
+    viewed: &mut Viewed,
+) -> anyhow::Result<()> {
     let wishes = screen.wishes;
     let host = url.host().context("no host")?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_u16().unwrap_or(80);
-    let socket = timeout(wishes.timeout, TcpStream::connect((bare, port)))
+    let socket = timeout(wishes.timeout, connect(bare, port, from))
         .await
         .context("nobody answers")?
         .with_context(|| format!("cannot connect to {host}:{port}"))?;
@@ -271,6 +279,24 @@ async fn fetch(url: &Uri, screen: &mut Screen<'_>, viewed: &mut Viewed) -> anyho
     drop(sender);
     connection.abort();
     result
+}
+
+async fn connect(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(from) = from else {
+        return TcpStream::connect((host, port)).await;
+    };
+    let mut to = tokio::net::lookup_host((host, port)).await?;
+    let other = "the server has no address of that kind";
+    let to = to
+        .find(|to| to.is_ipv4() == from.is_ipv4())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, other))?;
+    let socket = if from.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.bind(SocketAddr::new(from, 0))?;
+    socket.connect(to).await
 }
 
 async fn pieces(

@@ -1,0 +1,285 @@
+//! `tidegate serve` and `tidegate play`, as their users meet them.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn tidegate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = tidegate(arguments).output().expect("tidegate runs");
+    (
+        output.status.code().expect("an exit code"),
+        String::from_utf8(output.stdout).expect("text"),
+        String::from_utf8(output.stderr).expect("text"),
+    )
+}
+
+/// A server of a folder with `v.mp4`, 20 s of 0.8 Mbit/s; it ends with the test.
+struct Server {
+    child: Child,
+    err: BufReader<ChildStderr>,
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let video = folder.path().join("v.mp4");
+        let path = video.to_str().expect("text");
+        let made = ["make-video", path, "--duration", "20s", "--rate", "800kbit"];
+        assert_eq!(run(&made), (0, String::new(), String::new()));
+        let served = folder.path().to_str().expect("text");
+        let mut child = tidegate(&["serve", served, "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tidegate runs");
+        let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        // Remarks may come first, of what this machine does not have.
+        let mut line = String::new();
+        while !line.contains(": serving ") {
+            line.clear();
+            assert!(err.read_line(&mut line).expect("text") > 0, "it ended");
+        }
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http://"))
+            .expect("a URL");
+        let url = format!("{}v.mp4", url.trim_end_matches(','));
+        Self {
+            child,
+            err,
+            folder,
+            url,
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let killed = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(killed.expect("kill runs").success());
+    }
+
+    /// Its exit code, log and messages, after a signal.
+    fn end(mut self, signal: &str) -> (Option<i32>, String, String) {
+        self.signal(signal);
+        let status = self.child.wait().expect("it ends");
+        let (mut log, mut messages) = (String::new(), String::new());
+        let mut out = self.child.stdout.take().expect("piped");
+        out.read_to_string(&mut log).expect("text");
+        self.err.read_to_string(&mut messages).expect("text");
+        (status.code(), log, messages)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn viewers_of_a_split_server() {
+    let split =
+        "--split=baseline1=application-64k,baseline2=application-64k,shrunk-block=application-16k";
+    let server = Server::start(&[split, "--seed=3", "--start-up=10s", "--log-format=json"]);
+    // 5 s of video are sent at full speed beyond what is watched; then 1 Mbit/s.
+    let watch = [
+        "--watch=4s",
+        "--start-up=10s",
+        "--format=json",
+        "--viewers=12",
+    ];
+    let mut arguments = vec!["play", &server.url];
+    arguments.extend(watch);
+    let (code, out, err) = run(&arguments);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    let viewers = all["viewers"].as_array().expect("a list");
+    assert_eq!(viewers.len(), 12);
+    for viewer in viewers {
+        assert_eq!(viewer["ended"], "left", "{viewer}");
+        assert_eq!(viewer["encoding_bits_per_second"], 800_000, "{viewer}");
+        assert_eq!(viewer["rebufferings"], 0, "{viewer}");
+        assert_eq!(viewer["length"], 2_000_000, "{viewer}");
+        assert!(viewer["join_seconds"].as_f64().expect("a number") < 3.0);
+        // 1 MB at once, and 125,000 bytes a second for not quite 4 s, in blocks.
+        let bytes = viewer["bytes"].as_u64().expect("a number");
+        assert!((1_200_000..=1_500_000).contains(&bytes), "{viewer}");
+    }
+    let groups = all["groups"].as_array().expect("a list");
+    let names: Vec<&str> = groups
+        .iter()
+        .filter_map(|group| group["group"].as_str())
+        .collect();
+    assert_eq!(names, ["baseline1", "baseline2", "shrunk-block"], "{all}");
+    let (code, log, messages) = server.end("TERM");
+    assert_eq!(code, Some(0), "{messages}");
+    // A line for each response, and one for each connection, with the viewers' ports.
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((of("request"), of("connection")), (12, 12), "{log}");
+    for line in lines.iter().filter(|line| line["event"] == "connection") {
+        assert_eq!(line["ended"], "client left", "{line}");
+        assert!(line["throttled_bytes"].as_u64() > Some(100_000), "{line}");
+        let viewer = viewers.iter().find(|viewer| viewer["port"] == line["port"]);
+        assert_eq!(viewer.expect("its viewer")["group"], line["group"]);
+    }
+}
+
+#[test]
+fn a_video_to_its_end_by_ranges() {
+    let server = Server::start(&["--way=none", "--no-log"]);
+    let (code, out, err) = run(&["play", &server.url, "--range=300kB", "-f", "csv"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let mut lines = out.lines();
+    let names: Vec<&str> = lines.next().expect("names").split(',').collect();
+    let values: Vec<&str> = lines.next().expect("values").split(',').collect();
+    let value = |name: &str| values[names.iter().position(|one| *one == name).expect("a name")];
+    assert_eq!(value("bytes"), "2000000");
+    assert_eq!(value("ended"), "complete");
+    assert_eq!(value("rebufferings"), "0");
+    let (code, log, _) = server.end("INT");
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+}
+
+/// Played above the rate at which it is sent, the buffer runs empty.
+#[test]
+fn rebuffering_is_seen() {
+    let server = Server::start(&["--way=application-16k", "--start-up=1s", "--no-log"]);
+    // 100 kB at once and 125,000 bytes a second, played at 250,000 bytes a second.
+    let played = ["--rate=2mbit", "--watch=3s", "--start=300ms", "-f", "jsonl"];
+    let mut arguments = vec!["play", &server.url];
+    arguments.extend(played);
+    let (code, out, _) = run(&arguments);
+    assert_eq!(code, 0);
+    let viewer: Value = serde_json::from_str(&out).expect("JSON");
+    assert!(viewer["rebufferings"].as_u64() >= Some(1), "{viewer}");
+    assert!(
+        viewer["rebuffering_per_second"].as_f64() > Some(0.2),
+        "{viewer}"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(&["--way=application-16k", "--start-up=0s", "--no-log"]);
+    let mut viewer = tidegate(&["play", &server.url])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("tidegate runs");
+    std::thread::sleep(Duration::from_millis(700));
+    server.signal("TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    // The response would take 16 s.
+    assert!(server.child.try_wait().expect("a state").is_none());
+    let began = Instant::now();
+    server.signal("TERM");
+    let status = server.child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert!(began.elapsed() < Duration::from_secs(3));
+    // The viewer is told that it failed.
+    assert_eq!(viewer.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn wrong_use_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    for (arguments, code, message) in [
+        (
+            &["serve", path, "--way=fast"][..],
+            2,
+            "'fast' is no way to pace: use trickle",
+        ),
+        (
+            &["serve", path, "--split=a=fast"],
+            2,
+            "'fast' is no way to pace",
+        ),
+        (&["serve", path, "--percent=90"], 2, "90 is not in 100..="),
+        (&["serve", path, "--cert=x"], 2, "--key"),
+        (&["serve", "/none"], 1, "cannot serve /none"),
+        (
+            &["serve", path, "--listen=192.0.2.1:1", "--way=none"],
+            1,
+            "cannot listen on 192.0.2.1:1",
+        ),
+        (
+            &["serve", path, "--cert=/none", "--key=/none"],
+            1,
+            "/none: no certificate",
+        ),
+        (&["play", "https://localhost/v"], 2, "does not speak TLS"),
+        (&["play", "v.mp4"], 2, "write http://HOST:PORT/PATH"),
+        (
+            &["play", "http://h/", "--arrivals=soon"],
+            2,
+            "write once, spread:30s or poisson:2/s",
+        ),
+        (&["play", "http://127.0.0.1:1/v"], 1, ""),
+    ] {
+        let (got, out, err) = run(arguments);
+        assert_eq!(got, code, "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
+        // A viewer that failed is a row of the report.
+        assert_eq!(message.is_empty(), out.contains("cannot connect"), "{out}");
+    }
+}
+
+#[test]
+fn what_it_made_is_found_again() {
+    let server = Server::start(&["--way=none", "--index", "--log=/dev/null"]);
+    let path = server.folder.path();
+    for (name, layout) in [("w.webm", "webm"), ("f.mp4", "mp4-fragmented")] {
+        let file = path.join(name);
+        let made = [
+            "make-video",
+            file.to_str().expect("text"),
+            "--layout",
+            layout,
+        ];
+        let (code, _, err) = run(&[&made[..], &["--size=100kB", "--duration=4s"]].concat());
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(fs::metadata(&file).expect("a file").len(), 100_000);
+        let url = server.url.replace("v.mp4", name);
+        let (code, out, err) = run(&["play", &url, "-f", "jsonl"]);
+        assert_eq!(code, 0, "{err}");
+        let viewer: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(viewer["encoding_bits_per_second"], 200_000, "{viewer}");
+    }
+    // Headers behind the data: a player that begins at the beginning cannot know.
+    let last = path.join("l.mp4");
+    let made = [
+        "make-video",
+        last.to_str().expect("text"),
+        "--layout=mp4-headers-last",
+    ];
+    assert_eq!(run(&[&made[..], &["--size=3MB"]].concat()).0, 0);
+    let url = server.url.replace("v.mp4", "l.mp4");
+    let (code, out, _) = run(&["play", &url]);
+    assert_eq!(code, 1);
+    assert!(out.contains("give --rate"), "{out}");
+    assert_eq!(run(&["play", &url, "--rate=1mbit"]).0, 0);
+}
