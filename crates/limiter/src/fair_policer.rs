@@ -121,6 +121,13 @@ impl FairPolicer {
         self.bucket.tokens()
     }
 
+    /// The same at a time, before a packet that may come then.
+    pub fn tokens_at(&self, now: Nanos) -> u64 {
+        let mut bucket = self.bucket.clone();
+        bucket.refill(now);
+        bucket.tokens()
+    }
+
     /// Another rate from now on.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.give_back(now);

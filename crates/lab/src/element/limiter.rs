@@ -277,10 +277,11 @@ impl Limiter {
             bytes
         };
         let queues = match &mut self.kind {
-            // As of the last packet: these cannot be brought up to date without one.
-            Kind::Fair(policer, burst) => vec![*burst - policer.tokens()],
+            Kind::Fair(policer, burst) => vec![*burst - policer.tokens_at(now)],
             Kind::WaterFilling(policer, queues) => {
-                (0..*queues).map(|queue| policer.held(queue)).collect()
+                let mut held = policer.occupancy(now);
+                held.truncate((*queues).into());
+                held
             }
             Kind::Phantom(Phantom::Flat(queues)) => {
                 queues.occupancy(now).map(&mut phantom).collect()

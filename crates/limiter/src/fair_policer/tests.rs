@@ -253,6 +253,9 @@ fn quanta_by_hand() {
     assert_eq!(policer.offer(0, &packet(1, 10)), Decision::Drop);
     assert_eq!(policer.offer(0, &packet(2, 50)), Decision::Pass);
     assert_eq!((policer.active(), policer.tokens()), (2, 300));
+    // Looked at, it is not changed.
+    assert_eq!(policer.tokens_at(2 * ms), 500);
+    assert_eq!((policer.tokens(), policer.tokens_at(0)), (300, 300));
     // Turns of 1, 2, 1: flow 2 leaves with its 50, flow 1 is down to 450. 600 tokens.
     assert_eq!(policer.offer(3 * ms, &packet(1, 1)), Decision::Pass);
     assert_eq!((policer.active(), policer.tokens()), (1, 599));

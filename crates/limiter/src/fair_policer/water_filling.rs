@@ -110,6 +110,14 @@ impl WaterFillingPolicer {
         self.queues[usize::from(queue)].bytes
     }
 
+    /// Bytes that each queue holds at a time, before a packet that may come then. Tokens are poured
+    /// over a copy, since to pour them more often would share them otherwise.
+    pub fn occupancy(&self, now: Nanos) -> Vec<u64> {
+        let mut then = self.clone();
+        then.pour(now);
+        then.queues.iter().map(|queue| queue.bytes).collect()
+    }
+
     /// Another rate from now on.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.pour(now);

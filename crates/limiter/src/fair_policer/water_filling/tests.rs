@@ -175,7 +175,9 @@ fn each_queue_may_hold_what_is_left_whatever_its_weight() {
     assert_eq!(policer.offer(0, &packet(1, 451)), Decision::Drop);
     assert_eq!(policer.offer(0, &packet(1, 450)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(1, 1)), Decision::Drop);
-    // 80 tokens by 80 ms: 10 and 70.
+    // 80 tokens by 80 ms: 10 and 70; half of that by 40 ms, which looking at changes nothing of.
+    assert_eq!(policer.occupancy(40_000_000), [545, 415]);
+    assert_eq!((policer.held(0), policer.held(1)), (550, 450));
     assert_eq!(policer.offer(80_000_000, &packet(1, 1_000)), Decision::Drop);
     assert_eq!((policer.held(0), policer.held(1)), (540, 380));
 }
