@@ -6,7 +6,7 @@
 #include "meter.h"
 
 // A lock is held for so many rounds of settling at most; then others may have it, and it goes on.
-#define ROUNDS 4
+#define ROUNDS 2
 
 static __always_inline u64 divide_up(u64 number, u32 by)
 {

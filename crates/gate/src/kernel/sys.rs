@@ -150,17 +150,21 @@ pub(super) fn is_ethernet(interface: &str) -> io::Result<bool> {
     Ok(kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK)
 }
 
-/// Runs a program once on a frame, and returns what it decided.
+/// Runs a program on a frame, many times if it is to be so. Returns what it decided at last, and the
+/// frame as it is then.
 #[cfg(test)]
-pub(super) fn test_run(program: i32, frame: &[u8]) -> io::Result<u32> {
+pub(super) fn test_run(program: i32, frame: &[u8], repeat: i32) -> io::Result<(u32, Vec<u8>)> {
+    let mut after = vec![0u8; frame.len()];
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
         data_in: frame.as_ptr().cast(),
         data_size_in: frame.len() as u32,
-        repeat: 1,
+        data_out: after.as_mut_ptr().cast(),
+        data_size_out: after.len() as u32,
+        repeat,
         ..Default::default()
     };
-    // SAFETY: the frame and the options live through the call; nothing is written but options.
+    // SAFETY: both buffers are as long as is said, and live through the call as the options do.
     checked(unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &mut options) })?;
-    Ok(options.retval)
+    Ok((options.retval, after))
 }

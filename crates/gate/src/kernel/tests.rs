@@ -10,6 +10,7 @@ use super::*;
 use crate::table::{Accounting, Excess, Scheme, Unknown};
 
 mod attach;
+mod mark;
 mod parse;
 mod same;
 
@@ -40,13 +41,17 @@ fn settings() -> Settings {
 
 /// A gate, whose time is the test's; none without rights, which is said past the harness.
 fn gate(test: &str) -> Option<Gate> {
+    gate_with(test, true)
+}
+
+fn gate_with(test: &str, timed: bool) -> Option<Gate> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let pins = PathBuf::from(format!(
         "/sys/fs/bpf/tidegate-test-{}-{number}",
         std::process::id()
     ));
-    match Kernel::create_with(&pins, &settings(), true) {
+    match Kernel::create_with(&pins, &settings(), timed) {
         Ok(kernel) => Some(Gate {
             kernel: Some(kernel),
             pins,
@@ -77,7 +82,7 @@ impl Gate {
 
 fn run(fd: &std::os::fd::OwnedFd, frame: &[u8]) -> u32 {
     use std::os::fd::AsRawFd;
-    sys::test_run(fd.as_raw_fd(), frame).unwrap()
+    sys::test_run(fd.as_raw_fd(), frame, 1).unwrap().0
 }
 
 /// UDP over IPv4 over Ethernet: from 198.51.100.1 to this address, of so many bytes from IP on.
@@ -150,5 +155,71 @@ fn a_policer_and_phantom_queues_limit() {
         assert_eq!(state.counters.passed_packets, passed);
         assert_eq!(state.counters.passed_bytes, passed * 1_000);
         assert_eq!(state.counters.excess_packets, 2_500 - passed);
+    }
+}
+
+#[test]
+fn several_cores_pass_no_more_than_the_rate_together() {
+    use std::os::fd::AsRawFd;
+    let Some(mut gate) = gate_with("several_cores_pass_no_more_than_the_rate_together", false)
+    else {
+        return;
+    };
+    let fair = PolicyTree::fair(16).unwrap();
+    let size = 1_000_000;
+    let control = Some(BurstControl::default());
+    for (number, scheme) in [
+        (0, Scheme::Policer { burst: size }),
+        (1, Scheme::PhantomQueues { size, control }),
+        (
+            2,
+            Scheme::PhantomQueues {
+                size,
+                control: None,
+            },
+        ),
+    ] {
+        let mut plan = plan(scheme, &fair);
+        plan.rate = Rate::from_bits_per_second(2_000_000_000);
+        let matched = Match::Prefix("192.0.2.1".parse().unwrap());
+        let seat = Seat {
+            limiter: number,
+            plan: number,
+            version: 1,
+        };
+        gate.kernel().put_plan(number, &plan).unwrap();
+        gate.kernel()
+            .seat(Direction::Down, &[(matched, seat)])
+            .unwrap();
+        let path = gate.pins.join("programs").join("xdp_down");
+        let started = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..4u16 {
+                let path = &path;
+                scope.spawn(move || {
+                    let program = Program::fd_from_pinned_path(path).unwrap();
+                    // Several flows each, and a few of the same.
+                    for round in 0..200 {
+                        let frame = frame([192, 0, 2, 1], thread + round % 8, 1_500);
+                        sys::test_run(program.as_raw_fd(), &frame, 1_000).unwrap();
+                    }
+                });
+            }
+        });
+        let elapsed = started.elapsed().as_nanos() as u64;
+        let state = gate.kernel().read(number).unwrap();
+        let (counters, offered) = (state.counters, 4 * 200 * 1_000);
+        assert_eq!(counters.passed_packets + counters.excess_packets, offered);
+        assert_eq!(counters.passed_bytes, counters.passed_packets * 1_500);
+        // One size for a bucket, one for each queue that is used.
+        let most = elapsed / 4 + size * if number == 0 { 1 } else { 16 };
+        assert!(
+            counters.passed_bytes <= most,
+            "{number}: {counters:?} of {most}"
+        );
+        // More came than the rate.
+        assert!(counters.excess_packets > 0 && counters.passed_bytes > size);
+        let sum: u64 = state.queues.iter().map(|queue| queue.passed_bytes).sum();
+        assert!(number == 0 || sum == counters.passed_bytes);
     }
 }

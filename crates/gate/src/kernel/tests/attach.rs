@@ -112,7 +112,7 @@ fn each_hook_sees_packets_until_it_is_detached() {
                     gate.kernel().attach(&place),
                     Err(KernelError::Attached(_))
                 ));
-                assert_eq!(gate.kernel().attachments(), [place.clone()]);
+                assert_eq!(gate.kernel().attachments(), std::slice::from_ref(&place));
                 // Another process takes over.
                 gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
                 let before = passed(&mut gate, limiter);

@@ -95,26 +95,27 @@ impl Subject {
 
     /// Which limiter and queue a frame was charged to at tc and at XDP, and how many bytes.
     fn charged(&mut self, frame: &[u8]) -> Option<(u32, usize, u64)> {
-        let mut all = Vec::new();
-        for program in ["tc_down", "xdp_down"] {
-            for limiter in 1..6 {
-                self.gate.kernel().forget(limiter).unwrap();
-            }
-            self.gate.offer(program, 1, frame);
-            let mut found = None;
-            for limiter in 1..6 {
-                let state = self.gate.kernel().read(limiter).unwrap();
-                for (queue, state) in state.queues.iter().enumerate() {
-                    if state.passed_bytes > 0 {
-                        assert_eq!(found, None);
-                        found = Some((limiter, queue, state.passed_bytes));
-                    }
-                }
-            }
-            all.push(found);
-        }
+        let all = ["tc_down", "xdp_down"].map(|program| self.charged_at(program, frame));
         assert_eq!(all[0], all[1]);
         all[0]
+    }
+
+    fn charged_at(&mut self, program: &str, frame: &[u8]) -> Option<(u32, usize, u64)> {
+        for limiter in 1..6 {
+            self.gate.kernel().forget(limiter).unwrap();
+        }
+        self.gate.offer(program, 1, frame);
+        let mut found = None;
+        for limiter in 1..6 {
+            let state = self.gate.kernel().read(limiter).unwrap();
+            for (queue, state) in state.queues.iter().enumerate() {
+                if state.passed_bytes > 0 {
+                    assert_eq!(found, None);
+                    found = Some((limiter, queue, state.passed_bytes));
+                }
+            }
+        }
+        found
     }
 
     fn counted(&mut self, reason: &str) -> u64 {
@@ -237,24 +238,29 @@ fn what_is_wrong_is_counted_and_charged() {
         headers.extend(TCP);
         framed(&[0x86, 0xdd], &ipv6(60, &headers))
     };
-    for (frame, limiter, reason) in [
-        (changed(0, 0x55), 1, "bad_version"),
-        (changed(0, 0x44), 1, "bad_header_length"),
-        (changed(0, 0x4f), 1, "bad_header_length"),
-        (changed(2, 0xff), 1, "bad_total_length"),
-        (changed(3, 3), 1, "bad_total_length"),
-        (framed(&[8, 0], &ipv4(17, &[0; 2])), 1, "bad_total_length"),
-        (bomb, 2, "many_extensions"),
+    // Without ports that can be read, it is not in the class that is served first.
+    for (frame, limiter, queue, reason) in [
+        (changed(0, 0x55), 1, 1, "bad_version"),
+        (changed(0, 0x44), 1, 1, "bad_header_length"),
+        (changed(0, 0x4f), 1, 1, "bad_header_length"),
+        (changed(2, 0xff), 1, 0, "bad_total_length"),
+        (changed(3, 3), 1, 0, "bad_total_length"),
+        (
+            framed(&[8, 0], &ipv4(17, &[0; 2])),
+            1,
+            1,
+            "bad_total_length",
+        ),
+        (bomb, 2, 1, "many_extensions"),
     ] {
         let before = subject.counted(reason);
         let charged = subject
             .charged(&frame)
             .unwrap_or_else(|| panic!("{reason}"));
-        // In the class of what has no ports, so that it is not served first.
-        assert_eq!((charged.0, charged.1), (limiter, 1), "{reason}");
+        assert_eq!((charged.0, charged.1), (limiter, queue), "{reason}");
         assert_eq!(subject.counted(reason), before + 2);
     }
-    // Nobody's address can be read.
+    // Nobody's address can be read. At tc, the kernel does not test what is so short.
     for (frame, reason) in [
         (framed(&[8, 0], &four[..19]), "short_ip"),
         (framed(&[0x86, 0xdd], &four), "short_ip"),
@@ -269,8 +275,8 @@ fn what_is_wrong_is_counted_and_charged() {
         ),
     ] {
         let before = subject.counted(reason);
-        assert_eq!(subject.charged(&frame), None, "{reason}");
-        assert_eq!(subject.counted(reason), before + 2, "{reason}");
+        assert_eq!(subject.charged_at("xdp_down", &frame), None, "{reason}");
+        assert_eq!(subject.counted(reason), before + 1, "{reason}");
     }
 }
 
@@ -283,7 +289,7 @@ fn any_bytes_are_charged_to_whom_they_name() {
     subject.sit(0, Unknown::Pass);
     let mut random = rand_pcg::Pcg64::seed_from_u64(7);
     let (mut passed, mut sent) = (0, 0);
-    for _ in 0..20_000 {
+    for _ in 0..10_000 {
         let mut frame = framed(&[8, 0], &ipv4(6, &TCP));
         for _ in 0..random.random_range(1..6) {
             // Anything but who it is for.
@@ -302,7 +308,7 @@ fn any_bytes_are_charged_to_whom_they_name() {
         passed += u32::from(subject.gate.offer(program, 1, &frame) != drop);
     }
     // The queues take a byte each, and a packet has more: nothing passes.
-    assert_eq!((passed, sent), (0, 20_000));
+    assert_eq!((passed, sent), (0, 10_000));
 }
 
 #[test]
