@@ -45,6 +45,7 @@ demo: build
 
 test:
 	@packaging/setup build
+	@packaging/setup test
 	@echo '== running every test of the workspace'
 	@$(traces_note)
 	$(CARGO) test --workspace --locked
@@ -86,6 +87,14 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
 	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
+	@echo '== the gate beside what the kernel limits with (in real time, as root; 10 minutes)'
+	@packaging/setup test
+	$(CARGO) build --release --locked --package tidegate
+	@if [ "$$(id -u)" -eq 0 ]; then \
+		$(CARGO) run --release --locked --package tidegate-studies --bin gate-beside-the-kernel; \
+	else \
+		echo '== SKIPPED: needs root'; \
+	fi
 	@echo '== Table 3 at its full grid, simulated'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3-lab -- --check
 

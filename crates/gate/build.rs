@@ -1,4 +1,4 @@
-//! Compiles the kernel's side with clang, to be embedded.
+//! Compiles the kernel's side with clang, to be embedded, and what it is measured by.
 
 use std::env;
 use std::path::PathBuf;
@@ -14,12 +14,15 @@ fn main() {
         "/usr/include/{}-linux-gnu",
         variable("CARGO_CFG_TARGET_ARCH")
     );
-    let built = libbpf_cargo::SkeletonBuilder::new()
-        .source("bpf/gate.bpf.c")
-        .obj(out.join("gate.bpf.o"))
-        .clang_args(["-mcpu=v3", "-I", &libbpf, "-I", &system, "-Wall", "-Werror"])
-        .build();
-    if let Err(error) = built {
-        panic!("bpf/gate.bpf.c: {error:?}");
+    for name in ["gate", "bench"] {
+        let source = format!("bpf/{name}.bpf.c");
+        let built = libbpf_cargo::SkeletonBuilder::new()
+            .source(&source)
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang_args(["-mcpu=v3", "-I", &libbpf, "-I", &system, "-Wall", "-Werror"])
+            .build();
+        if let Err(error) = built {
+            panic!("{source}: {error:?}");
+        }
     }
 }

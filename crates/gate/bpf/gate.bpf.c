@@ -45,7 +45,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 18);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key4);
 	__type(value, struct seat);
@@ -53,7 +53,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 18);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key6);
 	__type(value, struct seat);
@@ -61,7 +61,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, 1 << 17);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct seat);
@@ -211,6 +211,7 @@ __attribute__((noinline)) int offer(struct packet *p)
 		return PASS;
 	}
 	p->plan = number;
+	p->cursor = p->looked = 0;
 	p->excess = plan->mark < 64 ? MARKED + plan->mark : EXCESS;
 	u32 first = plan->first, queues = plan->queues;
 	if (plan->rules) {
@@ -282,7 +283,7 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		return PASS;
 	}
 	u64 now = p->now;
-	u32 queue = p->queue, cursor = p->cursor;
+	u32 queue = p->queue;
 	BELOW(queue, QUEUES);
 	int verdict;
 	bpf_spin_lock(&s->lock);
@@ -293,14 +294,13 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		if (now < s->at)
 			now = s->at;
 		if (step == PERIODS)
-			verdict = phantom_periods(s, plan, shape, now, &cursor);
+			verdict = phantom_periods(s, plan, shape, now, &p->cursor, &p->looked);
 		else
-			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes);
+			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes, &p->cursor);
 	}
 	if (step == DECIDE)
 		account(s, s->queues + queue, verdict, p);
 	bpf_spin_unlock(&s->lock);
-	p->cursor = cursor;
 	return verdict;
 }
 

@@ -6,7 +6,7 @@
 #include "meter.h"
 
 // A lock is held for so many rounds of settling at most; then others may have it, and it goes on.
-#define ROUNDS 2
+#define ROUNDS 4
 
 static __always_inline u64 divide_up(u64 number, u32 by)
 {
@@ -19,12 +19,15 @@ static __always_inline u64 divide_up(u64 number, u32 by)
 // 1 if not 0.
 static __always_inline u64 any(u64 number)
 {
-	return -number >> 63;
+	u64 some = -number;
+	OPAQUE(some);	// or the compiler makes it a branch
+	return some >> 63;
 }
 
 static __always_inline u64 least(u64 one, u64 other)
 {
-	return other + ((one - other) & (u64)((long long)(one - other) >> 63));
+	long long less = (long long)(one - other) >> 63;
+	return other + ((one - other) & (u64)less);
 }
 
 // A value from memory, about which the verifier is not to remember what a branch told.
@@ -54,19 +57,18 @@ static __always_inline u64 drain(struct share *part, u64 clock, u32 weight)
 }
 
 // Settles the sharing nodes of a set of bits, parents before children: a round is a step of one
-// node's clock, or all that it has to give by priority. Returns whether all are; if not, something
-// ran empty in each round but one of each node, so that to repeat it ends.
-static __always_inline int settle(struct limiter *s, const struct shape *t, u32 set)
+// node's clock, or all that it has to give by priority. Returns whether all are; if not, it goes on
+// at the cursor, and ends: in each round but two of each node something runs empty.
+static __always_inline int settle(struct limiter *s, const struct shape *t, u32 set, u32 *cursor)
 {
-	u32 slot = 0;
 	for (u32 round = 0; round < ROUNDS; round++) {
-		OPAQUE(slot);
+		u32 slot = FRESH(*cursor);
 		if (slot >= SHARES)
-			return 1;
+			break;
 		struct share *at = s->shares + slot;
 		u32 next = FRESH(t->next[slot & 7]);
 		if (!(set >> slot & 1)) {
-			slot = next;
+			*cursor = next;
 			continue;
 		}
 		u64 priority = -(u64)(FRESH(t->priority) >> slot & 1);	// as a mask
@@ -78,17 +80,18 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 		u64 drained = least(share, at->length);
 		at->seen = above->clock;
 		at->length -= drained;
-		u64 credit = at->credit + drained, some = any(at->length) | (priority & 1), clock = at->clock;
+		u64 credit = at->credit + drained, some = at->length, clock = at->clock;
 		u32 weight = at->weight;
-		u64 step = weight ? credit / weight : 0, until = at->empties - clock;
+		u64 step = credit / (weight | (1 - any(weight))), until = at->empties - clock;
 		// A node by priority gives what it has; one by weight that has all it was owed is empty,
 		// though the last bytes make no whole step.
 		if (!(FRESH(t->priority) >> slot & 1) && (!weight || (step < until && some))) {
 			at->clock = clock + step;
 			at->credit = credit - step * weight;
-			slot = next;
+			*cursor = next;
 			continue;
 		}
+		some = any(FRESH(at->length)) | (priority & 1);
 		until = until & -some & ~priority;
 		clock += until;
 		credit -= until * weight;
@@ -127,9 +130,12 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 		at->empties = clock + empties;
 		at->credit = (credit + surplus) & ~rest & ~priority;
 		if (!(left & ~(u32)priority))
-			slot = next;
+			*cursor = next;
 	}
-	return slot >= SHARES;
+	if (FRESH(*cursor) < SHARES)
+		return 0;
+	*cursor = 0;
+	return 1;
 }
 
 // Brings a queue up to the clock above it, once that is settled.
@@ -215,12 +221,14 @@ static __always_inline void add(struct limiter *s, const struct shape *t, u32 pa
 		struct share *above = s->shares + slot;
 		u32 priority = FRESH(t->priority) >> (slot & 31) & 1;
 		if (idle) {
+			// It may be there still, if others came before it was settled.
+			u32 is_new = ~above->active >> (part & 31) & 1;
 			u32 weight = t->weight[part & 31];
 			u64 empties = divide_up(below->length, weight);
 			below->seen = above->clock;
 			if (!above->weight || empties < above->empties - above->clock)
 				above->empties = above->clock + empties;
-			above->weight += weight & (priority - 1);
+			above->weight += weight * is_new & (priority - 1);
 			above->active |= 1U << (part & 31);
 		}
 		idle = 1 - any(above->length);
@@ -239,10 +247,10 @@ static __always_inline u64 is_over(const struct plan *plan, const struct queue *
 
 // Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
 static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
-					   u32 *cursor)
+					   u32 *cursor, u32 *looked)
 {
-	u32 number = *cursor;
-	if (!number && !settle(s, t, ~0U))
+	u32 number = *looked;
+	if (!number && !settle(s, t, ~0U, cursor))
 		return PERIODS;
 	for (u32 i = 0; i < 6; i++) {
 		OPAQUE(number);
@@ -254,7 +262,7 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 			end_period(s, t, queue, SHARES + number, now, plan->period, plan->lower);
 		number++;
 	}
-	*cursor = number;
+	*looked = number;
 	if (number < QUEUES)
 		return PERIODS;
 	u64 next = now + plan->period;
@@ -264,9 +272,9 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 
 // Decides about a packet with all that it depends on brought up to date.
 static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
-					   u32 number, u64 bytes)
+					   u32 number, u64 bytes, u32 *cursor)
 {
-	if (!settle(s, t, t->path[(SHARES + number) & 31]))
+	if (!settle(s, t, t->path[(SHARES + number) & 31], cursor))
 		return DECIDE;
 	BELOW(number, QUEUES);
 	u32 part = SHARES + number;
@@ -337,6 +345,64 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 	return s->at;
 }
 
+// Decides about a packet to a queue of a fair share, as long as nothing runs empty and no period ends:
+// what phantom_settled would do, with no node above and no weight to look at.
+static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u64 now, u32 number, u64 bytes)
+{
+	struct share *root = s->shares;
+	struct queue *queue = s->queues + number;
+	u64 credit = root->credit, clock = root->clock;
+	u32 weight = root->weight;
+	if (weight) {
+		u64 step = credit >> 32 ? credit / weight : (u32)credit / weight;
+		if (step >= root->empties - clock || !root->length)
+			return DECIDE;
+		clock += step;
+		root->clock = clock;
+		root->credit = credit - step * weight;
+	}
+	u64 length = queue->length;
+	if (length) {
+		u64 share = clock - queue->seen;
+		length -= share < length ? share : length;
+		queue->seen = clock;
+		queue->length = length;
+		if (length && now - queue->began >= plan->period)
+			return DECIDE;
+	}
+	u64 full = length + bytes, magic = queue->magic < length ? queue->magic : length;
+	if (full > plan->size)
+		return EXCESS;
+	if (!length) {
+		u32 bit = 1U << ((SHARES + number) & 31);
+		if (root->active & bit)
+			return DECIDE;
+		queue->seen = clock;
+		if (!weight || full < root->empties - clock)
+			root->empties = clock + full;
+		root->weight = ++weight;
+		root->active |= bit;
+	}
+	u64 room = 0;
+	if (plan->control) {
+		u64 accepted = bytes;
+		if (length)
+			accepted += queue->accepted;
+		else
+			queue->began = now;
+		queue->accepted = accepted;
+		if (accepted * weight > plan->upper) {
+			u64 share = plan->upper / weight;
+			if (accepted > share && (share || !magic))
+				room = plan->size - full;
+		}
+	}
+	queue->magic = magic + room;
+	queue->length = full + room;
+	root->length += bytes + room;
+	return PASS;
+}
+
 // The first look at a packet: whether it has to be settled for.
 static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes)
 {
@@ -346,7 +412,12 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	struct queue *queue = s->queues + number;
 	if (at >= due(s))
 		return PERIODS;
-	if (plan->fair && at - queue->began < plan->period)
-		return phantom_unsettled(s, plan, queue, bytes);
-	return DECIDE;
+	if (!plan->fair)
+		return DECIDE;
+	if (at - queue->began < plan->period) {
+		int verdict = phantom_unsettled(s, plan, queue, bytes);
+		if (verdict != DECIDE)
+			return verdict;
+	}
+	return phantom_fair(s, plan, at, number, bytes);
 }

@@ -177,7 +177,9 @@ struct packet {
 	u32 plan;	// its limiter's, when that was read
 	u32 queue;
 	u32 excess;	// what becomes of it beyond the limit
-	u32 cursor;	// queues whose periods were looked at
+	u32 cursor;	// the sharing node that is settled next
+	u32 looked;	// queues whose periods were looked at
+	u32 unused;
 	u64 now;
 	u16 outer, inner, session;
 	u8 tags, pppoe;

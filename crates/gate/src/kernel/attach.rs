@@ -20,17 +20,20 @@ const HOOKS: [(Hook, &str); 4] = [
 ];
 const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Down, "down"), (Direction::Up, "up")];
 
+fn hex(interface: &str) -> String {
+    interface
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 /// The name of a pin. The BPF file system takes no dots, which interfaces may have.
 fn name_of(attachment: &Attachment, how: &str) -> String {
     let hook = HOOKS.iter().find(|(hook, _)| *hook == attachment.hook);
     let direction = DIRECTIONS
         .iter()
         .find(|(direction, _)| *direction == attachment.direction);
-    let interface: String = attachment
-        .interface
-        .bytes()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let interface = hex(&attachment.interface);
     let text = |found: Option<&str>| found.unwrap_or_default().to_owned();
     [
         how.to_owned(),
@@ -125,9 +128,16 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
     // A filter holds its program, but nothing tells whose it is: a pin does.
     let path = path_of(pins, attachment, "clsact");
     sys::pin(program.as_fd(), &path).map_err(failed("pinning a program", attachment))?;
-    let attached = hook(program.as_fd(), interface, attachment);
-    attached.map_err(|error| {
+    let attached = sys::make_clsact(interface).and_then(|is_new| {
+        if is_new {
+            sys::pin(program.as_fd(), &marker(pins, attachment))?;
+        }
+        let mut hook = described(program.as_fd(), interface, attachment);
+        hook.attach().map_err(io::Error::other)
+    });
+    attached.map(drop).map_err(|error| {
         let _ = fs::remove_file(path);
+        remove_unused(pins, interface, attachment);
         failed("attaching a filter", attachment)(error)
     })
 }
@@ -152,15 +162,10 @@ fn described(
     hook
 }
 
-fn hook(
-    program: std::os::fd::BorrowedFd<'_>,
-    interface: u32,
-    attachment: &Attachment,
-) -> io::Result<()> {
-    let mut hook = described(program, interface, attachment);
-    // There may be a queueing discipline already.
-    hook.create().map_err(io::Error::other)?;
-    hook.attach().map(drop).map_err(io::Error::other)
+/// The pin that tells that an interface's queueing discipline is ours.
+fn marker(pins: &Path, attachment: &Attachment) -> PathBuf {
+    let hex = hex(&attachment.interface);
+    pins.join("links").join(format!("qdisc-{hex}"))
 }
 
 /// Whether the interface that a link is on is still there.
@@ -197,9 +202,31 @@ pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelE
                 .map_err(|source| {
                     failed("detaching a filter", attachment)(io::Error::other(source))
                 })?;
+            remove_unused(pins, interface, attachment);
         }
     }
     Ok(())
+}
+
+/// Takes the queueing discipline off an interface, if it is ours and has no filter of ours any more.
+fn remove_unused(pins: &Path, interface: u32, attachment: &Attachment) {
+    let path = marker(pins, attachment);
+    let ours = |name: &str| {
+        name.starts_with("clsact-")
+            && parse(name).is_some_and(|other| other.interface == attachment.interface)
+    };
+    if path.exists() && !names(pins).any(|name| ours(&name)) {
+        let _ = fs::remove_file(path);
+        let _ = sys::remove_clsact(interface);
+    }
+}
+
+fn names(pins: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(pins.join("links"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
 pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {

@@ -29,6 +29,8 @@ pub(super) const MAPS: &[(&str, usize)] = &[
 
 /// Loads the programs, and pins them and their maps. If that fails, nothing is left.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
+    // Errors come back as values.
+    libbpf_rs::set_print(None);
     mount_for(pins)?;
     let mut object = ObjectBuilder::default()
         .name("tidegate")

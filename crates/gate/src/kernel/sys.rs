@@ -102,6 +102,30 @@ pub(super) fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     checked(unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) }).map(drop)
 }
 
+fn hook_of(interface: u32) -> libbpf_sys::bpf_tc_hook {
+    libbpf_sys::bpf_tc_hook {
+        sz: size_of::<libbpf_sys::bpf_tc_hook>() as _,
+        ifindex: interface as i32,
+        attach_point: libbpf_sys::BPF_TC_INGRESS | libbpf_sys::BPF_TC_EGRESS,
+        ..Default::default()
+    }
+}
+
+/// Gives an interface the queueing discipline that filters hang on. Returns whether it had none.
+pub(super) fn make_clsact(interface: u32) -> io::Result<bool> {
+    // SAFETY: the description lives through the call.
+    match checked(unsafe { libbpf_sys::bpf_tc_hook_create(&mut hook_of(interface)) }) {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+        result => result.map(|_| true),
+    }
+}
+
+/// Takes it off again.
+pub(super) fn remove_clsact(interface: u32) -> io::Result<()> {
+    // SAFETY: the description lives through the call.
+    checked(unsafe { libbpf_sys::bpf_tc_hook_destroy(&mut hook_of(interface)) }).map(drop)
+}
+
 mod request {
     nix::ioctl_readwrite_bad!(hardware, nix::libc::SIOCGIFHWADDR, nix::libc::ifreq);
 }

@@ -9,6 +9,8 @@ use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program as Policy, Rat
 use super::*;
 use crate::table::{Accounting, Excess, Scheme, Unknown};
 
+mod attach;
+mod parse;
 mod same;
 
 /// A gate of a test's own, removed with it.

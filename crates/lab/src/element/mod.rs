@@ -12,7 +12,7 @@ pub mod red;
 pub mod reorder;
 pub mod tap;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
@@ -45,7 +45,7 @@ impl Element {
     ///
     /// # Errors
     /// If a tap's file cannot be written, or flows do not fit a limiter's policy.
-    pub fn new(plan: &Plan, index: usize, wires: &Rc<[Wire]>) -> Result<Self, RunError> {
+    pub fn new(plan: &Plan, index: usize, wires: &Arc<[Wire]>) -> Result<Self, RunError> {
         let random = Random::new(plan.seed, Owner::Element(index));
         let element = &plan.elements[index];
         Ok(match &element.kind {
@@ -67,7 +67,7 @@ impl Element {
             ElementKind::Tap { file, snaplen } => Self::Tap(Box::new(tap::Tap::create(
                 file,
                 *snaplen,
-                Rc::clone(wires),
+                Arc::clone(wires),
             )?)),
         })
     }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 use tidegate_trace::read::LinkType;
@@ -22,7 +22,7 @@ pub struct Tap {
     file: PathBuf,
     partial: PathBuf,
     snaplen: usize,
-    wires: Rc<[Wire]>,
+    wires: Arc<[Wire]>,
     frame: Vec<u8>,
     /// The first error ends the writing; it is told in the end.
     writer: Result<Writer, io::Error>,
@@ -35,7 +35,7 @@ impl Tap {
     ///
     /// # Errors
     /// If no file can be made there.
-    pub fn create(file: &Path, snaplen: u32, wires: Rc<[Wire]>) -> Result<Self, RunError> {
+    pub fn create(file: &Path, snaplen: u32, wires: Arc<[Wire]>) -> Result<Self, RunError> {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = file.with_file_name(name);

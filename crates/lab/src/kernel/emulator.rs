@@ -5,7 +5,7 @@
 //! came round to it, so lateness is not added up and rates are exact.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tidegate_limiter::Nanos;
@@ -86,7 +86,7 @@ pub(super) struct Emulator<'a> {
 impl<'a> Emulator<'a> {
     /// Of a plan that was checked, with where its taps send what passes them, in their order.
     pub(super) fn new(plan: &'a Plan, taps: Vec<Sender<Passing>>) -> Result<Self, RunError> {
-        let wires: Rc<[Wire]> = (0..plan.flows.len())
+        let wires: Arc<[Wire]> = (0..plan.flows.len())
             .map(|flow| Wire::new(plan, flow))
             .collect();
         let stage = |work| Stage {
@@ -337,7 +337,7 @@ fn decode(at: Nanos, toward: Toward, bytes: &[u8]) -> Option<(usize, wire::Packe
 }
 
 /// Gives an IPv4 packet this code point.
-fn mark(bytes: &mut [u8], dscp: u8) {
+pub(super) fn mark(bytes: &mut [u8], dscp: u8) {
     let field = (dscp << 2) | (bytes[1] & 3);
     if bytes[0] >> 4 != 4 || bytes[1] == field {
         return;

@@ -1,7 +1,7 @@
 //! An end of the path: a network namespace with a TUN device and sockets.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, unshare};
 use socket2::{Domain, Socket, Type};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use super::KernelError;
+use super::{KernelError, again, unreadable};
 use crate::plan::Plan;
 use crate::tcp::Algorithm;
 
@@ -140,25 +140,6 @@ impl Host {
             .and_then(|(_, value)| value.parse().ok())
             .ok_or_else(|| unreadable("/proc/net/netstat"))
     }
-}
-
-fn unreadable(file: &str) -> KernelError {
-    KernelError::System {
-        what: "read the namespace's counters",
-        source: io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("unknown form of {file}"),
-        ),
-    }
-}
-
-/// What the file says now.
-fn again(mut file: &File) -> Result<String, KernelError> {
-    let mut text = String::new();
-    file.rewind()
-        .and_then(|()| file.read_to_string(&mut text))
-        .map_err(KernelError::system("read the namespace's counters"))?;
-    Ok(text)
 }
 
 /// A socket that leaves nothing behind: closed with data unsent, a connection would go on trying

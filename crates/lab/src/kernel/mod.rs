@@ -21,7 +21,11 @@ pub mod compare;
 mod element;
 mod emulator;
 mod host;
+pub mod iperf;
+pub mod link;
+pub mod namespace;
 mod path;
+pub mod site;
 mod tap;
 mod transfer;
 mod watch;
@@ -29,12 +33,16 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tidegate_trace::read::LinkType;
 
 use crate::RunError;
 use crate::outcome::{Distribution, Outcome};
@@ -90,6 +98,9 @@ pub enum KernelError {
     /// A capture could not be written.
     #[error("cannot write the capture {}: {}", .0.display(), .1)]
     Capture(PathBuf, #[source] io::Error),
+    /// A program failed: its name and arguments, and what it said.
+    #[error("{0}: {1}")]
+    Command(String, String),
     /// Anything else of the system.
     #[error("{what}: {source}")]
     System {
@@ -128,10 +139,10 @@ fn run_checked(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelEr
         let (mut taps, mut writers) = (Vec::new(), Vec::new());
         for element in &plan.elements {
             if let ElementKind::Tap { file, snaplen } = &element.kind {
-                let tap = Tap::create(file, *snaplen)?;
+                let tap = Tap::create(file, *snaplen, LinkType::RAW)?;
                 let (to, from) = mpsc::channel();
                 taps.push(to);
-                writers.push((file, scope.spawn(move || tap.write(&from))));
+                writers.push((file, scope.spawn(move || tap.write(0, &from))));
             }
         }
         // Threads inherit the policy of the one that starts them. Applications have it too: one
@@ -184,6 +195,32 @@ fn conduct(
         strays: server.lost()? + client.lost()? + service.refused,
         timeouts,
     })
+}
+
+/// An error of a file of the kernel's that is not as known.
+fn unreadable(file: &str) -> KernelError {
+    KernelError::System {
+        what: "read the namespace's counters",
+        source: io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("unknown form of {file}"),
+        ),
+    }
+}
+
+/// What an open file of the kernel's counters says now. Clones share a position, which is why it
+/// is not used.
+fn again(file: &File) -> Result<String, KernelError> {
+    let failed = KernelError::system("read the namespace's counters");
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = file.read_at(&mut buffer, bytes.len() as u64);
+        match read.map_err(&failed)? {
+            0 => break,
+            read => bytes.extend_from_slice(&buffer[..read]),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| unreadable("/proc/net"))
 }
 
 /// The thread's result; its panic is passed on.

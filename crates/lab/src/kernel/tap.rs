@@ -14,7 +14,7 @@ use super::KernelError;
 /// What passes a tap: when, and its bytes.
 pub(super) type Passing = (Nanos, Vec<u8>);
 
-/// A capture to be written, of IP packets without link layer: there is none.
+/// A capture to be written.
 pub(super) struct Tap {
     out: PcapWriter<BufWriter<File>>,
     snaplen: usize,
@@ -22,9 +22,9 @@ pub(super) struct Tap {
 
 impl Tap {
     /// Begins a capture.
-    pub(super) fn create(file: &Path, snaplen: u32) -> Result<Self, KernelError> {
+    pub(super) fn create(file: &Path, snaplen: u32, link: LinkType) -> Result<Self, KernelError> {
         let out = File::create(file).map(BufWriter::new);
-        let out = out.and_then(|out| PcapWriter::new(out, LinkType::RAW, Resolution::Nanos));
+        let out = out.and_then(|out| PcapWriter::new(out, link, Resolution::Nanos));
         let failed = |error| KernelError::Capture(file.to_owned(), error);
         Ok(Self {
             out: out.map_err(failed)?,
@@ -32,11 +32,11 @@ impl Tap {
         })
     }
 
-    /// Writes what comes until the sender is gone.
-    pub(super) fn write(mut self, from: &Receiver<Passing>) -> io::Result<()> {
+    /// Writes what comes until the sender is gone; its times count from `start`.
+    pub(super) fn write(mut self, start: Nanos, from: &Receiver<Passing>) -> io::Result<()> {
         for (at, bytes) in from {
             let kept = &bytes[..bytes.len().min(self.snaplen)];
-            self.out.frame(at, kept, bytes.len() as u32)?;
+            self.out.frame(start + at, kept, bytes.len() as u32)?;
         }
         self.out.finish().map(drop)
     }

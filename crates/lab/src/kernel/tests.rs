@@ -21,7 +21,7 @@ use crate::{MILLISECOND, RunError, SECOND};
 const RATE: u64 = 10_000_000;
 
 /// One at a time: they share the machine's time, and look for what others leave behind.
-fn alone() -> MutexGuard<'static, ()> {
+pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -31,7 +31,10 @@ fn run(plan: &Plan) -> Result<KernelOutcome, KernelError> {
 }
 
 /// Says so past the test harness if the test cannot be run here.
-fn permitted<T>(test: &str, result: Result<T, KernelError>) -> Option<Result<T, KernelError>> {
+pub(super) fn permitted<T>(
+    test: &str,
+    result: Result<T, KernelError>,
+) -> Option<Result<T, KernelError>> {
     match result {
         Err(KernelError::Rights { .. } | KernelError::NoTun) => {
             let mut stderr = std::io::stderr();

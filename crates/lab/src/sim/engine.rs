@@ -1,7 +1,7 @@
 //! The loop: the earliest actor acts, its packets go as far as they get.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
@@ -67,7 +67,7 @@ pub struct Engine<'a> {
     stages: Vec<Stage>,
     flows: Vec<Flow>,
     aggregates: Vec<Windows>,
-    wires: Rc<[Wire]>,
+    wires: Arc<[Wire]>,
     total: u64,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
     /// If the plan cannot be run, or a capture not be written.
     pub fn new(plan: &'a Plan) -> Result<Self, RunError> {
         check(plan)?;
-        let wires: Rc<[Wire]> = (0..plan.flows.len())
+        let wires: Arc<[Wire]> = (0..plan.flows.len())
             .map(|flow| Wire::new(plan, flow))
             .collect();
         let stage = |element| Stage {

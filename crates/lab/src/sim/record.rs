@@ -103,7 +103,7 @@ impl FlowRecord {
 }
 
 /// What is counted of an element.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ElementRecord {
     /// Packets that came.
     pub packets: u64,

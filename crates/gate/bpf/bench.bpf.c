@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What examples/bench.rs runs: each program makes one packet into those of many subscribers' flows,
+// by a counter, and then does what it is to be measured by.
+#include "gate.bpf.c"
+
+volatile u32 subscribers = 1;
+volatile u32 drawn = 0;
+
+struct bare {
+	struct bpf_spin_lock lock;
+	u32 spare;
+	u64 at, tokens;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 17);
+	__type(key, u32);
+	__type(value, struct bare);
+} bare_buckets SEC(".maps");
+
+// Puts the next subscriber's address and one of 16 ports into a frame of IPv4 and UDP. Returns the
+// subscriber's number.
+static __always_inline u32 draw(struct xdp_md *ctx)
+{
+	u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	u32 number = drawn++;
+	u32 mixed = (number ^ number >> 15) * 0x9e3779b1u;
+	mixed ^= mixed >> 15;
+	u32 subscriber = (u64)mixed * subscribers >> 32;
+	if (data + 42 > end)
+		return 0;
+	*(u32 *)(data + 30) = __builtin_bswap32(0x0a000000 | subscriber);
+	*(u16 *)(data + 34) = number & 15;
+	return subscriber;
+}
+
+SEC("xdp.frags") int bench_empty(struct xdp_md *ctx)
+{
+	draw(ctx);
+	return XDP_PASS;
+}
+
+// A token bucket alone, without parsing and looking up.
+SEC("xdp.frags") int bench_bare(struct xdp_md *ctx)
+{
+	u32 number = draw(ctx);
+	struct bare *bare = bpf_map_lookup_elem(&bare_buckets, &number);
+	if (!bare)
+		return XDP_PASS;
+	u64 now = bpf_ktime_get_ns(), size = 100000, bytes = ctx->data_end - ctx->data;
+	int verdict = XDP_DROP;
+	bpf_spin_lock(&bare->lock);
+	u64 tokens = bare->tokens + (now - bare->at) * 1000 / 8000;
+	bare->at = now;
+	if (tokens > size)
+		tokens = size;
+	if (tokens >= bytes) {
+		tokens -= bytes;
+		verdict = XDP_PASS;
+	}
+	bare->tokens = tokens;
+	bpf_spin_unlock(&bare->lock);
+	return verdict;
+}
+
+SEC("xdp.frags") int bench_gate(struct xdp_md *ctx)
+{
+	draw(ctx);
+	return xdp(ctx, 0, 1);
+}

@@ -1,0 +1,181 @@
+//! That programs are attached, outlive their process, and are gone when they are to be.
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+
+use super::*;
+use crate::table::Hook;
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Runs in a network namespace of its own, which ends with it: `near` and `far` are two ends of a
+/// link, `tun` has no link layer; 192.0.2.0/25 is reached by the one, 192.0.2.128/25 by the other.
+fn in_namespace(run: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(|| {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        ip("link set lo up");
+        ip("link add near.1 type veth peer name far");
+        ip("tuntap add tun mode tun");
+        for (interface, address, route) in [
+            ("near.1", "198.51.100.1/32", "192.0.2.0/25"),
+            ("tun", "198.51.100.2/32", "192.0.2.128/25"),
+        ] {
+            ip(&format!("link set {interface} up"));
+            ip(&format!("addr add {address} dev {interface}"));
+            ip(&format!(
+                "route add {route} dev {interface} src {}",
+                &address[..12]
+            ));
+        }
+        ip("link set far up");
+        ip("neigh add 192.0.2.1 lladdr 02:00:00:00:00:09 dev near.1 nud permanent");
+        run();
+    });
+    thread.join().unwrap();
+}
+
+fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
+    Attachment {
+        interface: interface.into(),
+        hook,
+        direction,
+    }
+}
+
+fn seated(gate: &mut Gate) {
+    let unlimited = plan(Scheme::Unlimited, &PolicyTree::queue());
+    let kernel = gate.kernel();
+    kernel.put_plan(0, &unlimited).unwrap();
+    let seat = Seat {
+        limiter: 0,
+        plan: 0,
+        version: 1,
+    };
+    let matched = |text: &str| Match::Prefix(text.parse().unwrap());
+    kernel
+        .seat(Direction::Down, &[(matched("192.0.2.0/24"), seat)])
+        .unwrap();
+    let seat = Seat { limiter: 1, ..seat };
+    kernel
+        .seat(Direction::Up, &[(matched("198.51.100.0/24"), seat)])
+        .unwrap();
+}
+
+fn passed(gate: &mut Gate, limiter: u32) -> (u64, u64) {
+    let counters = gate.kernel().read(limiter).unwrap().counters;
+    (counters.passed_packets, counters.passed_bytes)
+}
+
+fn send(to: &str) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    for _ in 0..5 {
+        // Nobody answers from beyond.
+        let _ = socket.send_to(&[0; 72], (to, 9));
+    }
+}
+
+#[test]
+fn each_hook_sees_packets_until_it_is_detached() {
+    let Some(mut gate) = gate("each_hook_sees_packets_until_it_is_detached") else {
+        return;
+    };
+    seated(&mut gate);
+    in_namespace(move || {
+        let places = [
+            ("near.1", Hook::TcEgress, TcKind::Best),
+            ("near.1", Hook::TcEgress, TcKind::Clsact),
+            ("far", Hook::TcIngress, TcKind::Tcx),
+            ("far", Hook::TcIngress, TcKind::Clsact),
+            ("far", Hook::XdpNative, TcKind::Best),
+            ("far", Hook::XdpGeneric, TcKind::Best),
+        ];
+        for (interface, hook, kind) in places {
+            for (direction, limiter) in [(Direction::Down, 0), (Direction::Up, 1)] {
+                let place = attachment(interface, hook, direction);
+                gate.kernel().set_tc(kind);
+                gate.kernel()
+                    .attach(&place)
+                    .unwrap_or_else(|error| panic!("{place:?}: {error}"));
+                assert!(matches!(
+                    gate.kernel().attach(&place),
+                    Err(KernelError::Attached(_))
+                ));
+                assert_eq!(gate.kernel().attachments(), [place.clone()]);
+                // Another process takes over.
+                gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
+                let before = passed(&mut gate, limiter);
+                send("192.0.2.1");
+                let after = passed(&mut gate, limiter);
+                // On layer 3: 20 + 8 + 72 bytes.
+                assert_eq!(
+                    (after.0 - before.0, after.1 - before.1),
+                    (5, 500),
+                    "{place:?} {kind:?}"
+                );
+                gate.kernel().detach(&place).unwrap();
+                assert_eq!(gate.kernel().attachments(), []);
+                let output = Command::new("tc")
+                    .args(["qdisc", "show", "dev", interface])
+                    .output();
+                let disciplines = String::from_utf8(output.unwrap().stdout).unwrap();
+                assert!(!disciplines.contains("clsact"), "{disciplines}");
+                send("192.0.2.1");
+                assert_eq!(passed(&mut gate, limiter), after, "{place:?} {kind:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn packets_without_a_link_layer_are_understood() {
+    let Some(mut gate) = gate("packets_without_a_link_layer_are_understood") else {
+        return;
+    };
+    seated(&mut gate);
+    in_namespace(move || {
+        let place = attachment("tun", Hook::TcEgress, Direction::Down);
+        gate.kernel().attach(&place).unwrap();
+        send("192.0.2.200");
+        assert_eq!(passed(&mut gate, 0), (5, 500));
+    });
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(mut gate) = gate("nothing_is_left_behind") else {
+        return;
+    };
+    seated(&mut gate);
+    in_namespace(move || {
+        let place = attachment("far", Hook::TcIngress, Direction::Down);
+        gate.kernel().attach(&place).unwrap();
+        assert!(matches!(
+            gate.kernel()
+                .attach(&attachment("none", Hook::TcIngress, Direction::Down)),
+            Err(KernelError::Interface(_))
+        ));
+        let pins = gate.pins.clone();
+        assert!(matches!(
+            Kernel::create(&pins, &settings()),
+            Err(KernelError::Exists(_))
+        ));
+        let before = gate.kernel().read(0).unwrap();
+        gate.kernel.take().unwrap().remove().unwrap();
+        assert!(!pins.exists());
+        assert!(matches!(Kernel::open(&pins), Err(KernelError::Missing(_))));
+        send("192.0.2.1");
+        assert_eq!(before.counters.passed_packets, 0);
+    });
+}

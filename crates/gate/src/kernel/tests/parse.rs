@@ -1,0 +1,331 @@
+//! That packets are understood, and that what is wrong with them does not get them past the limit.
+
+use super::*;
+use crate::table::Accounting;
+
+/// A gate where 192.0.2.1 and 2001:db8::1, each a limiter, and some links may have one packet.
+struct Subject {
+    gate: Gate,
+    version: u32,
+}
+
+const FRAME: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+/// TCP to the subscriber's port 443.
+const TCP: [u8; 20] = [
+    0x04, 0, 1, 187, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0,
+];
+
+fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0];
+    packet.extend((20 + payload.len() as u16).to_be_bytes());
+    packet.extend([
+        0, 0, 0, 0, 64, protocol, 0, 0, 198, 51, 100, 1, 192, 0, 2, 1,
+    ]);
+    packet.extend(payload);
+    packet
+}
+
+fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend((payload.len() as u16).to_be_bytes());
+    packet.extend([next, 64]);
+    for last in [2, 1] {
+        packet.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    }
+    packet.extend(payload);
+    packet
+}
+
+fn framed(kind: &[u8], packet: &[u8]) -> Vec<u8> {
+    [&FRAME, kind, packet].concat()
+}
+
+impl Subject {
+    fn new(test: &str) -> Option<Self> {
+        let mut gate = gate(test)?;
+        // Packets to port 443 are of class 0, others of class 1: one passes, the next does not.
+        let two = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
+        let control = None;
+        let mut plan = plan(Scheme::PhantomQueues { size: 1, control }, &two);
+        plan.rules = vec![tidegate_limiter::Rule {
+            destination_ports: 443..=443,
+            ..Default::default()
+        }];
+        gate.kernel().put_plan(0, &plan).unwrap();
+        plan.scheme = Scheme::PhantomQueues {
+            size: 100_000,
+            control,
+        };
+        gate.kernel().put_plan(1, &plan).unwrap();
+        let mut subject = Self { gate, version: 0 };
+        subject.sit(1, Unknown::Pass);
+        Some(subject)
+    }
+
+    fn sit(&mut self, plan: u32, unknown: Unknown) {
+        self.version += 1;
+        let version = self.version;
+        let seat = |limiter| Seat {
+            limiter,
+            plan,
+            version,
+        };
+        let prefix = |text: &str| Match::Prefix(text.parse().unwrap());
+        let seats = [
+            (prefix("192.0.2.1/32"), seat(1)),
+            (prefix("2001:db8::1/128"), seat(2)),
+            (Match::Vlan(7), seat(3)),
+            (Match::QinQ { outer: 7, inner: 8 }, seat(4)),
+            (Match::Pppoe(9), seat(5)),
+        ];
+        let kernel = self.gate.kernel();
+        kernel.seat(Direction::Down, &seats).unwrap();
+        let accounting = Accounting {
+            layer: 3,
+            overhead: 0,
+        };
+        kernel
+            .set_settings(&Settings {
+                unknown,
+                accounting,
+                ..settings()
+            })
+            .unwrap();
+    }
+
+    /// Which limiter and queue a frame was charged to at tc and at XDP, and how many bytes.
+    fn charged(&mut self, frame: &[u8]) -> Option<(u32, usize, u64)> {
+        let mut all = Vec::new();
+        for program in ["tc_down", "xdp_down"] {
+            for limiter in 1..6 {
+                self.gate.kernel().forget(limiter).unwrap();
+            }
+            self.gate.offer(program, 1, frame);
+            let mut found = None;
+            for limiter in 1..6 {
+                let state = self.gate.kernel().read(limiter).unwrap();
+                for (queue, state) in state.queues.iter().enumerate() {
+                    if state.passed_bytes > 0 {
+                        assert_eq!(found, None);
+                        found = Some((limiter, queue, state.passed_bytes));
+                    }
+                }
+            }
+            all.push(found);
+        }
+        assert_eq!(all[0], all[1]);
+        all[0]
+    }
+
+    fn counted(&mut self, reason: &str) -> u64 {
+        let all = self.gate.kernel().unknown().unwrap();
+        all.iter()
+            .find(|stranger| stranger.reason == reason)
+            .unwrap()
+            .packets
+    }
+}
+
+#[test]
+fn frames_of_all_kinds_find_their_limiter() {
+    let Some(mut subject) = Subject::new("frames_of_all_kinds_find_their_limiter") else {
+        return;
+    };
+    let (four, six) = (ipv4(6, &TCP), ipv6(6, &TCP));
+    let pppoe = |protocol: u8, packet: &[u8]| {
+        let mut frame = vec![0x88, 0x64, 0x11, 0, 0, 9, 0, 42, 0, protocol];
+        frame.extend(packet);
+        frame
+    };
+    for (frame, charged) in [
+        (framed(&[8, 0], &four), (1, 0, 40)),
+        (framed(&[0x86, 0xdd], &six), (2, 0, 60)),
+        // Tags that nobody has: addresses count.
+        (framed(&[0x81, 0, 0, 6, 8, 0], &four), (1, 0, 40)),
+        (
+            framed(&[0x88, 0xa8, 0, 6, 0x81, 0, 0, 6, 0x86, 0xdd], &six),
+            (2, 0, 60),
+        ),
+        // A tag of priority alone is none.
+        (framed(&[0x81, 0, 0xe0, 0, 8, 0], &four), (1, 0, 40)),
+        (framed(&[0x81, 0, 0, 7, 8, 0], &four), (3, 0, 40)),
+        (
+            framed(&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 8, 0], &four),
+            (4, 0, 40),
+        ),
+        (framed(&pppoe(0x21, &four), &[]), (5, 0, 40)),
+        (framed(&pppoe(0x57, &six), &[]), (5, 0, 60)),
+        (
+            framed(&[&[0x81, 0, 0, 7], &pppoe(0x21, &four)[..]].concat(), &[]),
+            (5, 0, 40),
+        ),
+        // Not IP, but on the subscriber's link.
+        (framed(&[0x81, 0, 0, 7, 8, 6], &[0; 46]), (3, 1, 46)),
+        // A short frame's padding is not the packet's.
+        (framed(&[8, 0], &[&four[..], &[0; 6]].concat()), (1, 0, 40)),
+    ] {
+        assert_eq!(subject.charged(&frame), Some(charged), "{frame:02x?}");
+    }
+    // Of nobody.
+    let mut other = framed(&[8, 0], &four);
+    other[33] = 9;
+    assert_eq!(subject.charged(&other), None);
+    assert_eq!(subject.charged(&framed(&[8, 6], &[0; 46])), None);
+    assert_eq!(
+        (subject.counted("unknown_ipv4"), subject.counted("not_ip")),
+        (2, 2)
+    );
+}
+
+#[test]
+fn ports_are_read_where_they_are() {
+    let Some(mut subject) = Subject::new("ports_are_read_where_they_are") else {
+        return;
+    };
+    let mut optional = ipv4(6, &[&[1; 8][..], &TCP].concat());
+    optional[0] = 0x47;
+    assert_eq!(
+        subject.charged(&framed(&[8, 0], &optional)),
+        Some((1, 0, 48))
+    );
+    for protocol in [17, 33, 132, 136] {
+        assert_eq!(
+            subject.charged(&framed(&[8, 0], &ipv4(protocol, &TCP))),
+            Some((1, 0, 40))
+        );
+    }
+    // No ports in these.
+    assert_eq!(
+        subject.charged(&framed(&[8, 0], &ipv4(47, &TCP))),
+        Some((1, 1, 40))
+    );
+    for fragment in [[0x20, 0], [0, 1]] {
+        let mut packet = ipv4(6, &TCP);
+        packet[6..8].copy_from_slice(&fragment);
+        assert_eq!(subject.charged(&framed(&[8, 0], &packet)), Some((1, 1, 40)));
+    }
+    let chain = |headers: &[&[u8]]| [&headers.concat()[..], &TCP].concat();
+    let (hop, destination) = ([60u8, 0, 0, 0, 0, 0, 0, 0], [6u8, 0, 0, 0, 0, 0, 0, 0]);
+    let authentication = [6u8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (next, headers, queue) in [
+        (0, chain(&[&hop, &destination]), 0),
+        (51, chain(&[&authentication]), 0),
+        (44, chain(&[&[6, 0, 0, 0, 0, 0, 0, 1]]), 0),
+        (44, chain(&[&[6, 0, 0, 1, 0, 0, 0, 1]]), 1),
+        (44, chain(&[&[6, 0, 1, 0, 0, 0, 0, 1]]), 1),
+    ] {
+        let packet = ipv6(next, &headers);
+        let length = packet.len() as u64;
+        let charged = subject.charged(&framed(&[0x86, 0xdd], &packet));
+        assert_eq!(charged, Some((2, queue, length)), "{next} {headers:02x?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_counted_and_charged() {
+    let Some(mut subject) = Subject::new("what_is_wrong_is_counted_and_charged") else {
+        return;
+    };
+    let four = ipv4(6, &TCP);
+    let changed = |at: usize, byte: u8| {
+        let mut packet = four.clone();
+        packet[at] = byte;
+        framed(&[8, 0], &packet)
+    };
+    let bomb = {
+        let mut headers = [60u8, 0, 0, 0, 0, 0, 0, 0].repeat(20);
+        headers.extend(TCP);
+        framed(&[0x86, 0xdd], &ipv6(60, &headers))
+    };
+    for (frame, limiter, reason) in [
+        (changed(0, 0x55), 1, "bad_version"),
+        (changed(0, 0x44), 1, "bad_header_length"),
+        (changed(0, 0x4f), 1, "bad_header_length"),
+        (changed(2, 0xff), 1, "bad_total_length"),
+        (changed(3, 3), 1, "bad_total_length"),
+        (framed(&[8, 0], &ipv4(17, &[0; 2])), 1, "bad_total_length"),
+        (bomb, 2, "many_extensions"),
+    ] {
+        let before = subject.counted(reason);
+        let charged = subject
+            .charged(&frame)
+            .unwrap_or_else(|| panic!("{reason}"));
+        // In the class of what has no ports, so that it is not served first.
+        assert_eq!((charged.0, charged.1), (limiter, 1), "{reason}");
+        assert_eq!(subject.counted(reason), before + 2);
+    }
+    // Nobody's address can be read.
+    for (frame, reason) in [
+        (framed(&[8, 0], &four[..19]), "short_ip"),
+        (framed(&[0x86, 0xdd], &four), "short_ip"),
+        (framed(&[0x81, 0], &[0]), "short_frame"),
+        (
+            framed(&[0x81, 0, 0, 1, 0x81, 0, 0, 1, 0x81, 0, 0, 1, 8, 0], &four),
+            "many_tags",
+        ),
+        (
+            framed(&[0x88, 0x64, 0x21, 0, 0, 9, 0, 2, 0, 0x21], &four),
+            "bad_pppoe",
+        ),
+    ] {
+        let before = subject.counted(reason);
+        assert_eq!(subject.charged(&frame), None, "{reason}");
+        assert_eq!(subject.counted(reason), before + 2, "{reason}");
+    }
+}
+
+#[test]
+fn any_bytes_are_charged_to_whom_they_name() {
+    use rand::{Rng, SeedableRng};
+    let Some(mut subject) = Subject::new("any_bytes_are_charged_to_whom_they_name") else {
+        return;
+    };
+    subject.sit(0, Unknown::Pass);
+    let mut random = rand_pcg::Pcg64::seed_from_u64(7);
+    let (mut passed, mut sent) = (0, 0);
+    for _ in 0..20_000 {
+        let mut frame = framed(&[8, 0], &ipv4(6, &TCP));
+        for _ in 0..random.random_range(1..6) {
+            // Anything but who it is for.
+            let at = random.random_range(14..frame.len());
+            if !(30..34).contains(&at) {
+                frame[at] = random.random();
+            }
+        }
+        frame.truncate(random.random_range(34..=frame.len()));
+        let (program, drop) = if random.random() {
+            ("tc_down", 2)
+        } else {
+            ("xdp_down", 1)
+        };
+        sent += 1;
+        passed += u32::from(subject.gate.offer(program, 1, &frame) != drop);
+    }
+    // The queues take a byte each, and a packet has more: nothing passes.
+    assert_eq!((passed, sent), (0, 20_000));
+}
+
+#[test]
+fn nobodys_packets_are_dropped_if_it_is_to_be_so() {
+    let Some(mut subject) = Subject::new("nobodys_packets_are_dropped_if_it_is_to_be_so") else {
+        return;
+    };
+    let mut four = framed(&[8, 0], &ipv4(6, &TCP));
+    four[33] = 9;
+    let discovery = framed(&[0x86, 0xdd], &{
+        let mut packet = ipv6(58, &[135, 0, 0, 0, 0, 0, 0, 0]);
+        packet[39] = 9;
+        packet
+    });
+    let resolution = framed(&[8, 6], &[0; 46]);
+    for (unknown, verdicts) in [
+        (Unknown::Pass, [false; 3]),
+        (Unknown::Drop, [true, false, false]),
+    ] {
+        subject.sit(1, unknown);
+        for (frame, dropped) in [&four, &discovery, &resolution].into_iter().zip(verdicts) {
+            assert_eq!(subject.gate.offer("tc_down", 1, frame) == 2, dropped);
+            assert_eq!(subject.gate.offer("xdp_down", 1, frame) == 1, dropped);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The gate before frames made by hand, as fast as the bridge takes them: tags, and all that is
+//! wrong with packets.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::support::{Findings, Gate, alone, measured, permitted};
+use tidegate_lab::kernel::KernelError;
+use tidegate_lab::kernel::namespace::{Namespace, Port};
+use tidegate_trace::write::{TcpFrame, UdpFrame};
+
+/// Who sends frames: tells at the other side which of them came.
+const KINDS: usize = 8;
+
+/// A bridge between two devices that are in our hands.
+struct Bridge {
+    middle: Namespace,
+    wan: Port,
+    lan: Port,
+}
+
+impl Bridge {
+    fn new() -> Result<Self, KernelError> {
+        let middle = Namespace::new()?;
+        let (wan, lan) = (middle.port("wan")?, middle.port("lan")?);
+        middle.bridge("br0", &["wan", "lan"])?;
+        Ok(Self { middle, wan, lan })
+    }
+
+    /// Bytes of frames that come out at `lan`, by kind, until told to stop.
+    fn drain(&self, stop: &AtomicBool, counted: impl Fn(usize, usize)) {
+        let mut buffer = vec![0; 4096];
+        loop {
+            match self.lan.receive(&mut buffer).unwrap() {
+                Some(bytes) if bytes >= 12 => {
+                    let kind = usize::from(buffer[11]);
+                    if buffer[6..11] == SOURCE && kind < KINDS {
+                        counted(kind, bytes);
+                    }
+                }
+                Some(_) => {}
+                None if stop.load(Ordering::Relaxed) => return,
+                None => thread::sleep(Duration::from_micros(200)),
+            }
+        }
+    }
+
+    /// What comes out must have been counted: otherwise the machine was too busy.
+    fn nothing_lost(&self, found: &mut Findings) {
+        let lost = self.lan.lost().unwrap();
+        if lost > 0 {
+            found.late = u64::MAX;
+            found
+                .wrong
+                .push(format!("{lost} frames that came out were not counted"));
+        }
+    }
+
+    /// Sends frames of a list in turn for so long, as many a second as given or as fast as it
+    /// goes, and returns what came out from `from` on: frames and bytes of each kind, and in what
+    /// time.
+    fn offer(
+        &self,
+        frames: &[Vec<u8>],
+        rate: Option<f64>,
+        from: Duration,
+        until: Duration,
+    ) -> ([[u64; 2]; KINDS], f64) {
+        let stop = AtomicBool::new(false);
+        let out = std::sync::Mutex::new([[0; 2]; KINDS]);
+        let began = Instant::now();
+        let (mut before, mut elapsed, mut sent) = ([[0; 2]; KINDS], 0.0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                self.drain(&stop, |kind, bytes| {
+                    let mut out = out.lock().unwrap();
+                    out[kind][0] += 1;
+                    out[kind][1] += bytes as u64;
+                });
+            });
+            let mut mark = None;
+            for frame in frames.iter().cycle() {
+                let now = began.elapsed();
+                if now >= until {
+                    break;
+                }
+                if mark.is_none() && now >= from {
+                    mark = Some(now);
+                    before = *out.lock().unwrap();
+                }
+                if let Some(rate) = rate {
+                    let due = Duration::from_secs_f64(f64::from(sent) / rate);
+                    if due > now {
+                        thread::sleep(due - now);
+                    }
+                }
+                self.wan.send(frame).unwrap();
+                sent += 1;
+            }
+            elapsed = (began.elapsed() - mark.unwrap()).as_secs_f64();
+            // The reader may be a queue behind; that is of before as well.
+            stop.store(true, Ordering::Relaxed);
+        });
+        let mut out = out.into_inner().unwrap();
+        for (out, before) in out.iter_mut().zip(before) {
+            out[0] -= before[0];
+            out[1] -= before[1];
+        }
+        eprintln!("{sent} frames in {:?}", began.elapsed());
+        (out, elapsed)
+    }
+}
+
+/// Locally administered; the last byte is the kind.
+const SOURCE: [u8; 5] = [2, 0, 0, 0, 1];
+/// Nobody's, so the bridge floods it.
+const DESTINATION: [u8; 6] = [2, 0, 0, 0, 2, 0];
+
+/// Puts a frame's addresses.
+fn from(kind: u8, mut frame: Vec<u8>) -> Vec<u8> {
+    frame[..6].copy_from_slice(&DESTINATION);
+    frame[6..11].copy_from_slice(&SOURCE);
+    frame[11] = kind;
+    frame
+}
+
+/// A datagram to a host of 192.0.2.0/24, of so many bytes of payload.
+fn datagram(kind: u8, host: u8, port: u16, payload: u16) -> Vec<u8> {
+    let frame = UdpFrame {
+        payload,
+        ..UdpFrame::new(
+            ([198, 51, 100, 1], port).into(),
+            ([192, 0, 2, host], 9).into(),
+        )
+    };
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    from(kind, bytes)
+}
+
+/// With these bytes between addresses and type.
+fn tagged(mut frame: Vec<u8>, tags: &[u8]) -> Vec<u8> {
+    frame.splice(12..12, tags.iter().copied());
+    frame
+}
+
+/// VLAN, QinQ and PPPoE subscribers each have their rate, of whole frames with their tags; what is
+/// of none is not touched; and code points choose classes.
+#[test]
+fn tagged_frames_are_limited_by_their_tags() {
+    let _alone = alone();
+    let test = "tagged_frames_are_limited_by_their_tags";
+    let configuration = r#"
+        unknown = "pass"
+        [[interface]]
+        name = "wan"
+        side = "core"
+        [[subscriber]]
+        name = "vlan"
+        down = "4mbit"
+        vlan = 100
+        [[subscriber]]
+        name = "qinq"
+        down = "6mbit"
+        qinq = "100.200"
+        [[subscriber]]
+        name = "pppoe"
+        down = "8mbit"
+        pppoe = 7
+        [[subscriber]]
+        name = "address"
+        down = "10mbit"
+        addresses = "192.0.2.0/24"
+        [plan.urgent]
+        policy = { priority = ["queue", "queue"] }
+        rule = [{ class = 0, dscp = "ef" }]
+        [[subscriber]]
+        name = "urgent"
+        plan = "urgent"
+        down = "12mbit"
+        addresses = "192.0.2.96"
+    "#;
+    let vlan = |kind| tagged(datagram(kind, 16, 5000, 1000), &[0x81, 0, 0x20, 100]);
+    let qinq = tagged(
+        datagram(1, 16, 5000, 1000),
+        &[0x88, 0xa8, 0, 100, 0x81, 0, 0, 200],
+    );
+    let pppoe = {
+        let mut frame = datagram(2, 16, 5000, 1000);
+        let length = (frame.len() - 14 + 2) as u16;
+        let [high, low] = length.to_be_bytes();
+        // RFC 2516 §4: version and type 1, code 0, session 7, length, then PPP's protocol.
+        frame.splice(12..14, [0x88, 0x64, 0x11, 0, 0, 7, high, low, 0, 0x21]);
+        frame
+    };
+    let mut other = vlan(4);
+    // Another tag, and an address that is no subscriber's.
+    other[15] = 101;
+    other[18 + 18] = 7;
+    let mut urgent = datagram(5, 96, 5000, 1000);
+    // Expedited forwarding, RFC 3246; the header's check sum is nobody's concern here.
+    urgent[15] = 46 << 2;
+    let frames = [
+        vlan(0),
+        qinq,
+        pppoe,
+        datagram(3, 16, 5000, 1000),
+        other,
+        urgent,
+        datagram(6, 96, 5000, 1000),
+    ];
+    measured(|| {
+        let bridge = permitted(test, Bridge::new())?;
+        let gate = Gate::new(&bridge.middle, configuration);
+        gate.run("up FILE");
+        // 2400 frames a second are 20 Mbit/s.
+        let rate = 2400.0 * frames.len() as f64;
+        let (from, until) = (Duration::from_secs(2), Duration::from_secs(6));
+        let (out, elapsed) = bridge.offer(&frames, Some(rate), from, until);
+        let mut found = Findings::default();
+        let names = ["vlan", "qinq", "pppoe", "address"];
+        for (kind, (name, rate)) in names.into_iter().zip([4e6, 6e6, 8e6, 10e6]).enumerate() {
+            let passed = out[kind][1] as f64 * 8.0 / elapsed;
+            found.within(name, passed / rate, 0.97, 1.03);
+        }
+        let all = out[4][0] as f64 / elapsed / 2400.0;
+        found.within("those of nobody", all, 0.9, 1.05);
+        let [urgent, rest] = [5, 6].map(|kind| out[kind][1] as f64 * 8.0 / elapsed / 12e6);
+        found.within("by code point, the first", urgent, 0.96, 1.03);
+        found.within("by code point, both", urgent + rest, 0.97, 1.03);
+        bridge.nothing_lost(&mut found);
+        gate.run("down");
+        Some(found)
+    });
+}
+
+/// A small generator (xorshift): the mix is the same at every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.below(256) as u8
+    }
+}
+
+/// Frames that name a subscriber as their destination, and are wrong in all else.
+fn hostile(random: &mut Random) -> Vec<u8> {
+    let host = 16 + random.byte() % 4;
+    let port = random.below(65536) as u16;
+    let payload = random.below(1400) as u16;
+    let mut frame = datagram(0, host, port, payload);
+    match random.below(9) {
+        // Runts: cut anywhere behind the addresses.
+        0 => frame.truncate(34 + random.below(26)),
+        // Lengths that are not the packet's.
+        1 => frame[16..18].copy_from_slice(&(random.below(65536) as u16).to_be_bytes()),
+        // Header lengths.
+        2 => frame[14] = 0x40 | (random.byte() & 15),
+        // Versions.
+        3 => frame[14] = random.byte(),
+        // As many IP options as there can be, without sense.
+        4 => {
+            frame[14] = 0x4f;
+            let junk: Vec<u8> = (0..40).map(|_| random.byte()).collect();
+            frame.splice(34..34, junk);
+            let total = (frame.len() - 14) as u16;
+            frame[16..18].copy_from_slice(&total.to_be_bytes());
+        }
+        // TCP, with offset and options that may be anything.
+        5 => {
+            let tcp = TcpFrame {
+                payload: u32::from(payload),
+                ..TcpFrame::new(
+                    ([198, 51, 100, 1], port).into(),
+                    ([192, 0, 2, host], 80).into(),
+                )
+            };
+            let mut bytes = Vec::new();
+            tcp.encode(&mut bytes);
+            frame = from(0, bytes);
+            for _ in 0..8 {
+                let at = 34 + random.below(frame.len().min(74) - 34);
+                frame[at] = random.byte();
+            }
+        }
+        // Fragments of all kinds.
+        6 => {
+            frame[20] = random.byte() & 0x3f;
+            frame[21] = random.byte();
+        }
+        // Another protocol, without sense in it.
+        7 => {
+            frame[23] = random.byte();
+            for at in 34..frame.len() {
+                frame[at] = random.byte();
+            }
+        }
+        // IPv6 with extension headers upon extension headers.
+        _ => {
+            let length = 200 + random.below(1200);
+            let mut bytes = vec![0; 14 + 40 + length];
+            bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
+            bytes[14] = 0x60;
+            bytes[18..20].copy_from_slice(&(length as u16).to_be_bytes());
+            // Hop-by-hop, routing, fragment, destination, authentication.
+            let headers = [0, 43, 44, 60, 51];
+            bytes[20] = headers[random.below(5)];
+            bytes[22..38].fill(0x20);
+            bytes[38..42].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+            bytes[53] = host;
+            for at in (54..bytes.len() - 8).step_by(8) {
+                bytes[at] = headers[random.below(5)];
+                bytes[at + 1] = random.byte() & 3;
+            }
+            frame = from(0, bytes);
+        }
+    }
+    // Padding is the link's, not the packet's, and not charged: none here.
+    let total = usize::from(u16::from_be_bytes([frame[16], frame[17]])) + 14;
+    if frame[12..14] == [8, 0] && frame.len() <= 60 && (34..frame.len()).contains(&total) {
+        frame.truncate(total);
+    }
+    frame
+}
+
+#[test]
+fn a_hostile_mix_passes_no_more_than_the_limit() {
+    let _alone = alone();
+    let test = "a_hostile_mix_passes_no_more_than_the_limit";
+    let configuration = r#"
+        [[interface]]
+        name = "wan"
+        side = "core"
+        [[subscriber]]
+        name = "mallory"
+        down = "20mbit"
+        addresses = ["192.0.2.0/24", "2001:db8::/64"]
+        [[subscriber]]
+        name = "bob"
+        down = "20mbit"
+        addresses = "192.0.2.200"
+    "#;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut frames: Vec<_> = (0..4096).map(|_| hostile(&mut random)).collect();
+    // Among them, frames that are nothing at all: they may pass, and nothing may come of it.
+    for _ in 0..512 {
+        let length = 14 + random.below(1400);
+        let junk = (0..length).map(|_| random.byte()).collect();
+        let mut junk = from(1, junk);
+        // Not to be taken for a packet to a subscriber.
+        junk[12] |= 0x10;
+        frames.push(junk);
+        let cut = 14 + random.below(20);
+        frames.push(from(1, datagram(1, 16, 1, 100)[..cut].to_vec()));
+    }
+    // And somebody else's honest traffic: one in 5120 frames.
+    frames.push(datagram(2, 200, 4000, 1000));
+    measured(|| {
+        let bridge = permitted(test, Bridge::new())?;
+        let gate = Gate::new(&bridge.middle, configuration);
+        gate.run("up FILE");
+        let (from, until) = (Duration::from_secs(2), Duration::from_secs(6));
+        let (out, elapsed) = bridge.offer(&frames, None, from, until);
+        let mut found = Findings::default();
+        let passed = out[0][1] as f64 * 8.0 / elapsed / 20e6;
+        found.within("hostile, of the limit", passed, 0.9, 1.03);
+        // All alike, the honest ones are not to suffer.
+        let bob = gate.status();
+        found.ensure(bob.of("bob", "down", "excess_packets") == 0, || {
+            "honest packets were dropped".to_owned()
+        });
+        found.ensure(bob.of("bob", "down", "passed_packets") > 20, || {
+            "honest packets are missing".to_owned()
+        });
+        found.ensure(out[1][0] > 0, || "what is not IP did not pass".to_owned());
+        // It still limits what is right.
+        let honest = [datagram(3, 16, 6000, 1000)];
+        let (from, until) = (Duration::from_secs(1), Duration::from_secs(3));
+        let (out, elapsed) = bridge.offer(&honest, Some(5000.0), from, until);
+        let passed = out[3][1] as f64 * 8.0 / elapsed / 20e6;
+        found.within("honest after hostile, of the limit", passed, 0.97, 1.03);
+        bridge.nothing_lost(&mut found);
+        gate.run("down");
+        Some(found)
+    });
+}

@@ -1,0 +1,9 @@
+//! The gate at work, in network namespaces: on real TCP, before frames made by hand, through reloads
+//! and sudden deaths, and as README.md has it. As root; one at a time, in real time: 2 minutes.
+#![cfg(target_os = "linux")]
+
+mod frames;
+mod life;
+mod readme;
+mod support;
+mod tcp;

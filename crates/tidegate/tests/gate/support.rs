@@ -1,0 +1,208 @@
+//! What the proofs share: a site with the gate in its middle, and the program's commands.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate_lab::kernel::KernelError;
+use tidegate_lab::kernel::namespace::{Namespace, Process};
+
+/// The program under test.
+pub const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// Lateness of the link at the 99th percentile from which what was measured may be the machine's
+/// doing, nanoseconds: as for the lab's comparison with the kernel.
+const LATE: u64 = tidegate_lab::kernel::compare::LATE;
+/// How often a measurement on a machine that was late is repeated.
+const REPEATS: u32 = 2;
+
+/// One at a time: they share the machine's time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says past the test harness that the test cannot be run here.
+fn skip(test: &str, why: &str) {
+    writeln!(std::io::stderr(), "skipped {test}: {why}").unwrap();
+}
+
+/// What was built, or nothing if this test cannot be run here, which is told.
+pub fn permitted<T>(test: &str, result: Result<T, KernelError>) -> Option<T> {
+    match result {
+        Err(KernelError::Rights { .. } | KernelError::NoTun) => {
+            skip(test, "needs root and /dev/net/tun");
+            None
+        }
+        result => Some(result.unwrap()),
+    }
+}
+
+/// Whether there is iperf3; told if not.
+pub fn has_iperf(test: &str) -> bool {
+    let there = tidegate_lab::kernel::iperf::is_installed();
+    if !there {
+        skip(
+            test,
+            "needs root and iperf3 (packaging/setup test installs it)",
+        );
+    }
+    there
+}
+
+/// What a measurement found wrong, and how late the link was, nanoseconds.
+#[derive(Debug, Default)]
+pub struct Findings {
+    pub wrong: Vec<String>,
+    pub late: u64,
+}
+
+impl Findings {
+    /// Notes it if something does not hold.
+    pub fn ensure(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.wrong.push(what());
+        }
+    }
+
+    /// Notes it if a figure is not from `least` to `most`.
+    pub fn within(&mut self, what: &str, value: f64, least: f64, most: f64) {
+        eprintln!("{what}: {value:.4} ({least:.4} to {most:.4})");
+        self.ensure((least..=most).contains(&value), || {
+            format!("{what} is {value:.4}, not from {least:.4} to {most:.4}")
+        });
+    }
+}
+
+/// Measures, and again where something is wrong and the link was late: then it may be the machine.
+pub fn measured(mut measure: impl FnMut() -> Option<Findings>) {
+    let mut repeats = 0;
+    while let Some(Findings { wrong, late }) = measure() {
+        let (us, wrong_text) = (late / 1000, wrong.join("\n"));
+        eprintln!("the link's packets were up to {us} µs late (99 %)");
+        if wrong.is_empty() {
+            return;
+        }
+        assert!(
+            late >= LATE && repeats < REPEATS,
+            "the link was {us} µs late (99 %):\n{wrong_text}"
+        );
+        repeats += 1;
+        eprintln!("once more, the machine was too busy:\n{wrong_text}");
+    }
+}
+
+/// A gate in a namespace that has the devices it is to be attached to.
+pub struct Gate<'a> {
+    space: &'a Namespace,
+    folder: TempDir,
+}
+
+impl<'a> Gate<'a> {
+    /// With this configuration, and not up yet.
+    pub fn new(space: &'a Namespace, configuration: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let this = Self { space, folder };
+        this.write(configuration);
+        this
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("gate.toml")
+    }
+
+    /// Writes another configuration, in one step.
+    pub fn write(&self, configuration: &str) {
+        let new = self.folder.path().join("gate.toml.new");
+        fs::write(&new, configuration).unwrap();
+        fs::rename(new, self.file()).unwrap();
+    }
+
+    /// As `tidegate gate` with these words; `FILE` is the configuration.
+    pub fn try_run(&self, words: &str) -> Output {
+        let file = self.file();
+        let words = (words.split_whitespace()).map(|word| match word {
+            "FILE" => file.as_os_str(),
+            word => word.as_ref(),
+        });
+        let mut command = Command::new(TIDEGATE);
+        self.space.output(command.arg("gate").args(words)).unwrap()
+    }
+
+    /// The same, which must succeed; what it wrote.
+    pub fn run(&self, words: &str) -> String {
+        let output = self.try_run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tidegate gate {words}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Starts the daemon and waits until it limits; its log goes to a file.
+    pub fn daemon(&self) -> Process {
+        let path = self.folder.path().join("log");
+        let log = fs::File::options().create(true).append(true).open(path);
+        let mut command = Command::new(TIDEGATE);
+        command.args(["gate", "run"]).arg(self.file());
+        command.stdout(Stdio::null()).stderr(log.unwrap());
+        let process = self.space.start(&mut command).unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.try_run("status").status.success() {
+            let log = fs::read_to_string(self.folder.path().join("log"));
+            assert!(Instant::now() < end, "the daemon is not up: {log:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        process
+    }
+
+    /// What it counted, by subscriber.
+    pub fn status(&self) -> Counted {
+        let began = Instant::now();
+        let text = self.run("status --all --json");
+        // When it was read is known no better.
+        let at = began + began.elapsed() / 2;
+        let status = serde_json::from_str(&text).unwrap();
+        Counted { at, status }
+    }
+}
+
+/// A status at some time.
+pub struct Counted {
+    pub at: Instant,
+    pub status: Value,
+}
+
+impl Counted {
+    /// A counter of a subscriber's traffic, `down` or `up`.
+    pub fn of(&self, subscriber: &str, direction: &str, counter: &str) -> u64 {
+        let list = self.status["subscribers"].as_array().unwrap();
+        let found = list.iter().find(|entry| entry["name"] == subscriber);
+        let found = found.unwrap_or_else(|| panic!("no {subscriber} in {}", self.status));
+        let value = found[direction][counter].as_u64();
+        value.unwrap_or_else(|| panic!("no {counter} in {found}"))
+    }
+
+    /// The rate at which a subscriber's bytes passed from an earlier status to this, in bit/s.
+    pub fn rate_since(&self, before: &Self, subscriber: &str, direction: &str) -> f64 {
+        let bytes = |status: &Self| status.of(subscriber, direction, "passed_bytes");
+        let passed = bytes(self) - bytes(before);
+        passed as f64 * 8.0 / (self.at - before.at).as_secs_f64()
+    }
+}
+
+/// Jain's index of fairness: 1 if all have the same, 1/n if one has all.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,297 @@
+//! The gate before the kernel's own TCP (iperf3), in network namespaces, over a link with delay.
+//!
+//! A server, a bridge on which the gate is, and a client. What is measured is what comes out: bytes
+//! at the client's device and at its applications, and the gate's counters beside them.
+
+use std::thread;
+use std::time::Duration;
+
+use super::support::{
+    Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
+};
+use tidegate_lab::MILLISECOND;
+use tidegate_lab::kernel::iperf::{self, Bulk, Received};
+use tidegate_lab::kernel::link::LinkPlan;
+use tidegate_lab::kernel::namespace::DeviceCounters;
+use tidegate_lab::kernel::site::{Place, Site};
+
+/// Where packets pass.
+const BRIDGE: &str = r#"
+[[interface]]
+name = "wan"
+side = "core"
+[[interface]]
+name = "lan"
+side = "access"
+"#;
+
+/// What senders take to come to their share.
+const START_UP: Duration = Duration::from_secs(5);
+/// What is looked at.
+const MEASURED: Duration = Duration::from_secs(10);
+/// Longer than both.
+const WHOLE: Duration = Duration::from_secs(17);
+
+/// A link of 10 ms, or of 20 ms and 50 ms for clients whose address ends in 128 to 191, or 192 to 255.
+fn round_trips() -> LinkPlan {
+    let way = |prefix: &str, ms: u64| (prefix.parse().unwrap(), ms * MILLISECOND);
+    LinkPlan {
+        round_trips: vec![
+            way("192.0.2.128/26", 20),
+            way("192.0.2.192/26", 50),
+            way("::/0", 10),
+        ],
+        ..LinkPlan::default()
+    }
+}
+
+/// A measurement of 10 s: the gate's counters and the client's device before and after.
+struct Window {
+    gate: [Counted; 2],
+    device: [DeviceCounters; 2],
+}
+
+/// Runs these transfers, and looks at them when they have started up.
+fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Received>) {
+    let transfers = iperf::start(site, bulks).unwrap();
+    thread::sleep(START_UP);
+    let look = || (gate.status(), site.client.counters("eth0").unwrap());
+    let before = look();
+    thread::sleep(MEASURED);
+    let after = look();
+    let window = Window {
+        gate: [before.0, after.0],
+        device: [before.1, after.1],
+    };
+    (window, transfers.finish().unwrap())
+}
+
+impl Window {
+    /// The rate that passed to a subscriber, in bit/s.
+    fn rate(&self, subscriber: &str) -> f64 {
+        self.gate[1].rate_since(&self.gate[0], subscriber, "down")
+    }
+
+    /// What all these got by the gate's counters, as a share of what came to the client's device.
+    fn agreement(&self, subscribers: &[&str]) -> f64 {
+        let sum: f64 = subscribers.iter().map(|name| self.rate(name)).sum();
+        let bytes = self.device[1].received_bytes - self.device[0].received_bytes;
+        let elapsed = self.gate[1].at - self.gate[0].at;
+        sum / (bytes as f64 * 8.0 / elapsed.as_secs_f64())
+    }
+}
+
+/// Bytes of each connection of some transfers in each second of the window.
+fn windows(received: &[Received], bulks: std::ops::Range<usize>) -> Vec<Vec<f64>> {
+    let (first, count) = (START_UP.as_secs() as usize, MEASURED.as_secs() as usize);
+    let of = received.iter().filter(|one| bulks.contains(&one.bulk));
+    let of: Vec<_> = of.collect();
+    (first..first + count)
+        .map(|second| of.iter().map(|one| one.seconds[second]).collect())
+        .collect()
+}
+
+/// What transfers got in the window together, bytes.
+fn sum(received: &[Received], bulks: std::ops::Range<usize>) -> f64 {
+    windows(received, bulks).into_iter().flatten().sum()
+}
+
+/// A plan whose classes are told by the client's address, of these last bytes in order.
+fn by_address(hosts: &[u8], plan: &str) -> String {
+    let rules = hosts.iter().enumerate().map(|(class, host)| {
+        format!("[[plan.{plan}.rule]]\nclass = {class}\nlocal = \"192.0.2.{host}\"\n")
+    });
+    rules.collect()
+}
+
+/// The findings of a link that must not have lost anything on its own.
+fn findings(site: &Site) -> Findings {
+    let report = site.link.report().unwrap();
+    let mut findings = Findings {
+        late: report.lateness.p99,
+        ..Findings::default()
+    };
+    findings.ensure(report.strays == 0, || {
+        format!("{} packets were lost beside the gate", report.strays)
+    });
+    findings
+}
+
+/// Six connections of three congestion controls over two round-trip times share fairly, each alone
+/// in its queue; and the sum is the plan's rate.
+#[test]
+fn mixed_senders_share_fairly_at_the_rate() {
+    let _alone = alone();
+    let test = "mixed_senders_share_fairly_at_the_rate";
+    if !has_iperf(test) {
+        return;
+    }
+    measured(|| {
+        let site = permitted(test, Site::new(&round_trips(), Place::Core))?;
+        let hosts = [129, 130, 131, 193, 194, 195];
+        let queue = "[1, \"queue\"]";
+        let configuration = format!(
+            "{BRIDGE}
+            [plan.fair]
+            down = \"30mbit\"
+            policy = {{ weighted = [{}] }}
+            {}
+            [[subscriber]]
+            name = \"alice\"
+            plan = \"fair\"
+            addresses = \"192.0.2.128/25\"",
+            [queue; 6].join(", "),
+            by_address(&hosts, "fair"),
+        );
+        let gate = Gate::new(&site.middle, &configuration);
+        gate.run("up FILE");
+        let algorithms = ["reno", "cubic", "bbr"].into_iter().cycle();
+        let bulks: Vec<_> = (hosts.into_iter().zip(algorithms))
+            .map(|(host, algorithm)| {
+                Bulk::new(site.client_address(host).unwrap(), algorithm, WHOLE)
+            })
+            .collect();
+        let (window, received) = observe(&site, &gate, &bulks);
+        let mut found = findings(&site);
+        found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.1, 30.9);
+        found.within("gate's count", window.agreement(&["alice"]), 0.995, 1.005);
+        let indices = windows(&received, 0..6);
+        let indices = indices.iter().map(|shares| jain(shares)).collect();
+        found.within("Jain's index, median", median(indices), 0.95, 1.0);
+        // Goodput follows from the rate: 1448 bytes of 1514.
+        let goodput = sum(&received, 0..6) * 8.0 / MEASURED.as_secs_f64();
+        let most = window.rate("alice") * 1448.0 / 1514.0;
+        found.within("goodput of the possible", goodput / most, 0.95, 1.005);
+        Some(found)
+    });
+}
+
+/// Subscribers side by side, each with another policy, and one by its IPv6 prefix.
+#[test]
+fn each_subscriber_has_its_rate_and_policy() {
+    let _alone = alone();
+    let test = "each_subscriber_has_its_rate_and_policy";
+    if !has_iperf(test) {
+        return;
+    }
+    let nested = [
+        "[3, { weighted = [[2, \"queue\"], [1, \"queue\"]] }]",
+        "[1, { priority = [\"queue\", \"queue\"] }]",
+    ];
+    let configuration = format!(
+        "{BRIDGE}
+        [plan.weights]
+        down = \"14mbit\"
+        policy = {{ weighted = [[4, \"queue\"], [2, \"queue\"], [1, \"queue\"]] }}
+        {}
+        [plan.priority]
+        down = \"8mbit\"
+        policy = {{ priority = [\"queue\", \"queue\"] }}
+        default-class = 1
+        [[plan.priority.rule]]
+        class = 0
+        local = \"192.0.2.32\"
+        [plan.nested]
+        down = \"16mbit\"
+        policy = {{ weighted = [{}] }}
+        {}
+        [plan.six]
+        down = \"6mbit\"
+        [[subscriber]]
+        name = \"weights\"
+        plan = \"weights\"
+        addresses = [\"192.0.2.16/28\"]
+        [[subscriber]]
+        name = \"priority\"
+        plan = \"priority\"
+        addresses = [\"192.0.2.32\", \"192.0.2.33\"]
+        [[subscriber]]
+        name = \"nested\"
+        plan = \"nested\"
+        addresses = [\"192.0.2.64/28\"]
+        [[subscriber]]
+        name = \"six\"
+        plan = \"six\"
+        addresses = [\"2001:db8::/64\"]",
+        by_address(&[16, 17, 18], "weights"),
+        nested.join(", "),
+        by_address(&[64, 65, 66, 67], "nested"),
+    );
+    measured(|| {
+        let site = permitted(test, Site::new(&round_trips(), Place::Core))?;
+        let gate = Gate::new(&site.middle, &configuration);
+        gate.run("up FILE");
+        let to = |host| site.client_address(host).unwrap();
+        let bulk = |to, algorithm| Bulk::new(to, algorithm, WHOLE);
+        let bulks = [
+            bulk(to(16), "cubic"),
+            bulk(to(17), "reno"),
+            bulk(to(18), "bbr"),
+            bulk(to(32), "cubic"),
+            bulk(to(33), "cubic"),
+            bulk(to(64), "cubic"),
+            bulk(to(65), "bbr"),
+            bulk(to(66), "cubic"),
+            bulk(to(67), "reno"),
+            bulk(site.client_address6(0x10).unwrap(), "cubic"),
+        ];
+        let (window, received) = observe(&site, &gate, &bulks);
+        let mut found = findings(&site);
+        let names = ["weights", "priority", "nested", "six"];
+        for (name, rate) in names.into_iter().zip([14.0, 8.0, 16.0, 6.0]) {
+            let measured = window.rate(name) / 1e6 / rate;
+            found.within(&format!("rate of {name}"), measured, 0.97, 1.03);
+        }
+        found.within("gate's count", window.agreement(&names), 0.995, 1.005);
+        let got: Vec<f64> = (0..bulks.len()).map(|i| sum(&received, i..i + 1)).collect();
+        let mut share = |what: &str, part: f64, whole: &[usize], expected: f64| {
+            let whole: f64 = whole.iter().map(|&i| got[i]).sum();
+            found.within(what, part / whole / expected, 0.9, 1.1);
+        };
+        share("weight 4", got[0], &[0, 1, 2], 4.0 / 7.0);
+        share("weight 2", got[1], &[0, 1, 2], 2.0 / 7.0);
+        share("weight 1", got[2], &[0, 1, 2], 1.0 / 7.0);
+        share("priority", got[3], &[3, 4], 1.0);
+        let all = [5, 6, 7, 8];
+        share("nested, 3 of 4", got[5] + got[6], &all, 0.75);
+        share("nested, 2 of 3", got[5], &[5, 6], 2.0 / 3.0);
+        share("nested, priority", got[7], &[7, 8], 1.0);
+        gate.run("down");
+        Some(found)
+    });
+}
+
+/// Where the gate sees super-packets, they are charged as what they become on the wire.
+#[test]
+fn super_packets_are_charged_as_on_the_wire() {
+    let _alone = alone();
+    let test = "super_packets_are_charged_as_on_the_wire";
+    if !has_iperf(test) {
+        return;
+    }
+    let configuration = format!(
+        "{BRIDGE}
+        [[subscriber]]
+        name = \"alice\"
+        down = \"30mbit\"
+        addresses = \"192.0.2.16\""
+    );
+    measured(|| {
+        let site = permitted(test, Site::new(&round_trips(), Place::Access))?;
+        let gate = Gate::new(&site.middle, &configuration);
+        gate.run("up FILE");
+        let to = site.client_address(16).unwrap();
+        let (window, received) = observe(&site, &gate, &[Bulk::new(to, "cubic", WHOLE)]);
+        let mut found = findings(&site);
+        // They were there.
+        let came = site.middle.counters("wan").unwrap();
+        let size = came.received_bytes as f64 / came.received_packets as f64;
+        found.within("bytes of a packet at the gate", size, 1600.0, 65e3);
+        found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.1, 30.9);
+        // What the client's device counts are packets as on the wire.
+        found.within("gate's count", window.agreement(&["alice"]), 0.99, 1.01);
+        let goodput = sum(&received, 0..1) * 8.0 / MEASURED.as_secs_f64() / 1e6;
+        found.within("goodput, Mbit/s", goodput, 27.0, 29.6);
+        Some(found)
+    });
+}
