@@ -21,7 +21,7 @@ Examples:
 
 Limits are in the kernel, not in a process: they hold when every tidegate has ended, or was killed.
 All commands but check and openapi need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN.
-docs/gate.md describes the configuration, docs/gate-api.md the HTTP API and the metrics.
+docs/gate-configuration.md describes the file, docs/gate-api.md the HTTP API and the metrics.
 ";
 
 /// Limit subscribers' rates in this machine's kernel.

@@ -1,5 +1,9 @@
 //! The commands that change a gate: in this process, or through the daemon that has it.
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,13 +15,12 @@ use super::control::{Change, Control, Failure, Reloaded};
 use super::daemon::{self, Doors};
 use super::live::{self, Live};
 use super::logs;
-use super::remote::{self, Remote};
+use super::remote::Remote;
 use super::view::Attached;
 use crate::Exit;
 use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
 use crate::output::Output;
 use crate::units::plural;
-use std::io::Write;
 
 #[cfg(test)]
 mod tests;
@@ -104,10 +107,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
             None
         },
     )?;
-    // A daemon that was killed leaves its socket, and the folder for it.
-    if std::fs::remove_file(remote::socket(state)).is_ok() {
-        let _ = std::fs::remove_dir(state);
-    }
+    clear(state);
     let mut out = Output::stdout();
     if there {
         writeln!(out, "nothing is limited any more")?;
@@ -116,6 +116,18 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     }
     out.commit()?;
     Ok(Exit::Done)
+}
+
+/// Removes sockets of daemons that were killed, and the folder if nothing else is in it.
+fn clear(state: &Path) {
+    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        if is_socket && UnixStream::connect(entry.path()).is_err() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    // systemd's, or with others' files in it, it stays.
+    let _ = fs::remove_dir(state);
 }
 
 /// Does something with the gate, or asks the daemon that has it.

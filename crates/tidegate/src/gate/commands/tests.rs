@@ -1,3 +1,4 @@
+use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
 use tidegate_gate::memory::Memory;
@@ -60,6 +61,9 @@ fn commands_change_a_gate_without_a_daemon() {
     place.write(&another_subscriber());
     reload::<Memory>(&Reload { file: None }, &place.state()).expect("reloaded");
     assert_eq!(seen(&place), (Some(50_000_000), 3));
+    // What a daemon leaves that was killed.
+    let socket = crate::gate::remote::socket(&place.state());
+    drop(UnixListener::bind(socket).expect("bound"));
     down::<Memory>(&Down { pins: None }, &place.state()).expect("down");
     assert!(!place.state().exists(), "nothing is left");
     down::<Memory>(&Down { pins: None }, &place.state()).expect("down again is no harm");
