@@ -362,7 +362,7 @@ fn a_window_that_does_not_limit_is_paced_instead() {
             .set_tcp_congestion(b"cubic")
             .unwrap();
         let address = listener.local_addr().unwrap();
-        // 70 kB at most under way: 28 Mbit/s, and the congestion window grows beyond that.
+        // 140 kB at most under way: 56 Mbit/s, and the congestion window grows beyond that.
         net.client(move || {
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
             let socket = socket.unwrap();
@@ -389,6 +389,18 @@ fn a_window_that_does_not_limit_is_paced_instead() {
                 (10_000_000.0..12_600_000.0).contains(&rate),
                 "{rate} {last:?}"
             );
+            // The paper's algorithm alone does not hold it.
+            let alone = Target::new(10_000_000).clamp_only(true);
+            pace.change(&socket, &alone).unwrap();
+            wait_for("no pacing", 10_000 * MS, || {
+                pace.stats(&socket).unwrap().pacing == 0
+            });
+            let (begin, first) = (Instant::now(), pace.stats(&socket).unwrap());
+            thread::sleep(2_000 * MS);
+            let bits = (pace.stats(&socket).unwrap().delivered - first.delivered) as f64 * 8.0;
+            let rate = bits / begin.elapsed().as_secs_f64();
+            println!("by the clamp alone {rate:.0} bit/s");
+            assert!(rate > 15_000_000.0, "{rate}");
             pace.remove(&socket).unwrap();
             let output = Command::new("ss").args(["-tinH"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
