@@ -153,7 +153,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	if (seen->state >= CA_CWR)
 		return;
 	over = pace->clamp && seen->window > pace->clamp;
-	spread(to, pace, over && !behind);
+	spread(to, pace, over && !behind && !(pace->asked.flags & PACE_CLAMP_ONLY));
 	if (!behind)
 		bound(to, pace, target, seen);
 	else if (pace->clamp && seen->window >= pace->clamp)

@@ -17,6 +17,8 @@
 
 /* Once ahead of R, leave the headroom away: the average becomes R. */
 #define PACE_HOLD_AVERAGE 1u
+/* Never pace, also where the clamp does not hold the window: the paper's algorithm alone. */
+#define PACE_CLAMP_ONLY 2u
 
 struct pace_request {
 	__u64 rate;     /* bytes per second */

@@ -37,6 +37,7 @@ struct tidegate_pace;
 
 /* Flags of a target. */
 #define TIDEGATE_PACE_HOLD_AVERAGE 1u /* no headroom while ahead: the average is the rate */
+#define TIDEGATE_PACE_CLAMP_ONLY 2u   /* no pacing where the clamp does not hold the window */
 
 /* Fields that are 0 have the value in parentheses. */
 struct tidegate_pace_target {

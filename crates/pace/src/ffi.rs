@@ -120,12 +120,14 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
         flags,
         reserved,
     } = given;
-    if flags & !1 != 0 || reserved != 0 {
+    if flags & !3 != 0 || reserved != 0 {
         return Err(PaceError::Target(
             "the target has flags or fields that are not known here",
         ));
     }
-    let mut target = Target::new(rate).hold_average(flags & 1 != 0);
+    let mut target = Target::new(rate)
+        .hold_average(flags & 1 != 0)
+        .clamp_only(flags & 2 != 0);
     if credit != 0 {
         target = target.credit(credit);
     }

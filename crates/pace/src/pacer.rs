@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::clamp::cgroup::{CgroupError, own_cgroup};
-use crate::clamp::wire::{HOLD_AVERAGE, RATE_MOST, Record, Request};
+use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Record, Request};
 use crate::clamp::{self, Clamp};
 use crate::sys;
 
@@ -93,7 +93,7 @@ pub struct Target {
     headroom: u32,
     floor: u32,
     credit: u64,
-    hold_average: bool,
+    flags: u32,
 }
 
 impl Target {
@@ -107,7 +107,7 @@ impl Target {
             headroom: 1200,
             floor: 10,
             credit: u64::MAX,
-            hold_average: false,
+            flags: 0,
         }
     }
 
@@ -142,10 +142,23 @@ impl Target {
     /// paper's clamp lets it run at up to headroom · R.
     #[must_use]
     pub fn hold_average(self, hold: bool) -> Self {
-        Self {
-            hold_average: hold,
-            ..self
-        }
+        self.flag(HOLD_AVERAGE, hold)
+    }
+
+    /// The paper's algorithm alone: no pacing by the kernel where the window is above the clamp and
+    /// something else limits the transfer.
+    #[must_use]
+    pub fn clamp_only(self, only: bool) -> Self {
+        self.flag(CLAMP_ONLY, only)
+    }
+
+    fn flag(self, flag: u32, on: bool) -> Self {
+        let flags = if on {
+            self.flags | flag
+        } else {
+            self.flags & !flag
+        };
+        Self { flags, ..self }
     }
 
     /// R in bytes per second.
@@ -185,7 +198,7 @@ impl Target {
             credit: self.credit,
             headroom: self.headroom,
             floor: self.floor,
-            flags: if self.hold_average { HOLD_AVERAGE } else { 0 },
+            flags: self.flags,
             queued,
         }
     }

@@ -12,6 +12,8 @@ pub(crate) const REMOVE: i32 = 3;
 pub(crate) const RATE_MOST: u64 = 12_500_000_000;
 /// Once ahead of the rate, leave the headroom away.
 pub(crate) const HOLD_AVERAGE: u32 = 1;
+/// Never pace, also where the clamp does not hold the window.
+pub(crate) const CLAMP_ONLY: u32 = 2;
 
 /// `struct pace_request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

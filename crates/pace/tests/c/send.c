@@ -84,8 +84,8 @@ int main(int count, char **arguments)
 	tidegate_pace_writer_free(writer);
 	if (tidegate_pace_get(pace, fd, &stats, sizeof stats))
 		fail("get");
-	printf("state %u clamp %u window %u rate %llu delivered %llu due %llu\n", stats.state,
-	       stats.clamp, stats.window, (unsigned long long)stats.rate,
+	printf("state %u clamp %u window %u srtt %u rate %llu delivered %llu due %llu\n", stats.state,
+	       stats.clamp, stats.window, stats.srtt, (unsigned long long)stats.rate,
 	       (unsigned long long)stats.delivered, (unsigned long long)stats.due);
 	if (tidegate_pace_remove(pace, fd) || tidegate_pace_state(pace, fd) != -ENOENT)
 		fail("remove");
