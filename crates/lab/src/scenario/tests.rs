@@ -3,9 +3,11 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{ElementKind, LimiterKind, Pace, QueueKind, Traffic};
+use crate::plan::{ElementKind, LimiterKind, QueueKind, Traffic};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
+
+mod videos;
 
 const SMALL: &str = r#"duration = "2s"
 
@@ -571,63 +573,5 @@ fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
     ] {
         let error = Scenario::parse("refused.toml", &text, &[]).expect_err(&text);
         assert!(error.to_string().contains(complaint), "{error}");
-    }
-}
-
-#[test]
-fn videos_are_read_with_what_belongs_to_their_way() {
-    let with = |stream: &str| {
-        format!(
-            "duration = \"1s\"\n[[element]]\nname = \"line\"\nkind = \"link\"\nrate = \"1mbit\"\n\
-             [[flow]]\nname = \"video\"\nrtt = \"10ms\"\npath = [\"line\"]\n\
-             traffic = {{ kind = \"stream\", {stream} }}\n"
-        )
-    };
-    let read = |stream: &str| {
-        let mut group = one(&parse(&with(stream)).expect(stream));
-        match group.plan.flows.remove(0).traffic {
-            Traffic::Stream(stream) => stream,
-            other => panic!("{other:?}"),
-        }
-    };
-    let plain = read("rate = \"540kbit\"");
-    assert_eq!(plain.throttled_bytes_per_second(), 84_375);
-    let blocks = Pace::Blocks {
-        bytes: 65_536,
-        pause: 0,
-    };
-    assert_eq!(plain.pace, blocks);
-    let trickle = read("rate = \"400kbit..600kbit\", pace = \"trickle\", headroom = 1.05");
-    assert!((400_000..=600_000).contains(&trickle.rate.bits_per_second()));
-    let Pace::Trickle {
-        headroom: 1050,
-        hold_average: false,
-        block: 14_480,
-    } = trickle.pace
-    else {
-        panic!("{:?}", trickle.pace);
-    };
-    for (stream, complaint) in [
-        ("pace = \"trickle\"", "`rate` is missing"),
-        (
-            "rate = \"1mbit\", pace = \"tickle\"",
-            "did you mean `trickle`?",
-        ),
-        (
-            "rate = \"1mbit\", pace = \"max-rate\", block = \"16kB\"",
-            "`block` has no meaning with pace max-rate",
-        ),
-        (
-            "rate = \"1mbit\", headroom = 1.2",
-            "`headroom` has no meaning with pace blocks",
-        ),
-        (
-            "rate = \"1gbit\", block = \"1B\"",
-            "blocks of 1 bytes are too small",
-        ),
-        ("rate = \"1mbit\", length = \"0s\"", "length"),
-    ] {
-        let told = parse(&with(stream)).expect_err(stream);
-        assert!(told.contains(complaint), "{stream}: {told}");
     }
 }

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_joins_and_does_not_overflow() {
-        let back = [10 * GAP, 10 * GAP + 5, 9 * GAP, 11 * GAP, 12 * GAP];
+        let back = [10 * GAP, 10 * GAP + 5, 9 * GAP, 11 * GAP, 13 * GAP];
         assert_eq!(bursts(back), [4]);
         assert_eq!(bursts([Nanos::MAX; 5]), [5]);
     }
