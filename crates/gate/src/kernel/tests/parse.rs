@@ -263,7 +263,7 @@ fn what_is_wrong_is_counted_and_charged() {
     // Nobody's address can be read. At tc, the kernel does not test what is so short.
     for (frame, reason) in [
         (framed(&[8, 0], &four[..19]), "short_ip"),
-        (framed(&[0x86, 0xdd], &four), "short_ip"),
+        (framed(&[0x86, 0xdd], &four[..39]), "short_ip"),
         (framed(&[0x81, 0], &[0]), "short_frame"),
         (
             framed(&[0x81, 0, 0, 1, 0x81, 0, 0, 1, 0x81, 0, 0, 1, 8, 0], &four),
