@@ -256,6 +256,11 @@ fn each_subscriber_has_its_rate_and_policy() {
         share("nested, 3 of 4", got[5] + got[6], &all, 0.75);
         share("nested, 2 of 3", got[5], &[5, 6], 2.0 / 3.0);
         share("nested, priority", got[7], &[7, 8], 1.0);
+        if !found.wrong.is_empty() {
+            for name in names {
+                eprintln!("{}", gate.run(&format!("status {name}")));
+            }
+        }
         gate.run("down");
         Some(found)
     });
