@@ -299,8 +299,8 @@ fn hostile(random: &mut Random) -> Vec<u8> {
         // Another protocol, without sense in it.
         7 => {
             frame[23] = random.byte();
-            for at in 34..frame.len() {
-                frame[at] = random.byte();
+            for byte in frame.iter_mut().skip(34) {
+                *byte = random.byte();
             }
         }
         // IPv6 with extension headers upon extension headers.

@@ -29,7 +29,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// Says past the test harness that the test cannot be run here.
 fn skip(test: &str, why: &str) {
-    writeln!(std::io::stderr(), "skipped {test}: {why}").unwrap();
+    let mut past = std::io::stderr();
+    writeln!(past, "skipped {test}: {why}").unwrap();
 }
 
 /// What was built, or nothing if this test cannot be run here, which is told.
