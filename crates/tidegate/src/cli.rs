@@ -59,11 +59,34 @@ pub enum Command {
     Gate(gate::Gate),
     Lab(lab::Lab),
     Serve(serve::Serve),
+    Pace(Pace),
     Play(serve::Play),
     MakeVideo(serve::MakeVideo),
     Columns(Columns),
     Completions(Completions),
     Man(Man),
+}
+
+const PACE_EXAMPLES: &str = "\
+Examples:
+  tidegate pace                          can the kernel pace sockets of this process's cgroup?
+  tidegate pace --cgroup /sys/fs/cgroup/system.slice/nginx.service
+
+`tidegate serve` paces what it sends by itself. Other servers do it by the library, in Rust or C:
+docs/pace.md. The exit code is 3 where only the fallback works: the kernel (Linux 6.12 with BTF) or
+the rights (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) are missing.
+";
+
+/// Say whether the kernel can keep servers' sockets at a rate (Trickle).
+///
+/// Loads the programs that bound TCP's congestion window, attaches them to a cgroup, and takes them
+/// away again.
+#[derive(Debug, Args)]
+#[command(after_help = PACE_EXAMPLES)]
+pub struct Pace {
+    /// The cgroup whose sockets are to be paced; this process's own if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub cgroup: Option<PathBuf>,
 }
 
 const DETECT_EXAMPLES: &str = "\

@@ -8,6 +8,7 @@ mod input;
 mod lab;
 mod manual;
 mod output;
+mod pace;
 mod pipeline;
 mod play;
 mod serve;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
         Command::Serve(options) => serve::run(&options, &cli.common),
+        Command::Pace(options) => pace::run(&options),
         Command::Play(options) => play::run(&options, &cli.common),
         Command::MakeVideo(options) => serve::make_video(&options),
         Command::Columns(options) => manual::columns(&options),

@@ -1,0 +1,29 @@
+//! `tidegate pace`: whether this machine's kernel can pace a server's sockets.
+
+use std::io::Write;
+
+use tidegate_pace::{Mode, Options, Pace, own_cgroup};
+
+use crate::Exit;
+use crate::cli::{Pace as Arguments, RightsError};
+use crate::output::Output;
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let cgroup = match &arguments.cgroup {
+        Some(cgroup) => Ok(cgroup.clone()),
+        None => own_cgroup(),
+    };
+    // Attached for as long as this lives; nothing is paced by it.
+    let mut options = Options::default();
+    options.cgroup.clone_from(&arguments.cgroup);
+    let pace = Pace::open_with(&options);
+    if let Mode::Fallback { why: Some(why) } = pace.mode() {
+        let others = "Servers fall back to application pacing with SO_MAX_PACING_RATE";
+        return Err(RightsError(format!("no clamp here: {why}. {others}")).into());
+    }
+    let mut output = Output::stdout();
+    let place = cgroup.map_or_else(|error| error.to_string(), |path| path.display().to_string());
+    writeln!(output, "clamp: yes, for sockets of the cgroup {place}")?;
+    output.commit()?;
+    Ok(Exit::Done)
+}
