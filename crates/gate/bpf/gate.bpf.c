@@ -7,6 +7,7 @@
 #include "phantom.h"
 #include "parse.h"
 #include "rules.h"
+#include "mark.h"
 
 #define STEPS 64	// most of a decision
 #define PAGE_BITS 10
@@ -114,22 +115,35 @@ static __always_inline void count(u32 reason, u32 packets, u32 bytes)
 	tally->bytes += bytes;
 }
 
-// Empties all queues, for a policy of another shape or a limiter's first packet.
-static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now)
+// Empties all queues, for a policy of another shape or a limiter's first packet. Of queues that stay
+// the same ones, what they counted stays.
+static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now, int same)
 {
 	volatile u64 *words = (u64 *)s->shares;	// or it becomes a call
-	for (u32 i = 0; i < PARTS * sizeof(struct queue) / 8; i++)
+	u64 kept = -(u64)same;
+	for (u32 i = 0; i < SHARES * sizeof(struct share) / 8; i++)
 		words[i] = 0;
+	for (u32 i = 0; i < QUEUES; i++) {
+		volatile u64 *queue = (u64 *)(s->queues + i);
+		for (u32 word = 0; word < 6; word++)
+			queue[word] = 0;
+		queue[6] &= kept;
+		queue[7] &= kept;
+	}
 	s->at = now;
 	s->remainder = 0;
 	tokens(s) = plan->size;
 }
 
-// Puts a limiter under another plan.
+// Puts a limiter under another plan. Queues that shrink begin empty: those that hold more than they
+// now may would drop all packets until the excess is drained, for minutes after a step from a fast
+// plan to a slow one. It costs at most what new queues let through at once.
 static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, u64 now)
 {
 	if (s->shape != plan->shape) {
-		start(s, plan, now);
+		start(s, plan, now, 0);
+	} else if (plan->scheme == PHANTOM && plan->size < burst(s)) {
+		start(s, plan, now, 1);
 	} else {
 		u64 old = rate(s), direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
 		if (plan->scheme == POLICER) {
@@ -137,6 +151,14 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 			tokens(s) = least(tokens(s), plan->size);
 		} else {
 			phantom_advance(s, old, direct, now);
+			// Without periods so far, what is held counts from the beginning of time on, as in
+			// Queue::set_period of the limiter.
+			if (due(s) == ENDLESS && plan->control) {
+				for (u32 i = 0; i < QUEUES; i++) {
+					volatile u64 *queue = (u64 *)(s->queues + i);
+					queue[3] = queue[5] = 0;	// accepted, began
+				}
+			}
 		}
 	}
 	due(s) = plan->control ? 0 : ENDLESS;
@@ -415,6 +437,9 @@ __attribute__((noinline)) int judge(struct packet *p)
 			count(NOT_IP, p->packets, p->bytes);
 			return PASS;
 		}
+		// What may be under so many tags is not known, and must not be a way past the limit.
+		if (!p->family && p->reason == MANY_TAGS)
+			return EXCESS;
 		int drop = set->unknown_drop && !p->discovery;
 		count(drop ? UNKNOWN_DROPPED : p->family == 6 ? UNKNOWN_IPV6 : UNKNOWN_IPV4, p->packets, p->bytes);
 		return drop ? EXCESS : PASS;

@@ -4,6 +4,7 @@
 #pragma once
 #include "types.h"
 
+#define TAGS 8	// VLAN tags that are walked through, those of number 0 among them
 #define EXTENSIONS 8	// IPv6 extension headers that are walked through, at most one less
 #define FARTHEST 0xfff	// and where a transport header may begin
 
@@ -185,17 +186,22 @@ static __always_inline u32 parse_frame(struct packet *p, const struct bytes *fro
 		return 0;
 	}
 	u32 type = word16(link + 12), at = 14;
-	for (u32 i = 0; i < 2; i++) {
+	for (u32 i = 0; i < TAGS; i++) {
 		if (type != TYPE_VLAN && type != TYPE_QINQ)
 			break;
 		const u8 *tag = piece(from, at, 4);
-		if (p->tags >= 2 || !tag) {
-			note(p, tag ? MANY_TAGS : SHORT_FRAME);
+		if (!tag) {
+			note(p, SHORT_FRAME);
 			return 0;
 		}
 		u32 id = word16(tag) & 0xfff;
-		// A tag of number 0 is a priority's only (IEEE 802.1Q §9.6).
+		// A tag of number 0 is a priority's only (IEEE 802.1Q §9.6). The kernel takes off as many
+		// as there are.
 		if (id) {
+			if (p->tags >= 2) {
+				note(p, MANY_TAGS);
+				return 0;
+			}
 			if (p->tags)
 				p->inner = id;
 			else
@@ -206,20 +212,35 @@ static __always_inline u32 parse_frame(struct packet *p, const struct bytes *fro
 		at += 4;
 	}
 	p->ip = at;
-	if (type == TYPE_VLAN || type == TYPE_QINQ)
+	if (type == TYPE_VLAN || type == TYPE_QINQ) {
 		note(p, MANY_TAGS);
+		return 0;
+	}
 	if (type == TYPE_PPPOE) {
-		// RFC 2516 §4; data only.
-		const u8 *pppoe = piece(from, at, 8);
-		if (!pppoe || word16(pppoe) != 0x1100) {
+		// RFC 2516 §4.
+		const u8 *pppoe = piece(from, at, 6), *ppp = piece(from, at, 7);
+		if (!pppoe) {
 			note(p, BAD_PPPOE);
 			return 0;
 		}
 		p->session = word16(pppoe + 2);
 		p->pppoe = 1;
-		u32 protocol = word16(pppoe + 6);
+		// Receivers may not look at version, type and code: it is read all the same.
+		if (word16(pppoe) != 0x1100)
+			note(p, BAD_PPPOE);
+		// Protocols are one byte or two; the last is odd (RFC 1661 §2 and §6.5).
+		u32 protocol = 0, size = 2;
+		if (ppp && ppp[6] & 1) {
+			protocol = ppp[6];
+			size = 1;
+		} else if ((ppp = piece(from, at, 8))) {
+			protocol = word16(ppp + 6);
+		} else {
+			note(p, BAD_PPPOE);
+			return 0;
+		}
 		type = protocol == 0x21 ? TYPE_IPV4 : protocol == 0x57 ? TYPE_IPV6 : 0;
-		p->ip = at + 8;
+		p->ip = at + 6 + size;
 	}
 	return type;
 }

@@ -245,6 +245,25 @@ static __always_inline u64 is_over(const struct plan *plan, const struct queue *
 	return queue->length && now - queue->began >= plan->period;
 }
 
+// The number of the lowest bit that is set, without a branch.
+static __always_inline u32 lowest(u32 set)
+{
+	set &= -set;
+	return any(set & 0xaaaaaaaa) | any(set & 0xcccccccc) << 1 | any(set & 0xf0f0f0f0) << 2
+		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
+}
+
+// The queues that may have something, as bits from 0 on. Each other one would cost a cache line.
+static __always_inline u32 active_queues(const struct limiter *s, const struct shape *t)
+{
+	u32 parts = s->shares[0].active;
+	if (FRESH(t->next[0]) != NONE) {
+		for (u32 slot = 1; slot < SHARES; slot++)
+			parts |= s->shares[slot].active;
+	}
+	return parts >> SHARES;
+}
+
 // Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
 static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
 					   u32 *cursor, u32 *looked)
@@ -252,7 +271,10 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 	u32 number = *looked;
 	if (!number && !settle(s, t, ~0U, cursor))
 		return PERIODS;
+	u32 active = active_queues(s, t);
 	for (u32 i = 0; i < 6; i++) {
+		u32 rest = active >> (number & 31);
+		number = rest ? number + lowest(rest) : QUEUES;
 		OPAQUE(number);
 		if (number >= QUEUES)
 			break;

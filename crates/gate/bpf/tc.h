@@ -6,23 +6,15 @@
 #define SHOT 2	// TCX_DROP and TC_ACT_SHOT
 #define HEADERS 128	// bytes that are asked for in one piece
 
-// Puts another code point into the IP header, RFC 2474; the ECN bits stay (RFC 3168).
 static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *p, u8 dscp)
 {
-	u8 old[2], new[2];
-	if (!p->family || p->dscp == dscp || bpf_skb_load_bytes(skb, p->ip, old, 2))
+	u8 header[12];
+	if (!p->family || p->dscp == dscp || bpf_skb_load_bytes(skb, p->ip, header, 12))
 		return;
-	new[0] = old[0];
-	new[1] = old[1];
-	if (p->family == 4) {
-		new[1] = dscp << 2 | (old[1] & 3);
-		u16 before = old[0] | old[1] << 8, after = new[0] | new[1] << 8;
-		bpf_l3_csum_replace(skb, p->ip + 10, before, after, 2);
-	} else {
-		new[0] = (old[0] & 0xf0) | dscp >> 2;
-		new[1] = (old[1] & 0x3f) | (dscp & 3) << 6;
-	}
-	bpf_skb_store_bytes(skb, p->ip, new, 2, 0);
+	mark(header, p->family, dscp);
+	// A sum that the network card made of the whole packet has to follow, or the packet is taken
+	// for a damaged one: IPv6 has no checksum that would make up for it.
+	bpf_skb_store_bytes(skb, p->ip, header, 12, BPF_F_RECOMPUTE_CSUM);
 }
 
 // Functions that are not static are verified once for all their callers, and without what these know.

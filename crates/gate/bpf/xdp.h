@@ -7,19 +7,7 @@ static __always_inline void xdp_mark(struct xdp_md *ctx, const struct packet *p,
 	u8 header[12];
 	if (!p->family || p->dscp == dscp || bpf_xdp_load_bytes(ctx, p->ip, header, 12))
 		return;
-	if (p->family == 4) {
-		u32 before = header[0] << 8 | header[1], sum = header[10] << 8 | header[11];
-		header[1] = dscp << 2 | (header[1] & 3);
-		// RFC 1624, equation 3.
-		sum = (~sum & 0xffff) + (~before & 0xffff) + (header[0] << 8 | header[1]);
-		sum = (sum & 0xffff) + (sum >> 16);
-		sum = ~((sum & 0xffff) + (sum >> 16));
-		header[10] = sum >> 8;
-		header[11] = sum;
-	} else {
-		header[0] = (header[0] & 0xf0) | dscp >> 2;
-		header[1] = (header[1] & 0x3f) | (dscp & 3) << 6;
-	}
+	mark(header, p->family, dscp);
 	bpf_xdp_store_bytes(ctx, p->ip, header, 12);
 }
 

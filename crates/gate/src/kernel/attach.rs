@@ -90,11 +90,19 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
     for how in ["link", "clsact"] {
         let path = path_of(pins, attachment, how);
         if path.exists() {
-            if is_live(&path, how) {
+            if is_live(&path, how, attachment) {
                 return Err(KernelError::Attached(attachment.interface.clone()));
             }
-            // Of an interface that is gone.
+            // Of an interface that is gone, or was.
             let _ = fs::remove_file(path);
+            let live = |(own, how): (Attachment, String)| {
+                how == "clsact"
+                    && own.interface == attachment.interface
+                    && is_live(&path_of(pins, &own, &how), &how, &own)
+            };
+            if !pinned(pins).into_iter().any(live) {
+                let _ = fs::remove_file(marker(pins, attachment));
+            }
         }
     }
     let path = pins.join("programs").join(program_of(attachment)?);
@@ -130,6 +138,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
     sys::pin(program.as_fd(), &path).map_err(failed("pinning a program", attachment))?;
     let attached = sys::make_clsact(interface).and_then(|is_new| {
         if is_new {
+            let _ = fs::remove_file(marker(pins, attachment));
             sys::pin(program.as_fd(), &marker(pins, attachment))?;
         }
         let mut hook = described(program.as_fd(), interface, attachment);
@@ -168,15 +177,23 @@ fn marker(pins: &Path, attachment: &Attachment) -> PathBuf {
     pins.join("links").join(format!("qdisc-{hex}"))
 }
 
-/// Whether the interface that a link is on is still there.
-fn is_live(path: &Path, how: &str) -> bool {
+/// Whether a program is still on the interface that has this name now. One that went away may be back
+/// under the name, without it; and a filter goes with its queueing discipline.
+fn is_live(path: &Path, how: &str, attachment: &Attachment) -> bool {
+    let Ok(interface) = if_nametoindex(attachment.interface.as_str()) else {
+        return false;
+    };
     if how != "link" {
-        return true;
+        return Program::fd_from_pinned_path(path).is_ok_and(|program| {
+            described(program.as_fd(), interface, attachment)
+                .query()
+                .is_ok()
+        });
     }
     let info = Link::open(path).and_then(|link| link.info());
     match info.map(|info| info.info) {
-        Ok(libbpf_rs::query::LinkTypeInfo::Tcx(tcx)) => tcx.ifindex != 0,
-        Ok(libbpf_rs::query::LinkTypeInfo::Xdp(xdp)) => xdp.ifindex != 0,
+        Ok(libbpf_rs::query::LinkTypeInfo::Tcx(tcx)) => tcx.ifindex == interface,
+        Ok(libbpf_rs::query::LinkTypeInfo::Xdp(xdp)) => xdp.ifindex == interface,
         _ => true,
     }
 }
@@ -197,12 +214,16 @@ pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelE
             .map_err(|source| KernelError::pin(&path, source))?;
         fs::remove_file(&path).map_err(|source| KernelError::pin(&path, source))?;
         if let Ok(interface) = if_nametoindex(attachment.interface.as_str()) {
-            described(program.as_fd(), interface, attachment)
-                .detach()
-                .map_err(|source| {
+            let mut hook = described(program.as_fd(), interface, attachment);
+            let detached = hook.detach();
+            // What somebody else took off, with its queueing discipline or without, is done.
+            let gone = detached.is_err() && hook.query().is_err();
+            remove_unused(pins, interface, attachment);
+            if !gone {
+                detached.map_err(|source| {
                     failed("detaching a filter", attachment)(io::Error::other(source))
                 })?;
-            remove_unused(pins, interface, attachment);
+            }
         }
     }
     Ok(())
@@ -229,20 +250,32 @@ fn names(pins: &Path) -> impl Iterator<Item = String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {
-    let entries = fs::read_dir(pins.join("links"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut all: Vec<Attachment> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let how = name.split('-').next()?;
-            is_live(&entry.path(), how).then(|| parse(&name)).flatten()
+/// All that is pinned, and how, whether it is still on its interface or not.
+fn pinned(pins: &Path) -> Vec<(Attachment, String)> {
+    let mut all: Vec<_> = names(pins)
+        .filter_map(|name| {
+            let attachment = parse(&name)?;
+            Some((attachment, name.split('-').next()?.to_owned()))
         })
         .collect();
-    all.sort_by(|one, other| {
+    all.sort_by(|(one, _), (other, _)| {
         (&one.interface, one.hook as u8).cmp(&(&other.interface, other.hook as u8))
     });
     all
+}
+
+pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {
+    let all = pinned(pins).into_iter();
+    all.filter(|(own, how)| is_live(&path_of(pins, own, how), how, own))
+        .map(|(own, _)| own)
+        .collect()
+}
+
+/// Detaches everything that is pinned.
+pub(super) fn detach_all(pins: &Path) -> Result<(), KernelError> {
+    let mut result = Ok(());
+    for (own, _) in pinned(pins) {
+        result = result.and(detach(pins, &own));
+    }
+    result
 }

@@ -5,20 +5,26 @@ use std::collections::HashMap;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use super::layout::{self, LENGTHS, Writer, read_u32};
+use super::layout::{self, LENGTHS, Writer, read_u32, read_u64};
 use super::policy::mask;
 use super::{KernelError, Seat};
 use crate::table::{Accounting, Direction, Match, Settings, Unknown};
-use tidegate_limiter::HashKey;
 
 type Maps = HashMap<&'static str, MapHandle>;
+
+/// Words of the flows' hash, with which settings begin.
+const HASH: usize = 11;
 
 const IPV4: u128 = 0xffff << 32;
 
 /// What user space knows of the directory without asking the kernel.
 #[derive(Debug)]
 pub(super) struct Directory {
-    settings: Settings,
+    accounting: Accounting,
+    unknown: Unknown,
+    /// The words of the flows' hash, as they are in the kernel: its key is not known to who takes a
+    /// gate over.
+    hash: [u64; HASH],
     /// Entries of each length by direction. Of IPv4, prefixes of IPv6 that contain all of it follow
     /// as 128 and their length.
     lengths4: [Vec<u32>; 2],
@@ -83,17 +89,15 @@ impl Directory {
             .map_err(|source| KernelError::map("settings", source))?
             .unwrap_or_default();
         let mut directory = Self {
-            settings: Settings {
-                accounting: Accounting {
-                    layer: settings.get(92).copied().unwrap_or(0),
-                    overhead: read_u32(&settings, 88) as i32 as i16,
-                },
-                unknown: match settings.get(93) {
-                    Some(1) => Unknown::Drop,
-                    _ => Unknown::Pass,
-                },
-                hash: HashKey::new(0, 0),
+            accounting: Accounting {
+                layer: settings.get(92).copied().unwrap_or(0),
+                overhead: read_u32(&settings, 88) as i32 as i16,
             },
+            unknown: match settings.get(93) {
+                Some(1) => Unknown::Drop,
+                _ => Unknown::Pass,
+            },
+            hash: std::array::from_fn(|word| read_u64(&settings, word * 8)),
             lengths4: std::array::from_fn(|_| vec![0; 256]),
             lengths6: std::array::from_fn(|_| vec![0; 129]),
             links: Default::default(),
@@ -120,7 +124,9 @@ impl Directory {
     }
 
     pub(super) fn set(&mut self, settings: &Settings) {
-        self.settings = *settings;
+        self.accounting = settings.accounting;
+        self.unknown = settings.unknown;
+        self.hash = *settings.hash.words();
     }
 
     /// Where entries of a match are; two, if it is of both families.
@@ -188,8 +194,12 @@ impl Directory {
         if result.is_err() {
             // What was counted may not be there.
             if let Ok(read) = Self::read(maps) {
-                let settings = self.settings;
-                *self = Self { settings, ..read };
+                *self = Self {
+                    accounting: self.accounting,
+                    unknown: self.unknown,
+                    hash: self.hash,
+                    ..read
+                };
             }
         }
         if self.lengths() != before {
@@ -262,16 +272,15 @@ impl Directory {
 
     /// Puts settings and lengths where packets find them, all at once.
     pub(super) fn publish(&self, maps: &Maps) -> Result<(), KernelError> {
-        let settings = &self.settings;
         let mut writer = Writer::default();
-        for &word in settings.hash.words() {
+        for word in self.hash {
             writer.u64(word);
         }
         let lengths = self.lengths();
         writer
-            .bytes(&i32::from(settings.accounting.overhead).to_ne_bytes())
-            .u8(settings.accounting.layer)
-            .u8(u8::from(settings.unknown == Unknown::Drop))
+            .bytes(&i32::from(self.accounting.overhead).to_ne_bytes())
+            .u8(self.accounting.layer)
+            .u8(u8::from(self.unknown == Unknown::Drop))
             .bytes(&[lengths[0].2, lengths[1].2])
             .bytes(&[lengths[0].0.len() as u8, lengths[1].0.len() as u8])
             .bytes(&[lengths[0].1.len() as u8, lengths[1].1.len() as u8])

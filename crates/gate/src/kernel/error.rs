@@ -53,6 +53,17 @@ pub enum KernelError {
         /// How many there may be.
         room: usize,
     },
+    /// More different policies or sets of rules than there is room for, with those of plans that are
+    /// no more.
+    #[error(
+        "there is room for {room} {what}, also counting those that are no longer used: `tidegate gate down` and `up` free these"
+    )]
+    Kept {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        room: usize,
+    },
     /// A plan that limiters cannot run under.
     #[error("{0}")]
     Plan(String),

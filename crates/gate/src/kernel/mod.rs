@@ -329,10 +329,7 @@ impl Kernel {
     /// # Errors
     /// If something cannot be detached; the rest is removed.
     pub fn clear(pins: &Path) -> Result<(), KernelError> {
-        let mut result = Ok(());
-        for attachment in attach::attachments(pins) {
-            result = result.and(attach::detach(pins, &attachment));
-        }
+        let result = attach::detach_all(pins);
         load::unpin(pins);
         result
     }

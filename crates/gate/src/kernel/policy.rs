@@ -1,5 +1,7 @@
 //! Plans, policies and rules as the programs read them. Policies and rules that are alike are kept
-//! once: limiters keep their queues from one plan to another of the same policy.
+//! once: limiters keep their queues from one plan to another of the same policy. They stay until the
+//! gate is taken down, since a limiter may follow a plan that nobody has any more for as long as no
+//! packet comes.
 
 use std::collections::HashMap;
 
@@ -232,11 +234,10 @@ fn keep(
         } else {
             "different sets of rules"
         };
-        return Err(KernelError::room(
+        return Err(KernelError::Kept {
             what,
-            known.len() + 1,
-            map.max_entries() as usize,
-        ));
+            room: map.max_entries() as usize,
+        });
     }
     map.update(&number.to_ne_bytes(), value, MapFlags::ANY)
         .map_err(|source| KernelError::map(name, source))?;

@@ -223,3 +223,57 @@ fn several_cores_pass_no_more_than_the_rate_together() {
         assert!(number == 0 || sum == counters.passed_bytes);
     }
 }
+
+#[test]
+fn who_takes_over_keeps_the_secret_of_the_hash() {
+    let Some(mut gate) = gate("who_takes_over_keeps_the_secret_of_the_hash") else {
+        return;
+    };
+    // The words of the key, overhead and layer.
+    let live = |gate: &mut Gate| {
+        let kernel = gate.kernel();
+        let look = |map, key: u32| {
+            let found = kernel.map(map).lookup(&key.to_ne_bytes(), MapFlags::ANY);
+            found.unwrap().unwrap()
+        };
+        let current = look("current", 0)[0];
+        (current, look("settings", current.into())[..93].to_vec())
+    };
+    let plan = plan(Scheme::Unlimited, &PolicyTree::queue());
+    gate.kernel().put_plan(0, &plan).unwrap();
+    let (before, expected) = live(&mut gate);
+    let words = settings().hash.words().map(u64::to_ne_bytes);
+    assert_eq!(expected[..88], words.concat());
+    gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
+    let matched = Match::Prefix("192.0.2.0/27".parse().unwrap());
+    let seat = Seat {
+        limiter: 0,
+        plan: 0,
+        version: 1,
+    };
+    gate.kernel()
+        .seat(Direction::Down, &[(matched, seat)])
+        .unwrap();
+    // Another length was published.
+    assert_eq!(live(&mut gate), (1 - before, expected));
+}
+
+#[test]
+fn more_policies_than_there_is_room_for_are_refused() {
+    let Some(mut gate) = gate("more_policies_than_there_is_room_for_are_refused") else {
+        return;
+    };
+    let policy = |weight| {
+        let parts = vec![(weight, PolicyTree::queue()), (1, PolicyTree::queue())];
+        let control = None;
+        let scheme = Scheme::PhantomQueues { size: 1, control };
+        plan(scheme, &PolicyTree::weighted(parts).unwrap())
+    };
+    for weight in 1..=1024 {
+        gate.kernel().put_plan(0, &policy(weight + 1)).unwrap();
+    }
+    let refused = gate.kernel().put_plan(0, &policy(1_026)).unwrap_err();
+    assert!(refused.to_string().contains("gate down"), "{refused}");
+    // Those that are known are not new.
+    gate.kernel().put_plan(0, &policy(2)).unwrap();
+}

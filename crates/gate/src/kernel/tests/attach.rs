@@ -179,3 +179,60 @@ fn nothing_is_left_behind() {
         assert_eq!(before.counters.passed_packets, 0);
     });
 }
+
+#[test]
+fn what_somebody_else_took_off_can_be_attached_again() {
+    let Some(mut gate) = gate("what_somebody_else_took_off_can_be_attached_again") else {
+        return;
+    };
+    seated(&mut gate);
+    in_namespace(move || {
+        let places = [
+            (Hook::TcIngress, TcKind::Tcx),
+            (Hook::TcIngress, TcKind::Clsact),
+            (Hook::XdpGeneric, TcKind::Best),
+        ];
+        for (hook, kind) in places {
+            let place = attachment("far", hook, Direction::Down);
+            gate.kernel().set_tc(kind);
+            gate.kernel().attach(&place).unwrap();
+            // Gone, and back under its name.
+            ip("link del far");
+            assert_eq!(gate.kernel().attachments(), []);
+            ip("link add near.1 type veth peer name far");
+            assert_eq!(gate.kernel().attachments(), [], "{place:?} {kind:?}");
+            gate.kernel()
+                .attach(&place)
+                .unwrap_or_else(|error| panic!("{place:?} {kind:?}: {error:?}"));
+            assert_eq!(gate.kernel().attachments(), std::slice::from_ref(&place));
+            ip("link set near.1 up");
+            ip("link set far up");
+            ip("route replace 192.0.2.0/25 dev near.1");
+            ip("neigh replace 192.0.2.1 lladdr 02:00:00:00:00:09 dev near.1 nud permanent");
+            let before = passed(&mut gate, 0).0;
+            send("192.0.2.1");
+            assert_eq!(passed(&mut gate, 0).0, before + 5, "{place:?} {kind:?}");
+            gate.kernel().detach(&place).unwrap();
+        }
+        let place = attachment("far", Hook::TcIngress, Direction::Down);
+        gate.kernel().set_tc(TcKind::Clsact);
+        let take_off = || {
+            let tc = ["qdisc", "del", "dev", "far", "clsact"];
+            assert!(Command::new("tc").args(tc).status().unwrap().success());
+        };
+        for _ in 0..2 {
+            gate.kernel().attach(&place).unwrap();
+            take_off();
+            assert_eq!(gate.kernel().attachments(), []);
+            gate.kernel().detach(&place).unwrap();
+        }
+        gate.kernel().attach(&place).unwrap();
+        take_off();
+        gate.kernel().attach(&place).unwrap();
+        assert_eq!(gate.kernel().attachments(), std::slice::from_ref(&place));
+        take_off();
+        let pins = gate.pins.clone();
+        gate.kernel.take().unwrap().remove().unwrap();
+        assert!(!pins.exists());
+    });
+}

@@ -33,6 +33,8 @@ fn packets_beyond_the_limit_are_marked() {
         (matched("192.0.2.1"), seat),
         (matched("2001:db8::/32"), seat),
     ];
+    // After one byte of protocol, the header is at an odd place.
+    let pppoe = [0x88, 0x64, 0x11, 0, 0, 9, 2, 89, 0x21];
     kernel.seat(Direction::Down, &seats).unwrap();
     let mut four = frame([192, 0, 2, 1], 1, 600);
     // EF, and a congestion mark, which stays.
@@ -46,20 +48,22 @@ fn packets_beyond_the_limit_are_marked() {
         six.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     }
     six.resize(14 + 600, 0);
+    let odd = [&four[..12], &pppoe, &four[14..]].concat();
     for (program, pass) in [("tc_down", u32::MAX), ("xdp_down", 2)] {
         let path = gate.pins.join("programs").join(program);
         let fd = Program::fd_from_pinned_path(path).unwrap();
-        for frame in [&four, &six] {
+        for frame in [&four, &six, &odd] {
+            let ip = if frame == &odd { 21 } else { 14 };
             gate.kernel().forget(0).unwrap();
             let run = || sys::test_run(fd.as_raw_fd(), frame, 1).unwrap();
             assert_eq!(run(), (pass, frame.clone()), "{program}");
             let (verdict, after) = run();
             let mut expected = frame.clone();
-            if frame == &four {
-                expected[15] = 8 << 2 | 3;
-                expected[24..26].fill(0);
-                let sum = checksum(&expected[14..34]);
-                expected[24..26].copy_from_slice(&sum.to_be_bytes());
+            if frame != &six {
+                expected[ip + 1] = 8 << 2 | 3;
+                expected[ip + 10..ip + 12].fill(0);
+                let sum = checksum(&expected[ip..ip + 20]);
+                expected[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
             } else {
                 expected[14] = 0x62;
                 expected[15] = 0x33;

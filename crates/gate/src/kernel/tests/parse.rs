@@ -265,19 +265,78 @@ fn what_is_wrong_is_counted_and_charged() {
         (framed(&[8, 0], &four[..19]), "short_ip"),
         (framed(&[0x86, 0xdd], &four[..39]), "short_ip"),
         (framed(&[0x81, 0], &[0]), "short_frame"),
-        (
-            framed(&[0x81, 0, 0, 1, 0x81, 0, 0, 1, 0x81, 0, 0, 1, 8, 0], &four),
-            "many_tags",
-        ),
-        (
-            framed(&[0x88, 0x64, 0x21, 0, 0, 9, 0, 2, 0, 0x21], &four),
-            "bad_pppoe",
-        ),
+        (framed(&[0x88, 0x64, 0x11, 0, 0], &[]), "bad_pppoe"),
     ] {
         let before = subject.counted(reason);
         assert_eq!(subject.charged_at("xdp_down", &frame), None, "{reason}");
         assert_eq!(subject.counted(reason), before + 1, "{reason}");
     }
+}
+
+#[test]
+fn tags_are_no_way_past_the_limit() {
+    let Some(mut subject) = Subject::new("tags_are_no_way_past_the_limit") else {
+        return;
+    };
+    let four = ipv4(6, &TCP);
+    let tagged = |ids: &[u8]| {
+        let tags = ids.iter().flat_map(|&id| [0x81, 0, 0, id]);
+        framed(&[&tags.collect::<Vec<u8>>()[..], &[8, 0]].concat(), &four)
+    };
+    for (ids, limiter) in [
+        (&[0; 3][..], 1),
+        (&[0; 8], 1),
+        (&[0, 0, 7], 3),
+        (&[0, 7, 0, 0, 0, 8, 0, 0], 4),
+    ] {
+        let charged = subject.charged(&tagged(ids));
+        assert_eq!(charged, Some((limiter, 0, 40)), "{ids:?}");
+    }
+    // Of a subscriber's link, whatever is in it: it is not the first class's.
+    for (ids, limiter) in [(&[7, 8, 9][..], 4), (&[7, 0, 0, 0, 0, 0, 0, 0, 0], 3)] {
+        let charged = subject.charged(&tagged(ids)).unwrap();
+        assert_eq!((charged.0, charged.1), (limiter, 1), "{ids:?}");
+    }
+    for ids in [&[0; 9][..], &[0; 12], &[1, 1, 1], &[0, 1, 0, 1, 0, 1]] {
+        let before = subject.counted("many_tags");
+        for (program, dropped) in [("tc_down", 2), ("xdp_down", 1)] {
+            assert_eq!(subject.gate.offer(program, 1, &tagged(ids)), dropped);
+        }
+        assert_eq!(subject.counted("many_tags"), before + 2, "{ids:?}");
+    }
+}
+
+#[test]
+fn pppoe_is_no_way_past_the_limit() {
+    let Some(mut subject) = Subject::new("pppoe_is_no_way_past_the_limit") else {
+        return;
+    };
+    let (four, six) = (ipv4(6, &TCP), ipv6(6, &TCP));
+    // Protocols of one byte, and headers that are not in order, of a session that is somebody's
+    // and of one that is not.
+    for (session, owners) in [(9, [5, 5]), (10, [1, 2])] {
+        for header in [[0x11, 0], [0x21, 0], [0x11, 7]] {
+            let bad = u64::from(header != [0x11, 0]) * 2;
+            for (protocol, packet, owner) in [
+                (&[0, 0x21][..], &four, owners[0]),
+                (&[0x21], &four, owners[0]),
+                (&[0, 0x57], &six, owners[1]),
+                (&[0x57], &six, owners[1]),
+            ] {
+                let before = subject.counted("bad_pppoe");
+                let pppoe = [&[0x88, 0x64], &header[..], &[0, session, 0, 42], protocol];
+                let frame = framed(&pppoe.concat(), packet);
+                let charged = subject.charged(&frame);
+                let length = packet.len() as u64;
+                assert_eq!(charged, Some((owner, 0, length)), "{frame:02x?}");
+                assert_eq!(subject.counted("bad_pppoe"), before + bad);
+            }
+        }
+    }
+    // No protocol, but a session.
+    let cut = framed(&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], &[]);
+    let charged = subject.charged_at("xdp_down", &cut).unwrap();
+    assert_eq!((charged.0, charged.1), (5, 1));
 }
 
 #[test]

@@ -388,3 +388,103 @@ fn a_policer_decides_as_the_reference() {
         compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
     }
 }
+
+#[test]
+fn burst_control_that_comes_back_begins_anew() {
+    let Some(mut gate) = gate("burst_control_that_comes_back_begins_anew") else {
+        return;
+    };
+    for seed in 600..660 {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let policy = if seed % 2 == 0 {
+            PolicyTree::fair(4).unwrap()
+        } else {
+            draw_policy(&mut random)
+        };
+        let controls = [Some(BurstControl::default()), None];
+        let mut plan = plan(
+            Scheme::PhantomQueues {
+                size: 100_000,
+                control: controls[0],
+            },
+            &policy,
+        );
+        plan.rules = spread(&plan.program);
+        let mut pair = Pair::new(&mut gate, plan);
+        // Within the first period ever as well; packets come at the rate to twice that.
+        let mut now = random.random_range(0..2) * 5_000_000_000;
+        let (mut switches, mut flows) = (0, 4);
+        for number in 0..1_000 {
+            if random.random_ratio(1, 20) {
+                switches += 1;
+                flows = random.random_range(1..=FLOWS);
+                if let Scheme::PhantomQueues { control, .. } = &mut pair.plan.scheme {
+                    *control = controls[switches % 2];
+                }
+                pair.sit();
+            }
+            now += random.random_range(500_000..2_000_000);
+            assert!(
+                pair.offer(now, random.random_range(0..flows), 1_500),
+                "seed {seed}, packet {number}, switch {switches}"
+            );
+        }
+    }
+}
+
+#[test]
+fn queues_that_shrink_begin_empty() {
+    let Some(mut gate) = gate("queues_that_shrink_begin_empty") else {
+        return;
+    };
+    for (number, policy) in [
+        PolicyTree::fair(4).unwrap(),
+        PolicyTree::priority(vec![PolicyTree::fair(2).unwrap(), PolicyTree::queue()]).unwrap(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let number = number as u32;
+        let offer = |gate: &mut Gate, size, version, now| {
+            let control = None;
+            let mut plan = plan(Scheme::PhantomQueues { size, control }, &policy);
+            plan.rate = Rate::from_bits_per_second(size * 8);
+            let at = number * 10 + version;
+            gate.kernel().put_plan(at, &plan).unwrap();
+            let seat = Seat {
+                limiter: number,
+                plan: at,
+                version,
+            };
+            let matched = Match::Prefix("192.0.2.1".parse().unwrap());
+            let seats = [(matched, seat)];
+            gate.kernel().seat(Direction::Down, &seats).unwrap();
+            let frame = frame([192, 0, 2, 1], 1, 1_000);
+            gate.offer("tc_down", now, &frame) != 2
+        };
+        for _ in 0..1_000 {
+            assert!(offer(&mut gate, 1_000_000, 1, 1));
+        }
+        // It drains 10 kB in this time, and 1 MB in a hundred times.
+        for (packet, passes) in [(0, true), (1, true), (9, true), (10, false)] {
+            let now = 2 + if packet < 10 { 0 } else { 1 };
+            let passed = match packet {
+                9 => (2..10).all(|_| offer(&mut gate, 10_000, 2, now)),
+                _ => offer(&mut gate, 10_000, 2, now),
+            };
+            assert_eq!(passed, passes, "{packet}");
+        }
+        let state = gate.kernel().read(number).unwrap();
+        let sum =
+            |of: fn(&crate::table::QueueState) -> u64| state.queues.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|queue| queue.length), 10_000);
+        assert_eq!(sum(|queue| queue.passed_bytes), 1_010_000);
+        assert_eq!(sum(|queue| queue.excess_bytes), 1_000);
+        assert_eq!(state.counters.passed_bytes, 1_010_000);
+        // Queues that grow keep what is in them.
+        assert!(offer(&mut gate, 20_000, 3, 3));
+        let state = gate.kernel().read(number).unwrap();
+        let held: u64 = state.queues.iter().map(|queue| queue.length).sum();
+        assert_eq!(held, 11_000);
+    }
+}
