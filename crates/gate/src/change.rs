@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, Subscriber};
 use crate::limits::Limits;
 use crate::path::Seat;
+use crate::room::Room;
 use crate::state::{DIRECTIONS, Lane, Member, Plans, State};
 use crate::table::{Attachment, Direction, Match};
 
@@ -215,7 +216,9 @@ fn keep(
 }
 
 /// What has to be done to a data path that holds one state, for it to hold another; in this order,
-/// no packet of anybody who is in both goes without its limit. All of it may be done twice.
+/// no packet of anybody who is in both goes without its limit, unless there is no room for what was
+/// and what is to be at once: then what was goes first, and packets of a match that is replaced by
+/// another of the same subscriber go without for that moment. All of it may be done twice.
 ///
 /// `attached`: where packets are taken in fact. `fresh`: numbers that are taken from others are
 /// forgotten.
@@ -274,15 +277,25 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
             left.remove(what);
         }
     }
+    let unseat = |changes: &mut Vec<Change>| {
+        if !left.is_empty() {
+            for direction in DIRECTIONS {
+                changes.push(Change::Unseat(direction, left.iter().copied().collect()));
+            }
+        }
+    };
+    let new = seats.iter().any(|seats| !seats.is_empty());
+    let first = new && !left.is_empty() && !fit(to, &left);
+    if first {
+        unseat(&mut changes);
+    }
     for (direction, seats) in DIRECTIONS.into_iter().zip(seats) {
         if !seats.is_empty() {
             changes.push(Change::Seat(direction, seats));
         }
     }
-    if !left.is_empty() {
-        for direction in DIRECTIONS {
-            changes.push(Change::Unseat(direction, left.iter().copied().collect()));
-        }
+    if !first {
+        unseat(&mut changes);
     }
     for new in &to.attachments {
         if !attached.contains(new) {
@@ -290,6 +303,13 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         }
     }
     changes
+}
+
+/// Whether there is room for all matches of a state and for these, which it has not.
+fn fit(state: &State, more: &HashSet<Match>) -> bool {
+    let mut room = Room::default();
+    let own = state.members.values().flat_map(|member| &member.matches);
+    own.chain(more).all(|what| room.add(what).is_none())
 }
 
 /// The state to go back to from one that could not be reached: the old one, but newer than what may

@@ -7,8 +7,9 @@
 //!   parts of it may be done twice.
 //! - a change of one subscriber (`set`, `reset`): a line of the journal; the data path. Whoever finds a
 //!   journal does its lines again. A line that is not whole was not begun.
-//! - a change that fails is undone: `next.json` becomes `state.json`, since parts of it were done, and
-//!   the state before it, with newer versions, is the next change.
+//! - a change that fails is undone: `undo.json`, with where it led and the state before it, with newer
+//!   versions; the data path; `state.json`, the state before; then the others are removed. Whoever
+//!   finds an `undo.json` does that again, whatever else there is.
 //!
 //! A lock file keeps others from changing the same gate.
 
@@ -36,7 +37,7 @@ use crate::path::DataPath;
 use crate::state::{DIRECTIONS, Member, State};
 use apply::apply;
 use error::path_error;
-use store::{Entry, Store};
+use store::{Entry, Store, Undo};
 
 /// A gate that is up. Dropping it leaves it up: limits hold without it.
 #[derive(Debug)]
@@ -47,7 +48,16 @@ pub struct Gate<D: DataPath> {
     /// Lines of the journal.
     entries: usize,
     /// A change that could neither be made nor undone: from where, and to where.
-    pending: Option<Box<(State, State)>>,
+    pending: Option<Box<Undo>>,
+}
+
+/// A place where packets should be taken and are not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The interface's name.
+    pub interface: String,
+    /// What the data path says to it.
+    pub why: String,
 }
 
 impl<D: DataPath> Gate<D> {
@@ -95,16 +105,13 @@ impl<D: DataPath> Gate<D> {
                 let changes = change::changes(&empty, &next, &[], true);
                 match apply(&mut path, &next, &changes) {
                     Ok(()) => Ok(path),
-                    Err(error) => match path.remove() {
-                        Ok(()) => Err(error),
-                        Err(source) => Err(GateError::Half {
-                            first: Box::new(error),
-                            second: Box::new(path_error(&config.pins, source)),
-                        }),
-                    },
+                    Err(error) => Err(taken_off(path, &config.pins, error)),
                 }
             })
-            .and_then(|path| store.commit().map(|()| path));
+            .and_then(|path| match store.commit() {
+                Ok(()) => Ok(path),
+                Err(error) => Err(taken_off(path, &config.pins, error)),
+            });
         match made {
             Ok(path) => {
                 report.attached.clone_from(&next.attachments);
@@ -142,7 +149,8 @@ impl<D: DataPath> Gate<D> {
         let mut store = Store::open(folder)?;
         let loaded = store.load()?;
         store.trim(loaded.length)?;
-        let known = loaded.next.as_ref().or(loaded.current.as_ref());
+        let undo = loaded.undo.as_ref().map(|undo| &undo.to);
+        let known = undo.or(loaded.next.as_ref()).or(loaded.current.as_ref());
         let known = known.ok_or_else(lost)?;
         if known.pins != pins {
             return Err(GateError::Elsewhere {
@@ -155,7 +163,7 @@ impl<D: DataPath> Gate<D> {
         let path = match D::open(pins) {
             Ok(path) => path,
             // It was killed while it went up, before a packet was limited.
-            Err(_) if loaded.current.is_none() => {
+            Err(_) if loaded.current.is_none() && undo.is_none() => {
                 D::clear(pins).map_err(|source| path_error(pins, source))?;
                 store.clear()?;
                 return Err(GateError::NotUp {
@@ -173,6 +181,13 @@ impl<D: DataPath> Gate<D> {
             entries: loaded.entries,
             pending: None,
         };
+        if let Some(undo) = loaded.undo {
+            gate.undo(&undo)?;
+            gate.state = undo.to;
+            gate.entries = 0;
+            gate.heal();
+            return Ok(gate);
+        }
         // The journal's last line may not have been done.
         gate.make(&written, &gate.state.clone(), false)?;
         if let Some(next) = loaded.next {
@@ -307,13 +322,19 @@ impl<D: DataPath> Gate<D> {
     }
 
     /// Attaches where packets should be taken and are not: an interface may have come back. Returns
-    /// the interfaces that are still missing.
-    pub fn heal(&mut self) -> Vec<String> {
+    /// where they still are not, and why.
+    pub fn heal(&mut self) -> Vec<Missing> {
         let attached = self.path.attachments();
         let mut missing = Vec::new();
         for attachment in &self.state.attachments {
-            if !attached.contains(attachment) && self.path.attach(attachment).is_err() {
-                missing.push(attachment.interface.clone());
+            if attached.contains(attachment) {
+                continue;
+            }
+            if let Err(error) = self.path.attach(attachment) {
+                missing.push(Missing {
+                    interface: attachment.interface.clone(),
+                    why: error.to_string(),
+                });
             }
         }
         missing
@@ -340,9 +361,10 @@ impl<D: DataPath> Gate<D> {
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
         // Also what was killed before it was there.
-        D::clear(pins).map_err(|source| path_error(pins, source))?;
-        store.clear()?;
-        Ok(there)
+        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        // What could not be removed is no gate any more: its state must not be taken for one's.
+        let forgotten = store.clear();
+        cleared.and(forgotten).map(|()| there)
     }
 
     /// All that runs, without taking the gate: also while another process has it.
@@ -356,7 +378,7 @@ impl<D: DataPath> Gate<D> {
             });
         }
         let loaded = store::load(state)?;
-        let unsettled = loaded.next.is_some();
+        let unsettled = loaded.next.is_some() || loaded.undo.is_some();
         let current = loaded.current.ok_or_else(|| GateError::Lost {
             pins: pins.to_owned(),
             folder: state.to_owned(),
@@ -487,26 +509,22 @@ impl<D: DataPath> Gate<D> {
     fn transact(&mut self, next: State) -> Result<(), GateError> {
         self.store.begin(&next)?;
         let old = self.state.clone();
-        let Err(first) = self.make(&old, &next, true) else {
-            self.store.commit()?;
+        let made = self.make(&old, &next, true);
+        let Err(first) = made.and_then(|()| self.store.commit()) else {
             self.state = next;
             self.entries = 0;
             return Ok(());
         };
-        let back = change::back(&old, &next);
         // What is there now is somewhere between the two: as if all of it had been made.
-        let undone = self
-            .store
-            .commit()
-            .and_then(|()| self.store.begin(&back))
-            .and_then(|()| self.make(&next, &back, false))
-            .and_then(|()| self.store.commit());
+        let to = change::back(&old, &next);
+        let undo = Undo { from: next, to };
+        let undone = self.undo(&undo);
         self.entries = 0;
-        self.state = back.clone();
+        self.state = undo.to.clone();
         match undone {
             Ok(()) => Err(first),
             Err(second) => {
-                self.pending = Some(Box::new((next, back)));
+                self.pending = Some(Box::new(undo));
                 Err(GateError::Half {
                     first: Box::new(first),
                     second: Box::new(second),
@@ -515,17 +533,23 @@ impl<D: DataPath> Gate<D> {
         }
     }
 
+    /// Undoes a change of which any part may have been made.
+    fn undo(&mut self, undo: &Undo) -> Result<(), GateError> {
+        self.store.begin_undo(undo)?;
+        self.make(&undo.from, &undo.to, false)?;
+        self.store.commit_undo(undo)
+    }
+
     /// Makes what could neither be made nor undone before.
     fn settle(&mut self) -> Result<(), GateError> {
-        let Some(pending) = &self.pending else {
+        let Some(undo) = self.pending.take() else {
             return Ok(());
         };
-        let (from, to) = pending.as_ref().clone();
-        self.store.begin(&to)?;
-        self.make(&from, &to, false)?;
-        self.store.commit()?;
-        self.pending = None;
-        Ok(())
+        let undone = self.undo(&undo);
+        if undone.is_err() {
+            self.pending = Some(undo);
+        }
+        undone
     }
 
     /// Does what leads from one state to another.
@@ -541,6 +565,17 @@ impl<D: DataPath> Gate<D> {
             })
             .collect();
         apply(&mut self.path, to, &changes)
+    }
+}
+
+/// Removes a data path that did not come to be whole; the error to tell.
+fn taken_off<D: DataPath>(path: D, pins: &Path, first: GateError) -> GateError {
+    match path.remove() {
+        Ok(()) => first,
+        Err(source) => GateError::Half {
+            first: Box::new(first),
+            second: Box::new(path_error(pins, source)),
+        },
     }
 }
 

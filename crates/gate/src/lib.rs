@@ -12,5 +12,6 @@ pub mod limits;
 pub mod matches;
 pub mod memory;
 pub mod path;
+mod room;
 pub mod state;
 pub mod table;

@@ -32,6 +32,8 @@ pub struct Contents {
     pub log: Vec<String>,
     /// It is not whole: who made it was killed.
     pub torn: bool,
+    /// Parts of it cannot be removed.
+    pub stuck: bool,
     /// So many more things can be done to it; none after that.
     pub left: Option<usize>,
     /// Whoever does one more dies of it, as of kill -9: nothing after it is done.
@@ -114,8 +116,11 @@ impl DataPath for Memory {
     }
 
     fn clear(pins: &Path) -> Result<(), PathError> {
-        locked(&ALL).remove(pins);
-        Ok(())
+        let shared = locked(&ALL).remove(pins);
+        match shared.is_some_and(|shared| locked(&shared).stuck) {
+            true => Err(PathError::from("a part of it is stuck".to_owned())),
+            false => Ok(()),
+        }
     }
 
     fn check(attachment: &Attachment) -> Result<(), PathError> {

@@ -232,3 +232,49 @@ fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
             .all(|change| !matches!(change, Change::Reserve(_)))
     );
 }
+
+#[test]
+fn what_goes_makes_room_for_what_comes_where_there_is_none_for_both() {
+    let with = |prefixes: Vec<String>| {
+        let text = format!(
+            "[[interface]]\nname = \"eth0\"\nside = \"core\"\n[plan.p]\ndown = \"1mbit\"\n\
+             [[subscriber]]\nname = \"ann\"\nplan = \"p\"\naddresses = [{}]\n",
+            prefixes.join(",")
+        );
+        let none = |_: &Path| Err("is not there".to_owned());
+        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let empty = State::empty("/pins".into(), [1, 2]);
+    let lengths = |bits: std::ops::Range<u32>| -> Vec<String> {
+        bits.map(|bits| format!("\"10.0.0.0/{bits}\"")).collect()
+    };
+    let order = |one: Vec<String>, two: Vec<String>| -> Vec<&'static str> {
+        let (one, _) = next(&empty, &with(one)).expect("room");
+        let (two, _) = next(&one, &with(two)).expect("room");
+        let mut model = Model::default();
+        model.apply(&changes(&empty, &one, &[], true));
+        let changes = changes(&one, &two, &one.attachments, true);
+        model.apply(&changes);
+        model.holds(&two);
+        let name = |change: &Change| match change {
+            Change::Seat(..) => Some("seat"),
+            Change::Unseat(..) => Some("unseat"),
+            _ => None,
+        };
+        changes.iter().filter_map(name).collect()
+    };
+    let late = ["seat", "seat", "unseat", "unseat"];
+    let early = ["unseat", "unseat", "seat", "seat"];
+    assert_eq!(order(lengths(16..31), lengths(17..32)), late);
+    assert_eq!(order(lengths(16..32), lengths(17..33)), early);
+    // All of IPv6 is one more of IPv4.
+    let all = || vec!["\"::/0\"".to_owned()];
+    assert_eq!(
+        order(lengths(16..32), [lengths(17..32), all()].concat()),
+        early
+    );
+    assert_eq!(
+        order(lengths(16..31), [lengths(16..30), all()].concat()),
+        late
+    );
+}

@@ -1,12 +1,13 @@
 //! All subscribers, from wherever they are named: each name and each match once, each plan known.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Subscriber;
 use super::problem::{Place, Sink, instead};
-use crate::limits::{Limits, MAX_LENGTHS, MAX_PREFIXES, MAX_TAGS, PlanTemplate, SchemeName};
+use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
 use crate::matches;
+use crate::room::{Full, Room};
 use crate::table::{Direction, Match};
 
 /// A subscriber as it was read.
@@ -37,10 +38,7 @@ pub(super) struct Roll<'a> {
     /// One for each plan, direction and rate.
     limits: HashMap<Terms, Result<Arc<Limits>, String>>,
     plan_names: Vec<Arc<str>>,
-    /// Lengths of prefixes in use, of IPv6 and IPv4.
-    lengths: [BTreeSet<u32>; 2],
-    /// How many matches there are: IPv6, IPv4, tags.
-    counts: [usize; 3],
+    room: Room,
     pub subscribers: Vec<Subscriber>,
 }
 
@@ -56,8 +54,7 @@ impl<'a> Roll<'a> {
             places: Vec::new(),
             limits: HashMap::new(),
             plan_names: plans.iter().map(|(name, _)| name.as_str().into()).collect(),
-            lengths: Default::default(),
-            counts: [0; 3],
+            room: Room::default(),
             subscribers: Vec::new(),
         }
     }
@@ -164,25 +161,18 @@ impl<'a> Roll<'a> {
     /// Whether the kernel has room for one more. Each packet tries all lengths of prefixes that are
     /// in use, so these are few.
     fn room(&mut self, what: &Match, place: Place) {
-        let (kind, name, most) = match what {
-            Match::Prefix(prefix) if prefix.is_ipv4() => (1, "IPv4 prefixes", MAX_PREFIXES),
-            Match::Prefix(_) => (0, "IPv6 prefixes", MAX_PREFIXES),
-            _ => (2, "tags and sessions", MAX_TAGS),
+        let message = match self.room.add(what) {
+            None => return,
+            Some(Full::Count(name, most)) => {
+                format!("there are too many {name} from here on: at most {most}")
+            }
+            Some(Full::Lengths(name)) => format!(
+                "{} is of one length too many: all {name} together may have {MAX_LENGTHS} \
+                 different lengths",
+                matches::text(what)
+            ),
         };
-        self.counts[kind] += 1;
-        if self.counts[kind] == most + 1 {
-            let message = format!("there are too many {name} from here on: at most {most}");
-            self.sink.wrong(place, message);
-        }
-        let Match::Prefix(prefix) = what else { return };
-        let bits = prefix.bits() - if kind == 1 { 96 } else { 0 };
-        if self.lengths[kind].insert(bits) && self.lengths[kind].len() == MAX_LENGTHS + 1 {
-            let message = format!(
-                "{prefix} is of one length too many: all {name} together may have {MAX_LENGTHS} \
-                 different lengths"
-            );
-            self.sink.wrong(place, message);
-        }
+        self.sink.wrong(place, message);
     }
 
     fn limits(

@@ -538,6 +538,14 @@ fn lengths_of_prefixes_are_few() {
         ),
         "{errors:?}"
     );
+    // One of IPv6 with all of IPv4 in it is looked for among both.
+    let both = [&prefixes[..16], &["\"::/0\"".to_owned()]].concat();
+    let errors = wrong(&SMALL.replace("\"192.0.2.1\"", &both.join(",")), &[]);
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].contains("::/0 is of one length too many: all IPv4 prefixes together"),
+        "{errors:?}"
+    );
 }
 
 const IMPORT: &str = "[[import]]\ncsv = \"users.csv\"\nplan = \"gold\"\n";

@@ -1,5 +1,5 @@
 //! The state's files: `state.json`, whole; `journal`, what was set since; `next.json`, what a change
-//! that is being made leads to. All are written before the data path is touched, so that what may
+//! that is being made leads to; `undo.json`, what is undone and where that leads. All are written before the data path is touched, so that what may
 //! have been done to it is known at any time, and is done again after a crash.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::GateError;
@@ -16,6 +17,7 @@ use crate::state::{Member, State};
 
 pub(super) const STATE: &str = "state.json";
 pub(super) const NEXT: &str = "next.json";
+pub(super) const UNDO: &str = "undo.json";
 pub(super) const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
 
@@ -27,6 +29,15 @@ pub(super) struct Entry {
     pub name: String,
     pub member: Member,
     pub plans: Vec<(u32, Limits)>,
+}
+
+/// A change that failed: the data path is somewhere on the way to where it led.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Undo {
+    /// Where it led.
+    pub from: State,
+    /// Where to go back to.
+    pub to: State,
 }
 
 /// What the files say.
@@ -42,6 +53,8 @@ pub(super) struct Loaded {
     pub length: u64,
     /// Where a change led that was not finished.
     pub next: Option<State>,
+    /// A change that failed and was not undone: it counts before all others.
+    pub undo: Option<Undo>,
 }
 
 /// The folder, ours alone as long as this lives.
@@ -120,6 +133,25 @@ impl Store {
         self.write(NEXT, next)
     }
 
+    /// Writes that a change failed, before it is undone.
+    pub fn begin_undo(&mut self, undo: &Undo) -> Result<(), GateError> {
+        self.write(UNDO, undo)
+    }
+
+    /// It is undone: where it went back to is the state. May be done twice.
+    pub fn commit_undo(&mut self, undo: &Undo) -> Result<(), GateError> {
+        self.write(STATE, &undo.to)?;
+        self.journal = None;
+        remove(&self.folder.join(NEXT))?;
+        remove(&self.folder.join(JOURNAL))?;
+        // The change must not be found when its undoing no longer is.
+        self.sync().map_err(|source| GateError::State {
+            path: self.folder.clone(),
+            source,
+        })?;
+        remove(&self.folder.join(UNDO))
+    }
+
     /// The change is made: its state is the state.
     pub fn commit(&mut self) -> Result<(), GateError> {
         let to = self.folder.join(STATE);
@@ -172,7 +204,9 @@ impl Store {
     /// Removes the files, and the folder if nothing else is in it.
     pub fn clear(&mut self) -> Result<(), GateError> {
         self.journal = None;
-        for name in [NEXT, "next.json.new", STATE, JOURNAL, LOCK] {
+        let temporary = [NEXT, UNDO, STATE].map(|name| format!("{name}.new"));
+        let names = [NEXT, UNDO, STATE, JOURNAL, LOCK];
+        for name in temporary.iter().map(String::as_str).chain(names) {
             remove(&self.folder.join(name))?;
         }
         // Others' files stay, such as a socket; so may the folder, if it is not ours to remove.
@@ -181,7 +215,7 @@ impl Store {
     }
 
     /// Writes a file so that there is the old one or the new one, whole, at any time.
-    fn write(&self, name: &str, state: &State) -> Result<(), GateError> {
+    fn write(&self, name: &str, state: &impl Serialize) -> Result<(), GateError> {
         let path = self.folder.join(name);
         let temporary = self.folder.join(format!("{name}.new"));
         let write = || -> io::Result<()> {
@@ -220,12 +254,14 @@ fn remove(path: &Path) -> Result<(), GateError> {
 pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
     let written = read(&folder.join(STATE))?;
     let next = read(&folder.join(NEXT))?;
+    let undo = read_undo(&folder.join(UNDO))?;
     let mut loaded = Loaded {
         current: written.clone(),
         written,
         entries: 0,
         length: 0,
         next,
+        undo,
     };
     let Some(state) = &mut loaded.current else {
         return Ok(loaded);
@@ -267,6 +303,23 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
 }
 
 fn read(path: &Path) -> Result<Option<State>, GateError> {
+    let mut state: Option<State> = read_json(path)?;
+    if let Some(state) = &mut state {
+        check(path, state)?;
+    }
+    Ok(state)
+}
+
+fn read_undo(path: &Path) -> Result<Option<Undo>, GateError> {
+    let mut undo: Option<Undo> = read_json(path)?;
+    if let Some(undo) = &mut undo {
+        check(path, &mut undo.from)?;
+        check(path, &mut undo.to)?;
+    }
+    Ok(undo)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GateError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -277,19 +330,25 @@ fn read(path: &Path) -> Result<Option<State>, GateError> {
             });
         }
     };
-    let corrupt = |message: String| GateError::Corrupt {
-        path: path.to_owned(),
-        message,
-    };
-    let mut state: State =
-        serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))?;
+    let read = serde_json::from_slice(&text);
+    read.map(Some)
+        .map_err(|error| corrupt(path, error.to_string()))
+}
+
+/// Works out what is not written, of a form that is known.
+fn check(path: &Path, state: &mut State) -> Result<(), GateError> {
     if state.format != State::FORMAT {
         let found = state.format;
-        return Err(corrupt(format!(
-            "it is of form {found}, and not {}",
-            State::FORMAT
-        )));
+        let message = format!("it is of form {found}, and not {}", State::FORMAT);
+        return Err(corrupt(path, message));
     }
     state.index();
-    Ok(Some(state))
+    Ok(())
+}
+
+fn corrupt(path: &Path, message: String) -> GateError {
+    GateError::Corrupt {
+        path: path.to_owned(),
+        message,
+    }
 }

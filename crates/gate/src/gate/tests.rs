@@ -615,3 +615,103 @@ fn files_that_are_none_are_told() {
     }
     assert!(Own::down_at(&place.pins(), &place.state()).expect("down"));
 }
+
+#[test]
+fn a_change_that_is_killed_while_it_is_undone_is_undone_by_whoever_comes() {
+    let mut killed = 0;
+    for step in 1.. {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        Memory::at(&place.pins(), |own| {
+            own.gone.insert("eth2".into());
+            (own.left, own.deadly) = (Some(step), true);
+        });
+        let made = catch_unwind(AssertUnwindSafe(|| gate.reload(&place.config(TWO))));
+        drop(gate);
+        let undoing = place.state().join("undo.json").exists();
+        Memory::at(&place.pins(), |own| {
+            own.gone.clear();
+            (own.left, own.deadly) = (None, false);
+        });
+        let undone = made.is_ok();
+        killed += usize::from(undoing);
+        // As if it had died after the state before was written, or when `next.json` was, too.
+        if undoing && step % 2 == 0 {
+            let next = place.state().join("next.json");
+            std::fs::rename(next, place.state().join("state.json")).expect("renamed");
+        }
+        let gate = place.take_over().expect("ours");
+        place.holds(gate.state());
+        let back = undoing || undone;
+        assert_eq!(
+            gate.state().members.contains_key("cem"),
+            back,
+            "step {step}"
+        );
+        assert_eq!(place.files(), ["lock", "state.json"]);
+        if undone {
+            assert!(killed > 5, "it was to undo more than {killed} things");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
+    let place = Place::new();
+    for later in [false, true] {
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        // Nothing can take this name.
+        let state = place.state().join("state.json");
+        std::fs::remove_file(&state).expect("removed");
+        std::fs::create_dir(&state).expect("a folder");
+        let made = gate.reload(&place.config(TWO));
+        assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
+        assert!(gate.is_unsettled() && gate.state().members.contains_key("cem"));
+        assert!(gate.reset("ann").is_err(), "nothing is changed before");
+        std::fs::remove_dir(&state).expect("removed");
+        let gate = if later {
+            drop(gate);
+            place.take_over().expect("ours")
+        } else {
+            gate.reset("ann").expect("reset");
+            gate
+        };
+        assert!(!gate.is_unsettled() && gate.state().members.contains_key("cem"));
+        place.holds(gate.state());
+        assert!(!place.state().join("undo.json").exists());
+        gate.down().expect("down");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_healed_says_why() {
+    let place = Place::new();
+    let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+    Memory::at(&place.pins(), |own| {
+        own.attachments.clear();
+        own.gone.insert("eth1".into());
+    });
+    let missing = Missing {
+        interface: "eth1".into(),
+        why: "no interface eth1".into(),
+    };
+    assert_eq!(gate.heal(), [missing]);
+    Memory::at(&place.pins(), |own| own.gone.clear());
+    assert_eq!(gate.heal(), []);
+    place.holds(gate.state());
+}
+
+#[test]
+fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    Memory::at(&place.pins(), |own| own.stuck = true);
+    let error = Own::down_at(&place.pins(), &place.state()).expect_err("it is stuck");
+    assert!(
+        error.to_string().ends_with("a part of it is stuck"),
+        "{error}"
+    );
+    assert!(!place.state().exists());
+}

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tidegate_gate::gate::Missing;
 use tidegate_gate::table::{Attachment, LimiterState};
 use tidegate_limiter::Rate;
 use utoipa::ToSchema;
@@ -111,8 +112,8 @@ pub trait Control: Send {
     /// Reads the file again (or another from now on), and applies the difference.
     fn reload(&mut self, file: Option<&Path>) -> Result<Reloaded, Failure>;
 
-    /// Takes packets again from interfaces that came back; those that are missing still.
-    fn heal(&mut self) -> Vec<String>;
+    /// Takes packets again from interfaces that came back; where they are not still, and why.
+    fn heal(&mut self) -> Vec<Missing>;
 }
 
 /// A subscriber, and its limiters as they are.

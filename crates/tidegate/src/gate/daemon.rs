@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_gate::config::{Config, Listen};
+use tidegate_gate::gate::Missing;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -120,7 +121,7 @@ impl Doors {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut heal = tokio::time::interval(HEAL);
         heal.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut missing = Vec::new();
+        let mut missing: Vec<Missing> = Vec::new();
         notify::tell("READY=1");
         let name = loop {
             tokio::select! {
@@ -137,12 +138,7 @@ impl Doors {
                     let mut now = now.context("a bug")?;
                     // An interface may be missing in several places.
                     now.dedup();
-                    for place in now.iter().filter(|place| !missing.contains(*place)) {
-                        tracing::warn!(place, "the interface is gone: nothing is limited at it");
-                    }
-                    for place in missing.iter().filter(|place| !now.contains(*place)) {
-                        tracing::info!(place, "the interface is back");
-                    }
+                    tell_missing(&missing, &now);
                     missing = now;
                 }
                 () = stop.notified() => break "stop",
@@ -158,6 +154,27 @@ impl Doors {
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
         Ok(())
+    }
+}
+
+/// Logs where packets are no longer taken, and where they are again.
+fn tell_missing(before: &[Missing], now: &[Missing]) {
+    for place in now.iter().filter(|place| !before.contains(place)) {
+        let (interface, why) = (&*place.interface, &*place.why);
+        tracing::warn!(
+            interface,
+            why,
+            "packets are not taken there: nothing is limited at it"
+        );
+    }
+    let mut told = None;
+    for place in before {
+        let interface = &*place.interface;
+        let back = now.iter().all(|other| other.interface != interface);
+        if back && told != Some(interface) {
+            tracing::info!(interface, "packets are taken there again");
+            told = Some(interface);
+        }
     }
 }
 

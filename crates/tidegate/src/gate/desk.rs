@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_gate::gate::Missing;
 use tidegate_gate::table::{Counters, LimiterState};
 
 use super::control::{self, Change, Control, Failure, Overview, Reloaded};
@@ -106,8 +107,8 @@ impl Desk {
         control::subscriber(&mut *inner.control, name)
     }
 
-    /// Takes packets again from interfaces that came back; those that are missing still.
-    pub fn heal(&self) -> Vec<String> {
+    /// Takes packets again from interfaces that came back; where they are not still, and why.
+    pub fn heal(&self) -> Vec<Missing> {
         self.lock().control.heal()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_gate::config::Config;
-use tidegate_gate::gate::{Gate, GateError, Report, Setting, View};
+use tidegate_gate::gate::{Gate, GateError, Missing, Report, Setting, View};
 use tidegate_gate::path::DataPath;
 use tidegate_gate::state::{DIRECTIONS, Member, State};
 use tidegate_gate::table::{Counters, LimiterState};
@@ -171,7 +171,7 @@ impl<D: DataPath + Send> Control for Live<D> {
         Ok(reloaded(&report))
     }
 
-    fn heal(&mut self) -> Vec<String> {
+    fn heal(&mut self) -> Vec<Missing> {
         match &mut self.source {
             Source::Held(gate) => gate.heal(),
             Source::Seen(_) => Vec::new(),

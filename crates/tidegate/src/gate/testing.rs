@@ -160,7 +160,7 @@ impl Control for Fake {
             .map_err(|reason| Failure::Invalid(reason.into()))
     }
 
-    fn heal(&mut self) -> Vec<String> {
+    fn heal(&mut self) -> Vec<tidegate_gate::gate::Missing> {
         Vec::new()
     }
 }
