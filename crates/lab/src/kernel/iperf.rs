@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -53,7 +53,8 @@ impl Bulk {
 pub struct Received {
     /// Index of the entry it is of.
     pub bulk: usize,
-    /// Bytes of data that the application got in each second of the connection's time.
+    /// Bytes of data that the application got in each second since the transfers were started, to
+    /// the second: a connection that comes late, or that was kept from coming, begins with zeros.
     pub seconds: Vec<f64>,
     /// Segments that the sender sent again.
     pub retransmitted: u64,
@@ -68,6 +69,8 @@ pub fn is_installed() -> bool {
 /// Transfers that are under way.
 #[derive(Debug)]
 pub struct Transfers {
+    /// Seconds since 1970.
+    began: f64,
     servers: Vec<Process>,
     clients: Vec<thread::JoinHandle<Result<std::process::Output, KernelError>>>,
 }
@@ -94,6 +97,8 @@ pub fn start(site: &Site, transfers: &[Bulk]) -> Result<Transfers, KernelError> 
         servers.push(site.server.start(&mut server)?);
     }
     listening(&site.server, transfers.len())?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let began = since_1970.unwrap_or_default().as_secs_f64();
     let mut clients = Vec::new();
     for (index, bulk) in transfers.iter().enumerate() {
         let mut client = Command::new("iperf3");
@@ -121,7 +126,11 @@ pub fn start(site: &Site, transfers: &[Bulk]) -> Result<Transfers, KernelError> 
             }));
         }
     }
-    Ok(Transfers { servers, clients })
+    Ok(Transfers {
+        began,
+        servers,
+        clients,
+    })
 }
 
 impl Transfers {
@@ -140,21 +149,24 @@ impl Transfers {
             if let Some(error) = report["error"].as_str() {
                 return Err(KernelError::Command(what(), error.to_owned()));
             }
-            received.extend(connections(bulk, &report));
+            received.extend(connections(bulk, &report, self.began));
         }
         drop(self.servers);
         Ok(received)
     }
 }
 
-/// The connections of a report.
-fn connections(bulk: usize, report: &Value) -> Vec<Received> {
+/// The connections of a report, of transfers that began at a time in seconds since 1970.
+fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let ends = list(&report["end"]["streams"]);
+    // When it came is told in whole seconds, so half a second more is the best guess.
+    let came = report["start"]["timestamp"]["timesecs"].as_f64();
+    let late = came.map_or(0.0, |came| (came + 0.5 - began).round().max(0.0));
     let mut connections: Vec<Received> = (ends.iter())
         .map(|end| Received {
             bulk,
-            seconds: Vec::new(),
+            seconds: vec![0.0; late as usize],
             retransmitted: end["sender"]["retransmits"].as_u64().unwrap_or(0),
         })
         .collect();

@@ -31,6 +31,9 @@ const START_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(10);
 /// Longer than both.
 const WHOLE: Duration = Duration::from_secs(17);
+/// How long those of lower priority are there alone: a class that is served after a busy one gets
+/// nothing, not even a new connection's first packets.
+const AHEAD: Duration = Duration::from_secs(2);
 
 /// A link of 10 ms, or of 20 ms and 50 ms for clients whose address ends in 128 to 191, or 192 to 255.
 fn round_trips() -> LinkPlan {
@@ -223,15 +226,19 @@ fn each_subscriber_has_its_rate_and_policy() {
         gate.run("up FILE");
         let to = |host| site.client_address(host).unwrap();
         let bulk = |to, algorithm| Bulk::new(to, algorithm, WHOLE);
+        let later = |to, algorithm| Bulk {
+            after: AHEAD,
+            ..bulk(to, algorithm)
+        };
         let bulks = [
             bulk(to(16), "cubic"),
             bulk(to(17), "reno"),
             bulk(to(18), "bbr"),
-            bulk(to(32), "cubic"),
+            later(to(32), "cubic"),
             bulk(to(33), "cubic"),
             bulk(to(64), "cubic"),
             bulk(to(65), "bbr"),
-            bulk(to(66), "cubic"),
+            later(to(66), "cubic"),
             bulk(to(67), "reno"),
             bulk(site.client_address6(0x10).unwrap(), "cubic"),
         ];
@@ -243,6 +250,13 @@ fn each_subscriber_has_its_rate_and_policy() {
             found.within(&format!("rate of {name}"), measured, 0.97, 1.03);
         }
         found.within("gate's count", window.agreement(&names), 0.995, 1.005);
+        // Those of lower priority had come, and were served while nobody was before them.
+        let ahead = AHEAD.as_secs() as usize;
+        for connection in received.iter().filter(|one| [4, 8].contains(&one.bulk)) {
+            let early: f64 = connection.seconds[..ahead].iter().sum();
+            let what = format!("lower priority, Mbit/s when alone, {}", connection.bulk);
+            found.within(&what, early * 8.0 / AHEAD.as_secs_f64() / 1e6, 0.25, 20.0);
+        }
         let got: Vec<f64> = (0..bulks.len()).map(|i| sum(&received, i..i + 1)).collect();
         let mut share = |what: &str, part: f64, whole: &[usize], expected: f64| {
             let whole: f64 = whole.iter().map(|&i| got[i]).sum();

@@ -28,6 +28,20 @@ fn a_report_s_whole_seconds_are_read() {
             retransmitted: 0,
         },
     ];
-    assert_eq!(connections(7, &report), expected);
-    assert_eq!(connections(0, &json!({})), []);
+    assert_eq!(connections(7, &report, 1000.9), expected);
+    assert_eq!(connections(0, &json!({}), 0.0), []);
+}
+
+#[test]
+fn seconds_count_from_when_all_transfers_began() {
+    let report = json!({
+        "start": {"timestamp": {"timesecs": 1003}},
+        "intervals": [{"streams": [{"bytes": 1000, "seconds": 1.0}]}],
+        "end": {"streams": [{"sender": {}}]},
+    });
+    let seconds = |began| connections(0, &report, began).remove(0).seconds;
+    assert_eq!(seconds(1003.7), [1000.0]);
+    // It may have come at 1003.1, or at 1003.9.
+    assert_eq!(seconds(1001.2), [0.0, 0.0, 1000.0]);
+    assert_eq!(seconds(1000.9), [0.0, 0.0, 0.0, 1000.0]);
 }
