@@ -165,6 +165,30 @@ impl Config {
             _ => Err(sink.into_errors(&files)),
         }
     }
+
+    /// What is sound and may yet not do what is meant.
+    pub fn doubts(&self) -> Vec<String> {
+        let tagged = self.subscribers.iter().find(|one| {
+            let tag = |what: &Match| matches!(what, Match::Vlan(_) | Match::QinQ { .. });
+            one.matches.iter().any(tag)
+        });
+        let Some(tagged) = tagged else {
+            return Vec::new();
+        };
+        let xdp = |own: &&Attachment| matches!(own.hook, Hook::XdpNative | Hook::XdpGeneric);
+        let places = self.attachments.iter().filter(xdp);
+        places
+            .map(|place| {
+                format!(
+                    "`{}` and perhaps others are told by VLAN tags, which XDP at {interface} does not \
+                     see where the interface takes them off: `ethtool -K {interface} rxvlan off`, or \
+                     hook = \"tc\"",
+                    tagged.name,
+                    interface = place.interface
+                )
+            })
+            .collect()
+    }
 }
 
 /// Reads a regular file that is not too long.

@@ -839,3 +839,22 @@ fn speed() {
         assert_eq!(config.subscribers.len(), 100_000);
     }
 }
+
+#[test]
+fn tags_that_xdp_may_not_see_are_doubted() {
+    let tagged = SMALL.replace(
+        "addresses = [\"192.0.2.1\", \"2001:db8:1::/56\"]",
+        "vlan = 7",
+    );
+    assert_ne!(tagged, SMALL);
+    let xdp = |text: &str| {
+        let side = text.replacen("side = ", "hook = \"xdp\"\nside = ", 1);
+        assert_ne!(side, text);
+        sound(&side).doubts()
+    };
+    assert!(sound(&tagged).doubts().is_empty());
+    assert!(xdp(SMALL).is_empty());
+    let doubts = xdp(&tagged);
+    assert_eq!(doubts.len(), 1);
+    assert!(doubts[0].contains("rxvlan off"), "{doubts:?}");
+}

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,9 @@ impl Store {
             builder.create(folder).map_err(failed)?;
         }
         // Who can write there can have any limits set, and any file of ours written elsewhere.
-        if folder.metadata().map_err(failed)?.mode() & 0o022 != 0 {
+        let metadata = folder.metadata().map_err(failed)?;
+        check_owner(metadata.uid(), rustix::process::geteuid().as_raw()).map_err(failed)?;
+        if metadata.mode() & 0o022 != 0 {
             let message = "others may write in this folder: give it mode 0700, or another one";
             return Err(failed(io::Error::other(message)));
         }
@@ -88,7 +90,7 @@ impl Store {
         for _ in 0..8 {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
-            let mut lock = options.mode(0o600).open(&path).map_err(failed)?;
+            let mut lock = own(&mut options).open(&path).map_err(failed)?;
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -175,7 +177,7 @@ impl Store {
         line.push(b'\n');
         if self.journal.is_none() {
             let mut options = OpenOptions::new();
-            let file = options.append(true).create(true).mode(0o600).open(&path);
+            let file = own(options.append(true).create(true)).open(&path);
             self.journal = Some(file.map_err(failed)?);
         }
         let Some(file) = &mut self.journal else {
@@ -193,7 +195,7 @@ impl Store {
     /// Cuts off what follows the journal's whole lines: it would hide those that come.
     pub fn trim(&mut self, length: u64) -> Result<(), GateError> {
         let path = self.folder.join(JOURNAL);
-        let file = match OpenOptions::new().write(true).open(&path) {
+        let file = match own(OpenOptions::new().write(true)).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other,
         };
@@ -220,7 +222,7 @@ impl Store {
         let temporary = self.folder.join(format!("{name}.new"));
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
+            own(options.write(true).create(true).truncate(true));
             let mut file = BufWriter::new(options.open(&temporary)?);
             serde_json::to_writer(&mut file, state)?;
             file.flush()?;
@@ -238,6 +240,24 @@ impl Store {
     fn sync(&self) -> io::Result<()> {
         File::open(&self.folder)?.sync_all()
     }
+}
+
+/// For our own files: nobody else reads them, and a link that somebody put there is not followed.
+fn own(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+}
+
+/// Whether a folder of this owner is for a process of this user: ours, or root's.
+fn check_owner(owner: u32, user: u32) -> io::Result<()> {
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "this folder is user {owner}'s, who may do anything in it: give it to user {user}, or name \
+         another one"
+    )))
 }
 
 fn remove(path: &Path) -> Result<(), GateError> {
@@ -271,7 +291,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
         path: path.clone(),
         source,
     };
-    let file = match File::open(&path) {
+    let file = match own(OpenOptions::new().read(true)).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(loaded),
         Err(error) => return Err(failed(error)),

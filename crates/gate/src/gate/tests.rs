@@ -715,3 +715,52 @@ fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
     );
     assert!(!place.state().exists());
 }
+
+#[test]
+fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
+    let place = Place::new();
+    std::fs::create_dir(place.state()).expect("a folder");
+    let elsewhere = place.folder.path().join("elsewhere");
+    std::fs::write(&elsewhere, "theirs").expect("written");
+    for name in ["lock", "next.json.new"] {
+        let link = place.state().join(name);
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
+        let made = Own::up(&place.config(ONE)).map(|_| ());
+        // What is left of files is removed first, links themselves among them.
+        assert_eq!(made.is_err(), name == "lock", "{made:?}");
+        let text = std::fs::read_to_string(&elsewhere).expect("there");
+        assert_eq!(text, "theirs", "{name}");
+        let _ = std::fs::remove_file(link);
+    }
+    let mut gate = place.take_over().expect("ours");
+    for name in ["next.json.new", "journal"] {
+        std::os::unix::fs::symlink(&elsewhere, place.state().join(name)).expect("a link");
+        let made = match name {
+            "journal" => {
+                let down = Some(2_000_000);
+                let setting = Setting {
+                    down,
+                    ..Setting::default()
+                };
+                gate.set("bob", &setting).map(|_| ())
+            }
+            _ => gate.reload(&place.config(TWO)).map(|_| ()),
+        };
+        let error = made.expect_err("a link").to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+        let text = std::fs::read_to_string(&elsewhere).expect("there");
+        assert_eq!(text, "theirs", "{name}");
+    }
+    drop(gate);
+    Own::down_at(&place.pins(), &place.state()).expect("down");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    std::fs::create_dir(place.state()).expect("a folder");
+    std::os::unix::fs::chown(place.state(), Some(12345), None).expect("given away");
+    let error = Own::up(&place.config(ONE)).map(|_| ()).expect_err("theirs");
+    assert!(
+        error.to_string().contains("this folder is user 12345's"),
+        "{error}"
+    );
+}

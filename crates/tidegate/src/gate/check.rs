@@ -117,6 +117,7 @@ fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(config.doubts());
     if config.subscribers.is_empty() {
         warnings.push("there are no subscribers: nothing is limited".into());
     }

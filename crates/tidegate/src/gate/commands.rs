@@ -75,6 +75,9 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let limited = plural(number, "subscriber is", "subscribers are");
     writeln!(out, "{limited} limited until `tidegate gate down`")?;
     places(&mut out, &live::reloaded(&report))?;
+    for doubt in config.doubts() {
+        writeln!(out, "warning: {doubt}")?;
+    }
     out.commit()?;
     Ok(Exit::Done)
 }
