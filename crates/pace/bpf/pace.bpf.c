@@ -98,12 +98,27 @@ static __always_inline void spread(void *to, struct pace *pace, _Bool on)
 		pace->pacing = value == ~0u ? 0 : value;
 }
 
+// due = R * elapsed, exactly, at the rate that was asked for until now.
+static __always_inline void settle(struct pace *pace, __u64 acked)
+{
+	__u64 now = bpf_ktime_get_ns(), rate = pace->asked.rate;
+	__u64 passed = now - pace->at;
+	__u64 part = rate * (passed % SECOND) + pace->carry;
+
+	pace->at = now;
+	pace->carry = part % SECOND;
+	pace->due += rate * (passed / SECOND) + part / SECOND;
+	pace->delivered = acked - pace->begin;
+	if (pace->due > pace->delivered && pace->due - pace->delivered > pace->asked.credit)
+		pace->due = pace->delivered + pace->asked.credit;
+}
+
 // One step of Algorithm 1.
 static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 {
-	__u64 now = bpf_ktime_get_ns(), acked = seen->acked;
+	__u64 acked = seen->acked;
 	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
-	__u64 passed, part, round, slack, target;
+	__u64 round, slack, target;
 	_Bool behind, over;
 
 	pace->calls++;
@@ -111,21 +126,13 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 		if (acked < pace->begin)
 			return;
 		pace->begin = acked;
-		pace->at = now;
+		pace->at = bpf_ktime_get_ns();
 		pace->state = PACE_CLAMPED;
 	}
 	if (!rtt || !mss)
 		return;
 
-	// due = R * elapsed, exactly.
-	passed = now - pace->at;
-	part = rate * (passed % SECOND) + pace->carry;
-	pace->at = now;
-	pace->carry = part % SECOND;
-	pace->due += rate * (passed / SECOND) + part / SECOND;
-	pace->delivered = acked - pace->begin;
-	if (pace->due > pace->delivered && pace->due - pace->delivered > pace->asked.credit)
-		pace->due = pace->delivered + pace->asked.credit;
+	settle(pace, acked);
 
 	// goodput < R: behind by more than is under way (what was sent in this round trip is not yet
 	// acknowledged, and a throttled writer sends a floor at a time); until all is caught up.
@@ -250,6 +257,10 @@ int tidegate_arm(struct bpf_sockopt *call)
 	pace = bpf_sk_storage_get(&sockets, socket, 0, flags);
 	if (!pace)
 		return answer(call, flags ? ENOMEM : EINVAL);
+	// The time until now is the old rate's. What the new one makes of it is for the next round trip
+	// to say: data is under way, and congestion control may be at work.
+	if (!flags && pace->state != PACE_STARTUP)
+		settle(pace, tcp->bytes_acked);
 	pace->asked = *request;
 	if (flags) {
 		// Start-up again, on a connection that is clamped from the video before.
@@ -268,7 +279,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		return answer(call, EOPNOTSUPP); // Before Linux 6.12.
 	}
 	// Nothing is under way, so nothing is lost, and no callback comes before something is.
-	if (!request->queued) {
+	if (flags && !request->queued) {
 		seen.acked = tcp->bytes_acked;
 		seen.rtt = tcp->srtt_us >> 3;
 		seen.mss = tcp->mss_cache;

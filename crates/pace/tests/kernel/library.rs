@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
+use socket2::SockRef;
 use tidegate_pace::{Mode, Options, Pace, PaceError, State, Target};
 
 use super::net::{Net, SERVER};
@@ -52,6 +54,53 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
             wait_for("no clamp again", 10_000 * MS, || window() > 60);
             wait_for("no programs", 5_000 * MS, || loaded(&programs) == 0);
         });
+    });
+}
+
+#[test]
+fn a_change_after_a_silence_does_not_lift_the_clamp() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_change_after_a_silence_does_not_lift_the_clamp") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        SockRef::from(&socket)
+            .set_send_buffer_size(100_000)
+            .unwrap();
+        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        let state = || pace.stats(&socket).unwrap();
+        writing(&socket, || {
+            // Ahead by 0.4 s of R, by the headroom.
+            wait_for("being ahead", 20_000 * MS, || {
+                let stats = state();
+                stats.state == State::Clamped && stats.delivered > stats.due + 500_000
+            });
+        });
+        let begin = Instant::now();
+        wait_for("silence", 2_000 * MS, || {
+            let first = state().delivered;
+            thread::sleep(60 * MS);
+            state().delivered == first
+        });
+        let before = state();
+        thread::sleep(100 * MS);
+        pace.change(&socket, &Target::new(200_000_000)).unwrap();
+        let after = state();
+        let silence = begin.elapsed() + 100 * MS;
+        // Of the silence, at the old rate; at the new one it would be 2.5 MB and more.
+        let due = after.due - before.due;
+        assert!(due >= 125_000, "{before:?} {after:?}");
+        assert!(
+            u128::from(due) <= 1_250_000 * silence.as_micros() / 1_000_000,
+            "{silence:?} {before:?} {after:?}"
+        );
+        assert_eq!(
+            (after.state, after.lifts, after.sets),
+            (State::Clamped, before.lifts, before.sets)
+        );
     });
 }
 
