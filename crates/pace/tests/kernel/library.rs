@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
 
@@ -101,6 +102,40 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
             (after.state, after.lifts, after.sets),
             (State::Clamped, before.lifts, before.sets)
         );
+    });
+}
+
+#[test]
+fn removing_a_clamp_does_not_forget_a_loss() {
+    let _alone = alone();
+    let Some(net) = Net::new("removing_a_clamp_does_not_forget_a_loss") else {
+        return;
+    };
+    net.server(|| {
+        // 30 kB of queue and 75 kB under way: 72 packets.
+        net.link.set_rtt(30 * MS);
+        net.link.rate.store(20_000_000, Ordering::Relaxed);
+        net.link.queue.store(30_000, Ordering::Relaxed);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        writing(&socket, || {
+            // Its slow start has ended in losses.
+            thread::sleep(2_000 * MS);
+            let before = net.link.dropped.load(Ordering::Relaxed);
+            assert!(before > 0);
+            pace.pace(&socket, &Target::new(5_000_000)).unwrap();
+            wait_for("the clamp", 10_000 * MS, || {
+                window() < 30 && pace.state(&socket).is_ok_and(|s| s == State::Clamped)
+            });
+            let clamped = net.link.dropped.load(Ordering::Relaxed);
+            pace.remove(&socket).unwrap();
+            wait_for("a window without a clamp", 5_000 * MS, || window() > 40);
+            thread::sleep(1_000 * MS);
+            let lost = net.link.dropped.load(Ordering::Relaxed) - clamped;
+            println!("lost {before} in slow start, {lost} after the clamp went");
+            // A slow start loses dozens at once.
+            assert!(lost <= 20, "{lost}, and {before} at the beginning");
+        });
     });
 }
 
