@@ -112,10 +112,10 @@ fn removing_a_clamp_does_not_forget_a_loss() {
         return;
     };
     net.server(|| {
-        // 30 kB of queue and 75 kB under way: 72 packets.
+        // 100 kB of queue and 150 kB under way: 170 packets.
         net.link.set_rtt(30 * MS);
-        net.link.rate.store(20_000_000, Ordering::Relaxed);
-        net.link.queue.store(30_000, Ordering::Relaxed);
+        net.link.rate.store(40_000_000, Ordering::Relaxed);
+        net.link.queue.store(100_000, Ordering::Relaxed);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         writing(&socket, || {
@@ -133,8 +133,8 @@ fn removing_a_clamp_does_not_forget_a_loss() {
             thread::sleep(1_000 * MS);
             let lost = net.link.dropped.load(Ordering::Relaxed) - clamped;
             println!("lost {before} in slow start, {lost} after the clamp went");
-            // A slow start loses dozens at once.
-            assert!(lost <= 20, "{lost}, and {before} at the beginning");
+            // Two runs each: 28 and 31, and with infinity at once 147 and 243.
+            assert!(lost <= 80, "{lost}, and {before} at the beginning");
         });
     });
 }
