@@ -58,10 +58,18 @@ struct seen {
 	__u32 state; // of congestion control
 };
 
-static __always_inline void set(void *to, struct pace *pace, __u32 segments)
+// The slow start threshold as congestion control left it: what is seen, or what was seen before the
+// clamp wrote its own over it.
+static __always_inline __u32 learned(struct pace *pace, struct seen *seen)
+{
+	return pace->clamp && seen->threshold == pace->clamp ? pace->threshold : seen->threshold;
+}
+
+static __always_inline void set(void *to, struct pace *pace, __u32 segments, struct seen *seen)
 {
 	int clamp = segments;
 
+	pace->threshold = learned(pace, seen);
 	if (bpf_setsockopt(to, SOL_TCP, TCP_BPF_SNDCWND_CLAMP, &clamp, sizeof(clamp)) == 0) {
 		pace->clamp = segments;
 		pace->sets++;
@@ -79,7 +87,30 @@ static __always_inline void bound(void *to, struct pace *pace, __u32 segments, s
 		return;
 	if (seen->window >= segments || seen->threshold >= segments ||
 	    (pace->clamp && seen->window >= pace->clamp))
-		set(to, pace, segments);
+		set(to, pace, segments, seen);
+}
+
+// No clamp: it goes before the window. Not at once to infinity, since the threshold would go there
+// too, and what follows congestion would be a slow start.
+static __always_inline void ahead(void *to, struct pace *pace, struct seen *seen)
+{
+	if (pace->clamp && seen->window >= pace->clamp)
+		set(to, pace, seen->window + seen->window / 8 + 1, seen);
+}
+
+// No more clamp, or none for now, because pacing ends: the threshold becomes what congestion control
+// had learned, and with it the clamp, which then goes before the window. Without a loss that was
+// infinity for both, and nothing is left.
+static __always_inline void restore(void *to, struct pace *pace, struct seen *seen)
+{
+	__u32 threshold = learned(pace, seen);
+
+	if (!pace->clamp || pace->clamp >= NO_CLAMP || seen->state >= CA_CWR)
+		return;
+	if (threshold > pace->clamp && threshold > seen->window)
+		set(to, pace, threshold < NO_CLAMP ? threshold : NO_CLAMP, seen);
+	else
+		ahead(to, pace, seen);
 }
 
 // The kernel applies the clamp when an acknowledgement would let the window grow, so not while the
@@ -98,34 +129,48 @@ static __always_inline void spread(void *to, struct pace *pace, _Bool on)
 		pace->pacing = value == ~0u ? 0 : value;
 }
 
-// One step of Algorithm 1.
-static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
+// due = R * elapsed, exactly, at the rate that was asked for until now.
+static __always_inline void settle(struct pace *pace, __u64 acked)
 {
-	__u64 now = bpf_ktime_get_ns(), acked = seen->acked;
-	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
-	__u64 passed, part, round, slack, target;
-	_Bool behind, over;
+	__u64 now = bpf_ktime_get_ns(), rate = pace->asked.rate;
+	__u64 passed = now - pace->at;
+	__u64 part = rate * (passed % SECOND) + pace->carry;
 
-	pace->calls++;
-	if (pace->state == PACE_STARTUP) {
-		if (acked < pace->begin)
-			return;
-		pace->begin = acked;
-		pace->at = now;
-		pace->state = PACE_CLAMPED;
-	}
-	if (!rtt || !mss)
-		return;
-
-	// due = R * elapsed, exactly.
-	passed = now - pace->at;
-	part = rate * (passed % SECOND) + pace->carry;
 	pace->at = now;
 	pace->carry = part % SECOND;
 	pace->due += rate * (passed / SECOND) + part / SECOND;
 	pace->delivered = acked - pace->begin;
 	if (pace->due > pace->delivered && pace->due - pace->delivered > pace->asked.credit)
 		pace->due = pace->delivered + pace->asked.credit;
+}
+
+// One step of Algorithm 1.
+static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
+{
+	__u64 acked = seen->acked;
+	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
+	__u64 round, slack, target;
+	_Bool behind, over;
+
+	pace->calls++;
+	if (pace->state == PACE_REMOVED) {
+		restore(to, pace, seen);
+		return;
+	}
+	if (pace->state == PACE_STARTUP) {
+		if (acked < pace->begin) {
+			// On a connection that is clamped from the video before.
+			restore(to, pace, seen);
+			return;
+		}
+		pace->begin = acked;
+		pace->at = bpf_ktime_get_ns();
+		pace->state = PACE_CLAMPED;
+	}
+	if (!rtt || !mss)
+		return;
+
+	settle(pace, acked);
 
 	// goodput < R: behind by more than is under way (what was sent in this round trip is not yet
 	// acknowledged, and a throttled writer sends a floor at a time); until all is caught up.
@@ -156,10 +201,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	spread(to, pace, over && !behind && !(pace->asked.flags & PACE_CLAMP_ONLY));
 	if (!behind)
 		bound(to, pace, target, seen);
-	else if (pace->clamp && seen->window >= pace->clamp)
-		// No clamp: it goes before the window. Not at once to infinity, since the threshold
-		// would go there too, and what follows congestion would be a slow start.
-		set(to, pace, seen->window + seen->window / 8 + 1);
+	else
+		ahead(to, pace, seen);
 }
 
 SEC("sockops")
@@ -227,14 +270,22 @@ int tidegate_arm(struct bpf_sockopt *call)
 	tcp = bpf_tcp_sock(socket);
 	if (!tcp)
 		return answer(call, EINVAL);
-	if (call->optname == PACE_REMOVE) {
+	if (call->optname == PACE_REMOVE || call->optname == PACE_FREE) {
 		pace = bpf_sk_storage_get(&sockets, socket, 0, 0);
 		if (pace) {
-			callback(socket, 0);
 			spread(socket, pace, 0);
-			if (pace->clamp)
-				set(socket, pace, NO_CLAMP);
-			bpf_sk_storage_delete(&sockets, socket);
+			// The next round trip begins to move the clamp away.
+			pace->state = PACE_REMOVED;
+			if (pace->clamp == 0 || pace->clamp >= NO_CLAMP ||
+			    call->optname == PACE_FREE) {
+				int none = NO_CLAMP;
+
+				callback(socket, 0);
+				if (pace->clamp && pace->clamp < NO_CLAMP)
+					bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SNDCWND_CLAMP,
+						       &none, sizeof(none));
+				bpf_sk_storage_delete(&sockets, socket);
+			}
 		}
 		return answer(call, 0);
 	}
@@ -250,13 +301,17 @@ int tidegate_arm(struct bpf_sockopt *call)
 	pace = bpf_sk_storage_get(&sockets, socket, 0, flags);
 	if (!pace)
 		return answer(call, flags ? ENOMEM : EINVAL);
+	if (!flags && pace->state == PACE_REMOVED)
+		return answer(call, EINVAL);
+	// The time until now is the old rate's. What the new one makes of it is for the next round trip
+	// to say: data is under way, and congestion control may be at work.
+	if (!flags && pace->state != PACE_STARTUP)
+		settle(pace, tcp->bytes_acked);
 	pace->asked = *request;
 	if (flags) {
-		// Start-up again, on a connection that is clamped from the video before.
-		if (request->queued && pace->clamp) {
+		// Start-up again: the clamp of the video before goes with the next round trip.
+		if (request->queued)
 			spread(socket, pace, 0);
-			set(socket, pace, NO_CLAMP);
-		}
 		pace->begin = tcp->bytes_acked + request->queued;
 		pace->due = 0;
 		pace->carry = 0;
@@ -268,7 +323,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		return answer(call, EOPNOTSUPP); // Before Linux 6.12.
 	}
 	// Nothing is under way, so nothing is lost, and no callback comes before something is.
-	if (!request->queued) {
+	if (flags && !request->queued) {
 		seen.acked = tcp->bytes_acked;
 		seen.rtt = tcp->srtt_us >> 3;
 		seen.mss = tcp->mss_cache;

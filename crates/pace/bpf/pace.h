@@ -10,7 +10,8 @@
 #define PACE_LEVEL 0x7467
 #define PACE_SET 1    /* struct pace_request: begin a throttling phase */
 #define PACE_CHANGE 2 /* struct pace_request: other numbers, same phase */
-#define PACE_REMOVE 3 /* no value */
+#define PACE_REMOVE 3 /* no value: the clamp goes, in as many round trips as it takes */
+#define PACE_FREE 4   /* no value: the clamp goes at once, since the programs will */
 
 /* The rate may not be more than 100 Gbit/s, so that products fit in 64 bits. */
 #define PACE_RATE_MOST 12500000000ull
@@ -34,6 +35,7 @@ enum pace_state {
 	PACE_CLAMPED = 1, /* the clamp is headroom * R * RTT */
 	PACE_FLOOR = 2,   /* the clamp is the floor, and the writer has to throttle */
 	PACE_BEHIND = 3,  /* goodput < R: no clamp */
+	PACE_REMOVED = 4, /* not paced: the clamp goes before the window */
 };
 
 struct pace {
@@ -50,7 +52,7 @@ struct pace {
 	__u32 lifts;  /* how often goodput fell behind R */
 	__u32 target; /* segments, headroom * R * RTT / MSS, no less than the floor */
 	__u32 pacing; /* bytes per second, where the clamp does not hold the window; else 0 */
-	__u32 unused;
+	__u32 threshold; /* segments, of slow start, before the clamp wrote over it */
 };
 
 #endif

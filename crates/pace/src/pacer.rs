@@ -275,6 +275,8 @@ struct Paced {
     target: Target,
     /// Bytes acknowledged when the phase began.
     begin: u64,
+    /// Paced no more, but its clamp may still be moving away.
+    removed: bool,
 }
 
 impl Pace {
@@ -339,6 +341,7 @@ impl Pace {
             cookie,
             target: *target,
             begin,
+            removed: false,
         };
         self.paced().insert(socket.as_raw_fd(), paced);
         Ok(())
@@ -365,16 +368,25 @@ impl Pace {
         Ok(())
     }
 
-    /// Paces a socket no more.
+    /// Paces a socket no more. Its clamp goes away with the next round trips, not at once: the slow
+    /// start threshold goes with it, and would open a slow start where there was congestion.
     ///
     /// # Errors
     /// If it is not paced.
     pub fn remove(&self, socket: impl AsFd) -> Result<(), PaceError> {
         let socket = socket.as_fd();
-        self.known(socket)?;
+        let known = self.known(socket)?;
         self.release(socket)
             .map_err(|source| failed(socket, source))?;
-        self.paced().remove(&socket.as_raw_fd());
+        let removed = Paced {
+            removed: true,
+            ..known
+        };
+        if self.clamp.is_some() {
+            self.paced().insert(socket.as_raw_fd(), removed);
+        } else {
+            self.paced().remove(&socket.as_raw_fd());
+        }
         Ok(())
     }
 
@@ -453,7 +465,9 @@ impl Pace {
         let not = PaceError::NotPaced {
             socket: socket.as_raw_fd(),
         };
-        paced.filter(|paced| paced.cookie == cookie).ok_or(not)
+        paced
+            .filter(|paced| paced.cookie == cookie && !paced.removed)
+            .ok_or(not)
     }
 
     fn release(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
@@ -471,7 +485,10 @@ impl Drop for Pace {
         for (socket, Paced { cookie, .. }) in paced {
             sys::if_still(socket, cookie, |socket| {
                 // One that cannot be freed is a socket that no longer is.
-                let _ = self.release(socket);
+                let _ = match self.clamp {
+                    Some(_) => clamp::free(socket),
+                    None => self.release(socket),
+                };
             });
         }
     }

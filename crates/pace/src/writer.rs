@@ -7,6 +7,9 @@ use crate::pacer::State;
 const SECOND: u64 = 1_000_000_000;
 /// Packets of 1448 bytes, that a full Ethernet frame carries: the paper's bursts are of 10.
 const BURST: u64 = 10 * 1448;
+/// Bytes that a transfer may be ahead of its rate, at most, after the window let it: twice what a
+/// socket takes at once.
+const AHEAD: i128 = 1 << 18;
 
 /// A way to pace the throttling phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,8 @@ enum Keep {
     All,
     /// Two bursts: what is behind is caught up without a clamp, not with more bursts.
     Bursts,
+    /// All, and no wait: the window decides. What it lets out ahead of the rate counts later.
+    Count,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +107,10 @@ struct Bucket {
     /// What a write waits for.
     block: u64,
     keep: Keep,
+    /// Negative when ahead.
     tokens: i128,
+    /// Tokens that were more than two bursts: due, if the kernel says that the transfer is behind.
+    missed: i128,
     /// Of the last division by a second.
     carry: u128,
     at: u64,
@@ -119,7 +127,11 @@ impl Bucket {
         self.carry = new % u128::from(SECOND);
         self.tokens += i128::try_from(new / u128::from(SECOND)).unwrap_or(i128::MAX / 2);
         if self.keep == Keep::Bursts {
-            self.tokens = self.tokens.min(i128::from(self.block) * 2);
+            let kept = self.tokens.min(i128::from(self.block) * 2);
+            self.missed += self.tokens - kept;
+            self.tokens = kept;
+        } else {
+            self.tokens += std::mem::take(&mut self.missed);
         }
     }
 
@@ -141,6 +153,8 @@ impl Bucket {
             let half = u128::from(bytes) * u128::from(SECOND / 2) / u128::from(self.rate.max(1));
             let half = u64::try_from(half).unwrap_or(u64::MAX);
             self.next = self.at.saturating_add(half);
+        } else if self.keep == Keep::Count {
+            self.tokens = self.tokens.max(-AHEAD);
         }
     }
 }
@@ -209,7 +223,8 @@ impl Writer {
     }
 
     /// What may be written at `now` (ns, from any beginning). `state` is what [`crate::Pace::state`]
-    /// says; only [`Way::Trickle`] asks for it.
+    /// says; only [`Way::Trickle`] asks for it. [`State::Fallback`] throttles by time alone: pass it
+    /// for each of several transfers that share a connection, whose clamp holds only their sum.
     pub fn ready(&mut self, now: u64, state: Option<State>) -> Ready {
         if self.way == Way::None {
             return Ready::Write(u64::MAX);
@@ -226,10 +241,7 @@ impl Writer {
                 Some(State::Fallback) => (BURST, Keep::All),
                 // The window holds the rate, or nothing does: all that there is [Trickle,
                 // Algorithm 1].
-                _ => {
-                    self.bucket = None;
-                    return Ready::Write(u64::MAX);
-                }
+                _ => (BURST, Keep::Count),
             },
         };
         let empty = Bucket {
@@ -237,13 +249,21 @@ impl Writer {
             block,
             keep,
             tokens: 0,
+            missed: 0,
             carry: 0,
             at: now,
             next: now,
         };
         let bucket = self.bucket.get_or_insert(empty);
         bucket.fill(now);
-        (bucket.block, bucket.keep) = (block, keep);
+        if (bucket.block, bucket.keep) != (block, keep) {
+            (bucket.block, bucket.keep) = (block, keep);
+            // What was kept back is due now, or what is too much is kept back.
+            bucket.fill(now);
+        }
+        if keep == Keep::Count {
+            return Ready::Write(u64::MAX);
+        }
         let wait = bucket.wait();
         if wait > 0 && wait >= self.least_wait {
             Ready::Wait(wait)

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder, PrintCallback, PrintLevel};
 use socket2::{Domain, Socket, Type};
 
-use self::wire::{CHANGE, LEVEL, REMOVE, Record, Request, SET};
+use self::wire::{CHANGE, FREE, LEVEL, REMOVE, REMOVED, Record, Request, SET};
 use crate::sys;
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
@@ -105,12 +105,18 @@ impl Clamp {
             .sockets
             .lookup(&key, MapFlags::ANY)
             .map_err(io::Error::other)?;
-        Ok(value.as_deref().and_then(Record::read))
+        let record = value.as_deref().and_then(Record::read);
+        Ok(record.filter(|record| record.state != REMOVED))
     }
 }
 
 pub(crate) fn remove(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_option(socket, LEVEL, REMOVE, &[])
+}
+
+/// At once, for when the programs go, which cannot move the clamp away afterwards.
+pub(crate) fn free(socket: BorrowedFd<'_>) -> io::Result<()> {
+    sys::set_option(socket, LEVEL, FREE, &[])
 }
 
 fn program_id(program: BorrowedFd<'_>) -> Option<u32> {

@@ -6,8 +6,12 @@ pub(crate) const LEVEL: i32 = 0x7467;
 pub(crate) const SET: i32 = 1;
 /// Other numbers in the same phase.
 pub(crate) const CHANGE: i32 = 2;
-/// No more pacing.
+/// No more pacing: the clamp goes, in as many round trips as it takes.
 pub(crate) const REMOVE: i32 = 3;
+/// No more pacing, and the clamp goes at once.
+pub(crate) const FREE: i32 = 4;
+/// The state of a socket that is not paced, and whose clamp goes before the window.
+pub(crate) const REMOVED: u32 = 4;
 /// The highest rate, bytes per second.
 pub(crate) const RATE_MOST: u64 = 12_500_000_000;
 /// Once ahead of the rate, leave the headroom away.

@@ -111,6 +111,81 @@ fn at_the_floor_a_late_writer_keeps_two_bursts_apart() {
 }
 
 #[test]
+fn what_the_window_let_out_ahead_counts_at_the_floor() {
+    // 62,500 bytes/s. The round trip grows for a moment, and the socket takes 125,000 bytes: 2 s.
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    assert!(matches!(
+        writer.ready(0, Some(State::Floor)),
+        Ready::Wait(_)
+    ));
+    assert_eq!(
+        writer.ready(0, Some(State::Clamped)),
+        Ready::Write(u64::MAX)
+    );
+    writer.wrote(125_000, 0);
+    assert_eq!(
+        writer.ready(0, Some(State::Floor)),
+        Ready::Wait(2_231_680_000)
+    );
+    // Ahead by ever so much: 262,144 bytes of it count.
+    assert_eq!(writer.ready(0, Some(State::Behind)), Ready::Write(u64::MAX));
+    writer.wrote(1 << 40, 0);
+    assert_eq!(
+        writer.ready(0, Some(State::Floor)),
+        Ready::Wait(4_425_984_000)
+    );
+}
+
+#[test]
+fn what_was_behind_and_is_caught_up_is_not_ahead() {
+    // Nothing goes out for 20 s, two bursts of which are kept; the kernel says so, and all of it,
+    // 1,250,000 bytes, is written at once: on time, neither ahead nor behind.
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    assert!(matches!(
+        writer.ready(0, Some(State::Floor)),
+        Ready::Wait(_)
+    ));
+    let now = 20_000 * MS;
+    writer.ready(now - MS, Some(State::Floor));
+    assert_eq!(
+        writer.ready(now, Some(State::Behind)),
+        Ready::Write(u64::MAX)
+    );
+    writer.wrote(1_250_000, now);
+    assert_eq!(
+        writer.ready(now, Some(State::Floor)),
+        Ready::Wait(231_680_000)
+    );
+}
+
+#[test]
+fn a_transfer_that_gets_company_goes_on_at_its_rate() {
+    // Alone and clamped, a second ahead of 62,500 bytes/s; then beside others, by time; and alone.
+    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let (alone, beside) = (Some(State::Clamped), Some(State::Fallback));
+    assert_eq!(writer.ready(0, alone), Ready::Write(u64::MAX));
+    writer.wrote(62_500, 0);
+    let (mut now, mut written) = (0, 62_500);
+    while now < 60_000 * MS {
+        match writer.ready(now, beside) {
+            Ready::Write(bytes) => {
+                writer.wrote(bytes, now);
+                written += bytes;
+            }
+            Ready::Wait(wait) => now += wait,
+        }
+    }
+    let due = 62_500 * now / 1_000_000_000;
+    assert!(
+        (due - 14_480..=due).contains(&written),
+        "{written} of {due}"
+    );
+    assert_eq!(writer.ready(now, alone), Ready::Write(u64::MAX));
+    writer.wrote(62_500, now);
+    assert!(matches!(writer.ready(now, beside), Ready::Wait(wait) if wait > 900 * MS));
+}
+
+#[test]
 fn the_fallback_keeps_the_average() {
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
     let state = Some(State::Fallback);
@@ -203,6 +278,42 @@ proptest::proptest! {
             let throttled = written - u128::from(startup);
             proptest::prop_assert!(throttled <= due);
             proptest::prop_assert!(throttled + u128::from(block) >= due);
+        }
+    }
+
+    /// Whatever the state becomes and when: at most what the rate asks for is written at the floor
+    /// and in the fallback, what the window let out before counted in, as long as that is not much.
+    #[test]
+    fn being_ahead_is_held_against_later_writes(
+        encoding in 100_000u64..20_000_000,
+        steps in proptest::collection::vec((0u64..200_000_000, 0usize..4, 0u64..131_072), 1..200),
+    ) {
+        let mut writer = Writer::new(Way::TRICKLE, encoding, 0);
+        let rate = u128::from(encoding * 125 / 800);
+        writer.ready(0, Some(State::Floor));
+        let (mut now, mut written) = (0, 0u128);
+        for (delay, state, socket) in steps {
+            now += delay;
+            let states = [State::Floor, State::Fallback, State::Clamped, State::Behind];
+            loop {
+                let due = rate * u128::from(now) / 1_000_000_000;
+                match writer.ready(now, Some(states[state])) {
+                    Ready::Wait(_) => break,
+                    Ready::Write(u64::MAX) => {
+                        // No more than counts.
+                        let most = (due + 262_144).saturating_sub(written);
+                        let bytes = socket.min(u64::try_from(most).unwrap());
+                        writer.wrote(bytes, now);
+                        written += u128::from(bytes);
+                        break;
+                    }
+                    Ready::Write(bytes) => {
+                        writer.wrote(bytes, now);
+                        written += u128::from(bytes);
+                        proptest::prop_assert!(written <= due, "{} of {}", written, due);
+                    }
+                }
+            }
         }
     }
 

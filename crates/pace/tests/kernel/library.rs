@@ -3,8 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Instant;
 
+use socket2::SockRef;
 use tidegate_pace::{Mode, Options, Pace, PaceError, State, Target};
 
 use super::net::{Net, SERVER};
@@ -51,6 +54,87 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
             drop(pace);
             wait_for("no clamp again", 10_000 * MS, || window() > 60);
             wait_for("no programs", 5_000 * MS, || loaded(&programs) == 0);
+        });
+    });
+}
+
+#[test]
+fn a_change_after_a_silence_does_not_lift_the_clamp() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_change_after_a_silence_does_not_lift_the_clamp") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        SockRef::from(&socket)
+            .set_send_buffer_size(100_000)
+            .unwrap();
+        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        let state = || pace.stats(&socket).unwrap();
+        writing(&socket, || {
+            // Ahead by 0.4 s of R, by the headroom.
+            wait_for("being ahead", 20_000 * MS, || {
+                let stats = state();
+                stats.state == State::Clamped && stats.delivered > stats.due + 500_000
+            });
+        });
+        let begin = Instant::now();
+        wait_for("silence", 2_000 * MS, || {
+            let first = state().delivered;
+            thread::sleep(60 * MS);
+            state().delivered == first
+        });
+        let before = state();
+        thread::sleep(100 * MS);
+        pace.change(&socket, &Target::new(200_000_000)).unwrap();
+        let after = state();
+        let silence = begin.elapsed() + 100 * MS;
+        // Of the silence, at the old rate; at the new one it would be 2.5 MB and more.
+        let due = after.due - before.due;
+        assert!(due >= 125_000, "{before:?} {after:?}");
+        assert!(
+            u128::from(due) <= 1_250_000 * silence.as_micros() / 1_000_000,
+            "{silence:?} {before:?} {after:?}"
+        );
+        assert_eq!(
+            (after.state, after.lifts, after.sets),
+            (State::Clamped, before.lifts, before.sets)
+        );
+    });
+}
+
+#[test]
+fn removing_a_clamp_does_not_forget_a_loss() {
+    let _alone = alone();
+    let Some(net) = Net::new("removing_a_clamp_does_not_forget_a_loss") else {
+        return;
+    };
+    net.server(|| {
+        // 100 kB of queue and 150 kB under way: 170 packets.
+        net.link.set_rtt(30 * MS);
+        net.link.rate.store(40_000_000, Ordering::Relaxed);
+        net.link.queue.store(100_000, Ordering::Relaxed);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        writing(&socket, || {
+            // Its slow start has ended in losses.
+            thread::sleep(2_000 * MS);
+            let before = net.link.dropped.load(Ordering::Relaxed);
+            assert!(before > 0);
+            pace.pace(&socket, &Target::new(5_000_000)).unwrap();
+            wait_for("the clamp", 10_000 * MS, || {
+                window() < 30 && pace.state(&socket).is_ok_and(|s| s == State::Clamped)
+            });
+            let clamped = net.link.dropped.load(Ordering::Relaxed);
+            pace.remove(&socket).unwrap();
+            wait_for("a window without a clamp", 5_000 * MS, || window() > 40);
+            thread::sleep(1_000 * MS);
+            let lost = net.link.dropped.load(Ordering::Relaxed) - clamped;
+            println!("lost {before} in slow start, {lost} after the clamp went");
+            // Two runs each: 28 and 31, and with infinity at once 147 and 243.
+            assert!(lost <= 80, "{lost}, and {before} at the beginning");
         });
     });
 }
