@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::make::{self, Layout};
-use super::{Container, Media, MediaError, Prefix, Source as _};
+use super::{Container, Media, MediaError, Prefix};
 
 const LAYOUTS: [Layout; 4] = [
     Layout::Mp4,

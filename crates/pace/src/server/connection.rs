@@ -227,11 +227,11 @@ impl Connection {
         self.group().way.at_percent(percent)
     }
 
-    /// What holds the socket, for a writer. Of several throttled videos the socket holds the sum alone, so that each is kept to its rate
-    /// by its own bucket; so is one whose socket the kernel did not pace.
+    /// What holds the socket, for a writer. Of several videos the socket holds the sum alone, or nothing, so that each that is throttled is kept
+    /// to its rate by its own bucket; so is one whose socket the kernel did not pace.
     pub fn held(&self) -> Option<Held> {
         let state = self.state();
-        if state.refused || state.videos.values().flatten().count() > 1 {
+        if state.refused || state.videos.len() > 1 {
             return Some(Held::Fallback);
         }
         drop(state);
