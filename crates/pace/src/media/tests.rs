@@ -103,6 +103,38 @@ fn the_index_stands_in_for_the_header() {
     assert_eq!(probe(&with).unwrap().duration, Duration::from_secs(5));
 }
 
+/// Indexes of zeros cost a read each, and only the first one.
+#[test]
+fn many_empty_indexes() {
+    struct Counted<'a>(Prefix<'a>, std::cell::Cell<u32>);
+    impl super::Source for Counted<'_> {
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.1.set(self.1.get() + 1);
+            self.0.read_at(offset, buffer)
+        }
+        fn length(&self) -> std::io::Result<u64> {
+            self.0.length()
+        }
+    }
+    let mut sidx = vec![0_u8; 32 + 1000 * 12];
+    let length = (sidx.len() as u32).to_be_bytes();
+    sidx[..4].copy_from_slice(&length);
+    sidx[4..8].copy_from_slice(b"sidx");
+    sidx[30..32].copy_from_slice(&1000_u16.to_be_bytes());
+    let mut bytes = b"\0\0\0\x08ftyp".to_vec();
+    for _ in 0..20 {
+        bytes.extend(&sidx);
+    }
+    let length = bytes.len() as u64;
+    let prefix = Prefix {
+        bytes: &bytes,
+        length,
+    };
+    let source = Counted(prefix, Default::default());
+    assert!(matches!(Media::probe(&source), Err(MediaError::NoDuration)));
+    assert!(source.1.get() < 40, "{} reads", source.1.get());
+}
+
 #[test]
 fn what_is_no_video_says_so() {
     for bytes in [&b""[..], b"ftyp", b"\0\0\0\x08abcd....", &[0x1a, 0x45]] {

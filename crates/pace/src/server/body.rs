@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use hyper::Version;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tidegate_limiter::Rate;
 use tokio::task::JoinHandle;
@@ -20,6 +21,8 @@ use crate::{Phase, Ready, Writer};
 
 /// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
 const BLOCK: usize = 64 << 10;
+/// The same of a stream of HTTP/2, of which a connection has many; paced blocks are larger if they are asked for.
+const STREAM_BLOCK: usize = 16 << 10;
 
 /// The body of a response; when it is dropped, the response is over.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ struct Video {
     credit: u64,
     writer: Writer,
     throttled: bool,
+    /// What is read at once.
+    block: usize,
     /// Read, and not yet handed on.
     ready: Bytes,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
@@ -80,6 +85,10 @@ impl Answer {
         span: Span,
     ) -> Self {
         let (number, writer, credit) = connection.begin_video(identity, rate, span);
+        let block = match request.version {
+            Version::HTTP_2 => STREAM_BLOCK,
+            _ => BLOCK,
+        };
         let video = Video {
             file: Arc::new(file),
             identity,
@@ -89,6 +98,7 @@ impl Answer {
             credit,
             writer,
             throttled: false,
+            block,
             ready: Bytes::new(),
             reading: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -123,6 +133,7 @@ impl Body for Answer {
             return Poll::Ready(None);
         }
         this.sent += bytes.len() as u64;
+        this.connection.handed(this.number, bytes.len());
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
@@ -160,10 +171,14 @@ impl Video {
         };
         let now = connection.now();
         let allowed = match self.writer.ready(now, held) {
-            Ready::Write(bytes) => bytes.min(self.left).min(BLOCK as u64) as usize,
+            Ready::Write(bytes) => {
+                let paced = self.throttled && bytes < u64::MAX;
+                let most = if paced { BLOCK } else { self.block };
+                bytes.min(self.left).min(most as u64) as usize
+            }
             Ready::Wait(nanos) => {
                 let until = connection.at(now.saturating_add(nanos));
-                ready!(self.wait(cx, connection, until));
+                ready!(self.wait(cx, connection, number, until));
                 // Not before the next turn, so that a clock that stands still does not keep us here.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -172,7 +187,7 @@ impl Video {
         // A block is written at once, so it must be there as a whole.
         while self.ready.len() < allowed {
             if self.reading.is_none() {
-                self.read(allowed.max(BLOCK));
+                self.read(allowed.max(self.block));
             }
             let Some(reading) = &mut self.reading else {
                 break;
@@ -202,13 +217,19 @@ impl Video {
     }
 
     /// Waits for a time; meanwhile the disk is asked, so that the bytes are there when it comes.
-    fn wait(&mut self, cx: &mut Context<'_>, connection: &Connection, until: Instant) -> Poll<()> {
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &Connection,
+        number: u64,
+        until: Instant,
+    ) -> Poll<()> {
         if self.waiting.deadline() != until {
             self.waiting.as_mut().reset(until);
-            connection.busy_until(until);
+            connection.busy_until(number, until);
         }
         if self.ready.is_empty() && self.reading.is_none() {
-            self.read(BLOCK);
+            self.read(self.block);
         }
         self.waiting.as_mut().poll(cx)
     }

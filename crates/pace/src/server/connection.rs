@@ -38,6 +38,10 @@ pub(super) struct Connection {
     /// Nanoseconds since it began: of the last write, or the time until which none is due.
     progress: AtomicU64,
     written: AtomicU64,
+    /// Bytes of bodies that were handed on and did not reach the socket yet, as far as writes tell.
+    outstanding: AtomicU64,
+    /// Bytes acknowledged, when last looked.
+    acknowledged: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -45,13 +49,15 @@ pub(super) struct Connection {
 struct State {
     /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
     videos: BTreeMap<u64, Option<u64>>,
-    /// Responses that are being sent.
-    responses: usize,
+    /// Responses that are being sent, by number: since when each waits for the client.
+    responses: BTreeMap<u64, Instant>,
     requests: u64,
     /// Since when nothing is being sent.
     idle: Option<Instant>,
     positions: VecDeque<Position>,
     paced: Paced,
+    /// The kernel does not pace this socket as it was asked to; the application does then.
+    refused: bool,
     throttled: Throttled,
     throttled_bytes: u64,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
@@ -116,13 +122,16 @@ impl Connection {
             began: Instant::now(),
             progress: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            outstanding: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
             state: Mutex::new(State {
                 videos: BTreeMap::new(),
-                responses: 0,
+                responses: BTreeMap::new(),
                 requests: 0,
                 idle: Some(Instant::now()),
                 positions: VecDeque::new(),
                 paced: Paced::No,
+                refused: false,
                 throttled: Throttled::NotYet,
                 throttled_bytes: 0,
                 srtt: None,
@@ -152,25 +161,63 @@ impl Connection {
     pub fn wrote(&self, bytes: usize) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);
         self.shared.metrics.written(self.group, bytes as u64);
+        let less = |left: u64| Some(left.saturating_sub(bytes as u64));
+        let _ = self
+            .outstanding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         if bytes >= PROGRESS {
-            self.busy_until(Instant::now());
+            self.progress.fetch_max(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// No write is expected before this time.
-    pub fn busy_until(&self, time: Instant) {
-        let since = time.saturating_duration_since(self.began);
-        let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        self.progress.fetch_max(nanos, Ordering::Relaxed);
+    /// Looks whether the client took something meanwhile: the socket becomes writable only when much has left it.
+    pub fn look(&self) {
+        let now = Snapshot::of(&self.socket).acknowledged;
+        let before = self.acknowledged.load(Ordering::Relaxed);
+        if now >= before + PROGRESS as u64 {
+            self.acknowledged.store(now, Ordering::Relaxed);
+            self.progress.fetch_max(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// So many bytes of a response were taken from its body.
+    pub fn handed(&self, number: u64, bytes: usize) {
+        self.outstanding.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.busy_until(number, Instant::now());
+    }
+
+    /// A response does not wait for the client before this time.
+    pub fn busy_until(&self, number: u64, time: Instant) {
+        if let Some(since) = self.state().responses.get_mut(&number) {
+            *since = time.max(*since);
+        }
     }
 
     /// When the client will have been too slow, if nothing happens until then; and whether it is so while a response is being sent.
     pub fn deadline(&self) -> (Instant, bool) {
         let progress = self.began + Duration::from_nanos(self.progress.load(Ordering::Relaxed));
         let limits = &self.shared.config.limits;
-        match self.state().idle {
+        let state = self.state();
+        match state.idle {
+            // The end of the last response may be on its way to the socket.
+            Some(idle) if self.outstanding.load(Ordering::Relaxed) > 0 => {
+                (idle.max(progress) + limits.stall_timeout, true)
+            }
             Some(idle) => (idle.max(progress) + limits.header_timeout, false),
-            None => (progress + limits.stall_timeout, true),
+            None => {
+                let slowest = state.responses.values().min().copied();
+                let mut since = slowest.unwrap_or(progress);
+                // What the socket takes is this response's only if no other one came after it: a stream that stalls is not
+                // kept by others.
+                if state.responses.len() == 1
+                    && state
+                        .responses
+                        .contains_key(&state.requests.wrapping_sub(1))
+                {
+                    since = since.max(progress);
+                }
+                (since + limits.stall_timeout, true)
+            }
         }
     }
 
@@ -180,8 +227,14 @@ impl Connection {
         self.group().way.at_percent(percent)
     }
 
-    /// What holds the socket, for a writer.
+    /// What holds the socket, for a writer. Of several videos the socket holds the sum alone, or nothing, so that each that is throttled is kept
+    /// to its rate by its own bucket; so is one whose socket the kernel did not pace.
     pub fn held(&self) -> Option<Held> {
+        let state = self.state();
+        if state.refused || state.videos.len() > 1 {
+            return Some(Held::Fallback);
+        }
+        drop(state);
         self.shared.sockets.state(self.way(), &self.socket)
     }
 
@@ -201,9 +254,8 @@ impl Connection {
         let mut state = self.state();
         let number = state.requests;
         state.requests += 1;
-        state.responses += 1;
+        state.responses.insert(number, Instant::now());
         state.idle = None;
-        self.busy_until(Instant::now());
         number
     }
 
@@ -224,7 +276,12 @@ impl Connection {
                 let seconds = self.shared.config.start_up.as_secs_f64();
                 let whole = (bits as f64 / 8.0 * seconds) as u64;
                 let credit = state.continued(file, span).unwrap_or(whole);
-                (Writer::new(self.way(), bits, credit), credit)
+                let way = match self.way() {
+                    // As the clamp, it leaves the time of writes to the socket, until the socket does not hold the stream alone.
+                    Way::MaxPacingRate { percent } => Way::Trickle { percent },
+                    way => way,
+                };
+                (Writer::new(way, bits, credit), credit)
             }
         };
         state.videos.insert(number, None);
@@ -266,6 +323,9 @@ impl Connection {
         if !done {
             self.shared.metrics.unpaced(self.group);
         }
+        if rate.is_some() {
+            state.refused = !done;
+        }
         state.paced = if done { paced } else { Paced::No };
     }
 
@@ -287,7 +347,7 @@ impl Connection {
     /// A response was sent, or given up; a video up to `next`, with what is left of its credit.
     pub fn end(&self, number: u64, video: Option<(Identity, u64, u64)>) {
         let mut state = self.state();
-        state.responses = state.responses.saturating_sub(1);
+        state.responses.remove(&number);
         if state.videos.remove(&number).is_some() {
             match state.paced {
                 Paced::At(rate) if state.videos.is_empty() => state.paced = Paced::Was(rate),
@@ -302,7 +362,7 @@ impl Connection {
                 state.positions.pop_front();
             }
         }
-        if state.responses == 0 {
+        if state.responses.is_empty() {
             state.idle = Some(Instant::now());
         }
     }
@@ -322,7 +382,11 @@ impl Connection {
                 Throttled::Since(at, then) => Some((at.elapsed(), state.throttled_bytes, then)),
                 _ => None,
             },
-            by: self.shared.sockets.by(self.group().way),
+            by: if state.refused {
+                "application"
+            } else {
+                self.shared.sockets.by(self.group().way)
+            },
         }
     }
 }

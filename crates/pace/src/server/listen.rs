@@ -39,7 +39,9 @@ const HEADER: usize = 16 << 10;
 /// the phases follow each other without megabytes of the first in the way of the second.
 const NOT_SENT: u32 = 128 << 10;
 /// Responses at a time on one connection of HTTP/2.
-const STREAMS: u32 = 32;
+const STREAMS: u32 = 16;
+/// Bytes of one of them that wait for the client's window, and a frame more.
+const STREAM_BUFFER: usize = 16 << 10;
 /// How long a connection without a request may take to end when it is told to.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -85,6 +87,11 @@ impl Server {
         }
         // Times are added to the clock, which does not reach for ever.
         let limits = &mut config.limits;
+        if limits.header_timeout.is_zero() || limits.stall_timeout.is_zero() {
+            return Err(ServeError::Config(
+                "a timeout of 0 leaves clients no time: give one of 1ms or more",
+            ));
+        }
         for time in [
             &mut limits.header_timeout,
             &mut limits.stall_timeout,
@@ -199,7 +206,14 @@ impl Server {
         let finish = async { while tasks.join_next().await.is_some() {} };
         if timeout(shared.config.limits.grace, finish).await.is_err() {
             let _ = orders.send(Order::Leave);
-            while tasks.join_next().await.is_some() {}
+            let leave = async { while tasks.join_next().await.is_some() {} };
+            if timeout(FAREWELL, leave).await.is_err() {
+                tasks.abort_all();
+                let _ = timeout(FAREWELL, async {
+                    while tasks.join_next().await.is_some() {}
+                })
+                .await;
+            }
         }
         if let Some(metrics) = metrics {
             metrics.abort();
@@ -282,14 +296,19 @@ fn network(address: IpAddr) -> IpAddr {
 async fn serve(
     connection: &Arc<Connection>,
     tls: Option<TlsAcceptor>,
-    order: watch::Receiver<Order>,
+    mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let socket = Watched(Arc::clone(connection));
     let why = match tls {
         None => speak(connection, socket, order).await,
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
-            match timeout(time, tls.accept(socket)).await {
+            let accepted = tokio::select! {
+                accepted = timeout(time, tls.accept(socket)) => accepted,
+                // Whoever has no connection yet has no response that could be waited for.
+                Ok(()) = order.changed() => return "shutdown",
+            };
+            match accepted {
                 Ok(Ok(stream)) => speak(connection, stream, order).await,
                 Ok(Err(error)) => {
                     tracing::debug!("{}: TLS: {error}", connection.peer);
@@ -325,10 +344,11 @@ async fn speak(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER as u32)
-        .max_send_buf_size(64 << 10);
+        .max_send_buf_size(STREAM_BUFFER);
     let service = |request| handler::answer(Arc::clone(connection), request);
     let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
     let mut farewell = None;
+    let mut finishing = false;
     let limits = connection.shared.config.limits;
     let shortest = limits.header_timeout.min(limits.stall_timeout);
     loop {
@@ -341,14 +361,23 @@ async fn speak(
                 Ok(()) => "done",
                 Err(error) => {
                     tracing::debug!("{}: {error}", connection.peer);
-                    reason(&*error)
+                    match reason(&*error) {
+                        // Told to end before HTTP began, it ends with an error.
+                        "broken" if finishing => "shutdown",
+                        "broken" if farewell.is_some() => "header timeout",
+                        reason => reason,
+                    }
                 }
             },
             Ok(()) = order.changed() => match *order.borrow_and_update() {
                 Order::Leave => return "shutdown",
-                _ => speaking.as_mut().graceful_shutdown(),
+                _ => {
+                    finishing = true;
+                    speaking.as_mut().graceful_shutdown();
+                }
             },
             () = sleep_until(farewell.unwrap_or(look)) => {
+                connection.look();
                 let (deadline, sending) = connection.deadline();
                 if deadline > Instant::now() {
                     farewell = None;

@@ -25,6 +25,8 @@ pub enum Format {
 
 /// Lines that wait for the disk; more are dropped and counted.
 const WAITING: usize = 16_384;
+/// How long the last lines may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
 /// Bytes of a text from outside that are logged.
 const LONGEST: usize = 1024;
 
@@ -43,7 +45,7 @@ pub(super) struct Request {
     at: SystemTime,
     method: String,
     target: String,
-    version: Version,
+    pub version: Version,
     referer: Option<String>,
     agent: Option<String>,
     range: Option<String>,
@@ -118,10 +120,17 @@ impl Log {
 }
 
 impl Drop for Log {
-    /// All lines are written before the server ends.
+    /// All lines are written before the server ends, unless nobody takes them.
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {
+            let end = Instant::now() + LAST_LINES;
+            while !thread.is_finished() {
+                if Instant::now() >= end {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
             let _ = thread.join();
         }
     }

@@ -119,14 +119,23 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub max_per_address: u32,
     /// How long a connection may be without a request
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = some_time, help_heading = "Limits")]
     pub header_timeout: Duration,
     /// How long a client may take nothing of what it is being sent
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time, help_heading = "Limits")]
     pub stall_timeout: Duration,
     /// How long responses may go on after Ctrl-C or SIGTERM
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration, help_heading = "Limits")]
     pub grace: Duration,
+}
+
+/// A time that is not 0.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("0 leaves clients no time: write 1ms or more".into()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

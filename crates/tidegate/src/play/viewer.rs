@@ -110,6 +110,8 @@ struct Screen<'a> {
     began: Instant,
     /// The first bytes, until they have said the rate.
     head: Vec<u8>,
+    /// How many of them were looked at.
+    looked: usize,
     /// What came until then.
     early: Vec<(u64, u64)>,
     playback: Option<Playback>,
@@ -138,7 +140,11 @@ impl Screen<'_> {
                 self.early.push((nanos, count));
                 let room = HEADERS - self.head.len();
                 self.head.extend(&bytes[..bytes.len().min(room)]);
-                self.look(room == 0)?;
+                // Only when there is twice as much as last time, so that it takes no time.
+                if room == 0 || self.head.len() >= self.looked * 2 {
+                    self.looked = self.head.len();
+                    self.look(room == 0)?;
+                }
             }
         }
         if let (None, Some(rate)) = (self.start_up_over, self.rate) {
@@ -196,6 +202,7 @@ pub async fn watch(
         wishes,
         began,
         head: Vec::new(),
+        looked: 0,
         early: Vec::new(),
         playback: None,
         rate: None,

@@ -19,3 +19,24 @@ fn dates_as_others_log_them() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
     assert_eq!(common_date(at), "06/Nov/1994:08:49:37 +0000");
 }
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
+    struct Full(std::sync::mpsc::Receiver<()>);
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            // Until the test is over.
+            let _ = self.0.recv();
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (_open, full) = std::sync::mpsc::channel();
+    let log = super::Log::new(super::Format::Json, Box::new(Full(full))).unwrap();
+    assert!(log.send("a line\n".to_owned()));
+    let began = std::time::Instant::now();
+    drop(log);
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+}

@@ -36,6 +36,41 @@ async fn slow_headers() {
 }
 
 #[tokio::test]
+async fn timeouts_of_zero_are_refused() {
+    for header in [true, false] {
+        let mut config = crate::server::Config::new(std::env::temp_dir());
+        let limits = &mut config.limits;
+        if header {
+            limits.header_timeout = Duration::ZERO;
+        } else {
+            limits.stall_timeout = Duration::ZERO;
+        }
+        let error = crate::server::Server::bind(config, None).await.err();
+        assert!(error.unwrap().to_string().contains("timeout of 0"));
+    }
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_is_logged_as_such() {
+    for (header, expected) in [(200, "header timeout"), (20_000, "shutdown")] {
+        let mut server = start_with(
+            |config| config.limits.header_timeout = Duration::from_millis(header),
+            log_to("log", LogFormat::Json),
+        )
+        .await;
+        let mut socket = server.connect().await;
+        if header < 1000 {
+            let _ = socket.read(&mut [0]).await;
+        } else {
+            sleep(Duration::from_millis(100)).await;
+        }
+        server.stop().await;
+        let log = std::fs::read_to_string(server.folder.path().join("log")).unwrap();
+        assert!(log.contains(&format!("\"ended\":\"{expected}\"")), "{log}");
+    }
+}
+
+#[tokio::test]
 async fn clients_that_take_nothing() {
     let mut server = start_with(
         |config| config.limits.stall_timeout = Duration::from_millis(500),

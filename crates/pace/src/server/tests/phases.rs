@@ -205,3 +205,34 @@ async fn a_socket_keeps_the_sum_of_its_responses() {
     let _three = stage.video(1_000_000);
     assert_eq!(rate(), u64::MAX);
 }
+
+#[tokio::test(start_paused = true)]
+async fn streams_keep_their_own_rates() {
+    let stage = stage(Way::MAX_PACING_RATE, 0).await;
+    let (mut one, mut two) = (stage.video(0), stage.video(5_000_000));
+    let (one, two) = tokio::join!(blocks(&mut one, 12), blocks(&mut two, 12));
+    // The first that asks does not know of the other yet; then 14,480 bytes at 156,250 bytes a second.
+    for blocks in [one, two] {
+        let (at, bytes) = (blocks[11].0 - blocks[1].0, sum(&blocks[2..]));
+        assert_eq!(bytes, 144_800);
+        assert!((900..960).contains(&at), "{blocks:?}");
+    }
+}
+
+/// The end of a response has the stall timeout until the socket has it, and then a request is due.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_response_is_being_sent() {
+    let stage = stage(Way::None, 0).await;
+    let connection = &stage.connection;
+    assert!(!connection.deadline().1);
+    let mut answer = stage.video(7_400_000);
+    assert_eq!(sum(&blocks(&mut answer, 9).await), 100_000);
+    drop(answer);
+    let (deadline, sending) = connection.deadline();
+    assert!(sending);
+    assert_eq!(deadline, Instant::now() + Duration::from_secs(60));
+    connection.wrote(99_000);
+    assert!(connection.deadline().1);
+    connection.wrote(1_300);
+    assert!(!connection.deadline().1);
+}

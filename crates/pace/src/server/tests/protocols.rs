@@ -186,3 +186,37 @@ async fn bad_certificates_are_explained() {
         assert!(error.to_string().contains("certificate"), "{error}");
     }
 }
+
+/// Requests that are answered do not keep a stream that is not read.
+#[tokio::test]
+async fn a_stalled_stream_ends_its_connection() {
+    let server = start(|config| config.limits.stall_timeout = Duration::from_millis(500)).await;
+    let large = fs::File::create(server.folder.path().join("large")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let mut sender = http2(server.connect().await).await;
+    let request = Request::get("http://t/large").body(Empty::new()).unwrap();
+    let _held = sender.send_request(request).await.unwrap();
+    let began = Instant::now();
+    loop {
+        let request = Request::get("http://t/abc.txt").body(Empty::new()).unwrap();
+        let Ok(response) = sender.send_request(request).await else {
+            break;
+        };
+        if response.into_body().collect().await.is_err() {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(began.elapsed() > Duration::from_millis(400));
+}
+
+#[tokio::test]
+async fn a_handshake_does_not_hold_up_the_end() {
+    let mut secure = secure(&["h2"], Way::None).await;
+    let _silent = secure.server.connect().await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
+    secure.server.stop().await;
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
