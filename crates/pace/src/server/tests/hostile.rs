@@ -240,3 +240,22 @@ async fn what_takes_too_long_is_not() {
     let _ = socket.read_to_end(&mut rest).await;
     assert!(rest.len() < 500_000);
 }
+
+/// The socket is written to only when 64 KiB have left it; who takes less in the stall timeout still takes something.
+#[tokio::test]
+async fn slow_clients_are_not_stalled_ones() {
+    let server = start(|config| config.limits.stall_timeout = Duration::from_millis(400)).await;
+    let large = std::fs::File::create(server.folder.path().join("large")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let mut socket = socket.connect(server.address).await.unwrap();
+    let request = b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut buffer = [0; 4 << 10];
+    for _ in 0..50 {
+        sleep(Duration::from_millis(50)).await;
+        let count = socket.read(&mut buffer).await.unwrap();
+        assert!(count > 0);
+    }
+}
