@@ -66,6 +66,12 @@ bench:
 	@echo '== measuring what limiters cost a packet'
 	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
 		$(CARGO) run --release --locked --package tidegate-bench -- limiters
+	@if [ "$$(id -u)" -eq 0 ]; then \
+		echo "== measuring the gate's programs in the kernel"; \
+		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
+	else \
+		echo "== the gate's programs in the kernel: SKIPPED, it needs root"; \
+	fi
 
 study:
 	@packaging/setup build

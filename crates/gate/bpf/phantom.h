@@ -33,15 +33,6 @@ static __always_inline u64 least(u64 one, u64 other)
 // A value from memory, about which the verifier is not to remember what a branch told.
 #define FRESH(value) (*(volatile typeof(value) *)&(value))
 
-// A loop that the verifier does not have to follow to its end (kernel 6.9).
-#define can_loop ({ \
-	__label__ over, on; \
-	int can = 1; \
-	asm volatile goto("1: .byte 0xe5; .byte 0; .long ((%l[over] - 1b - 8) / 8) & 0xffff; .short 0" :::: over); \
-	goto on; \
-over:	can = 0; \
-on:	can; })
-
 // Bounds an index. The path that is never taken comes last for the verifier and has a part of the
 // other's range, so that it is not followed.
 #define BELOW(index, bound) \
