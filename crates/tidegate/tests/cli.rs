@@ -1,32 +1,13 @@
 //! The program as its users meet it: formats, errors, exit codes, pipes.
 
+mod program;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn tidegate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .args(arguments)
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> (i32, String, String) {
-    let output = tidegate(arguments).output().expect("tidegate runs");
-    parts(&output)
-}
-
-fn parts(output: &Output) -> (i32, String, String) {
-    (
-        output.status.code().expect("an exit code"),
-        String::from_utf8(output.stdout.clone()).expect("text"),
-        String::from_utf8(output.stderr.clone()).expect("text"),
-    )
-}
+use program::{parts, run, tidegate};
 
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,31 +1,13 @@
 //! `tidegate lab` as its users meet it.
 
+mod program;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn tidegate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .args(arguments)
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> (i32, String, String) {
-    parts(&tidegate(arguments).output().expect("tidegate runs"))
-}
-
-fn parts(output: &Output) -> (i32, String, String) {
-    (
-        output.status.code().expect("an exit code"),
-        String::from_utf8(output.stdout.clone()).expect("text"),
-        String::from_utf8(output.stderr.clone()).expect("text"),
-    )
-}
+use program::{parts, run, tidegate};
 
 const SCENARIO: &str = r#"title = "Two downloads"
 duration = "1s"

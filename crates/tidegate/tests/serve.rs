@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod program;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -9,24 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-fn tidegate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .args(arguments)
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR_FORCE")
-        .stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> (i32, String, String) {
-    let output = tidegate(arguments).output().expect("tidegate runs");
-    (
-        output.status.code().expect("an exit code"),
-        String::from_utf8(output.stdout).expect("text"),
-        String::from_utf8(output.stderr).expect("text"),
-    )
-}
+use program::{run, tidegate};
 
 /// A server of a folder with `v.mp4`, 20 s of 0.8 Mbit/s; it ends with the test.
 struct Server {
