@@ -7,9 +7,12 @@
 //! queues are active, a fifth of the packets is too much, and periods end all the time. With
 //! 100,000 aggregates a packet finds its limiter's state out of the caches.
 //!
-//! `NAME.N.time` is a scheme by itself, its queue known. `NAME.N.path` is what a software router does
-//! for each packet but for receiving and sending it: headers are read, the subscriber is looked up
-//! by its address, the flow is hashed (where the scheme tells flows apart), and the limiter decides.
+//! `NAME.N.time` is a scheme by itself, its queue known. `NAME.N.burst` is the same in bursts of 32
+//! packets, as a software router receives them: the limiters' memory is asked for (policer's and
+//! phantom queues') before the first of them decides. `NAME.N.path` is what a router does
+//! for each packet of such bursts but for receiving and sending it: headers are read, the subscriber
+//! is looked up by its address, the flow is hashed (where the scheme tells flows apart), and the
+//! limiter decides.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -40,8 +43,8 @@ const FILL: usize = 24;
 /// steady.
 const PERIOD: f64 = 1e8;
 const STEADY: f64 = 2.0 * PERIOD;
-/// Buffers that packets are received into in turn.
-const BUFFERS: usize = 256;
+/// Packets of a burst.
+const BURST_PACKETS: usize = 32;
 /// Ethernet, IPv4 and TCP headers without options, and padding to a cache line.
 const FRAME: usize = 64;
 
@@ -50,6 +53,8 @@ const FRAME: usize = 64;
 enum Way {
     /// The limiter, which is told aggregate and queue.
     Limiter,
+    /// The same, in bursts.
+    Burst,
     /// From the headers on; flows are told apart, or not.
     Path { flows: bool },
 }
@@ -104,16 +109,24 @@ impl Arrivals {
         )
     }
 
-    /// A packet to an aggregate, which is received into a buffer if it is to be read.
+    /// Receives a packet of one of so many connections of a subscriber, which are in as many queues as
+    /// their hashes find.
+    #[inline(always)]
+    fn receive((aggregate, queue): (u32, u16), frame: &mut [u8; FRAME]) {
+        frame[30..34].copy_from_slice(&address(aggregate));
+        frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
+    }
+
+    /// A packet to an aggregate: as told, or as it is read.
     #[inline(always)]
     fn packet(
         &self,
         (aggregate, queue): (u32, u16),
         way: Way,
-        frame: &mut [u8; FRAME],
+        frame: &[u8; FRAME],
     ) -> (u32, PacketMeta) {
         let flows = match way {
-            Way::Limiter => {
+            Way::Limiter | Way::Burst => {
                 let packet = PacketMeta {
                     bytes: BYTES,
                     queue,
@@ -125,9 +138,6 @@ impl Arrivals {
             }
             Way::Path { flows } => flows,
         };
-        // So many connections of a subscriber, in as many queues as their hashes find.
-        frame[30..34].copy_from_slice(&address(aggregate));
-        frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
         let frame = black_box(frame);
         let four = |at: usize| [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
         let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
@@ -157,38 +167,61 @@ impl Arrivals {
     /// is wanted: `each` is told of one aggregate after the other then), and so many more packets
     /// got going. `each` says how many packets passed.
     #[inline(always)]
-    fn time(
+    fn time<S>(
         &self,
         way: Way,
         (fill, steady): (usize, bool),
         (warm, packets): (usize, usize),
-        mut each: impl FnMut(Nanos, u32, &PacketMeta) -> u64,
+        state: &mut S,
+        prefetch: impl Fn(&S, u32, &PacketMeta),
+        mut each: impl FnMut(&mut S, Nanos, u32, &PacketMeta) -> u64,
     ) -> Found {
-        let mut frames = [frame(); BUFFERS];
+        let mut frames = [frame(); BURST_PACKETS];
         let gap = self.gap * f64::from(self.aggregates);
         for aggregate in 0..self.aggregates {
             let now = f64::from(aggregate) / f64::from(self.aggregates) * PERIOD;
             for number in 0..fill * usize::from(QUEUES) {
                 let to = (aggregate, number as u16 % QUEUES);
-                let (aggregate, packet) = self.packet(to, way, &mut frames[0]);
-                each(now as Nanos, aggregate, &packet);
+                Self::receive(to, &mut frames[0]);
+                let (aggregate, packet) = self.packet(to, way, &frames[0]);
+                each(state, now as Nanos, aggregate, &packet);
             }
             let more = if steady { (STEADY - now) / gap } else { 0.0 };
             for number in 0..more as usize {
                 let to = (aggregate, self.to(number).1);
-                let (aggregate, packet) = self.packet(to, way, &mut frames[0]);
-                each((now + number as f64 * gap) as Nanos, aggregate, &packet);
+                Self::receive(to, &mut frames[0]);
+                let (aggregate, packet) = self.packet(to, way, &frames[0]);
+                let now = now + number as f64 * gap;
+                each(state, now as Nanos, aggregate, &packet);
             }
         }
-        let (mut began, mut passed) = (Instant::now(), 0);
-        for number in 0..warm + packets {
+        let mut burst = [(0, PacketMeta::default()); BURST_PACKETS];
+        let (mut began, mut passed, mut number) = (Instant::now(), 0, 0);
+        while number < warm + packets {
             if number == warm {
                 (began, passed) = (Instant::now(), 0);
             }
-            let frame = &mut frames[number % BUFFERS];
-            let (aggregate, packet) = self.packet(self.to(number), way, frame);
-            let now = STEADY + number as f64 * self.gap;
-            passed += each(now as Nanos, aggregate, &packet);
+            let time = |number| (STEADY + number as f64 * self.gap) as Nanos;
+            if way == Way::Limiter {
+                let (aggregate, packet) = self.packet(self.to(number), way, &frames[0]);
+                passed += each(state, time(number), aggregate, &packet);
+                number += 1;
+                continue;
+            }
+            // Long before it is read, as a network card does.
+            if way != Way::Burst {
+                for (at, frame) in frames.iter_mut().enumerate() {
+                    Self::receive(self.to(number + at), frame);
+                }
+            }
+            for (at, (one, frame)) in burst.iter_mut().zip(&frames).enumerate() {
+                *one = self.packet(self.to(number + at), way, frame);
+                prefetch(state, one.0, &one.1);
+            }
+            for (at, (aggregate, packet)) in burst.iter().enumerate() {
+                passed += each(state, time(number + at), *aggregate, packet);
+            }
+            number += BURST_PACKETS;
         }
         let packets = packets as f64;
         (
@@ -215,15 +248,21 @@ impl Run<'_> {
     fn bufferless<L>(
         &self,
         new: impl Fn() -> L,
+        prefetch: impl Fn(&L, &PacketMeta),
         offer: impl Fn(&mut L, Nanos, &PacketMeta) -> Decision,
     ) -> Found {
         let mut limiters: Vec<L> = (0..self.aggregates).map(|_| new()).collect();
-        let each = |now, aggregate: u32, packet: &PacketMeta| {
-            let decision = offer(&mut limiters[aggregate as usize], now, packet);
-            u64::from(decision == Decision::Pass)
-        };
-        self.arrivals
-            .time(self.way, (FILL, true), self.packets, each)
+        self.arrivals.time(
+            self.way,
+            (FILL, true),
+            self.packets,
+            &mut limiters,
+            |limiters, aggregate, packet| prefetch(&limiters[aggregate as usize], packet),
+            |limiters, now, aggregate, packet| {
+                let decision = offer(&mut limiters[aggregate as usize], now, packet);
+                u64::from(decision == Decision::Pass)
+            },
+        )
     }
 
     /// The deficit round robin shaper with its buffering, as a middlebox runs it: a packet's first
@@ -239,10 +278,10 @@ impl Run<'_> {
         // All queues full, or a gigabyte.
         let held = (self.aggregates as usize * 16 * 48).min(700_000);
         let shapers = (0..self.aggregates).map(|_| (Arc::clone(program), config));
-        let mut fleet = Fleet::new(shapers, held, 10_000, 0);
+        let fleet = &mut Fleet::new(shapers, held, 10_000, 0);
         let mut buffers = vec![[0u8; 1536]; held + 1];
         let mut free: Vec<u32> = (0..=held as u32).collect();
-        let each = |now, aggregate: u32, packet: &PacketMeta| {
+        let each = |fleet: &mut Fleet<u32>, now, aggregate: u32, packet: &PacketMeta| {
             let mut sent = 0;
             if let Some(buffer) = free.pop() {
                 buffers[buffer as usize][..4].copy_from_slice(&aggregate.to_le_bytes());
@@ -258,8 +297,9 @@ impl Run<'_> {
             sent
         };
         let fill = held / (self.aggregates as usize * usize::from(QUEUES));
+        let (way, packets) = (self.way, self.packets);
         self.arrivals
-            .time(self.way, (fill, false), self.packets, each)
+            .time(way, (fill, false), packets, fleet, |_, _, _| {}, each)
     }
 
     /// A scheme by its name.
@@ -271,15 +311,21 @@ impl Run<'_> {
                     PhantomQueues::<16, 1>::new(Arc::clone(program), rate, size, control, 0)
                         .expect("within its limits")
                 },
+                |limiter, packet| limiter.prefetch(packet.queue),
                 PhantomQueues::offer,
             )
         };
         match name {
-            "policer" => self.bufferless(|| TokenBucket::new(rate, BURST, 0), TokenBucket::offer),
+            "policer" => self.bufferless(
+                || TokenBucket::new(rate, BURST, 0),
+                |bucket, _| bucket.prefetch(),
+                TokenBucket::offer,
+            ),
             "pqp" => phantom(SMALL_QUEUE, None),
             "bc-pqp" => phantom(QUEUE, Some(BurstControl::default())),
             "fair-policer.exact" => self.bufferless(
                 || FairPolicer::exact(rate, BURST, QUEUES, 0),
+                |_, _| {},
                 FairPolicer::offer,
             ),
             "fair-policer.water-filling" => self.bufferless(
@@ -287,11 +333,13 @@ impl Run<'_> {
                     WaterFillingPolicer::new(rate, BURST, &[1; QUEUES as usize], 0)
                         .expect("16 queues")
                 },
+                |_, _| {},
                 WaterFillingPolicer::offer,
             ),
             "shaper.drr" => self.shaper(program),
             _ => self.bufferless(
                 || (),
+                |(), _| {},
                 |(), now, packet| {
                     black_box((now, packet));
                     Decision::Pass
@@ -319,7 +367,7 @@ pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
     figures.add("bc-pqp.memory_of_16_queues", size, "bytes");
     for aggregates in [1u32, 1_000, 100_000] {
         let arrivals = Arrivals::new(aggregates, &program)?;
-        for (what, path) in [("time", false), ("path", true)] {
+        for what in ["time", "burst", "path"] {
             let mut times = vec![Vec::new(); SCHEMES.len()];
             let mut passed = [0.0; SCHEMES.len()];
             for _ in 0..rounds {
@@ -328,10 +376,10 @@ pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
                     let run = Run {
                         arrivals: &arrivals,
                         aggregates,
-                        way: if path {
-                            Way::Path { flows }
-                        } else {
-                            Way::Limiter
+                        way: match what {
+                            "time" => Way::Limiter,
+                            "burst" => Way::Burst,
+                            _ => Way::Path { flows },
                         },
                         // Some packets for each queue first.
                         packets: ((aggregates as usize * 40).max(200_000), 2_000_000),
@@ -344,7 +392,7 @@ pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
             let times: Vec<f64> = times.into_iter().map(median).collect();
             for (scheme, name) in SCHEMES.into_iter().enumerate() {
                 figures.add(format!("{name}.{aggregates}.{what}"), times[scheme], "ns");
-                if !path {
+                if what == "time" {
                     let percent = passed[scheme] * 100.0;
                     figures.add(format!("{name}.{aggregates}.passed"), percent, "%");
                 }

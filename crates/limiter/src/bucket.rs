@@ -1,5 +1,6 @@
 //! The plain policer: one bucket of tokens.
 
+use crate::prefetch::prefetch;
 use crate::{Decision, Meter, Nanos, PacketMeta, Rate};
 
 #[cfg(test)]
@@ -38,6 +39,13 @@ impl TokenBucket {
         } else {
             Decision::Drop
         }
+    }
+
+    /// Asks for the memory that a packet will need, see
+    /// [`PhantomQueues::prefetch`](crate::PhantomQueues::prefetch).
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self);
     }
 
     /// Adds the tokens of the time since the last refill.

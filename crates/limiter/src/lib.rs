@@ -12,6 +12,7 @@ mod marker;
 mod meter;
 mod phantom;
 mod policy;
+mod prefetch;
 mod rate;
 mod shaper;
 pub mod sizing;
