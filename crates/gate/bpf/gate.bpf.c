@@ -132,7 +132,7 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 	}
 	s->at = now;
 	s->remainder = 0;
-	tokens(s) = plan->size;
+	tokens(s) = plan->scheme == POLICER ? plan->size : 0;
 }
 
 // Puts a limiter under another plan. Queues that shrink begin empty: those that hold more than they

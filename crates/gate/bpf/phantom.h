@@ -38,6 +38,14 @@ static __always_inline u64 least(u64 one, u64 other)
 #define BELOW(index, bound) \
 	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
 
+// The number of the lowest bit that is set, without a branch.
+static __always_inline u32 lowest(u32 set)
+{
+	set &= -set;
+	return any(set & 0xaaaaaaaa) | any(set & 0xcccccccc) << 1 | any(set & 0xf0f0f0f0) << 2
+		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
+}
+
 // Brings a part's backlog up to the clock above. Returns what was drained.
 static __always_inline u64 drain(struct share *part, u64 clock, u32 weight)
 {
@@ -129,6 +137,60 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 	return 1;
 }
 
+// Likewise where all queues are children of one fair share, which has no node above and no weight to
+// look at. A queue that is empty and not active keeps what length it had.
+static __always_inline int settle_fair(struct limiter *s)
+{
+	struct share *root = s->shares;
+	for (u32 round = 0; round < ROUNDS; round++) {
+		u64 credit = root->credit, clock = root->clock;
+		u32 weight = root->weight;
+		if (!weight)
+			return 1;
+		if (!root->length) {
+			root->credit = 0;
+			root->weight = root->active = 0;
+			return 1;
+		}
+		u64 step = credit >> 32 ? credit / weight : (u32)credit / weight;
+		u64 until = root->empties - clock;
+		if (step < until) {
+			root->clock = clock + step;
+			root->credit = credit - step * weight;
+			return 1;
+		}
+		clock += until;
+		credit -= until * weight;
+		u32 active = root->active >> SHARES, left = 0, number = 0;
+		u64 empties = 1ULL << 62;
+		weight = 0;
+		for (u32 i = 0; i < QUEUES; i++) {
+			u32 rest = active >> (number & 31);
+			if (!rest)
+				break;
+			number += lowest(rest);
+			BELOW(number, QUEUES);
+			struct queue *queue = s->queues + number;
+			u64 share = clock - queue->seen, length = queue->length, drained = least(share, length);
+			credit += share - drained;
+			length -= drained;
+			queue->length = length;
+			queue->seen = clock;
+			u64 stays = any(length);
+			left |= (u32)stays << (SHARES + number);
+			weight += stays;
+			empties = least(empties, length | (1 - stays) << 62);
+			number++;
+		}
+		root->clock = clock;
+		root->credit = credit;
+		root->empties = clock + empties;
+		root->weight = weight;
+		root->active = left;
+	}
+	return 0;
+}
+
 // Brings a queue up to the clock above it, once that is settled.
 static __always_inline void settle_queue(struct limiter *s, const struct shape *t, u32 part)
 {
@@ -136,9 +198,10 @@ static __always_inline void settle_queue(struct limiter *s, const struct shape *
 	BELOW(parent, SHARES);
 	struct share *at = s->shares + part;
 	u64 pulls = -(u64)(FRESH(t->weighted) >> (part & 31) & 1), clock = s->shares[parent].clock;
-	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, at->length);
+	u64 length = at->length & -(u64)(FRESH(s->shares[parent].active) >> (part & 31) & 1);
+	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, length);
 	at->seen = clock;
-	at->length -= drained;
+	at->length = length - drained;
 }
 
 static __always_inline u64 magic_of(const struct queue *queue)
@@ -236,14 +299,6 @@ static __always_inline u64 is_over(const struct plan *plan, const struct queue *
 	return queue->length && now - queue->began >= plan->period;
 }
 
-// The number of the lowest bit that is set, without a branch.
-static __always_inline u32 lowest(u32 set)
-{
-	set &= -set;
-	return any(set & 0xaaaaaaaa) | any(set & 0xcccccccc) << 1 | any(set & 0xf0f0f0f0) << 2
-		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
-}
-
 // The queues that may have something, as bits from 0 on. Each other one would cost a cache line.
 static __always_inline u32 active_queues(const struct limiter *s, const struct shape *t)
 {
@@ -253,6 +308,12 @@ static __always_inline u32 active_queues(const struct limiter *s, const struct s
 			parts |= s->shares[slot].active;
 	}
 	return parts >> SHARES;
+}
+
+static __always_inline void look_later(struct limiter *s, const struct plan *plan, u64 now)
+{
+	u64 next = now + plan->period;
+	due(s) = next < now ? ENDLESS : next;
 }
 
 // Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
@@ -273,13 +334,14 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		settle_queue(s, t, SHARES + number);
 		if (is_over(plan, queue, now))
 			end_period(s, t, queue, SHARES + number, now, plan->period, plan->lower);
+		filled(s) &= ~((1 - any(magic_of(queue))) << number);
 		number++;
 	}
 	*looked = number;
 	if (number < QUEUES)
 		return PERIODS;
-	u64 next = now + plan->period;
-	due(s) = next < now ? ENDLESS : next;
+	filled(s) &= active;
+	look_later(s, plan, now);
 	return DECIDE;
 }
 
@@ -315,6 +377,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 		if (accepted > share && (share || !queue->magic)) {
 			u64 room = plan->size - length - bytes;
 			queue->magic += room;
+			filled(s) |= 1ULL << number;
 			add(s, t, part, room);
 		}
 	}
@@ -322,9 +385,12 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 }
 
 // Decides without settling where the outcome is the same; else it is to be settled first.
-static __always_inline int phantom_unsettled(struct limiter *s, const struct plan *plan, struct queue *queue, u64 bytes)
+static __always_inline int phantom_unsettled(struct limiter *s, const struct plan *plan, u32 number, u64 bytes)
 {
 	struct share *root = s->shares;
+	struct queue *queue = s->queues + number;
+	if (!(root->active >> ((SHARES + number) & 31) & 1))
+		return DECIDE;
 	u64 weight = root->weight, until = root->empties - root->clock, credit = root->credit;
 	if (until >> 46 || credit >= until * weight || !root->length || !queue->length)
 		return DECIDE;
@@ -358,36 +424,35 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 	return s->at;
 }
 
-// Decides about a packet to a queue of a fair share, as long as nothing runs empty and no period ends:
-// what phantom_settled would do, with no node above and no weight to look at.
+// Decides about a packet to a queue of a fair share, unless magic is to be taken out: what
+// phantom_settled would do, with no node above and no weight to look at.
 static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u64 now, u32 number, u64 bytes)
 {
 	struct share *root = s->shares;
 	struct queue *queue = s->queues + number;
-	u64 credit = root->credit, clock = root->clock;
-	u32 weight = root->weight;
-	if (weight) {
-		u64 step = credit >> 32 ? credit / weight : (u32)credit / weight;
-		if (step >= root->empties - clock || !root->length)
-			return DECIDE;
-		clock += step;
-		root->clock = clock;
-		root->credit = credit - step * weight;
-	}
-	u64 length = queue->length;
-	if (length) {
+	if (!settle_fair(s))
+		return DECIDE;
+	u64 clock = root->clock, length = 0;
+	u32 weight = root->weight, bit = 1U << ((SHARES + number) & 31);
+	if (root->active & bit) {
 		u64 share = clock - queue->seen;
+		length = queue->length;
 		length -= share < length ? share : length;
 		queue->seen = clock;
 		queue->length = length;
-		if (length && now - queue->began >= plan->period)
-			return DECIDE;
+		u64 elapsed = now - queue->began;
+		if (length && elapsed >= plan->period) {
+			u64 periods = elapsed / plan->period, accepted = periods > 1 ? 0 : queue->accepted;
+			if (queue->magic && accepted < plan->lower / (weight ?: 1))
+				return DECIDE;
+			queue->began += periods * plan->period;
+			queue->accepted = 0;
+		}
 	}
 	u64 full = length + bytes, magic = queue->magic < length ? queue->magic : length;
 	if (full > plan->size)
 		return EXCESS;
 	if (!length) {
-		u32 bit = 1U << ((SHARES + number) & 31);
 		if (root->active & bit)
 			return DECIDE;
 		queue->seen = clock;
@@ -411,6 +476,7 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 		}
 	}
 	queue->magic = magic + room;
+	filled(s) |= any(room) << number;
 	queue->length = full + room;
 	root->length += bytes + room;
 	return PASS;
@@ -423,12 +489,15 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	*now = at;
 	BELOW(number, QUEUES);
 	struct queue *queue = s->queues + number;
-	if (at >= due(s))
-		return PERIODS;
+	if (at >= due(s)) {
+		if (filled(s))
+			return PERIODS;
+		look_later(s, plan, at);
+	}
 	if (!plan->fair)
 		return DECIDE;
 	if (at - queue->began < plan->period) {
-		int verdict = phantom_unsettled(s, plan, queue, bytes);
+		int verdict = phantom_unsettled(s, plan, number, bytes);
 		if (verdict != DECIDE)
 			return verdict;
 	}

@@ -66,6 +66,7 @@ struct limiter {
 // Kept where sharing nodes have room:
 #define due(limiter) (limiter)->shares[0].extra[0]	// when all queues are looked at next
 #define tokens(limiter) (limiter)->shares[0].extra[1]	// of a policer
+#define filled(limiter) tokens(limiter)	// of phantom queues, a bit for each that may have magic bytes
 #define rate(limiter) (limiter)->shares[1].extra[0]	// of the plan, for when it changes
 #define burst(limiter) (limiter)->shares[1].extra[1]	// likewise
 

@@ -17,6 +17,8 @@ pub(super) const LIMITERS_PER_PAGE: usize = 1 << 10;
 
 const HEAD: usize = 64;
 const PART: usize = 64;
+/// Where a sharing node has the bits of its active children.
+const ACTIVE: usize = 44;
 /// Size of a limiter's state.
 pub(super) const LIMITER: usize = HEAD + (SHARES + QUEUES) * PART;
 pub(super) const PLAN: usize = 64;
@@ -90,9 +92,13 @@ pub(super) fn counters(state: &[u8]) -> Counters {
 
 /// A limiter with so many queues.
 pub(super) fn limiter(state: &[u8], queues: usize) -> LimiterState {
+    let active = (0..SHARES).map(|share| read_u32(state, HEAD + share * PART + ACTIVE));
+    let active = active.fold(0, |all, share| all | share);
     let queue = |number: usize| {
         let at = HEAD + (SHARES + number) * PART;
-        let length = read_u64(state, at);
+        // What is not active may hold the length that it once had.
+        let is_active = active >> (SHARES + number) & 1 == 1;
+        let length = if is_active { read_u64(state, at) } else { 0 };
         QueueState {
             length,
             magic: read_u64(state, at + 16).min(length),
