@@ -69,8 +69,10 @@ bench:
 	@if [ "$$(id -u)" -eq 0 ]; then \
 		echo "== measuring the gate's programs in the kernel"; \
 		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
+		echo "== measuring the clamp in the kernel, on ten thousand sockets"; \
+		$(CARGO) test --release --locked --package tidegate-pace --test kernel -- --nocapture ten_thousand; \
 	else \
-		echo "== the gate's programs in the kernel: SKIPPED, it needs root"; \
+		echo "== the gate's programs and the clamp in the kernel: SKIPPED, it needs root"; \
 	fi
 
 study:

@@ -20,6 +20,8 @@ pub struct Seen {
     pub bursts: Vec<u32>,
     /// Smoothed round trip at the end, ms, as the sender's TCP smooths it.
     pub srtt: f64,
+    /// Mean of the phase's round trips, ms: less chance is in it than in the last ones.
+    pub mean_rtt: f64,
     /// Payload delivered, and the seconds it took.
     pub delivered: u64,
     pub seconds: f64,
@@ -96,14 +98,20 @@ impl Sink for Phase {
         // RFC 6298 §2, with a sample for each acknowledgement.
         let mut smoothed: Option<f64> = None;
         let mut last = 0;
-        for packet in transfer.sent {
+        let (mut sum, mut samples) = (0.0, 0);
+        for (number, packet) in transfer.sent.iter().enumerate() {
             let Some(rtt) = packet.rtt().filter(|_| packet.acked_at != last) else {
                 continue;
             };
             last = packet.acked_at;
             let rtt = rtt as f64 / 1e6;
             smoothed = Some(smoothed.map_or(rtt, |smoothed| smoothed + (rtt - smoothed) / 8.0));
+            if first.is_some_and(|first| number >= first) {
+                sum += rtt;
+                samples += 1;
+            }
         }
+        seen.mean_rtt = sum / f64::from(samples.max(1));
         seen.srtt = smoothed.unwrap_or(seen.srtt);
         let end = sent.iter().map(|sent| sent.acked_at).max().unwrap_or(0);
         let start = sent.first().map_or(0, |sent| sent.at);

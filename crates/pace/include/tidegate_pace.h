@@ -30,7 +30,7 @@ struct tidegate_pace;
 
 /* What holds a paced socket at the moment. */
 #define TIDEGATE_PACE_STARTUP 0	 /* what was written before is under way: nothing */
-#define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write all there is */
+#define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write all there is, unless it was at its floor before */
 #define TIDEGATE_PACE_FLOOR 2	 /* the clamp at its floor: throttle your writes to the rate */
 #define TIDEGATE_PACE_BEHIND 3	 /* goodput is below the rate, no clamp: write all there is */
 #define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate */

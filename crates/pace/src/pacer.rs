@@ -210,7 +210,7 @@ impl Target {
 pub enum State {
     /// What was written before it was paced is still under way: nothing.
     StartUp,
-    /// The clamp, at headroom · R · RTT.
+    /// The clamp, at headroom · R · RTT: the writer need not throttle, unless it had to before.
     Clamped,
     /// The clamp at its floor, which allows more than R: the writer must throttle.
     Floor,

@@ -168,6 +168,8 @@ pub struct Writer {
     startup: u64,
     bucket: Option<Bucket>,
     least_wait: u64,
+    /// Algorithm 1's `write_throttle`: the clamp was at its floor.
+    throttled: bool,
 }
 
 impl Writer {
@@ -182,6 +184,7 @@ impl Writer {
             startup,
             bucket: None,
             least_wait: 0,
+            throttled: false,
         }
     }
 
@@ -232,6 +235,9 @@ impl Writer {
         if self.startup > 0 {
             return Ready::Write(self.startup);
         }
+        // Once set it is never cleared [Trickle, Algorithm 1]. A round trip that grows for a moment, and
+        // the clamp with it, would let the socket take all that it has room for, ahead of R.
+        self.throttled |= state == Some(State::Floor);
         let (block, keep) = match self.way {
             Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
             Way::Application { block, .. } => (block.max(1), Keep::All),
@@ -239,6 +245,7 @@ impl Writer {
                 // Of what is under way nothing is missing; what comes after it waits for the clamp.
                 Some(State::Floor | State::StartUp) => (BURST, Keep::Bursts),
                 Some(State::Fallback) => (BURST, Keep::All),
+                Some(State::Clamped) if self.throttled => (BURST, Keep::Bursts),
                 // The window holds the rate, or nothing does: all that there is [Trickle,
                 // Algorithm 1].
                 _ => (BURST, Keep::Count),

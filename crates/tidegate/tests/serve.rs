@@ -44,7 +44,7 @@ impl Server {
         }
         let url = line
             .split_whitespace()
-            .find(|word| word.starts_with("http://"))
+            .find(|word| word.starts_with("http"))
             .expect("a URL");
         let url = format!("{}v.mp4", url.trim_end_matches(','));
         Self {
@@ -148,6 +148,68 @@ fn a_video_to_its_end_by_ranges() {
     assert_eq!((code, log.as_str()), (Some(0), ""));
 }
 
+/// What the player says of itself, watching to the end.
+fn played(url: &str, arguments: &[&str]) -> (i32, Value) {
+    let (code, out, err) = run(&[&["play", url, "-f", "jsonl"], arguments].concat());
+    assert_eq!(err, "", "{arguments:?}");
+    (code, serde_json::from_str(&out).expect("JSON"))
+}
+
+#[test]
+fn all_protocols_are_played() {
+    let keys = tempfile::tempdir().expect("a folder");
+    let made = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+    let (made, another) = (made().expect("a key"), made().expect("a key"));
+    let [cert, key, foreign] = [
+        ("cert", made.cert.pem()),
+        ("key", made.signing_key.serialize_pem()),
+        ("foreign", another.cert.pem()),
+    ]
+    .map(|(name, pem)| {
+        let path = keys.path().join(name);
+        fs::write(&path, pem).expect("written");
+        path.into_os_string().into_string().expect("text")
+    });
+    let (cert, key, foreign) = (&cert[..], &key[..], &foreign[..]);
+    let plain = Server::start(&["--way=none", "--no-log"]);
+    let secure = Server::start(&["--way=none", "--no-log", "--cert", cert, "--key", key]);
+    assert!(secure.url.starts_with("https://"), "{}", secure.url);
+    for (server, arguments, http) in [
+        (&plain, &[][..], "1.1"),
+        (&plain, &["--http=2"], "2"),
+        (&plain, &["--http=2", "--range=300kB"], "2"),
+        (&secure, &["--ca", cert], "2"),
+        (&secure, &["--ca", cert, "--range=300kB"], "2"),
+        (&secure, &["--ca", cert, "--http=1.1"], "1.1"),
+        (&secure, &["--insecure", "--http=2"], "2"),
+    ] {
+        let (code, viewer) = played(&server.url, arguments);
+        assert_eq!((code, &viewer["http"]), (0, &http.into()), "{viewer}");
+        assert_eq!(viewer["bytes"], 2_000_000, "{viewer}");
+        assert_eq!(viewer["ended"], "complete", "{viewer}");
+    }
+    // Whoever is not known is not trusted, and another name than the certificate's is not it.
+    let other = secure.url.replace("127.0.0.1", "localhost");
+    let https = plain.url.replace("http:", "https:");
+    for (url, arguments, why) in [
+        (
+            &secure.url,
+            &["--ca", foreign][..],
+            "invalid peer certificate",
+        ),
+        (&other, &["--ca", cert], "not valid for name"),
+        (&https, &["--insecure"], "no TLS with 127.0.0.1"),
+    ] {
+        let (code, viewer) = played(url, arguments);
+        let error = viewer["error"].as_str().expect("text");
+        assert!(code == 1 && error.contains(why), "{viewer}");
+        assert!(viewer["port"].as_u64() > Some(0), "{viewer}");
+    }
+    let (code, out, err) = run(&["play", &secure.url, "--ca", key]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("no certificate in PEM"), "{err}");
+}
+
 /// Played above the rate at which it is sent, the buffer runs empty.
 #[test]
 fn rebuffering_is_seen() {
@@ -216,7 +278,11 @@ fn wrong_use_is_explained() {
             1,
             "/none: no certificate",
         ),
-        (&["play", "https://localhost/v"], 2, "does not speak TLS"),
+        (
+            &["play", "https://localhost/v", "--ca=/none"],
+            1,
+            "/none: no certificate in PEM",
+        ),
         (&["play", "v.mp4"], 2, "write http://HOST:PORT/PATH"),
         (
             &["play", "http://h/", "--arrivals=soon"],

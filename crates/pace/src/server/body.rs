@@ -260,6 +260,9 @@ impl Drop for Answer {
             }
             _ => None,
         };
+        if !self.is_end_stream() {
+            self.connection.discarded();
+        }
         self.connection.end(self.number, video);
         if let Some(request) = self.request.take() {
             self.connection

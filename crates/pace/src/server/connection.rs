@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::Rate;
 use tokio::net::TcpStream;
+use tokio::task::{self, AbortHandle};
 use tokio::time::Instant;
 
 use super::files::Identity;
@@ -49,8 +51,10 @@ pub(super) struct Connection {
 struct State {
     /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
     videos: BTreeMap<u64, Option<u64>>,
-    /// Responses that are being sent, by number: since when each waits for the client.
-    responses: BTreeMap<u64, Instant>,
+    /// Responses that are being sent, by number.
+    responses: BTreeMap<u64, Response>,
+    /// Tasks of the streams of HTTP/2.
+    streams: Vec<AbortHandle>,
     requests: u64,
     /// Since when nothing is being sent.
     idle: Option<Instant>,
@@ -62,6 +66,15 @@ struct State {
     throttled_bytes: u64,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
     srtt: Option<(u32, u32)>,
+}
+
+/// A response that is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Response {
+    /// Since when it waits for the client.
+    since: Instant,
+    /// Who sends it.
+    task: Option<task::Id>,
 }
 
 /// The throttling phase, as the log tells of it.
@@ -127,6 +140,7 @@ impl Connection {
             state: Mutex::new(State {
                 videos: BTreeMap::new(),
                 responses: BTreeMap::new(),
+                streams: Vec::new(),
                 requests: 0,
                 idle: Some(Instant::now()),
                 positions: VecDeque::new(),
@@ -188,14 +202,14 @@ impl Connection {
 
     /// A response does not wait for the client before this time.
     pub fn busy_until(&self, number: u64, time: Instant) {
-        if let Some(since) = self.state().responses.get_mut(&number) {
-            *since = time.max(*since);
+        if let Some(response) = self.state().responses.get_mut(&number) {
+            response.since = response.since.max(time);
         }
     }
 
     /// When the client will have been too slow, if nothing happens until then; and whether it is so while a response is being sent.
     pub fn deadline(&self) -> (Instant, bool) {
-        let progress = self.began + Duration::from_nanos(self.progress.load(Ordering::Relaxed));
+        let progress = self.last_progress();
         let limits = &self.shared.config.limits;
         let state = self.state();
         match state.idle {
@@ -205,20 +219,61 @@ impl Connection {
             }
             Some(idle) => (idle.max(progress) + limits.header_timeout, false),
             None => {
-                let slowest = state.responses.values().min().copied();
-                let mut since = slowest.unwrap_or(progress);
-                // What the socket takes is this response's only if no other one came after it: a stream that stalls is not
-                // kept by others.
-                if state.responses.len() == 1
-                    && state
-                        .responses
-                        .contains_key(&state.requests.wrapping_sub(1))
-                {
-                    since = since.max(progress);
-                }
-                (since + limits.stall_timeout, true)
+                let slowest = state.waiting(progress).map(|(since, _)| since).min();
+                (slowest.unwrap_or(progress) + limits.stall_timeout, true)
             }
         }
+    }
+
+    fn last_progress(&self) -> Instant {
+        self.began + Duration::from_nanos(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// A stream of HTTP/2 has this task.
+    pub fn spawned(&self, task: AbortHandle) {
+        let streams = &mut self.state().streams;
+        streams.retain(|task| !task.is_finished());
+        streams.push(task);
+    }
+
+    /// Ends the streams of HTTP/2 whose client was too slow; says whether there were any. There are none if it is the connection that stalls:
+    /// what the socket took waits to be acknowledged, and has waited too long.
+    pub fn reset_stalled(&self) -> bool {
+        let (now, limit) = (Instant::now(), self.shared.config.limits.stall_timeout);
+        let progress = self.last_progress();
+        // A socket that cannot be asked takes nothing.
+        let queued = crate::sys::queued(self.socket.as_fd()).unwrap_or(u32::MAX);
+        if queued > 0 && progress + limit <= now {
+            return false;
+        }
+        let mut state = self.state();
+        let late = state
+            .waiting(progress)
+            .filter(|(since, _)| *since + limit <= now);
+        let late: Vec<_> = late.filter_map(|(_, task)| task).collect();
+        let stalled = |task: &AbortHandle| late.contains(&task.id()) && !task.is_finished();
+        let stalled: Vec<_> = state.streams.extract_if(.., |task| stalled(task)).collect();
+        // Its body goes with the task, but not at once; until then it is not to be found late again.
+        let is_over = |response: &Response| {
+            let over = |task: &AbortHandle| Some(task.id()) == response.task;
+            stalled.iter().any(over)
+        };
+        state.responses.retain(|_, response| !is_over(response));
+        if state.responses.is_empty() {
+            state.idle = Some(now);
+        }
+        drop(state);
+        for task in &stalled {
+            // With its task h2 forgets what the stream had ready, and tells the client (RST_STREAM, CANCEL).
+            task.abort();
+            self.discarded();
+        }
+        !stalled.is_empty()
+    }
+
+    /// A response ended before its end: what was ready of it does not reach the socket, nobody knows how much that is.
+    pub fn discarded(&self) {
+        self.outstanding.store(0, Ordering::Relaxed);
     }
 
     /// How the connection is paced.
@@ -254,7 +309,11 @@ impl Connection {
         let mut state = self.state();
         let number = state.requests;
         state.requests += 1;
-        state.responses.insert(number, Instant::now());
+        let response = Response {
+            since: Instant::now(),
+            task: task::try_id(),
+        };
+        state.responses.insert(number, response);
         state.idle = None;
         number
     }
@@ -392,6 +451,18 @@ impl Connection {
 }
 
 impl State {
+    /// Since when each response waits for the client, if the socket moved at this time; and who sends it.
+    fn waiting(&self, progress: Instant) -> impl Iterator<Item = (Instant, Option<task::Id>)> {
+        // What the socket takes is a response's only if no other one came after it: a stream that stalls is not kept by others.
+        let alone = self.responses.len() == 1
+            && self.responses.contains_key(&self.requests.wrapping_sub(1));
+        let responses = self.responses.values();
+        responses.map(move |response| match alone {
+            true => (response.since.max(progress), response.task),
+            false => (response.since, response.task),
+        })
+    }
+
     /// The credit that is left of a file, if a response of this span continues the last one.
     fn continued(&mut self, file: Identity, span: Span) -> Option<u64> {
         let place = self.positions.iter().position(|one| one.file == file)?;

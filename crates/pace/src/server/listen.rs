@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
+use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rand::RngCore;
 use rand_pcg::Pcg64;
@@ -328,13 +329,26 @@ async fn serve(
     why
 }
 
+/// Gives each stream of HTTP/2 a task that its connection can end.
+#[derive(Clone)]
+struct Streams(Arc<Connection>);
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        self.0.spawned(tokio::spawn(stream).abort_handle());
+    }
+}
+
 /// Speaks HTTP until the connection ends, or the client is too slow.
 async fn speak(
     connection: &Arc<Connection>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
-    let mut http = auto::Builder::new(TokioExecutor::new());
+    let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
     // Only header and one block wait for the socket: pacing begins where bytes are made.
     http.http1()
         .timer(TokioTimer::new())
@@ -379,7 +393,7 @@ async fn speak(
             () = sleep_until(farewell.unwrap_or(look)) => {
                 connection.look();
                 let (deadline, sending) = connection.deadline();
-                if deadline > Instant::now() {
+                if deadline > Instant::now() || sending && connection.reset_stalled() {
                     farewell = None;
                 } else if sending {
                     return "stall timeout";

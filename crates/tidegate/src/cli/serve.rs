@@ -152,6 +152,8 @@ Examples:
   tidegate play http://127.0.0.1:8080/video.mp4 --viewers 100 --arrivals poisson:2/s --watch 2min
   tidegate play http://127.0.0.1:8080/video.mp4 --range 1MB     as players that fetch by pieces
   tidegate play http://127.0.0.1:8080/video.mp4 -f json | jq .groups
+  tidegate play https://[::1]:8443/video.mp4 --ca cert.pem      or --insecure, for a server's own certificate
+  tidegate play http://127.0.0.1:8080/video.mp4 --http 2        without TLS, for servers that know it
 
 Join time is that from the request to the first picture, which needs --start of video. A rebuffering
 event is a buffer that ran empty; its frequency is events over the flow's duration, its chance the
@@ -161,12 +163,12 @@ server throttles. Where the server splits its connections into groups, so is the
 
 /// Watch videos as a browser would, without looking, and report what a viewer would have seen.
 ///
-/// Fetches a video over HTTP/1.1, reading at once what comes, and keeps account of a player's
-/// buffer: when it could begin to play, and when it ran empty.
+/// Fetches a video over HTTP/1.1 or HTTP/2, reading at once what comes, and keeps account of a
+/// player's buffer: when it could begin to play, and when it ran empty.
 #[derive(Debug, Args)]
 #[command(after_help = PLAY_EXAMPLES, after_long_help = format!("{PLAY_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Play {
-    /// The video, as http://…; of several, viewers take one after the other
+    /// The video, as http://… or https://…; of several, viewers take one after the other
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     /// Viewers
@@ -196,6 +198,15 @@ pub struct Play {
     /// Addresses of this machine that viewers come from, one after the other
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub from: Vec<IpAddr>,
+    /// Version of HTTP [default: what TLS agrees on, 2 if the server has it; 1.1 without TLS]
+    #[arg(long, value_name = "VERSION")]
+    pub http: Option<Http>,
+    /// Certificates to trust instead of the system's, PEM
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Take any certificate, also a forged one
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
     /// Encoding rate, if the beginning of the file does not say it
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
@@ -220,6 +231,16 @@ pub enum PlayFormat {
     Jsonl,
     /// A line a viewer
     Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Http {
+    /// HTTP/1.1
+    #[value(name = "1.1")]
+    One,
+    /// HTTP/2; without TLS by prior knowledge (RFC 9113, section 3.3)
+    #[value(name = "2")]
+    Two,
 }
 
 /// When viewers come.

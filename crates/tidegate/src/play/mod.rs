@@ -1,6 +1,7 @@
 //! `tidegate play`: many viewers at once, and what they saw.
 
 mod report;
+mod transport;
 mod viewer;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use crate::Exit;
 use crate::cli::serve::{Arrivals, Play};
 use crate::cli::{Common, UsageError};
+use transport::Transport;
 use viewer::{Viewed, Wishes};
 
 pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
@@ -32,6 +34,7 @@ pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
         return Err(UsageError("--rate is of one bit per second at least".into()).into());
     }
     let wishes = Arc::new(Wishes {
+        transport: Transport::new(options, &urls)?,
         watch: options.watch,
         range: options.range.map(|range| range.get()),
         start: options.start,
@@ -125,8 +128,7 @@ fn target(url: &str) -> Result<Uri, UsageError> {
         .parse()
         .map_err(|error| wrong(&format!("no URL: {error}")))?;
     match (uri.scheme_str(), uri.host()) {
-        (Some("http"), Some(_)) => Ok(uri),
-        (Some("https"), _) => Err(wrong("the player does not speak TLS: use http://")),
+        (Some("http" | "https"), Some(_)) => Ok(uri),
         _ => Err(wrong("no URL of a video: write http://HOST:PORT/PATH")),
     }
 }
@@ -166,15 +168,10 @@ mod tests {
 
     #[test]
     fn only_what_can_be_fetched() {
-        assert!(target("http://[::1]:8080/v.mp4").is_ok());
-        for wrong in [
-            "",
-            "v.mp4",
-            "/v.mp4",
-            "https://h/v.mp4",
-            "ftp://h/v",
-            "http://",
-        ] {
+        for right in ["http://[::1]:8080/v.mp4", "https://h/v.mp4"] {
+            assert!(target(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "v.mp4", "/v.mp4", "ftp://h/v", "http://"] {
             assert!(target(wrong).is_err(), "{wrong}");
         }
     }

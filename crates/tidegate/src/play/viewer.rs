@@ -1,30 +1,28 @@
 //! One viewer: a connection, requests, and a playback buffer.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use http_body_util::{BodyExt, Empty};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderMap, RANGE, USER_AGENT};
-use hyper::{Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RANGE, USER_AGENT};
+use hyper::{Request, Response, StatusCode, Uri, Version};
 use serde_json::{Value, json};
 use tidegate_lab::playback::{Playback, Settings, Viewing};
 use tidegate_limiter::Rate;
 use tidegate_pace::media::{Media, Prefix};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+
+use super::transport::{Sender, Transport};
 
 /// The beginning of a file in which its headers are looked for, in bytes.
 const HEADERS: usize = 1 << 20;
 
 /// What every viewer wants.
-#[derive(Debug)]
 pub struct Wishes {
+    pub transport: Transport,
     pub watch: Option<Duration>,
     pub range: Option<u64>,
     pub start: Duration,
@@ -43,6 +41,8 @@ pub struct Viewed {
     pub group: Option<String>,
     /// Its own port, by which logs and captures know it.
     pub port: u16,
+    /// Version of HTTP, of the last response.
+    pub http: &'static str,
     /// When it came, from the first viewer's time.
     pub arrived: Duration,
     /// From its coming to its leaving.
@@ -82,6 +82,7 @@ impl Viewed {
             "url": self.url,
             "group": self.group,
             "port": self.port,
+            "http": (!self.http.is_empty()).then_some(self.http),
             "arrived_seconds": self.arrived.as_secs_f64(),
             "seconds": self.duration.as_secs_f64(),
             "bytes": self.bytes,
@@ -216,6 +217,7 @@ pub async fn watch(
         url: url.to_string(),
         group: None,
         port: 0,
+        http: "",
         arrived: began - first,
         duration: Duration::ZERO,
         bytes: 0,
@@ -269,64 +271,32 @@ async fn fetch(
     screen: &mut Screen<'_>,
     viewed: &mut Viewed,
 ) -> anyhow::Result<()> {
-    let wishes = screen.wishes;
-    let host = url.host().context("no host")?;
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let port = url.port_u16().unwrap_or(80);
-    let socket = timeout(wishes.timeout, connect(bare, port, from))
-        .await
-        .context("nobody answers")?
-        .with_context(|| format!("cannot connect to {host}:{port}"))?;
-    socket.set_nodelay(true)?;
-    viewed.port = socket.local_addr()?.port();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-    // It ends with its sender.
-    let connection = tokio::spawn(connection);
-    let result = pieces(url, &mut sender, screen, viewed).await;
-    drop(sender);
-    connection.abort();
-    result
-}
-
-async fn connect(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStream> {
-    let Some(from) = from else {
-        return TcpStream::connect((host, port)).await;
-    };
-    let mut to = tokio::net::lookup_host((host, port)).await?;
-    let other = "the server has no address of that kind";
-    let to = to
-        .find(|to| to.is_ipv4() == from.is_ipv4())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, other))?;
-    let socket = if from.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    socket.bind(SocketAddr::new(from, 0))?;
-    socket.connect(to).await
+    let transport = &screen.wishes.transport;
+    let mut sender = transport.connect(url, from, &mut viewed.port).await?;
+    pieces(url, &mut sender, screen, viewed).await
 }
 
 async fn pieces(
     url: &Uri,
-    sender: &mut SendRequest<Empty<Bytes>>,
+    sender: &mut Sender,
     screen: &mut Screen<'_>,
     viewed: &mut Viewed,
 ) -> anyhow::Result<()> {
     loop {
-        let mut request = Request::get(url.path_and_query().map_or("/", |path| path.as_str()))
-            .header(
-                HOST,
-                url.authority().map_or("", |authority| authority.as_str()),
-            )
-            .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        let mut request =
+            Request::get(url).header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
         if let Some(size) = screen.wishes.range {
             let last = screen.bytes.saturating_add(size - 1);
             request = request.header(RANGE, format!("bytes={}-{last}", screen.bytes));
         }
         let request = request.body(Empty::new())?;
-        let response = timeout(screen.wishes.timeout, sender.send_request(request))
+        let response = timeout(screen.wishes.timeout, sender.send(request))
             .await
             .context("the server does not answer")??;
+        viewed.http = match response.version() {
+            Version::HTTP_2 => "2",
+            _ => "1.1",
+        };
         let whole = check(&response, screen, viewed)?;
         receive(response, screen).await?;
         if whole || screen.length.is_some_and(|length| screen.bytes >= length) {

@@ -187,28 +187,64 @@ async fn bad_certificates_are_explained() {
     }
 }
 
-/// Requests that are answered do not keep a stream that is not read.
-#[tokio::test]
-async fn a_stalled_stream_ends_its_connection() {
-    let server = start(|config| config.limits.stall_timeout = Duration::from_millis(500)).await;
+fn large(server: &Running) {
     let large = fs::File::create(server.folder.path().join("large")).unwrap();
     large.set_len(1 << 30).unwrap();
+}
+
+/// Streams that are not read are reset, and nothing else: neither answers beside them keep them, nor do they end what goes on.
+#[tokio::test]
+async fn stalled_streams_are_reset_alone() {
+    // 0.8 Mbit/s at 125 %: 250,000 bytes take 2 s.
+    let server = start(|config| {
+        config.limits.stall_timeout = Duration::from_millis(500);
+        config.groups = vec![Way::APPLICATION_16K.into()];
+        config.start_up = Duration::ZERO;
+    })
+    .await;
+    large(&server);
     let mut sender = http2(server.connect().await).await;
-    let request = Request::get("http://t/large").body(Empty::new()).unwrap();
-    let _held = sender.send_request(request).await.unwrap();
     let began = Instant::now();
-    loop {
-        let request = Request::get("http://t/abc.txt").body(Empty::new()).unwrap();
-        let Ok(response) = sender.send_request(request).await else {
-            break;
-        };
-        if response.into_body().collect().await.is_err() {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(10));
-        tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let request = Request::get("http://t/large").body(Empty::new()).unwrap();
+        held.push(sender.send_request(request).await.unwrap().into_body());
     }
-    assert!(began.elapsed() > Duration::from_millis(400));
+    let mut beside = sender.clone();
+    let video = async { fetch(&mut beside, "/v.mp4", "bytes=0-249999").await.1.len() };
+    let mut small = sender.clone();
+    let pages = async {
+        while began.elapsed() < Duration::from_millis(1500) {
+            assert_eq!(fetch(&mut small, "/abc.txt", "bytes=2-4").await.1, "cde");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let (sent, ()) = tokio::join!(video, pages);
+    assert_eq!(sent, 250_000);
+    for body in held {
+        let error = body.collect().await.unwrap_err();
+        assert!(format!("{error:?}").contains("CANCEL"), "{error:?}");
+    }
+    assert_eq!(fetch(&mut sender, "/abc.txt", "bytes=0-1").await.1, "ab");
+}
+
+/// Windows of HTTP/2 that are wide open do not keep a client that reads nothing of its socket.
+#[tokio::test]
+async fn stalled_connections_end_with_their_streams() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = start(|config| config.limits.stall_timeout = Duration::from_millis(500)).await;
+    large(&server);
+    let mut socket = server.connect().await;
+    let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    frames.extend(b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff"); // SETTINGS_INITIAL_WINDOW_SIZE
+    frames.extend(b"\0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0"); // WINDOW_UPDATE
+    frames.extend(b"\0\0\x0d\x01\x05\0\0\0\x01\x82\x86\x04\x06/large\x01\x01t"); // HEADERS
+    socket.write_all(&frames).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let mut got = Vec::new();
+    let read = socket.read_to_end(&mut got);
+    let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+    assert!(read.expect("the end of the connection").is_err());
 }
 
 #[tokio::test]
