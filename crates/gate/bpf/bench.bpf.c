@@ -8,6 +8,7 @@ struct {
 	u64 fraction;	// of the time, likewise
 	u64 asked;	// what the clock said
 	u32 subscribers;
+	u32 each;	// packets to one subscriber after the other; 0: in no order
 	u32 drawn;
 } volatile run = { .subscribers = 1 };
 
@@ -35,6 +36,8 @@ static __always_inline u32 draw(struct xdp_md *ctx)
 	u32 mixed = (number ^ number >> 15) * 0x9e3779b1u;
 	mixed ^= mixed >> 15;
 	u32 subscriber = (u64)mixed * run.subscribers >> 32;
+	if (run.each)
+		subscriber = number / run.each;
 	if (!now || data + 42 > end)
 		return 0;
 	*now += fraction >> 32;

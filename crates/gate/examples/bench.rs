@@ -5,10 +5,10 @@
 //! 16 flows each, which `empty` does and nothing else. `bare_bucket` is a token bucket under a lock
 //! in an array; the others go through the gate, and differ in their plan alone.
 //!
-//! The time is given, as the limiters' benchmark gives it: 1.25 times a subscriber's 25 Mbit/s come to
-//! each, however many there are; the clock is asked all the same. At first, queues get more than they
-//! take, and two periods of burst control go by. What is measured covers whole periods, or a million
-//! packets. `sparse` is the same at a tenth of the rate: fewer packets a period.
+//! The time is given: subscribers of 25 Mbit/s get twice that, however many they are, and in the lines
+//! that begin with `light` half of it; the clock is asked all the same. At first, one subscriber
+//! after the other gets more than its queues take, over a period of burst control, and another
+//! period goes by: so all queues have a backlog then (of twice the rate), and periods end all the time.
 
 use std::error::Error;
 use std::fs;
@@ -24,18 +24,18 @@ use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Scheme, S
 use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program, Rate};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
-/// Packets that are measured at least.
+/// Packets that are measured at once.
 const RUNS: u64 = 1_000_000;
-const REPEATS: usize = 3;
+const REPEATS: usize = 5;
 /// Bytes of a packet, as it is charged.
 const BYTES: u64 = 1_514 + 24;
 const FLOWS: u16 = 16;
 /// Of a subscriber, in bit/s.
 const RATE: u64 = 25_000_000;
 /// To each of its queues at first, more than the period's share.
-const FILL: u64 = 24;
+const FILL: u32 = 24;
 /// Of burst control, in nanoseconds.
-const PERIOD: u64 = 100_000_000;
+const PERIOD: f64 = 1e8;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-bench-{}", std::process::id()));
@@ -105,11 +105,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 impl Bench {
     /// Measures all with so many subscribers of a rate.
     fn with(&mut self, subscribers: u32, load: f64, name: &str) -> Outcome<()> {
-        let all = u64::from(subscribers);
         let gap = BYTES as f64 * 8e9 / (RATE as f64 * load * f64::from(subscribers));
-        let in_period = (PERIOD as f64 / gap) as u64;
-        let measured = RUNS.div_ceil(in_period) * in_period;
-        self.pace(subscribers, gap)?;
+        self.pace(subscribers, gap, 0)?;
         for program in ["empty", "bare"] {
             let cost = self.least(&format!("bench_{program}"), RUNS)?;
             println!("{name}{program}_{subscribers} {cost:.1} ns");
@@ -121,12 +118,14 @@ impl Bench {
             if subscribers == 100_000 && scheme == "unlimited" {
                 println!("{name}load_100000 {:.3} s", started.elapsed().as_secs_f64());
             }
-            self.pace(subscribers, 0.0)?;
-            self.run("bench_gate", FILL * u64::from(FLOWS) * all)?;
-            self.pace(subscribers, gap)?;
-            self.run("bench_gate", 2 * in_period)?;
+            let each = FILL * u32::from(FLOWS);
+            let first = u64::from(each) * u64::from(subscribers);
+            self.pace(subscribers, PERIOD / first as f64, each)?;
+            self.run("bench_gate", first)?;
+            self.pace(subscribers, gap, 0)?;
+            self.run("bench_gate", (PERIOD / gap) as u64)?;
             let before = self.counted(subscribers)?;
-            let cost = self.least("bench_gate", measured)?;
+            let cost = self.least("bench_gate", RUNS)?;
             let after = self.counted(subscribers)?;
             println!("{name}{scheme}_{subscribers} {cost:.1} ns");
             let (passed, excess) = (after.0 - before.0, after.1 - before.1);
@@ -144,14 +143,15 @@ impl Bench {
         Ok(())
     }
 
-    /// Tells the programs how many subscribers there are, and the nanoseconds between two packets.
-    fn pace(&self, subscribers: u32, gap: f64) -> Outcome<()> {
+    /// Tells the programs how many subscribers there are, the nanoseconds between two packets, and how
+    /// many come to one after the other, see `run` in bench.bpf.c.
+    fn pace(&self, subscribers: u32, gap: f64, each: u32) -> Outcome<()> {
         let is_it = |map: &Map<'_>| map.name().to_string_lossy().ends_with(".data");
         let globals = self.object.maps().find(is_it).ok_or("no globals")?;
-        // As `run` in bench.bpf.c.
         let mut value = ((gap * 2f64.powi(32)) as u64).to_ne_bytes().to_vec();
         value.extend([0; 16]);
         value.extend(subscribers.to_ne_bytes());
+        value.extend(each.to_ne_bytes());
         value.resize(globals.value_size() as usize, 0);
         Ok(globals.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)?)
     }
