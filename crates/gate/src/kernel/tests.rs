@@ -12,6 +12,7 @@ use crate::table::{Accounting, Excess, Scheme, Unknown};
 mod attach;
 mod mark;
 mod parse;
+mod recorded;
 mod same;
 
 /// A gate of a test's own, removed with it.
