@@ -14,6 +14,7 @@ mod mark;
 mod parse;
 mod recorded;
 mod same;
+mod segments;
 
 /// A gate of a test's own, removed with it.
 struct Gate {
