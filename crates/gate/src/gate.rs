@@ -35,7 +35,7 @@ use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};
 use crate::path::DataPath;
 use crate::state::{DIRECTIONS, Member, State};
-use apply::apply;
+use apply::{apply, make_room};
 use error::path_error;
 use store::{Entry, Store, Undo};
 
@@ -475,7 +475,9 @@ impl<D: DataPath> Gate<D> {
             let seats = member.matches.iter().map(|what| (*what, seat));
             Change::Seat(direction, seats.collect())
         }));
-        let Err(first) = apply(&mut self.path, &self.state, &changes) else {
+        let made = make_room(&mut self.path, &self.state, &self.state, &changes)
+            .and_then(|()| apply(&mut self.path, &self.state, &changes));
+        let Err(first) = made else {
             self.state.members.insert(name.to_owned(), member.clone());
             return Ok(());
         };
@@ -548,6 +550,7 @@ impl<D: DataPath> Gate<D> {
                 _ => true,
             })
             .collect();
+        make_room(&mut self.path, from, to, &changes)?;
         apply(&mut self.path, to, &changes)
     }
 }
