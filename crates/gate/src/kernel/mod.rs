@@ -169,11 +169,18 @@ impl Kernel {
         let all = self.maps["plans"]
             .lookup_batch(1 << 12, MapFlags::ANY, MapFlags::ANY)
             .map_err(|source| KernelError::map("plans", source))?;
-        let needed = all.filter(|(number, _)| {
+        let mut read = 0;
+        let needed = all.inspect(|_| read += 1).filter(|(number, _)| {
             let number = layout::read_u32(number, 0);
             kept(number) || seated.contains(&number)
         });
-        self.registry.give_up(needed.map(|(_, plan)| plan));
+        let needed: Vec<_> = needed.map(|(_, plan)| plan).collect();
+        // The iterator ends where the kernel refuses.
+        if read != PLANS {
+            let short = std::io::Error::other(format!("{read} of {PLANS} plans can be read"));
+            return Err(KernelError::map("plans", short.into()));
+        }
+        self.registry.give_up(needed.into_iter());
         Ok(())
     }
 
