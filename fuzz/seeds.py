@@ -242,6 +242,88 @@ for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit
 
 for scenario in (CORPUS.parent.parent / "crates/tidegate/scenarios").glob("*.toml"):
     write("scenario", scenario.name, scenario.read_bytes())
+# The gate's file, and after the dashes the one that it imports.
+ROOT = CORPUS.parent.parent
+BRIDGE = b'''[[interface]]
+name = "eth1"
+side = "core"
+[[interface]]
+name = "eth2"
+side = "access"
+hook = "xdp"
+'''
+CIRCUIT = BRIDGE + b'''[plan.circuit]
+policy = { fair = 24 }
+rtt = "60ms"
+[[import]]
+csv = "ShapedDevices.csv"
+plan = "circuit"
+'''
+write("gate", "example.toml", (ROOT / "packaging/gate.example.toml").read_bytes())
+write("gate", "csv", b'''unknown = "drop"
+[[interface]]
+name = "ppp0"
+ingress = "down"
+egress = "up"
+[plan.gold]
+down = { rate = "100mbit", scheme = "pqp", queue = "1MB" }
+up = "20mbit"
+upper = 1.4
+period = "200ms"
+[[import]]
+csv = "subscribers.csv"
+---
+# who, and how much
+name,plan,down,up,addresses,vlan,qinq,pppoe
+ann,gold,,,192.0.2.1 2001:db8:1::/56,,,
+bob,,30mbit,5mbit,,"7;8",100.200,9
+''')
+write("gate", "shaped-devices", CIRCUIT + b'''---
+Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment
+1,"968 Circle St., ""A""",1,Device 1,Site,,"100.64.0.1, 100.64.0.14",fdd7:b724:0:100::/56,1,1,155,20,
+1,,2,Device 2,Site,,100.64.0.2,,1,1,155,20,
+2,,3,,,,100.64.0.4/30,,1,1,10.5,0.5,
+''')
+write("gate", "policies", BRIDGE + b'''[plan.a]
+down = "10mbit"
+policy = { priority = ["queue", { weighted = [[4, { fair = 8 }], [1, "queue"]] }] }
+default-class = 1
+excess = "cs1"
+[[plan.a.rule]]
+class = 0
+dscp = "ef,cs5"
+protocol = "udp"
+remote = "198.51.100.0/24"
+local-ports = "5000-5100"
+[plan.b]
+down = "1gbit"
+up = "1gbit"
+scheme = "policer"
+burst = "1MB"
+[accounting]
+layer = 3
+overhead = "-14B"
+[[subscriber]]
+name = "x"
+plan = "a"
+addresses = ["0.0.0.0/0", "::/0"]
+[[subscriber]]
+name = "y"
+plan = "b"
+vlan = [1, 2]
+''')
+write("gate", "wrong", CIRCUIT + b'''[[import]]
+csv = "again.csv"
+[[subscriber]]
+nmae = "x\\u001b[2J"
+adresses = "10.0.0.300"
+down = "10"
+---
+name,name,plan
+a,a
+\x1b[2Jb,b
+"a
+''')
 choose = random.Random(1)
 for number, shape in enumerate([0, 0x3, 0x2A5, 0x1FF3A, 0x7FFFFFFF]):
     data = struct.pack("<III", shape, 10_000_000, (number & 1) << 24 | 30_000)

@@ -5,9 +5,14 @@
 //! way of `crates/tidegate/tests/fuzz_corpus.rs`, which includes this file. So it uses nothing
 //! but the crates under test.
 
+use std::collections::HashSet;
 use std::io::Cursor;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_gate::change::{self, Change};
+use tidegate_gate::config::{Config, ConfigErrors};
+use tidegate_gate::state::State;
 use tidegate_lab::scenario::Scenario;
 use tidegate_limiter::{BurstControl, Decision, PacketMeta, PhantomQueues, PolicyTree, Program};
 use tidegate_pace::media::{Media, Prefix};
@@ -544,4 +549,58 @@ pub fn media(data: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+/// The gate's file, and after a line of three dashes the one that it imports: any text is refused with
+/// places in it, or is what a gate can be changed to, from nothing and from itself.
+pub fn gate(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let (text, imported) = text.split_once("\n---\n").unwrap_or((text, ""));
+    let file = Path::new("gate.toml");
+    let load = |_: &Path| Ok(imported.to_owned());
+    let config = match Config::parse(file, text.to_owned(), &load) {
+        Ok(config) => config,
+        Err(errors) => {
+            let told = &errors.problems;
+            assert!(!told.is_empty() && told.len() <= ConfigErrors::MOST);
+            for problem in told {
+                assert!(!problem.message.is_empty());
+                let lines = if problem.file == file { text } else { imported }.len() + 1;
+                let place = problem.position.unwrap_or((1, 1));
+                assert!((1..=lines).contains(&place.0) && place.1 > 0, "{place:?}");
+            }
+            // It is shown on a terminal.
+            let shown = errors.to_string();
+            assert!(
+                !shown.contains(|c: char| c.is_control() && c != '\n'),
+                "{shown:?}"
+            );
+            return;
+        }
+    };
+    let (mut names, mut matches) = (HashSet::new(), HashSet::new());
+    for subscriber in &config.subscribers {
+        assert!(names.insert(&subscriber.name));
+        assert!(!subscriber.matches.is_empty());
+        assert!(subscriber.matches.iter().all(|what| matches.insert(*what)));
+        for limits in &subscriber.limits {
+            limits.plan().expect("limits that a limiter takes");
+        }
+    }
+    config.doubts();
+    let empty = State::empty(PathBuf::from("pins"), [1, 2]);
+    let (state, report) = change::next(&empty, &config).expect("few plans");
+    assert_eq!(report.added.len(), config.subscribers.len());
+    let led = change::changes(&empty, &state, &[], true).into_iter();
+    let led = led.map(|change| match change {
+        Change::Seat(_, seats) => seats.len(),
+        _ => 0,
+    });
+    // Each in both directions.
+    assert_eq!(led.sum::<usize>(), 2 * matches.len());
+    let (same, report) = change::next(&state, &config).expect("the same plans");
+    assert_eq!(report.unchanged, config.subscribers.len());
+    assert_eq!(change::changes(&state, &same, &state.attachments, true), []);
 }

@@ -77,14 +77,14 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << 10);
+	__uint(max_entries, PLACES);
 	__type(key, u32);
 	__type(value, struct shape);
 } shapes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << 10);
+	__uint(max_entries, PLACES);
 	__type(key, u32);
 	__type(value, struct rules);
 } rule_sets SEC(".maps");
@@ -237,8 +237,8 @@ __attribute__((noinline)) int offer(struct packet *p)
 	p->excess = plan->mark < 64 ? MARKED + plan->mark : EXCESS;
 	u32 first = plan->first, queues = plan->queues;
 	if (plan->rules) {
-		u32 rules_number = plan->rules - 1;
-		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &rules_number);
+		u32 place = place_of(plan->rules);
+		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &place);
 		for (u32 i = 0; rules && i < RULES; i++) {
 			if (i >= rules->count)
 				break;
@@ -298,8 +298,8 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
 	if (!s || !plan)
 		return PASS;
-	u32 shape_number = plan->shape - 1;
-	struct shape *shape = bpf_map_lookup_elem(&shapes, &shape_number);
+	u32 place = place_of(plan->shape);
+	struct shape *shape = bpf_map_lookup_elem(&shapes, &place);
 	if (!shape) {
 		count(NO_PLAN, p->packets, p->bytes);
 		return PASS;

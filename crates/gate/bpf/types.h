@@ -19,6 +19,7 @@ typedef unsigned long long u64;
 #define QUEUES 24	// and its queues
 #define PARTS (SHARES + QUEUES)	// both together; a queue's number as a part follows the shares'
 #define RULES 32	// of a plan
+#define PLACES 1024	// of policies, and of sets of rules: a power of two
 #define LENGTHS 16	// lengths of prefixes in use, of one family in one direction
 #define NONE 255
 #define ENDLESS (~0ULL)
@@ -77,15 +78,24 @@ struct plan {
 	u64 period;	// ns; endless without burst control
 	u64 upper, lower;	// bytes
 	u32 shape;	// limiters keep their queues from one plan to another of the same shape
-	u32 rules;	// 0: none
+	u32 rules;	// 0: none; of both, see place_of
 	u8 scheme, fair, control;
 	u8 mark;	// code point of what is beyond the limit; NONE: dropped
 	u8 first, queues;	// of the default class
-	u8 spare[2];
+	u8 all;	// queues, which user space wants to know
+	u8 spare;
 };
+
+// Where the policy or the set of rules of a number is. When it is replaced by another, its number
+// grows by PLACES: a limiter that had the old one knows that the new one is not the same.
+static __always_inline u32 place_of(u32 number)
+{
+	return (number - 1) & (PLACES - 1);
+}
 
 // A policy, with all that can be worked out before.
 struct shape {
+	u32 number;	// 0: none is here
 	u32 priority;	// a bit for each sharing node that serves by priority
 	u32 weighted;	// a bit for each part whose parent shares by weight, but the root
 	u32 behind;	// a bit for each part that others are served before, on its way to the root
@@ -111,8 +121,8 @@ struct rule {
 };
 
 struct rules {
+	u32 number;
 	u32 count;
-	u32 spare;
 	struct rule rule[RULES];
 };
 

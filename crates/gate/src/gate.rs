@@ -35,7 +35,7 @@ use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};
 use crate::path::DataPath;
 use crate::state::{DIRECTIONS, Member, State};
-use apply::apply;
+use apply::{apply, make_room};
 use error::path_error;
 use store::{Entry, Store, Undo};
 
@@ -379,7 +379,8 @@ impl<D: DataPath> Gate<D> {
         }
         let loaded = store::load(state)?;
         let unsettled = loaded.next.is_some() || loaded.undo.is_some();
-        let current = loaded.current.ok_or_else(|| GateError::Lost {
+        let current = loaded.undo.map(|undo| undo.to).or(loaded.current);
+        let current = current.ok_or_else(|| GateError::Lost {
             pins: pins.to_owned(),
             folder: state.to_owned(),
         })?;
@@ -455,54 +456,35 @@ impl<D: DataPath> Gate<D> {
         member: &Member,
         brought: &[(u32, Arc<crate::limits::Limits>)],
     ) -> Result<(), GateError> {
-        let entry = |member: &Member| Entry {
+        let plans = brought.iter();
+        self.store.append(&Entry {
             serial: self.state.serial,
             name: name.to_owned(),
             member: member.clone(),
-            plans: brought
-                .iter()
+            plans: plans
                 .map(|(number, limits)| (*number, limits.as_ref().clone()))
                 .collect(),
-        };
-        let old = self.member(name)?.clone();
-        let line = entry(member);
-        self.store.append(&line)?;
+        })?;
         self.entries += 1;
-        let seats = |member: &Member| {
-            DIRECTIONS.map(|direction| {
-                let seat = member.seat(direction);
-                let seats = member.matches.iter().map(|what| (*what, seat));
-                Change::Seat(direction, seats.collect())
-            })
-        };
         let mut changes: Vec<Change> = brought
             .iter()
             .map(|(number, limits)| Change::Plan(*number, limits.clone()))
             .collect();
-        changes.extend(seats(member));
-        let Err(first) = apply(&mut self.path, &self.state, &changes) else {
+        changes.extend(DIRECTIONS.map(|direction| {
+            let seat = member.seat(direction);
+            let seats = member.matches.iter().map(|what| (*what, seat));
+            Change::Seat(direction, seats.collect())
+        }));
+        let made = make_room(&mut self.path, &self.state, &self.state, &changes)
+            .and_then(|()| apply(&mut self.path, &self.state, &changes));
+        let Err(first) = made else {
             self.state.members.insert(name.to_owned(), member.clone());
             return Ok(());
         };
-        let mut back = old;
-        for (lane, other) in back.lanes.iter_mut().zip(&member.lanes) {
-            if lane.version != other.version {
-                lane.version = other.version.wrapping_add(1);
-            }
-        }
-        let line = entry(&back);
-        let undone = self.store.append(&line).and_then(|()| {
-            self.entries += 1;
-            apply(&mut self.path, &self.state, &seats(&back))
-        });
-        self.state.members.insert(name.to_owned(), back);
-        match undone {
-            Ok(()) => Err(first),
-            Err(second) => Err(GateError::Half {
-                first: Box::new(first),
-                second: Box::new(second),
-            }),
-        }
+        let old = self.state.clone();
+        let mut next = old.clone();
+        next.members.insert(name.to_owned(), member.clone());
+        Err(self.turn_back(&old, next, first))
     }
 
     /// Makes a change of the whole, or undoes it.
@@ -515,21 +497,25 @@ impl<D: DataPath> Gate<D> {
             self.entries = 0;
             return Ok(());
         };
+        Err(self.turn_back(&old, next, first))
+    }
+
+    /// Undoes a change that failed on its way to a state; returns what to tell. If that fails as
+    /// well, it is left for the next change, or for whoever takes over.
+    fn turn_back(&mut self, old: &State, from: State, first: GateError) -> GateError {
         // What is there now is somewhere between the two: as if all of it had been made.
-        let to = change::back(&old, &next);
-        let undo = Undo { from: next, to };
+        let to = change::back(old, &from);
+        let undo = Undo { from, to };
         let undone = self.undo(&undo);
         self.entries = 0;
         self.state = undo.to.clone();
-        match undone {
-            Ok(()) => Err(first),
-            Err(second) => {
-                self.pending = Some(Box::new(undo));
-                Err(GateError::Half {
-                    first: Box::new(first),
-                    second: Box::new(second),
-                })
-            }
+        let Err(second) = undone else {
+            return first;
+        };
+        self.pending = Some(Box::new(undo));
+        GateError::Half {
+            first: Box::new(first),
+            second: Box::new(second),
         }
     }
 
@@ -564,6 +550,7 @@ impl<D: DataPath> Gate<D> {
                 _ => true,
             })
             .collect();
+        make_room(&mut self.path, from, to, &changes)?;
         apply(&mut self.path, to, &changes)
     }
 }

@@ -1,7 +1,7 @@
 //! A data path in memory: it limits nothing, holds all that it is told, and outlives those that use it
 //! as the kernel's does. For tests, and to try what a program does with a gate.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -136,6 +136,16 @@ impl DataPath for Memory {
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
         self.act("settings", |own| {
             own.settings = Some(*settings);
+            Ok(())
+        })
+    }
+
+    /// Gives up all that may be.
+    fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
+        self.act(format!("room for {plans} plans"), |own| {
+            let led: HashSet<u32> = own.directory.values().map(|seat| seat.plan).collect();
+            own.plans
+                .retain(|number, _| kept(*number) || led.contains(number));
             Ok(())
         })
     }

@@ -78,6 +78,12 @@ pub trait DataPath: Sized {
     /// # Errors
     /// Whatever hinders it.
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError>;
+    /// Makes room for so many more plans: what only plans at other numbers than these need is given
+    /// up, but for those that packets are led to.
+    ///
+    /// # Errors
+    /// Whatever hinders it; that there is not enough is told by [`put_plan`](Self::put_plan).
+    fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError>;
     /// Puts a plan that no limiter runs under yet.
     ///
     /// # Errors

@@ -60,6 +60,11 @@ fn phantom() {
 }
 
 #[test]
+fn gate() {
+    replay("gate", targets::gate);
+}
+
+#[test]
 fn media() {
     replay("media", targets::media);
 }

@@ -5,6 +5,32 @@ use crate::change::Change;
 use crate::path::{DataPath, PathError};
 use crate::state::State;
 
+/// Makes room for the plans that changes bring, if they bring any: all of the states that they lead
+/// from and to are kept, whatever comes of it.
+pub(super) fn make_room<D: DataPath>(
+    path: &mut D,
+    from: &State,
+    to: &State,
+    changes: &[Change],
+) -> Result<(), GateError> {
+    let plans = changes.iter();
+    let plans = plans.filter(|change| matches!(change, Change::Plan(..)));
+    let plans = plans.count();
+    if plans == 0 {
+        return Ok(());
+    }
+    let kept = |number| {
+        [from, to]
+            .iter()
+            .any(|state| state.plans.get(number).is_some())
+    };
+    path.make_room(plans, &kept)
+        .map_err(|source| GateError::Path {
+            doing: format!("making room for {plans} plans"),
+            source,
+        })
+}
+
 /// Does changes; the first that fails ends it.
 pub(super) fn apply<D: DataPath>(
     path: &mut D,

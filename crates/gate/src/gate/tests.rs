@@ -499,6 +499,57 @@ fn a_change_that_fails_at_any_step_is_undone() {
 }
 
 #[test]
+fn a_setting_that_fails_at_any_step_is_undone() {
+    for step in 0.. {
+        for later in [false, true] {
+            let place = Place::new();
+            let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+            let setting = Setting {
+                down: Some(2_000_000),
+                up: Some(1_000_000),
+                ..Setting::default()
+            };
+            Memory::at(&place.pins(), |own| own.left = Some(step));
+            let made = gate.set("cem", &setting);
+            if made.is_ok() {
+                assert!(step > 3);
+                place.holds(gate.state());
+                return;
+            }
+            // Nothing more could be done, also not undone.
+            assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
+            let other = gate.set("ann", &setting);
+            assert!(other.is_err(), "nothing is changed before");
+            let seen = Own::look(&place.pins(), &place.state()).expect("a status");
+            assert_eq!(seen, gate.status().expect("a status"));
+            assert!(seen.unsettled && gate.is_unsettled());
+            Memory::at(&place.pins(), |own| own.left = None);
+            let gate = if later {
+                drop(gate);
+                place.take_over().expect("ours")
+            } else {
+                gate.set("ann", &setting).expect("set");
+                gate
+            };
+            assert!(!gate.is_unsettled());
+            place.holds(gate.state());
+            let cem = gate.subscriber("cem").expect("there");
+            assert_eq!((cem.setting, cem.down.rate), (None, Some(100_000_000)));
+            assert!(cem.down.version > 1, "limiters may have followed");
+            assert!(!place.state().join("undo.json").exists());
+            // Plans that only it brought are not kept.
+            let plans = gate.state().plans.contents().len();
+            assert_eq!(plans, if later { 4 } else { 6 });
+            let state = gate.state().clone();
+            drop(gate);
+            let gate = place.take_over().expect("ours");
+            assert_eq!(gate.state().members, state.members);
+            place.holds(gate.state());
+        }
+    }
+}
+
+#[test]
 fn an_interface_that_refuses_undoes_the_change_at_once() {
     let place = Place::new();
     let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");

@@ -1,7 +1,7 @@
 //! Who sits where: the maps from addresses and tags to limiters, and the lengths of prefixes in use,
 //! which packets try one after the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
@@ -121,6 +121,20 @@ impl Directory {
             "seats6" => self.lengths6[usize::from(key[17]) & 1].get_mut(usize::from(key[16])),
             _ => self.links[usize::from(key[5]) & 1].get_mut(usize::from(key[4])),
         }
+    }
+
+    /// Plans that packets are led to.
+    pub(super) fn plans(&self, maps: &Maps) -> Result<HashSet<u32>, KernelError> {
+        let mut plans = HashSet::new();
+        for map in ["seats4", "seats6", "seats_link"] {
+            for key in maps[map].keys() {
+                let seat = maps[map]
+                    .lookup(&key, MapFlags::ANY)
+                    .map_err(|source| KernelError::map(map, source))?;
+                plans.extend(seat.map(|seat| read_u32(&seat, 4)));
+            }
+        }
+        Ok(plans)
     }
 
     pub(super) fn set(&mut self, settings: &Settings) {

@@ -53,10 +53,9 @@ pub enum KernelError {
         /// How many there may be.
         room: usize,
     },
-    /// More different policies or sets of rules than there is room for, with those of plans that are
-    /// no more.
+    /// More different policies or sets of rules than there is room for.
     #[error(
-        "there is room for {room} {what}, also counting those that are no longer used: `tidegate gate down` and `up` free these"
+        "there is room for {room} {what} at once, those of before a change and after it together"
     )]
     Kept {
         /// Of what.

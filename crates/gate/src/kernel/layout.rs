@@ -13,6 +13,8 @@ pub(super) const MOST_RULES: usize = 32;
 /// Most lengths of prefixes in use, of one family in one direction.
 pub(super) const LENGTHS: usize = 16;
 pub(super) const PLANS: u32 = 1 << 17;
+/// Of policies, and of sets of rules.
+pub(super) const PLACES: u32 = 1 << 10;
 pub(super) const LIMITERS_PER_PAGE: usize = 1 << 10;
 
 const HEAD: usize = 64;
@@ -22,7 +24,7 @@ const ACTIVE: usize = 44;
 /// Size of a limiter's state.
 pub(super) const LIMITER: usize = HEAD + (SHARES + QUEUES) * PART;
 pub(super) const PLAN: usize = 64;
-pub(super) const SHAPE: usize = 328;
+pub(super) const SHAPE: usize = 332;
 pub(super) const RULE: usize = 88;
 pub(super) const RULES: usize = 8 + MOST_RULES * RULE;
 pub(super) const SETTINGS: usize = 88 + 16 + 2 * LENGTHS * (8 + 20);
@@ -78,6 +80,11 @@ pub(super) fn read_u64(bytes: &[u8], at: usize) -> u64 {
 /// The plan that a limiter runs under.
 pub(super) fn plan_of(state: &[u8]) -> u32 {
     read_u32(state, 8)
+}
+
+/// How many queues a plan has, as it is in the kernel.
+pub(super) fn queues_of(plan: &[u8]) -> usize {
+    plan.get(62).copied().map_or(0, usize::from)
 }
 
 /// What a limiter counted.

@@ -146,6 +146,44 @@ impl Kernel {
         self.update("plans", &number.to_ne_bytes(), &encoded)
     }
 
+    /// Makes room for the policies and rules of so many more plans, if there is not enough: those that
+    /// only other plans needed than the ones at these numbers are given up. Plans that packets are
+    /// led to are kept in any case.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn make_room(
+        &mut self,
+        plans: usize,
+        kept: &dyn Fn(u32) -> bool,
+    ) -> Result<(), KernelError> {
+        if self.registry.has_room(plans) {
+            return Ok(());
+        }
+        let seated = self.directory.plans(&self.maps)?;
+        // To change a map of maps waits for all packets on their way (synchronize_rcu): of plans
+        // that nobody was led to just now, there are none then.
+        if let Some(first) = self.pages.first() {
+            self.update("pages", &0u32.to_ne_bytes(), &sys::number_of(first))?;
+        }
+        let all = self.maps["plans"]
+            .lookup_batch(1 << 12, MapFlags::ANY, MapFlags::ANY)
+            .map_err(|source| KernelError::map("plans", source))?;
+        let mut read = 0;
+        let needed = all.inspect(|_| read += 1).filter(|(number, _)| {
+            let number = layout::read_u32(number, 0);
+            kept(number) || seated.contains(&number)
+        });
+        let needed: Vec<_> = needed.map(|(_, plan)| plan).collect();
+        // The iterator ends where the kernel refuses.
+        if read != PLANS {
+            let short = std::io::Error::other(format!("{read} of {PLANS} plans can be read"));
+            return Err(KernelError::map("plans", short.into()));
+        }
+        self.registry.give_up(needed.into_iter());
+        Ok(())
+    }
+
     fn update(&self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), KernelError> {
         self.map(map)
             .update(key, value, MapFlags::ANY)
@@ -255,7 +293,7 @@ impl Kernel {
     fn queues_of(&self, plan: u32) -> usize {
         let found = self.map("plans").lookup(&plan.to_ne_bytes(), MapFlags::ANY);
         match found {
-            Ok(Some(plan)) => self.registry.queues(&plan),
+            Ok(Some(plan)) => layout::queues_of(&plan),
             _ => 0,
         }
     }

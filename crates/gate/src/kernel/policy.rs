@@ -1,70 +1,54 @@
 //! Plans, policies and rules as the programs read them. Policies and rules that are alike are kept
-//! once: limiters keep their queues from one plan to another of the same policy. They stay until the
-//! gate is taken down, since a limiter may follow a plan that nobody has any more for as long as no
-//! packet comes.
+//! once: limiters keep their queues from one plan to another of the same policy. Those that no plan
+//! needs any more stay until their places are wanted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tidegate_limiter::{Kind, PolicyTree, Program, Rule};
 
 use super::KernelError;
-use super::layout::{self, MOST_RULES, QUEUES, SHARES, Writer, read_u32};
+use super::layout::{self, MOST_RULES, PLACES, QUEUES, SHARES, Writer, read_u32};
 use crate::table::{Excess, Plan, Scheme};
+
+type Maps = HashMap<&'static str, MapHandle>;
 
 /// Numbers of what stands for a shape where there is none.
 const POLICER: u32 = u32::MAX - 1;
 const UNLIMITED: u32 = u32::MAX - 2;
 const NONE: u8 = 255;
 
-/// The policies and rules that are in the kernel, by what they are, numbered from 1.
-#[derive(Debug, Default)]
+/// The policies and rules that are in the kernel.
+#[derive(Debug)]
 pub(super) struct Registry {
-    shapes: HashMap<Vec<u8>, u32>,
-    rules: HashMap<Vec<u8>, u32>,
-    /// Queues of each shape.
-    queues: HashMap<u32, usize>,
+    shapes: Kept,
+    rules: Kept,
 }
 
 impl Registry {
-    pub(super) fn read(maps: &HashMap<&'static str, MapHandle>) -> Result<Self, KernelError> {
-        let mut registry = Self::default();
-        let all = |name: &'static str, empty: fn(&[u8]) -> bool| {
-            let map = &maps[name];
-            let mut found = HashMap::new();
-            for number in 0..map.max_entries() {
-                let value = map
-                    .lookup(&number.to_ne_bytes(), MapFlags::ANY)
-                    .map_err(|source| KernelError::map(name, source))?
-                    .unwrap_or_default();
-                if empty(&value) {
-                    break;
-                }
-                found.insert(value, number + 1);
-            }
-            Ok::<_, KernelError>(found)
-        };
-        registry.shapes = all("shapes", |value| queues(value) == 0)?;
-        registry.rules = all("rule_sets", |value| read_u32(value, 0) == 0)?;
-        let sizes = registry.shapes.iter();
-        registry.queues = sizes
-            .map(|(shape, &number)| (number, queues(shape)))
-            .collect();
-        Ok(registry)
+    pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
+        Ok(Self {
+            shapes: Kept::read("shapes", "different policies", maps)?,
+            rules: Kept::read("rule_sets", "different sets of rules", maps)?,
+        })
     }
 
-    /// How many queues a plan has, as it is in the kernel.
-    pub(super) fn queues(&self, plan: &[u8]) -> usize {
-        let shape = read_u32(plan, 48);
-        self.queues.get(&shape).copied().unwrap_or(0)
+    /// Whether there are places for so many more of each.
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.shapes.room() >= more && self.rules.room() >= more
+    }
+
+    /// Gives up what none of these plans, as they are in the kernel, needs. No packet may be on its
+    /// way under another one.
+    pub(super) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
+        let numbers = |plan: Vec<u8>| (read_u32(&plan, 48), read_u32(&plan, 52));
+        let (shapes, rules) = plans.map(numbers).unzip();
+        self.shapes.give_up(&shapes);
+        self.rules.give_up(&rules);
     }
 
     /// A plan for the kernel; its policy and rules are put there if they are new.
-    pub(super) fn encode(
-        &mut self,
-        plan: &Plan,
-        maps: &HashMap<&'static str, MapHandle>,
-    ) -> Result<Vec<u8>, KernelError> {
+    pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
         let refuse = |what: String| Err(KernelError::Plan(what));
         let rate = plan.rate.bits_per_second();
         if rate > 400_000_000_000 || (rate < 8_000 && plan.scheme != Scheme::Unlimited) {
@@ -168,15 +152,15 @@ impl Registry {
                 Excess::Mark(dscp) => dscp,
             })
             .u8(class.0 as u8)
-            .u8(class.1 as u8);
+            .u8(class.1 as u8)
+            .u8(match plan.scheme {
+                Scheme::PhantomQueues { .. } => plan.program.queues() as u8,
+                _ => 0,
+            });
         Ok(writer.fill(layout::PLAN))
     }
 
-    fn shape(
-        &mut self,
-        program: &Program,
-        maps: &HashMap<&'static str, MapHandle>,
-    ) -> Result<u32, KernelError> {
+    fn shape(&mut self, program: &Program, maps: &Maps) -> Result<u32, KernelError> {
         for (what, found, room) in [
             ("queues", program.queues(), QUEUES),
             ("sharing nodes", program.shares(), SHARES),
@@ -185,17 +169,10 @@ impl Registry {
                 return Err(KernelError::room(what, found, room));
             }
         }
-        let shape = shape(program);
-        let number = keep(&mut self.shapes, "shapes", &shape, maps)?;
-        self.queues.insert(number, program.queues());
-        Ok(number)
+        self.shapes.put(shape(program), maps)
     }
 
-    fn rules(
-        &mut self,
-        plan: &Plan,
-        maps: &HashMap<&'static str, MapHandle>,
-    ) -> Result<u32, KernelError> {
+    fn rules(&mut self, plan: &Plan, maps: &Maps) -> Result<u32, KernelError> {
         if plan.rules.is_empty() || !matches!(plan.scheme, Scheme::PhantomQueues { .. }) {
             return Ok(0);
         }
@@ -203,46 +180,100 @@ impl Registry {
             return Err(KernelError::room("rules", plan.rules.len(), MOST_RULES));
         }
         let mut writer = Writer::default();
-        writer.u32(plan.rules.len() as u32).u32(0);
+        writer.u32(plan.rules.len() as u32);
         for rule in &plan.rules {
             write_rule(&mut writer, rule, &plan.program);
         }
-        keep(
-            &mut self.rules,
-            "rule_sets",
-            &writer.fill(layout::RULES),
-            maps,
-        )
+        self.rules.put(writer.fill(layout::RULES - NUMBER), maps)
     }
 }
 
-/// The number of something that is kept once.
-fn keep(
-    known: &mut HashMap<Vec<u8>, u32>,
-    name: &'static str,
-    value: &[u8],
-    maps: &HashMap<&'static str, MapHandle>,
-) -> Result<u32, KernelError> {
-    if let Some(&number) = known.get(value) {
-        return Ok(number);
-    }
-    let map = &maps[name];
-    let number = known.len() as u32;
-    if number >= map.max_entries() {
-        let what = if name == "shapes" {
-            "different policies"
-        } else {
-            "different sets of rules"
-        };
-        return Err(KernelError::Kept {
+/// Bytes of the number with which what is kept begins.
+const NUMBER: usize = 4;
+
+/// What is kept once in a map, by what it is. Numbers go from 1 on, and say the place as `place_of`
+/// in bpf/types.h has it.
+#[derive(Debug)]
+struct Kept {
+    map: &'static str,
+    what: &'static str,
+    numbers: HashMap<Vec<u8>, u32>,
+    /// What no plan needs, the oldest first: until others take its place it may come back.
+    spare: VecDeque<Vec<u8>>,
+}
+
+impl Kept {
+    fn read(map: &'static str, what: &'static str, maps: &Maps) -> Result<Self, KernelError> {
+        let mut numbers = HashMap::new();
+        for place in 0..PLACES {
+            let mut value = maps[map]
+                .lookup(&place.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|source| KernelError::map(map, source))?
+                .unwrap_or_default();
+            let number = read_u32(&value, 0);
+            // Places are taken in order.
+            if number == 0 {
+                break;
+            }
+            numbers.insert(value.split_off(NUMBER), number);
+        }
+        Ok(Self {
+            map,
             what,
-            room: map.max_entries() as usize,
-        });
+            numbers,
+            spare: VecDeque::new(),
+        })
     }
-    map.update(&number.to_ne_bytes(), value, MapFlags::ANY)
-        .map_err(|source| KernelError::map(name, source))?;
-    known.insert(value.to_vec(), number + 1);
-    Ok(number + 1)
+
+    fn room(&self) -> usize {
+        PLACES as usize - self.numbers.len() + self.spare.len()
+    }
+
+    fn give_up(&mut self, needed: &HashSet<u32>) {
+        let all = self.numbers.iter();
+        let mut spare: Vec<_> = all.filter(|(_, number)| !needed.contains(number)).collect();
+        spare.sort_unstable_by_key(|(_, number)| **number);
+        self.spare = spare.into_iter().map(|(value, _)| value.clone()).collect();
+    }
+
+    /// The number of this, which is put there if it is new.
+    fn put(&mut self, value: Vec<u8>, maps: &Maps) -> Result<u32, KernelError> {
+        if let Some(&number) = self.numbers.get(&value) {
+            self.spare.retain(|spare| *spare != value);
+            return Ok(number);
+        }
+        let number = if self.numbers.len() < PLACES as usize {
+            self.numbers.len() as u32 + 1
+        } else {
+            let old = self.spare.front().ok_or(KernelError::Kept {
+                what: self.what,
+                room: PLACES as usize,
+            })?;
+            after(self.numbers[old])
+        };
+        let entry = [&number.to_ne_bytes()[..], &value].concat();
+        maps[self.map]
+            .update(&place_of(number).to_ne_bytes(), &entry, MapFlags::ANY)
+            .map_err(|source| KernelError::map(self.map, source))?;
+        if self.numbers.len() == PLACES as usize
+            && let Some(old) = self.spare.pop_front()
+        {
+            self.numbers.remove(&old);
+        }
+        self.numbers.insert(value, number);
+        Ok(number)
+    }
+}
+
+fn place_of(number: u32) -> u32 {
+    (number - 1) % PLACES
+}
+
+/// The next number of the same place: four million of them, before a limiter without packets all the
+/// while could take one for another.
+pub(super) fn after(number: u32) -> u32 {
+    let next = number.checked_add(PLACES).filter(|next| *next < UNLIMITED);
+    next.unwrap_or(place_of(number) + 1)
 }
 
 fn write_rule(writer: &mut Writer, rule: &Rule, program: &Program) {
@@ -281,7 +312,7 @@ fn is_fair(program: &Program) -> bool {
         && nodes.all(|node| node.parent == 0 && node.weight == 1)
 }
 
-/// `struct shape`.
+/// `struct shape`, after its number.
 fn shape(program: &Program) -> Vec<u8> {
     debug_assert!(PolicyTree::MAX_WEIGHT <= u32::from(u16::MAX));
     let nodes = program.nodes();
@@ -334,10 +365,5 @@ fn shape(program: &Program) -> Vec<u8> {
     writer.bytes(&parent).bytes(&path).bytes(&order);
     writer.bytes(&first).bytes(&count).bytes(&next);
     writer.u32(program.queues() as u32);
-    writer.fill(layout::SHAPE)
-}
-
-/// Queues of a shape as it is in the kernel.
-fn queues(shape: &[u8]) -> usize {
-    read_u32(shape, layout::SHAPE - 4) as usize
+    writer.fill(layout::SHAPE - NUMBER)
 }

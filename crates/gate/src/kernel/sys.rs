@@ -154,6 +154,18 @@ pub(super) fn is_ethernet(interface: &str) -> io::Result<bool> {
 /// frame as it is then.
 #[cfg(test)]
 pub(super) fn test_run(program: i32, frame: &[u8], repeat: i32) -> io::Result<(u32, Vec<u8>)> {
+    test_run_as(program, frame, repeat, None)
+}
+
+/// The same at tc, where a test may say some of what the kernel knows of a packet: the words of
+/// `struct __sk_buff` (linux/bpf.h), from its first one on.
+#[cfg(test)]
+pub(super) fn test_run_as(
+    program: i32,
+    frame: &[u8],
+    repeat: i32,
+    context: Option<&[u32]>,
+) -> io::Result<(u32, Vec<u8>)> {
     let mut after = vec![0u8; frame.len()];
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
@@ -164,7 +176,11 @@ pub(super) fn test_run(program: i32, frame: &[u8], repeat: i32) -> io::Result<(u
         repeat,
         ..Default::default()
     };
-    // SAFETY: both buffers are as long as is said, and live through the call as the options do.
+    if let Some(context) = context {
+        options.ctx_in = context.as_ptr().cast();
+        options.ctx_size_in = size_of_val(context) as u32;
+    }
+    // SAFETY: the buffers are as long as is said, and live through the call as the options do.
     checked(unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &mut options) })?;
     Ok((options.retval, after))
 }

@@ -12,7 +12,10 @@ use crate::table::{Accounting, Excess, Scheme, Unknown};
 mod attach;
 mod mark;
 mod parse;
+mod recorded;
+mod room;
 mod same;
+mod segments;
 
 /// A gate of a test's own, removed with it.
 struct Gate {
@@ -256,24 +259,4 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
         .unwrap();
     // Another length was published.
     assert_eq!(live(&mut gate), (1 - before, expected));
-}
-
-#[test]
-fn more_policies_than_there_is_room_for_are_refused() {
-    let Some(mut gate) = gate("more_policies_than_there_is_room_for_are_refused") else {
-        return;
-    };
-    let policy = |weight| {
-        let parts = vec![(weight, PolicyTree::queue()), (1, PolicyTree::queue())];
-        let control = None;
-        let scheme = Scheme::PhantomQueues { size: 1, control };
-        plan(scheme, &PolicyTree::weighted(parts).unwrap())
-    };
-    for weight in 1..=1024 {
-        gate.kernel().put_plan(0, &policy(weight + 1)).unwrap();
-    }
-    let refused = gate.kernel().put_plan(0, &policy(1_026)).unwrap_err();
-    assert!(refused.to_string().contains("gate down"), "{refused}");
-    // Those that are known are not new.
-    gate.kernel().put_plan(0, &policy(2)).unwrap();
 }

@@ -62,6 +62,10 @@ impl DataPath for Kernel {
         Ok(self.set_settings(settings)?)
     }
 
+    fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
+        Ok(self.make_room(plans, kept)?)
+    }
+
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
         Ok(self.put_plan(number, plan)?)
     }

@@ -25,6 +25,11 @@ name = "lan"
 side = "access"
 "#;
 
+/// The same, where packets are taken by this hook.
+fn bridge(hook: &str) -> String {
+    BRIDGE.replace("side", &format!("hook = \"{hook}\"\nside"))
+}
+
 /// What senders take to come to their share.
 const START_UP: Duration = Duration::from_secs(5);
 /// What is looked at.
@@ -124,17 +129,38 @@ fn findings(site: &Site) -> Findings {
 /// in its queue; and the sum is the plan's rate.
 #[test]
 fn mixed_senders_share_fairly_at_the_rate() {
+    share_fairly("mixed_senders_share_fairly_at_the_rate", Place::Core, "tc");
+}
+
+/// The same where XDP takes packets from a veth device's driver. Its peer sends super-packets: with
+/// a program of this kind on the other side, the kernel makes segments of them before.
+#[test]
+fn mixed_senders_share_fairly_at_native_xdp() {
+    share_fairly(
+        "mixed_senders_share_fairly_at_native_xdp",
+        Place::Access,
+        "xdp",
+    );
+}
+
+/// The same where XDP takes packets after the driver of a TAP device.
+#[test]
+fn mixed_senders_share_fairly_at_generic_xdp() {
+    let test = "mixed_senders_share_fairly_at_generic_xdp";
+    share_fairly(test, Place::Core, "xdp-generic");
+}
+
+fn share_fairly(test: &str, place: Place, hook: &str) {
     let _alone = alone();
-    let test = "mixed_senders_share_fairly_at_the_rate";
     if !has_iperf(test) {
         return;
     }
     measured(|| {
-        let site = permitted(test, Site::new(&round_trips(), Place::Core))?;
+        let site = permitted(test, Site::new(&round_trips(), place))?;
         let hosts = [129, 130, 131, 193, 194, 195];
         let queue = "[1, \"queue\"]";
         let configuration = format!(
-            "{BRIDGE}
+            "{}
             [plan.fair]
             down = \"30mbit\"
             policy = {{ weighted = [{}] }}
@@ -143,6 +169,7 @@ fn mixed_senders_share_fairly_at_the_rate() {
             name = \"alice\"
             plan = \"fair\"
             addresses = \"192.0.2.128/25\"",
+            bridge(hook),
             [queue; 6].join(", "),
             by_address(&hosts, "fair"),
         );
@@ -158,6 +185,10 @@ fn mixed_senders_share_fairly_at_the_rate() {
         let mut found = findings(&site);
         found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.1, 30.9);
         found.within("gate's count", window.agreement(&["alice"]), 0.995, 1.005);
+        // What came to the gate were packets as on a wire.
+        let came = site.middle.counters("wan").unwrap();
+        let size = came.received_bytes as f64 / came.received_packets as f64;
+        found.within("bytes of a packet at the gate", size, 60.0, 1514.0);
         let indices = windows(&received, 0..6);
         let indices = indices.iter().map(|shares| jain(shares)).collect();
         found.within("Jain's index, median", median(indices), 0.95, 1.0);

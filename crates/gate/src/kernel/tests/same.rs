@@ -9,13 +9,13 @@ use tidegate_limiter::{
 use super::*;
 
 /// The reference of one limiter.
-enum Reference {
+pub(super) enum Reference {
     Queues(Box<PhantomQueues<24, 5>>),
     Bucket(TokenBucket),
 }
 
 impl Reference {
-    fn new(plan: &Plan, now: Nanos) -> Self {
+    pub(super) fn new(plan: &Plan, now: Nanos) -> Self {
         match plan.scheme {
             Scheme::PhantomQueues { size, control } => Self::Queues(Box::new(
                 PhantomQueues::new(plan.program.clone(), plan.rate, size, control, now).unwrap(),
@@ -39,7 +39,7 @@ impl Reference {
         }
     }
 
-    fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+    pub(super) fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         match self {
             Self::Queues(queues) => queues.offer(now, packet),
             Self::Bucket(bucket) => bucket.offer(now, packet),

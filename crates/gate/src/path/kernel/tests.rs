@@ -160,6 +160,52 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
 }
 
 #[test]
+fn policies_that_no_plan_has_any_more_make_room() {
+    in_namespace("policies", |place| {
+        // Other policies and other sets of rules each time, together more than there is room for.
+        const EACH: u32 = 20;
+        let other = |round: u32| {
+            let plans = (0..EACH).map(|plan| {
+                let number = round * EACH + plan;
+                let weights = [number % 100 + 1, number / 100 + 1];
+                format!(
+                    "[plan.p{plan}]
+                    down = \"10mbit\"
+                    policy = {{ weighted = [[{}, \"queue\"], [{}, {{ fair = 2 }}]] }}
+                    [[plan.p{plan}.rule]]
+                    class = 0
+                    remote-ports = \"1-{}\"
+                    [[subscriber]]
+                    name = \"{plan}\"
+                    plan = \"p{plan}\"
+                    addresses = \"192.0.2.{plan}\"\n",
+                    weights[0],
+                    weights[1],
+                    number + 2
+                )
+            });
+            place.config(&plans.collect::<String>())
+        };
+        let (mut gate, _) = Gate::<Kernel>::up(&other(0)).expect("up");
+        for round in 1..120 {
+            if round == 45 || round == 80 {
+                drop(gate);
+                gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+            }
+            let report = gate.reload(&other(round)).expect("reloaded");
+            assert_eq!(report.limited.len(), EACH as usize, "{round}");
+        }
+        // What is set has room as well.
+        let setting = Setting {
+            plan: Some("p3".into()),
+            ..Setting::default()
+        };
+        gate.set("4", &setting).expect("set");
+        gate.down().expect("down");
+    });
+}
+
+#[test]
 fn what_cannot_be_leaves_nothing_behind() {
     in_namespace("nothing", |place| {
         let config = place.config(&ONE.replace(

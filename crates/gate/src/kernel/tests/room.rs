@@ -1,0 +1,164 @@
+//! That policies and sets of rules which no plan needs any more make room for others, and that no
+//! limiter takes one for another.
+
+use tidegate_limiter::{Classifier, Decision, FlowKey, Rule};
+
+use super::same::Reference;
+use super::*;
+
+/// Another policy and another set of rules for each number: the first port's packets are of class 0,
+/// the last one's of class 1.
+fn numbered(number: u32) -> Plan {
+    let parts = [number % 100 + 1, number / 100 + 1].map(|weight| (weight, PolicyTree::queue()));
+    let policy = PolicyTree::weighted(parts.to_vec()).unwrap();
+    let control = None;
+    let mut plan = plan(
+        Scheme::PhantomQueues {
+            size: SIZE,
+            control,
+        },
+        &policy,
+    );
+    plan.rules = vec![Rule {
+        source_ports: 0..=number as u16,
+        ..Rule::default()
+    }];
+    plan
+}
+
+/// Bytes of a queue: it takes two packets.
+const SIZE: u64 = 2_000;
+const PORTS: [u16; 2] = [0, u16::MAX];
+
+fn matched(limiter: u32) -> Match {
+    let address = std::net::IpAddr::from(address(limiter));
+    Match::Prefix(address.to_string().parse().unwrap())
+}
+
+fn address(limiter: u32) -> [u8; 4] {
+    (10 << 24 | limiter).to_be_bytes()
+}
+
+#[test]
+fn more_policies_than_there_is_room_for_are_refused() {
+    let Some(mut gate) = gate("more_policies_than_there_is_room_for_are_refused") else {
+        return;
+    };
+    let kernel = gate.kernel();
+    for number in 0..1024 {
+        kernel.put_plan(number, &numbered(number)).unwrap();
+    }
+    let refused = kernel.put_plan(1024, &numbered(1024)).unwrap_err();
+    assert!(refused.to_string().contains("1024 different"), "{refused}");
+    // Those that are known are not new.
+    kernel.put_plan(1024, &numbered(3)).unwrap();
+    kernel.make_room(1, &|_| true).unwrap();
+    kernel.put_plan(1024, &numbered(1024)).unwrap_err();
+    // Nobody's are given up; those of a plan that is kept, or that packets are led to, are not.
+    let seat = Seat {
+        limiter: 0,
+        plan: 7,
+        version: 1,
+    };
+    kernel.seat(Direction::Up, &[(matched(0), seat)]).unwrap();
+    let [led, kept] = [7u32, 9].map(|plan| plan.to_ne_bytes());
+    let read = |kernel: &Kernel, key: &[u8]| {
+        let plan = kernel.map("plans").lookup(key, MapFlags::ANY);
+        let plan = plan.unwrap().unwrap();
+        (48..56)
+            .step_by(4)
+            .map(|at| layout::read_u32(&plan, at))
+            .collect::<Vec<_>>()
+    };
+    let numbers = [&led, &kept].map(|key| read(kernel, key));
+    kernel.make_room(1, &|number| number == 9).unwrap();
+    for number in 2_000..3_022 {
+        kernel.put_plan(number, &numbered(number)).unwrap();
+    }
+    kernel.put_plan(3_022, &numbered(3_022)).unwrap_err();
+    for (number, before) in [7, 9].into_iter().zip(numbers) {
+        kernel.put_plan(100_000, &numbered(number)).unwrap();
+        assert_eq!(read(kernel, &100_000u32.to_ne_bytes()), before);
+    }
+    // Also for who takes over.
+    gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
+    gate.kernel().put_plan(4_000, &numbered(4_000)).unwrap_err();
+    gate.kernel().make_room(1, &|_| false).unwrap();
+    gate.kernel().put_plan(4_000, &numbered(4_000)).unwrap();
+}
+
+#[test]
+fn thousands_of_policies_one_after_the_other_are_told_apart() {
+    const ROUNDS: u32 = 4_000;
+    let Some(mut gate) = gate("thousands_of_policies_one_after_the_other_are_told_apart") else {
+        return;
+    };
+    gate.kernel().reserve(ROUNDS + 1).unwrap();
+    let place = |number: u32| (number - 1) % 1024;
+    // The policy that each limiter without packets has known last, by place.
+    let mut idle: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut mistakable = 0;
+    for round in 1..=ROUNDS {
+        let plan = numbered(round);
+        let kernel = gate.kernel();
+        // As of a reload: the plan before it and its own are in use.
+        kernel.make_room(1, &|number| number + 1 >= round).unwrap();
+        kernel.put_plan(round, &plan).unwrap();
+        let number = kernel
+            .map("plans")
+            .lookup(&round.to_ne_bytes(), MapFlags::ANY);
+        let number = layout::read_u32(&number.unwrap().unwrap(), 48);
+        let now = 1_000_000 + u64::from(round) * 1_000;
+        // One that is always there, beside the reference; one that comes and has no more packets;
+        // and those that were so under the policy that was in this one's place.
+        let back = idle.remove(&place(number)).unwrap_or_default();
+        mistakable += back.len();
+        let limiters = [&[0, round][..], &back].concat();
+        let seats = limiters.iter().map(|&limiter| {
+            let seat = Seat {
+                limiter,
+                plan: round,
+                version: round,
+            };
+            (matched(limiter), seat)
+        });
+        let seats = seats.collect::<Vec<_>>();
+        kernel.seat(Direction::Down, &seats).unwrap();
+        let rules = plan.rules.clone();
+        let classifier = Classifier::new(&plan.program, rules, None, settings().hash).unwrap();
+        for &limiter in &limiters {
+            let mut reference = Reference::new(&plan, now);
+            for packet in 0..6u64 {
+                let (now, port) = (now + packet * 100, PORTS[packet as usize % 2]);
+                let to = std::net::IpAddr::from(address(limiter));
+                let from = "198.51.100.1".parse().unwrap();
+                let key = FlowKey::new(from, to, 17, Some((port, 443)), 0);
+                let expected = reference.offer(now, &classifier.classify(&key, 1_000));
+                // Each of both queues takes two.
+                assert_eq!(expected == Decision::Pass, packet < 4);
+                let passed = gate.offer("tc_down", now, &frame(address(limiter), port, 1_000)) != 2;
+                assert_eq!(
+                    passed,
+                    packet < 4,
+                    "round {round}, {limiter}, packet {packet}"
+                );
+            }
+        }
+        let leave = seats[1..].iter().map(|(matched, _)| *matched);
+        gate.kernel()
+            .unseat(Direction::Down, &leave.collect::<Vec<_>>())
+            .unwrap();
+        idle.entry(place(number)).or_default().push(round);
+    }
+    // Most places were taken three times.
+    assert!(mistakable > 2_900, "{mistakable}");
+}
+
+#[test]
+fn numbers_of_a_place_go_around() {
+    let mut number = 1_024;
+    for _ in 0..1 << 23 {
+        number = policy::after(number);
+        assert!(number % 1024 == 0 && (1_024..u32::MAX - 2).contains(&number));
+    }
+}
