@@ -35,8 +35,12 @@ static __always_inline u64 least(u64 one, u64 other)
 
 // Bounds an index. The path that is never taken comes last for the verifier and has a part of the
 // other's range, so that it is not followed.
+#ifdef __bpf__
 #define BELOW(index, bound) \
 	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
+#else
+#define BELOW(index, bound) do { if ((index) >= (bound)) __builtin_trap(); } while (0)
+#endif
 
 // Brings a part's backlog up to the clock above. Returns what was drained.
 static __always_inline u64 drain(struct share *part, u64 clock, u32 weight)
