@@ -31,8 +31,6 @@ pub(super) const MAPS: &[(&str, usize)] = &[
 
 /// Loads the programs, and pins them and their maps. If that fails, nothing is left.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
-    // Errors come back as values.
-    libbpf_rs::set_print(None);
     mount_for(pins)?;
     let mut object = opened()?;
     if timed {
@@ -87,6 +85,8 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
 }
 
 fn opened() -> Result<OpenObject, KernelError> {
+    // Errors come back as values.
+    libbpf_rs::set_print(None);
     ObjectBuilder::default()
         .name("tidegate")
         .and_then(|builder| builder.open_memory(OBJECT))
