@@ -8,11 +8,12 @@ SHAPED := corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TIDEGATE := $(TARGET)/release/tidegate
 
-.PHONY: help demo build test bench study fuzz lint docs docs-check clean
+.PHONY: help demo build test old-kernels bench study fuzz lint docs docs-check clean
 
 help:
 	@echo 'make demo    builds Tidegate and looks for policers in two real captures'
 	@echo 'make test    runs every test'
+	@echo 'make old-kernels  runs the gate under an older kernel, in a virtual machine (as root)'
 	@echo 'make bench   measures speed and memory, beside other tools'
 	@echo 'make study   repeats the tables of the papers (needs the captures, see TIDEGATE_TRACES)'
 	@echo 'make fuzz    feeds damaged input to every reader, FUZZ_SECONDS (60) each'
@@ -50,6 +51,11 @@ test:
 	@$(traces_note)
 	$(CARGO) test --workspace --locked
 	@$(traces_note)
+
+old-kernels:
+	@packaging/setup build
+	@packaging/setup kernels
+	packaging/old-kernels
 
 define traces_note
 if [ -n "$$TIDEGATE_TRACES" ]; then \

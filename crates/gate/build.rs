@@ -10,6 +10,7 @@ fn main() {
     // libbpf's own headers, as its crate carries them, and the C library's for this machine, which
     // clang does not look for when it compiles for another.
     let libbpf = variable("DEP_BPF_INCLUDE");
+    println!("cargo:rustc-env=LIBBPF_INCLUDE={libbpf}");
     let system = format!(
         "/usr/include/{}-linux-gnu",
         variable("CARGO_CFG_TARGET_ARCH")

@@ -35,8 +35,12 @@ static __always_inline u64 least(u64 one, u64 other)
 
 // Bounds an index. The path that is never taken comes last for the verifier and has a part of the
 // other's range, so that it is not followed.
+#ifdef __bpf__
 #define BELOW(index, bound) \
 	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
+#else
+#define BELOW(index, bound) do { if ((index) >= (bound)) __builtin_trap(); } while (0)
+#endif
 
 // The number of the lowest bit that is set, without a branch.
 static __always_inline u32 lowest(u32 set)

@@ -14,6 +14,8 @@ use serde_json::Value;
 struct Machine {
     folder: tempfile::TempDir,
     holder: Child,
+    /// Who runs the gate, with no rights but the service's; without one it is run as the test is.
+    user: Option<&'static str>,
 }
 
 const FILE: &str = r#"
@@ -38,8 +40,11 @@ vlan = 7
 /// Its other end is where packets to alice come from.
 const NETWORK: &str = "\
 set -e
-mkdir -p BPF
+mkdir BPF
 mount -t bpf bpf BPF
+chown -R USER FOLDER
+touch PROGRAM
+mount --bind TIDEGATE PROGRAM
 ip link set lo up
 ip link add name core0 type veth peer name far0
 ip link set core0 up
@@ -50,14 +55,18 @@ ip route add 192.0.2.1/32 via 198.51.100.2 dev far0
 ";
 
 impl Machine {
-    fn new() -> Result<Self, String> {
+    fn new(user: Option<&'static str>) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let holder = Command::new("unshare")
             .args(["--net", "--mount", "sleep", "300"])
             .stdin(Stdio::null())
             .spawn()
             .map_err(|error| format!("unshare: {error}"))?;
-        let machine = Self { folder, holder };
+        let machine = Self {
+            folder,
+            holder,
+            user,
+        };
         machine.write(FILE);
         // Until the namespaces are there: /proc tells that it is no longer ours.
         let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
@@ -75,8 +84,14 @@ impl Machine {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        let bpf = machine.path("bpf").display().to_string();
-        let (code, _, err) = machine.run("sh", &["-c", &NETWORK.replace("BPF", &bpf)]);
+        let path = |name| machine.path(name).display().to_string();
+        let network = NETWORK
+            .replace("BPF", &path("bpf"))
+            .replace("TIDEGATE", env!("CARGO_BIN_EXE_tidegate"))
+            .replace("PROGRAM", &path("tidegate"))
+            .replace("FOLDER", &path(""))
+            .replace("USER", user.unwrap_or("0"));
+        let (code, _, err) = machine.run("sh", &["-c", &network]);
         if code == 0 { Ok(machine) } else { Err(err) }
     }
 
@@ -112,8 +127,20 @@ impl Machine {
 
     fn gate_command(&self, arguments: &[&str]) -> Command {
         let state = self.path("state").display().to_string();
-        let mut command = self.command(env!("CARGO_BIN_EXE_tidegate"), &["gate"]);
-        command.args(arguments).args(["--state", &state]);
+        let program = self.path("tidegate").display().to_string();
+        let mut command = if let Some(user) = self.user {
+            let set = capabilities();
+            let words = format!(
+                "--reuid {user} --regid {user} --clear-groups --no-new-privs \
+                 --inh-caps {set} --ambient-caps {set} --bounding-set {set}"
+            );
+            let words: Vec<_> = words.split_whitespace().chain([&*program]).collect();
+            self.command("setpriv", &words)
+        } else {
+            self.command(&program, &[])
+        };
+        command.arg("gate").args(arguments);
+        command.args(["--state", &state]);
         command
     }
 
@@ -173,6 +200,21 @@ impl Machine {
     }
 }
 
+/// What the service may do, as setpriv has it.
+fn capabilities() -> String {
+    let unit = include_str!("../../../packaging/systemd/tidegate-gate.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = line.expect("a bounding set").split_whitespace();
+    let names = names.map(|name| name.trim_start_matches("CAP_").to_lowercase());
+    ["-all".to_owned()]
+        .into_iter()
+        .chain(names.map(|name| format!("+{name}")))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.holder.kill();
@@ -230,7 +272,18 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 
 #[test]
 fn an_operators_day() {
-    let machine = match Machine::new() {
+    a_day(None);
+}
+
+/// The service's user, and one who is nobody but for these rights.
+#[test]
+fn an_operators_day_with_the_services_rights() {
+    a_day(Some("0"));
+    a_day(Some("65534"));
+}
+
+fn a_day(user: Option<&'static str>) {
+    let machine = match Machine::new(user) {
         Ok(machine) => machine,
         Err(error) => {
             let line =
@@ -278,6 +331,22 @@ fn an_operators_day() {
         alice["down"]["passed_packets"], 10,
         "counters go on: {alice}"
     );
+
+    // More subscribers than one map of limiters has room for, and then another's who takes over.
+    let more = |number: u32| {
+        let address = std::net::Ipv4Addr::from(0x0a00_0000 + number);
+        format!(
+            "[[subscriber]]\nname = \"s{number}\"\nplan = \"gold\"\naddresses = \"{address}\"\n"
+        )
+    };
+    let many = |count| FILE.to_owned() + &(0..count).map(more).collect::<String>();
+    for count in [1_500, 3_000] {
+        machine.write(&many(count));
+        machine.gate(&["reload"]);
+        let last = machine.gate(&["status", &format!("s{}", count - 1), "--json"]);
+        let last: Value = serde_json::from_str(&last).expect("JSON");
+        assert_eq!(last["down"]["rate"], 50_000_000, "{last}");
+    }
 
     // A daemon takes over, is asked by commands, and reloads on SIGHUP.
     machine.write(FILE);

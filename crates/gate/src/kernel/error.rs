@@ -21,7 +21,7 @@ pub enum KernelError {
     },
     /// No rights.
     #[error(
-        "BPF programs need root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN for the BPF file system: {0}"
+        "BPF programs need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN if the BPF file system is still to be mounted: {0}"
     )]
     Rights(String),
     /// Programs could not be loaded.

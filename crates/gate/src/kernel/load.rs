@@ -1,13 +1,15 @@
 //! Loading and pinning.
 
 use std::fs::{self, DirBuilder};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, ObjectBuilder};
+use libbpf_rs::{MapCore, MapHandle, ObjectBuilder, OpenObject};
 use nix::mount::{MsFlags, mount};
 
-use super::{KernelError, layout};
+use super::{KernelError, layout, sys};
 
 /// The programs, compiled.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
@@ -29,13 +31,8 @@ pub(super) const MAPS: &[(&str, usize)] = &[
 
 /// Loads the programs, and pins them and their maps. If that fails, nothing is left.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
-    // Errors come back as values.
-    libbpf_rs::set_print(None);
     mount_for(pins)?;
-    let mut object = ObjectBuilder::default()
-        .name("tidegate")
-        .and_then(|builder| builder.open_memory(OBJECT))
-        .map_err(refused)?;
+    let mut object = opened()?;
     if timed {
         let constants = object
             .maps_mut()
@@ -60,6 +57,7 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
         pin("")?;
         let (programs, maps) = (pin("programs")?, pin("new")?);
         pin("links")?;
+        pin("pages")?;
         for mut program in object.progs_mut() {
             let path = programs.join(program.name());
             program
@@ -68,11 +66,13 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
         }
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
-            if MAPS.iter().any(|&(known, _)| known == name) {
-                let path = maps.join(name);
-                map.pin(&path)
-                    .map_err(|source| KernelError::pin(&path, source))?;
-            }
+            let path = match name.as_str() {
+                "page_of_limiters" => page(pins, 0),
+                name if MAPS.iter().any(|&(known, _)| known == name) => maps.join(name),
+                _ => continue,
+            };
+            map.pin(&path)
+                .map_err(|source| KernelError::pin(&path, source))?;
         }
         // With its last name it is there at once, or not at all.
         let path = pins.join("maps");
@@ -82,6 +82,58 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
         unpin(pins);
     }
     pinned
+}
+
+fn opened() -> Result<OpenObject, KernelError> {
+    // Errors come back as values.
+    libbpf_rs::set_print(None);
+    ObjectBuilder::default()
+        .name("tidegate")
+        .and_then(|builder| builder.open_memory(OBJECT))
+        .map_err(refused)
+}
+
+/// Where a page of limiters is pinned. `pages` leads packets to it, and us to its number alone, by which
+/// only CAP_SYS_ADMIN may open it.
+pub(super) fn page(pins: &Path, number: u32) -> PathBuf {
+    pins.join("pages").join(number.to_string())
+}
+
+/// Makes pages of limiters like the first, pinned.
+pub(super) fn make_pages(
+    pins: &Path,
+    first: &MapHandle,
+    numbers: Range<usize>,
+) -> Result<Vec<MapHandle>, KernelError> {
+    let refused = |source| KernelError::map("limiters", source);
+    let (types, [key, value]) = sys::types(&opened()?).map_err(|error| refused(error.into()))?;
+    let info = first.info().map_err(refused)?.info;
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        btf_fd: types.as_raw_fd() as u32,
+        btf_key_type_id: key,
+        btf_value_type_id: value,
+        map_flags: info.map_flags,
+        ..Default::default()
+    };
+    let make = |number: usize| {
+        let mut map = MapHandle::create(
+            first.map_type(),
+            Some("limiters"),
+            info.key_size,
+            info.value_size,
+            info.max_entries,
+            &options,
+        )
+        .map_err(refused)?;
+        let path = page(pins, number as u32);
+        // Of one who was killed before packets could find it.
+        let _ = fs::remove_file(&path);
+        map.pin(&path)
+            .map_err(|source| KernelError::pin(&path, source))?;
+        Ok(map)
+    };
+    numbers.map(make).collect()
 }
 
 fn refused(source: libbpf_rs::Error) -> KernelError {
@@ -131,7 +183,7 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
 /// Removes the folder with all that is pinned in it.
 pub(super) fn unpin(pins: &Path) {
     // Maps first: without them there is no gate.
-    for folder in ["maps", "new", "links", "programs"] {
+    for folder in ["maps", "new", "links", "pages", "programs"] {
         let path = pins.join(folder);
         let entries = fs::read_dir(&path).into_iter().flatten().flatten();
         for entry in entries {

@@ -223,14 +223,20 @@ impl Kernel {
     /// # Errors
     /// If there are too many, or memory is short.
     pub fn reserve(&mut self, limiters: u32) -> Result<(), KernelError> {
-        while self.pages.len() * LIMITERS_PER_PAGE < limiters as usize {
-            let number = self.pages.len() as u32;
-            let outer = self.map("pages");
-            if number >= outer.max_entries() {
-                let room = outer.max_entries() as usize * LIMITERS_PER_PAGE;
-                return Err(KernelError::room("limiters", limiters as usize, room));
-            }
-            let page = sys::page_like(&self.pages)?;
+        let (there, room) = (self.pages.len(), self.map("pages").max_entries() as usize);
+        let wanted = (limiters as usize).div_ceil(LIMITERS_PER_PAGE);
+        if wanted > room {
+            let room = room * LIMITERS_PER_PAGE;
+            return Err(KernelError::room("limiters", limiters as usize, room));
+        }
+        if wanted <= there {
+            return Ok(());
+        }
+        let first = self.pages.first().ok_or_else(|| KernelError::Other {
+            path: load::page(&self.pins, 0),
+        })?;
+        let made = load::make_pages(&self.pins, first, there..wanted)?;
+        for (number, page) in (there as u32..).zip(made) {
             self.update("pages", &number.to_ne_bytes(), &sys::number_of(&page))?;
             self.pages.push(page);
         }
@@ -243,10 +249,14 @@ impl Kernel {
         for number in 0..outer.max_entries() {
             let found = outer.lookup(&number.to_ne_bytes(), MapFlags::ANY);
             let Ok(Some(id)) = found else { break };
-            let id = u32::from_ne_bytes(id.try_into().unwrap_or_default());
-            pages.push(
-                MapHandle::from_map_id(id).map_err(|source| KernelError::map("pages", source))?,
-            );
+            let path = load::page(&self.pins, number);
+            // What is read has to be what packets find.
+            let page = MapHandle::from_pinned_path(&path).ok().filter(|page| {
+                page.value_size() as usize == layout::LIMITER
+                    && (page.info()).is_ok_and(|found| found.info.id.to_ne_bytes() == id[..])
+            });
+            let page = page.ok_or(KernelError::Other { path })?;
+            pages.push(page);
         }
         self.pages = pages;
         Ok(())

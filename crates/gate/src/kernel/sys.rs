@@ -1,15 +1,15 @@
 //! What libbpf-rs has no safe way for.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::ptr;
 
-use libbpf_rs::{MapHandle, MapInfo};
+use libbpf_rs::{AsRawLibbpf, MapHandle, OpenObject};
 use nix::libc;
-
-use super::KernelError;
 
 /// An error of libbpf: a negative number of errno.
 fn checked(result: i32) -> io::Result<i32> {
@@ -24,42 +24,35 @@ fn owned(result: i32) -> io::Result<OwnedFd> {
     checked(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A page of limiters like the first.
-pub(super) fn page_like(pages: &[MapHandle]) -> Result<MapHandle, KernelError> {
-    let refused = |source: io::Error| KernelError::map("limiters", libbpf_rs::Error::from(source));
-    let first = pages
-        .first()
-        .ok_or_else(|| refused(io::ErrorKind::NotFound.into()))?;
-    let info = MapInfo::new(first.as_fd())
-        .map_err(|source| KernelError::map("limiters", source))?
-        .info;
-    // SAFETY: the call takes a number and gives one.
-    let btf = owned(unsafe { libbpf_sys::bpf_btf_get_fd_by_id(info.btf_id) }).map_err(refused)?;
-    let options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        btf_fd: btf.as_raw_fd() as u32,
-        btf_key_type_id: info.btf_key_type_id,
-        btf_value_type_id: info.btf_value_type_id,
-        map_flags: info.map_flags,
-        ..Default::default()
-    };
-    // SAFETY: the name is a string that ends, the options live through the call.
-    let created = unsafe {
-        libbpf_sys::bpf_map_create(
-            info.type_,
-            c"limiters".as_ptr(),
-            info.key_size,
-            info.value_size,
-            info.max_entries,
-            &options,
-        )
-    };
-    let page = owned(created).map_err(refused)?;
-    let id = MapInfo::new(page.as_fd())
-        .map_err(|source| KernelError::map("limiters", source))?
-        .info
-        .id;
-    MapHandle::from_map_id(id).map_err(|source| KernelError::map("limiters", source))
+/// The types that the programs' maps are described by, loaded into the kernel: all of them, and of a page
+/// of limiters the key's number and the value's. They are loaded anew, since the kernel gives out those
+/// that it has by number alone, and that to CAP_SYS_ADMIN alone.
+pub(super) fn types(object: &OpenObject) -> io::Result<(OwnedFd, [u32; 2])> {
+    let object = object.as_libbpf_object();
+    // SAFETY: the types are the object's, which outlives this function, as their bytes are theirs.
+    unsafe {
+        let types = libbpf_sys::bpf_object__btf(object.as_ptr());
+        if types.is_null() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let number = |name: &CStr, kind| {
+            checked(libbpf_sys::btf__find_by_name_kind(
+                types,
+                name.as_ptr(),
+                kind,
+            ))
+        };
+        let key = number(c"unsigned int", libbpf_sys::BTF_KIND_INT)?;
+        let value = number(c"limiter", libbpf_sys::BTF_KIND_STRUCT)?;
+        let mut size = 0;
+        let bytes = libbpf_sys::btf__raw_data(types, &mut size);
+        let loaded = owned(libbpf_sys::bpf_btf_load(
+            bytes,
+            size.into(),
+            ptr::null_mut(),
+        ))?;
+        Ok((loaded, [key as u32, value as u32]))
+    }
 }
 
 /// A map as another one's value.

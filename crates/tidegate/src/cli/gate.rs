@@ -20,7 +20,7 @@ Examples:
   sudo tidegate gate down                  take it off, and leave nothing
 
 Limits are in the kernel, not in a process: they hold when every tidegate has ended, or was killed.
-All commands but check and openapi need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN.
+All commands but check and openapi need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN (docs/gate.md).
 docs/gate-configuration.md describes the file, docs/gate-api.md the HTTP API and the metrics.
 ";
 

@@ -4,9 +4,10 @@ use std::fs;
 
 use crate::cli::RightsError;
 
-/// Bits of a capability set (capabilities(7)). CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON, too;
-/// alone it lets maps be found by their numbers, as the limiters' are.
-const NEEDED: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
+/// Bits of a capability set (capabilities(7)).
+const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
+/// CAP_SYS_ADMIN, which stands for CAP_BPF and CAP_PERFMON as well.
+const ADMIN: u32 = 21;
 
 /// What a gate needs of the kernel.
 pub fn check() -> Result<(), RightsError> {
@@ -16,8 +17,8 @@ pub fn check() -> Result<(), RightsError> {
         return Ok(());
     }
     Err(RightsError(format!(
-        "needs root, or the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN; missing here: {}",
-        missing.join(" and ")
+        "needs root, or the capabilities CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF; missing here: {}",
+        missing.join(", ")
     )))
 }
 
@@ -30,10 +31,10 @@ fn missing(status: &str) -> Vec<&'static str> {
         // The kernel will say.
         return Vec::new();
     };
-    let has = |bit: u32| set & (1 << bit) != 0;
+    let has = |bit: u32| set >> bit & 1 == 1;
     NEEDED
         .iter()
-        .filter(|(_, bit)| !has(*bit))
+        .filter(|&&(name, bit)| !has(bit) && (name == "CAP_NET_ADMIN" || !has(ADMIN)))
         .map(|(name, _)| *name)
         .collect()
 }
@@ -48,10 +49,12 @@ mod tests {
         assert_eq!(missing(&line("000001ffffffffff")), [""; 0]);
         assert_eq!(
             missing(&line("0000000000000000")),
-            ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]
+            ["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"]
         );
         assert_eq!(missing(&line("0000000000201000")), [""; 0]);
-        assert_eq!(missing(&line("000000c000001000")), ["CAP_SYS_ADMIN"]);
+        assert_eq!(missing(&line("000000c000001000")), [""; 0]);
+        assert_eq!(missing(&line("0000008000200000")), ["CAP_NET_ADMIN"]);
+        assert_eq!(missing(&line("0000008000001000")), ["CAP_PERFMON"]);
         assert_eq!(missing("no such line"), [""; 0]);
     }
 }

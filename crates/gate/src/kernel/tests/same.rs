@@ -8,6 +8,8 @@ use tidegate_limiter::{
 
 use super::*;
 
+mod host;
+
 /// The reference of one limiter.
 pub(super) enum Reference {
     Queues(Box<PhantomQueues<24, 5>>),
@@ -273,6 +275,18 @@ fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
     (0..classes.min(30)).map(rule).collect()
 }
 
+/// Another plan of the same policy at random; its rate.
+fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
+    pair.plan.rate = draw_rate(random);
+    match &mut pair.plan.scheme {
+        Scheme::PhantomQueues { control, .. } => *control = draw_control(random),
+        Scheme::Policer { burst } => *burst = random.random_range(0..100_000),
+        Scheme::Unlimited => {}
+    }
+    pair.sit();
+    pair.plan.rate.bits_per_second()
+}
+
 fn compare(gate: &mut Gate, seed: u64, plan: Plan, packets: u32, switches: bool) -> (u64, u64) {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut sequence = Sequence {
@@ -285,14 +299,7 @@ fn compare(gate: &mut Gate, seed: u64, plan: Plan, packets: u32, switches: bool)
     let mut pair = Pair::new(gate, plan);
     for number in 0..packets {
         if switches && random.random_ratio(1, 300) {
-            pair.plan.rate = draw_rate(&mut random);
-            match &mut pair.plan.scheme {
-                Scheme::PhantomQueues { control, .. } => *control = draw_control(&mut random),
-                Scheme::Policer { burst } => *burst = random.random_range(0..100_000),
-                Scheme::Unlimited => {}
-            }
-            sequence.rate = pair.plan.rate.bits_per_second();
-            pair.sit();
+            sequence.rate = switch(&mut pair, &mut random);
         }
         let (now, flow, bytes) = sequence.next();
         assert!(

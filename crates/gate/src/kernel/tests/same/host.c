@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The programs' C on this machine instead of in the kernel, around one limiter: what maps hold is
+// told by standard input, each packet's fate goes to standard output as one byte.
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static unsigned long long now;
+static void *looked_up(void *map, const void *key);
+#define bpf_map_lookup_elem looked_up
+#define bpf_ktime_get_ns() now
+// One packet at a time.
+#define bpf_spin_lock(lock) ((void)(lock))
+#define bpf_spin_unlock(lock) ((void)(lock))
+#include "gate.bpf.c"
+
+static struct {
+	struct settings settings;
+	struct plan plan;
+	struct shape shape;
+	struct rules rules;
+	struct seat seat;
+} told;
+static struct limiter limiter;
+static struct tally tallies[REASONS];
+
+static void *looked_up(void *map, const void *key)
+{
+	static u32 zero;
+	if (map == &current)
+		return &zero;
+	if (map == &settings)
+		return &told.settings;
+	if (map == &plans)
+		return &told.plan;
+	if (map == &shapes)
+		return &told.shape;
+	if (map == &rule_sets)
+		return &told.rules;
+	if (map == &strangers)
+		return tallies + *(const u32 *)key;
+	if (map == &seats4)	// of 192.0.2.1 alone
+		return ((const struct key4 *)key)->address == 0x010200c0 ? &told.seat : 0;
+	if (map == &pages || map == &limiter)
+		return &limiter;
+	return 0;
+}
+
+static int take_in(void *to, size_t size)
+{
+	return fread(to, size, 1, stdin) == 1;
+}
+
+int main(void)
+{
+	struct {
+		u64 now;
+		u32 length, given;	// bytes of the frame, and those of them that follow
+	} next;
+	for (int what; (what = getchar()) != EOF;) {
+		if (what == 'M') {
+			if (!take_in(&told.settings, sizeof(told.settings)) || !take_in(&told.plan, sizeof(told.plan))
+			    || !take_in(&told.shape, sizeof(told.shape)) || !take_in(&told.rules, sizeof(told.rules))
+			    || !take_in(&told.seat, sizeof(told.seat)))
+				return 1;
+			continue;
+		}
+		if (!take_in(&next, sizeof(next)))
+			return 1;
+		now = next.now;
+		// No byte more, so that a step beyond is seen.
+		u8 *frame = malloc(next.given);
+		if (next.given && !take_in(frame, next.given))
+			return 1;
+		struct packet p = { .packets = 1, .length = next.length };
+		struct bytes from = { .data = frame, .end = frame + next.given, .length = next.length };
+		u32 type = parse_frame(&p, &from);
+		parse_ip(&p, &from, type, 0);
+		putchar(judge(&p) == EXCESS);
+		free(frame);
+	}
+	return 0;
+}

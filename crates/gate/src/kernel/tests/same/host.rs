@@ -1,0 +1,162 @@
+//! That the programs' C decides on this machine, under sanitizers, as it does in the kernel.
+
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::kernel::layout::{RULES, SHAPE, read_u32};
+
+/// What the program of host.c is told about one limiter, and what it is to answer.
+#[derive(Default)]
+struct Host {
+    input: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl Host {
+    /// What maps hold.
+    fn tell(&mut self, pair: &mut Pair<'_>) {
+        let kernel = pair.gate.kernel();
+        let look = |map, key: u32| {
+            let found = kernel.map(map).lookup(&key.to_ne_bytes(), MapFlags::ANY);
+            found.unwrap().unwrap()
+        };
+        let current = read_u32(&look("current", 0), 0);
+        let plan = look("plans", pair.seat.plan);
+        // Numbers are from 1 on, and nothing is at those that stand for none.
+        let part = |map, at, size| match read_u32(&plan, at).checked_sub(1) {
+            Some(number) if number < kernel.map(map).max_entries() => look(map, number),
+            _ => vec![0; size],
+        };
+        self.input.push(b'M');
+        self.input.extend(look("settings", current));
+        self.input.extend(&plan);
+        self.input.extend(part("shapes", 48, SHAPE));
+        self.input.extend(part("rule_sets", 52, RULES));
+        let seat = pair.seat;
+        for word in [seat.limiter, seat.plan, seat.version] {
+            self.input.extend(word.to_ne_bytes());
+        }
+    }
+
+    /// A packet, of which so many bytes can be read, and whether it is dropped.
+    fn packet(&mut self, now: Nanos, frame: &[u8], readable: usize, dropped: bool) {
+        let given = &frame[..readable.min(frame.len())];
+        self.input.push(b'P');
+        self.input.extend(now.to_ne_bytes());
+        self.input.extend((frame.len() as u32).to_ne_bytes());
+        self.input.extend((given.len() as u32).to_ne_bytes());
+        self.input.extend(given);
+        self.expected.push(u8::from(dropped));
+    }
+
+    fn check(self, program: &std::path::Path, seed: u64) {
+        let mut child = Command::new(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let output = std::thread::scope(|scope| {
+            // It breaks off if a sanitizer ends the program, which says why.
+            scope.spawn(move || {
+                let _ = stdin.write_all(&self.input);
+            });
+            child.wait_with_output().unwrap()
+        });
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "seed {seed}: {said}");
+        let all = self.expected.len();
+        assert_eq!(output.stdout.len(), all, "seed {seed}");
+        let first = (0..all).find(|&at| output.stdout[at] != self.expected[at]);
+        assert_eq!(first, None, "seed {seed}: the first of {all} that differs");
+    }
+}
+
+fn compiled(folder: &std::path::Path) -> PathBuf {
+    let program = folder.join("host");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let output = Command::new("cc")
+        .args(["-O1", "-g", "-Wall", "-Werror"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+        .args(["-I", env!("LIBBPF_INCLUDE")])
+        .arg(format!("-I{root}/bpf"))
+        .arg(format!("{root}/src/kernel/tests/same/host.c"))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cc: {said}");
+    program
+}
+
+#[test]
+fn the_same_c_decides_the_same_outside_of_the_kernel() {
+    let Some(mut gate) = gate("the_same_c_decides_the_same_outside_of_the_kernel") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path());
+    let (mut sent, mut dropped) = (0, 0);
+    for seed in 700..740 {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let policy = draw_policy(&mut random);
+        let rate = draw_rate(&mut random);
+        let size = draw_size(&mut random, rate);
+        let scheme = match seed % 4 {
+            0 => Scheme::Policer { burst: size },
+            _ => Scheme::PhantomQueues {
+                size,
+                control: draw_control(&mut random),
+            },
+        };
+        let mut plan = plan(scheme, &policy);
+        plan.rate = rate;
+        plan.rules = spread(&plan.program);
+        let mut sequence = Sequence {
+            now: random.random_range(0..1 << 50),
+            rate: rate.bits_per_second(),
+            random: Pcg64::seed_from_u64(seed + 1),
+            manner: 0,
+            flows: FLOWS,
+        };
+        let mut pair = Pair::new(&mut gate, plan);
+        let mut host = Host::default();
+        host.tell(&mut pair);
+        for number in 0..2_000 {
+            if random.random_ratio(1, 300) {
+                sequence.rate = switch(&mut pair, &mut random);
+                host.tell(&mut pair);
+            }
+            let (now, flow, bytes) = sequence.next();
+            let before = pair.sent.1;
+            assert!(pair.offer(now, flow, bytes), "seed {seed}, packet {number}");
+            let frame = &pair.frames[usize::from(flow)][..14 + usize::from(bytes)];
+            host.packet(now, frame, 64, pair.sent.1 > before);
+        }
+        // Frames with bytes at random, which the kernel's program decides about as well.
+        for _ in 0..500 {
+            let (now, flow, _) = sequence.next();
+            let length = random.random_range(14..200);
+            let mut junk = pair.frames[usize::from(flow)][..length].to_vec();
+            for _ in 0..random.random_range(0..6) {
+                let most = junk.len().min(42);
+                junk[random.random_range(12..most)] = random.random();
+            }
+            let time = now.to_ne_bytes();
+            let kernel = pair.gate.kernel();
+            kernel
+                .update("test_time", &0u32.to_ne_bytes(), &time)
+                .unwrap();
+            let drops = run(&pair.xdp, &junk) == 1;
+            host.packet(now, &junk, junk.len(), drops);
+        }
+        (sent, dropped) = (sent + pair.sent.0, dropped + pair.sent.1);
+        host.check(&program, seed);
+    }
+    assert!(
+        dropped * 20 > sent && dropped * 20 < sent * 19,
+        "{dropped} of {sent}"
+    );
+}
