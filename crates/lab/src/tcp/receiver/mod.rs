@@ -212,9 +212,9 @@ impl Receiver {
         let (mut from, mut to) = (start, end);
         for index in first..behind {
             let (old_from, old_to) = self.early[index];
-            // RFC 2883 §4: what overlaps was there.
+            // RFC 2883 §4: what overlaps was there. The first part is reported, if there are several.
             let overlap = (start.max(old_from), end.min(old_to));
-            if overlap.0 < overlap.1 {
+            if overlap.0 < overlap.1 && self.duplicate.is_none() {
                 self.report(overlap);
             }
             from = from.min(old_from);
