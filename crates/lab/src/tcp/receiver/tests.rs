@@ -3,13 +3,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::SECOND;
 
-/// A receiver that has passed its quick acknowledgements, and expects byte 1.
+/// A receiver that has passed its quick acknowledgements, whose window grows no more, and that
+/// expects byte 1.
 fn receiver(config: &TcpConfig) -> Receiver {
     let mut receiver = Receiver::new(config);
     receiver.establish(&Segment {
         syn: true,
         ..Segment::default()
     });
+    receiver.growth = Growth::new(config.mss, 0);
     receiver.last_data = Some(0);
     receiver.full = 1448;
     receiver
