@@ -343,7 +343,7 @@ impl Service {
                     }
                 }
             }
-            let dropped = mem::take(&mut self.stages[index].dropped);
+            let dropped = self.stages[index].dropped();
             for (sum, dropped) in self.report.dropped.iter_mut().zip(dropped) {
                 *sum += dropped;
             }

@@ -29,6 +29,7 @@ pub mod site;
 mod tap;
 mod transfer;
 mod watch;
+mod way;
 
 #[cfg(test)]
 mod tests;

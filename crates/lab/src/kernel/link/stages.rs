@@ -1,7 +1,5 @@
-//! What a link does to frames, apart from the clock: frames go in with the time at which they
-//! came, and come out when it is time.
+//! What a link does to frames, apart from the clock: which frame is of which flow.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -9,16 +7,12 @@ use tidegate_limiter::{FlowKey, HashKey, Nanos, Prefix, Rate};
 
 use super::LinkPlan;
 use crate::RunError;
-use crate::element::Element;
-use crate::kernel::emulator::mark;
 use crate::kernel::tap::Passing;
+use crate::kernel::way::{Leaving, Way};
 use crate::outcome::ElementOutcome;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
+use crate::plan::{ElementPlan, FlowPlan, Plan, Traffic};
 use crate::sim::check::check;
-use crate::sim::engine::paths;
-use crate::sim::packet::{Packet, PacketId, Packets};
-use crate::sim::record::ElementRecord;
-use crate::sim::timers::Timers;
+use crate::sim::packet::Packet;
 use crate::tcp::{Segment, TcpConfig};
 
 #[cfg(test)]
@@ -29,28 +23,6 @@ const HEADER: usize = 14;
 /// IANA's numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-/// What a stage does with packets.
-#[derive(Debug)]
-enum Work {
-    Element(Element),
-    /// Writing is left to a thread that may wait for a disk.
-    Tap(Sender<Passing>),
-}
-
-#[derive(Debug)]
-struct Stage {
-    work: Work,
-    record: ElementRecord,
-}
-
-/// The way of packets of certain addresses, there and back.
-#[derive(Debug)]
-struct Route {
-    far: Prefix,
-    forward: Box<[u32]>,
-    back: Box<[u32]>,
-}
 
 /// A frame that leaves.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,19 +38,11 @@ pub(super) struct Departure {
 #[derive(Debug)]
 pub(super) struct Stages {
     plan: Plan,
-    stages: Vec<Stage>,
-    routes: Vec<Route>,
+    /// The far ends of the plan's flows.
+    far: Vec<Prefix>,
     /// Of the flows' hash.
     secret: HashKey,
-    timers: Timers,
-    packets: Packets,
-    /// What the packets of these numbers are made of.
-    frames: Vec<Vec<u8>>,
-    leaving: VecDeque<(Nanos, PacketId)>,
-    /// Packets that are held.
-    held: u64,
-    /// Packets lost since the caller asked last, forward and back.
-    pub(super) dropped: [u64; 2],
+    way: Way,
 }
 
 impl Stages {
@@ -86,192 +50,71 @@ impl Stages {
     pub(super) fn new(link: &LinkPlan, taps: Vec<Sender<Passing>>) -> Result<Self, RunError> {
         let plan = plan(link);
         check(&plan)?;
-        let stage = |work| Stage {
-            work,
-            record: ElementRecord::default(),
-        };
-        let (mut stages, mut taps) = (Vec::new(), taps.into_iter());
-        let wires: Arc<[_]> = Arc::new([]);
-        for (index, element) in plan.elements.iter().enumerate() {
-            let tap = matches!(element.kind, ElementKind::Tap { .. }).then(|| taps.next());
-            stages.push(stage(match tap.flatten() {
-                Some(tap) => Work::Tap(tap),
-                None => Work::Element(Element::new(&plan, index, &wires)?),
-            }));
-        }
         let far = link.round_trips.iter().map(|&(far, _)| far);
-        let mut routes = Vec::new();
-        for (far, flow) in far.chain([Prefix::ALL]).zip(&plan.flows) {
-            let [forward, back] = paths(&plan, flow, &mut stages, |delay| {
-                stage(Work::Element(delay))
-            });
-            routes.push(Route { far, forward, back });
-        }
         Ok(Self {
-            timers: Timers::new(stages.len()),
-            stages,
-            routes,
+            far: far.chain([Prefix::ALL]).collect(),
             secret: HashKey::new(link.seed, !link.seed),
+            way: Way::new(&plan, &Arc::from([]), taps, ipv4)?,
             plan,
-            packets: Packets::default(),
-            frames: Vec::new(),
-            leaving: VecDeque::new(),
-            held: 0,
-            dropped: [0; 2],
         })
     }
 
     /// A frame came from one of the ends.
     pub(super) fn arrive(&mut self, at: Nanos, forward: bool, frame: &[u8]) {
-        // What was to happen before happens before.
-        self.advance(at);
         let key = key(frame);
-        let route = key.and_then(|key| {
-            let far = if forward { key.destination } else { key.source };
-            self.routes.iter().position(|route| route.far.contains(far))
+        let flow = key.and_then(|key| {
+            let end = if forward { key.destination } else { key.source };
+            self.far.iter().position(|far| far.contains(end))
         });
+        // ARP and the like are of no flow: hosts cannot do without.
+        let flow = flow.unwrap_or(self.far.len()) as u32;
         let bytes = frame.len().saturating_sub(HEADER) as u32;
-        let segment = Segment::default();
-        let mut packet = Packet::new(route.unwrap_or(0) as u32, forward, bytes, segment);
+        let segment = Segment {
+            payload: bytes,
+            ..Segment::default()
+        };
+        let mut packet = Packet::new(flow, forward, bytes, segment);
         if let Some(key) = key {
             packet.hash = hash(&key, forward, self.secret);
             packet.dscp = key.dscp;
         }
-        let id = self.packets.insert(packet);
-        if self.frames.len() <= id.index() {
-            self.frames.resize(id.index() + 1, Vec::new());
-        }
-        self.frames[id.index()].extend_from_slice(frame);
-        self.held += 1;
-        if route.is_some() {
-            self.follow(at, id);
-        } else {
-            // ARP and the like: hosts cannot do without.
-            self.leaving.push_back((at, id));
-        }
+        self.way.enter(at, packet, frame);
     }
 
     /// When there is something to do next.
     pub(super) fn next(&self) -> Option<Nanos> {
-        let leaving = self.leaving.front().map(|&(due, _)| due);
-        leaving.or(self.timers.first())
+        self.way.next()
     }
 
     /// Whether no packet is under way.
     pub(super) fn is_empty(&self) -> bool {
-        self.held == 0
+        self.way.is_empty()
     }
 
     /// The next frame that leaves until now.
     pub(super) fn leave(&mut self, now: Nanos) -> Option<Departure> {
-        self.advance(now);
-        let (due, id) = self.leaving.pop_front()?;
-        let packet = self.packets.get(id);
-        let mut frame = std::mem::take(&mut self.frames[id.index()]);
-        if let Some((at, 0x0800)) = ip(&frame)
-            && frame.len() >= at + 20
-        {
-            mark(&mut frame[at..], packet.dscp);
-        }
-        let departure = Departure {
+        let Leaving { due, packet, bytes } = self.way.leave(now)?;
+        Some(Departure {
             due,
             forward: packet.forward,
-            frame,
-        };
-        self.packets.free(id);
-        self.held -= 1;
-        Some(departure)
+            frame: bytes,
+        })
     }
 
     /// What the elements of the plan counted so far, those forward first.
     pub(super) fn counts(&self) -> Vec<ElementOutcome> {
-        let counts = self.stages.iter().zip(&self.plan.elements);
-        let counts = counts.map(|(stage, plan)| {
-            let overhead = match &stage.work {
-                Work::Element(element) => element.overhead(),
-                Work::Tap(_) => 0,
-            };
-            stage.record.clone().outcome(&plan.name, overhead)
-        });
-        counts.collect()
+        self.way.counts(&self.plan)
     }
 
-    /// Lets all happen that happens until now.
-    fn advance(&mut self, now: Nanos) {
-        while self.timers.first().is_some_and(|at| at <= now)
-            && let Some((at, stage)) = self.timers.next()
-        {
-            while let Some(id) = match &mut self.stages[stage].work {
-                Work::Element(element) => element.poll(at, &mut self.packets),
-                Work::Tap(_) => None,
-            } {
-                self.count_drops(stage);
-                self.follow(at, id);
-            }
-            self.count_drops(stage);
-            self.set_stage(at, stage);
+    /// Packets lost since the caller asked last, forward and back.
+    pub(super) fn dropped(&mut self) -> [u64; 2] {
+        let mut sum = [0; 2];
+        for flow in &mut self.way.dropped {
+            let [forward, back] = std::mem::take(flow);
+            sum[0] += forward;
+            sum[1] += back;
         }
-    }
-
-    /// Takes a packet along its path until it is held, dropped, or there.
-    fn follow(&mut self, now: Nanos, id: PacketId) {
-        loop {
-            let packet = self.packets.get_mut(id);
-            let route = &self.routes[packet.flow as usize];
-            let path = if packet.forward {
-                &route.forward
-            } else {
-                &route.back
-            };
-            let Some(&stage) = path.get(usize::from(packet.hop)) else {
-                self.leaving.push_back((now, id));
-                return;
-            };
-            packet.hop += 1;
-            let (bytes, dscp) = (packet.bytes, packet.dscp);
-            let stage = stage as usize;
-            let Stage { work, record } = &mut self.stages[stage];
-            record.packets += 1;
-            record.bytes += u64::from(bytes);
-            match work {
-                Work::Element(element) => {
-                    let passed = element.offer(now, id, &mut self.packets);
-                    self.count_drops(stage);
-                    if passed.is_none() {
-                        self.set_stage(now, stage);
-                        return;
-                    }
-                }
-                Work::Tap(to) => {
-                    // Gone only if writing failed, which is told when the link ends.
-                    let _ = to.send((now, self.frames[id.index()].clone()));
-                }
-            }
-            let marked = self.packets.get(id).dscp != dscp;
-            self.stages[stage].record.marked += u64::from(marked);
-        }
-    }
-
-    /// Counts and forgets what a stage has just dropped.
-    fn count_drops(&mut self, stage: usize) {
-        while let Some(id) = self.packets.next_dropped() {
-            let packet = self.packets.get(id);
-            let record = &mut self.stages[stage].record;
-            record.dropped += 1;
-            record.dropped_bytes += u64::from(packet.bytes);
-            self.dropped[usize::from(!packet.forward)] += 1;
-            self.packets.free(id);
-            self.frames[id.index()].clear();
-            self.held -= 1;
-        }
-    }
-
-    fn set_stage(&mut self, now: Nanos, stage: usize) {
-        if let Work::Element(element) = &self.stages[stage].work
-            && let Some(at) = element.next_timeout()
-        {
-            self.timers.at_latest(stage, at.max(now));
-        }
+        sum
     }
 }
 
@@ -322,6 +165,11 @@ fn ip(frame: &[u8]) -> Option<(usize, u16)> {
         at += 4;
     }
     Some((at, kind(at - 2)?))
+}
+
+/// Where the IPv4 header of a frame is.
+fn ipv4(frame: &[u8]) -> Option<usize> {
+    ip(frame).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
 }
 
 /// What elements need to know of an IP packet.

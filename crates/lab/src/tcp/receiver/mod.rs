@@ -1,15 +1,17 @@
 //! The receiving half of a connection: puts data in order, and decides when to acknowledge what.
 //!
-//! The application reads at once, so the window is always all it may be. Not modelled: its
-//! growth from 64 kB by autotuning, PAWS (sequence numbers here do not wrap), and segments that
-//! the host merges before TCP sees them.
+//! The application reads at once, so the window is always all it may be: Linux's grows from
+//! 64 kB, and here only the acknowledgements are as if it did. Not modelled: PAWS (sequence numbers
+//! here do not wrap), and segments that the host merges before TCP sees them.
 
+mod growth;
 mod sacks;
 
 use tidegate_limiter::Nanos;
 
 use super::{Sacks, Segment, TcpConfig};
 use crate::MILLISECOND;
+use growth::Growth;
 use sacks::SackList;
 
 #[cfg(test)]
@@ -55,6 +57,7 @@ pub(super) struct Receiver {
     /// Sequence number of the FIN, once seen.
     fin: Option<u64>,
 
+    growth: Growth,
     /// Length of a full segment.
     full: u32,
     /// Acknowledgements still to be sent at once, and when data arrived last.
@@ -91,6 +94,7 @@ impl Receiver {
             overdue: None,
             duplicate: None,
             fin: None,
+            growth: Growth::new(config.mss, config.receive_window),
             full: SMALL_MSS.min(config.mss.max(1)),
             quick: 0,
             last_data: None,
@@ -162,8 +166,13 @@ impl Receiver {
                     self.report((start, self.next));
                 }
                 self.take_next(now, end, segment, rto);
+                self.grow(segment.payload);
+                self.growth.read(now, self.next, rtt);
             } else {
                 self.take_early(start, end);
+                if self.sack {
+                    self.grow(segment.payload);
+                }
             }
         }
         self.decide(now, rtt);
@@ -212,9 +221,9 @@ impl Receiver {
         let (mut from, mut to) = (start, end);
         for index in first..behind {
             let (old_from, old_to) = self.early[index];
-            // RFC 2883 §4: what overlaps was there.
+            // RFC 2883 §4: what overlaps was there. The first part is reported, if there are several.
             let overlap = (start.max(old_from), end.min(old_to));
-            if overlap.0 < overlap.1 {
+            if overlap.0 < overlap.1 && self.duplicate.is_none() {
                 self.report(overlap);
             }
             from = from.min(old_from);
@@ -232,6 +241,13 @@ impl Receiver {
     fn report(&mut self, range: (u64, u64)) {
         if self.sack {
             self.duplicate = Some(range);
+        }
+    }
+
+    /// While the window grows, each segment is acknowledged at once (`tcp_grow_window`).
+    fn grow(&mut self, payload: u32) {
+        if self.growth.take(payload) {
+            self.quick |= 1;
         }
     }
 

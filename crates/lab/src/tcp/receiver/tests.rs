@@ -3,13 +3,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::SECOND;
 
-/// A receiver that has passed its quick acknowledgements, and expects byte 1.
+/// A receiver that has passed its quick acknowledgements, whose window grows no more, and that
+/// expects byte 1.
 fn receiver(config: &TcpConfig) -> Receiver {
     let mut receiver = Receiver::new(config);
     receiver.establish(&Segment {
         syn: true,
         ..Segment::default()
     });
+    receiver.growth = Growth::new(config.mss, 0);
     receiver.last_data = Some(0);
     receiver.full = 1448;
     receiver
@@ -42,55 +44,141 @@ fn acks(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64,
     acks
 }
 
-/// RFC 2018 §7, case 3: 8 segments of 500 bytes from 5000, of which 2, 4, 6, and 8 are lost; in a
-/// segment without timestamps there is space for four ranges.
-#[test]
-fn reports_the_ranges_of_rfc_2018() {
-    let config = TcpConfig {
+/// What a receiver that expects `first` tells of these, each of which it acknowledges at once, with
+/// space for four ranges.
+fn told(first: u64, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64, u64)>)> {
+    let mut receiver = receiver(&TcpConfig {
         timestamps: false,
         ..TcpConfig::default()
-    };
-    let mut receiver = receiver(&config);
-    receiver.next = 5000;
-    receiver.acked = 5000;
-    receiver.quick = 16;
-    let arrived = [(5000, 500), (6000, 500), (7000, 500), (8000, 500)];
-    let told = acks(&mut receiver, &arrived);
+    });
+    (receiver.next, receiver.acked, receiver.quick) = (first, first, 100);
+    let told = acks(&mut receiver, arrivals);
+    assert_eq!(told.len(), arrivals.len());
+    told
+}
+
+/// RFC 2018 §7: 8 segments of 500 bytes from 5000.
+#[test]
+fn reports_the_ranges_of_rfc_2018() {
+    // Case 1: the last four are lost.
+    let last = told(5000, &[(5000, 500), (5500, 500), (6000, 500), (6500, 500)])
+        .pop()
+        .unwrap();
+    assert_eq!(last, (7000, vec![]));
+    // Case 2: the first is lost.
+    let seven: Vec<_> = (1..8).map(|n| (5000 + n * 500, 500)).collect();
+    let expected: Vec<_> = (1..8)
+        .map(|n| (5000, vec![(5500, 5500 + n * 500)]))
+        .collect();
+    assert_eq!(told(5000, &seven), expected);
+    // Case 3: the second, fourth, sixth and eighth are lost; then the fourth comes, and the second.
+    let arrived = [5000, 6000, 7000, 8000, 6500, 5500].map(|seq| (seq, 500));
     assert_eq!(
-        told,
+        told(5000, &arrived),
         [
             (5500, vec![]),
             (5500, vec![(6000, 6500)]),
             (5500, vec![(7000, 7500), (6000, 6500)]),
             (5500, vec![(8000, 8500), (7000, 7500), (6000, 6500)]),
+            (5500, vec![(6000, 7500), (8000, 8500)]),
+            (7500, vec![(8000, 8500)]),
         ]
     );
-    // "Suppose at this point, the 4th packet is received out of order": 6500 to 7000.
-    let told = acks(&mut receiver, &[(6500, 500)]);
-    assert_eq!(told, [(5500, vec![(6000, 7500), (8000, 8500)])]);
-    // "Suppose at this point, the 2nd segment is received."
-    let told = acks(&mut receiver, &[(5500, 500)]);
-    assert_eq!(told, [(7500, vec![(8000, 8500)])]);
 }
 
-/// RFC 2883 §4.1: a segment that was there is reported first, once.
+/// RFC 2883 §4 and §5, the tables: what arrived, and the acknowledgements with their ranges.
 #[test]
-fn reports_duplicates_of_rfc_2883() {
-    let mut receiver = receiver(&TcpConfig::default());
-    receiver.next = 3500;
-    receiver.acked = 3500;
-    receiver.quick = 16;
-    let told = acks(&mut receiver, &[(3500, 500), (3500, 500), (4000, 500)]);
-    assert_eq!(
-        told,
-        [(4000, vec![]), (4000, vec![(3500, 4000)]), (4500, vec![]),]
-    );
-    // §4.2: one that is behind the hole.
-    let told = acks(&mut receiver, &[(5000, 500), (5500, 500), (5000, 500)]);
-    assert_eq!(told[2], (4500, vec![(5000, 5500), (5000, 6000)]));
-    // §4.3: in part below the acknowledgement.
-    let told = acks(&mut receiver, &[(4000, 1000)]);
-    assert_eq!(told, [(6000, vec![(4000, 4500)])]);
+fn reports_the_duplicates_of_rfc_2883() {
+    // §4.1.1: a duplicate segment.
+    let arrived = [(3000, 500), (3500, 500), (3000, 500)];
+    let expected = [(3500, vec![]), (4000, vec![]), (4000, vec![(3000, 3500)])];
+    assert_eq!(told(3000, &arrived), expected);
+    // §4.1.2: one out of order, and a duplicate.
+    let arrived = [(3000, 500), (3500, 500), (4500, 500), (3000, 500)];
+    let expected = [
+        (3500, vec![]),
+        (4000, vec![]),
+        (4000, vec![(4500, 5000)]),
+        (4000, vec![(3000, 3500), (4500, 5000)]),
+    ];
+    assert_eq!(told(3000, &arrived), expected);
+    // §4.1.3: a duplicate of one out of order.
+    let arrived = [(3500, 500), (4500, 500), (5000, 500), (5000, 500)];
+    let expected = [
+        (4000, vec![]),
+        (4000, vec![(4500, 5000)]),
+        (4000, vec![(4500, 5500)]),
+        (4000, vec![(5000, 5500), (4500, 5500)]),
+    ];
+    assert_eq!(told(3500, &arrived), expected);
+    // §4.2.1: of the last one a part was there.
+    let arrived = [(500, 500), (2000, 500), (1000, 500), (1000, 1000)];
+    let expected = [
+        (1000, vec![]),
+        (1000, vec![(2000, 2500)]),
+        (1500, vec![(2000, 2500)]),
+        (2500, vec![(1000, 1500)]),
+    ];
+    assert_eq!(told(500, &arrived), expected);
+    // §4.2.2: of the last one two parts were there, below the acknowledgement.
+    let arrived = [
+        (500, 500),
+        (3000, 500),
+        (1000, 500),
+        (2000, 500),
+        (1000, 1500),
+    ];
+    let expected = [
+        (1000, vec![]),
+        (1000, vec![(3000, 3500)]),
+        (1500, vec![(3000, 3500)]),
+        (1500, vec![(2000, 2500), (3000, 3500)]),
+        (2500, vec![(1000, 1500), (3000, 3500)]),
+    ];
+    assert_eq!(told(500, &arrived), expected);
+    // §4.2.3: two parts were there, above it; they do not touch.
+    let arrived = [
+        (500, 500),
+        (3500, 500),
+        (1500, 500),
+        (2500, 500),
+        (1500, 1500),
+    ];
+    let expected = [
+        (1000, vec![]),
+        (1000, vec![(3500, 4000)]),
+        (1000, vec![(1500, 2000), (3500, 4000)]),
+        (1000, vec![(2500, 3000), (1500, 2000), (3500, 4000)]),
+        (1000, vec![(1500, 2000), (1500, 3000), (3500, 4000)]),
+    ];
+    assert_eq!(told(500, &arrived), expected);
+    // §5.1: the network made two of one.
+    let arrived = [(500, 500), (1000, 500), (1000, 500)];
+    let expected = [(1000, vec![]), (1500, vec![]), (1500, vec![(1000, 1500)])];
+    assert_eq!(told(500, &arrived), expected);
+    // §5.2: sent again for reordering.
+    let arrived = [500, 1500, 2000, 2500, 1000, 1000].map(|seq| (seq, 500));
+    let expected = [
+        (1000, vec![]),
+        (1000, vec![(1500, 2000)]),
+        (1000, vec![(1500, 2500)]),
+        (1000, vec![(1500, 3000)]),
+        (3000, vec![]),
+        (3000, vec![(1000, 1500)]),
+    ];
+    assert_eq!(told(500, &arrived), expected);
+    // §5.3 and §5.4: a timeout, because acknowledgements were lost or late.
+    let arrived = [500, 1000, 1500, 2000, 500].map(|seq| (seq, 500));
+    let last = told(500, &arrived).pop().unwrap();
+    assert_eq!(last, (2500, vec![(500, 1000)]));
+}
+
+/// RFC 2883 §4: each duplicate is reported in one acknowledgement only.
+#[test]
+fn reports_a_duplicate_once() {
+    let arrived = [(3500, 500), (3500, 500), (4000, 500)];
+    let expected = [(4000, vec![]), (4000, vec![(3500, 4000)]), (4500, vec![])];
+    assert_eq!(told(3500, &arrived), expected);
 }
 
 /// RFC 5681 §4.2: every second full segment, or after the delay.

@@ -12,6 +12,8 @@ mod rate;
 mod recovery;
 mod rtt;
 mod scoreboard;
+#[cfg(test)]
+mod tests;
 mod timeout;
 mod transmit;
 mod window;

@@ -79,7 +79,7 @@ fn what_has_no_place_is_dropped_and_counted() {
     }
     assert!(!stages.is_empty());
     assert_eq!(departures(&mut stages).len(), 3);
-    assert_eq!(stages.dropped, [2, 0]);
+    assert_eq!(stages.dropped(), [2, 0]);
     let counts = &stages.counts()[0];
     assert_eq!(
         (counts.packets, counts.bytes, counts.dropped),

@@ -103,6 +103,46 @@ fn the_window_is_that_of_the_rfc_over_time() {
     }
 }
 
+/// RFC 9438 §5.1, tables 1 and 2: the average window in segments, where one of so many is lost.
+#[test]
+fn the_average_window_is_that_of_the_rfc() {
+    let rows = [
+        (100, 1_000, 38),
+        (100, 10_000, 187),
+        (100, 100_000, 1054),
+        (10, 1_000, 38),
+        (10, 10_000, 120),
+        (10, 100_000, 379),
+    ];
+    for (rtt, one_of, average) in rows {
+        // At W_max = 4/(3 + β) of the average: from elsewhere it comes to this in
+        // thousands of losses, since the cube is flat there.
+        let mut clock = Clock::new(average * 1000 / 925, 1, rtt * MILLISECOND);
+        let (mut windows, mut rounds) = (0, 0);
+        for loss in 0..60 {
+            // The tables do without fast convergence.
+            clock.cubic.last_max_cwnd = 0;
+            clock.lose();
+            let start = clock.una;
+            while clock.una - start < one_of {
+                clock.round(rtt * MILLISECOND);
+                // What comes before it is steady does not count.
+                if loss >= 20 {
+                    windows += u64::from(clock.window.cwnd);
+                    rounds += 1;
+                }
+            }
+        }
+        let found = windows as f64 / f64::from(rounds);
+        let apart = (found - f64::from(average)).abs();
+        // Windows are whole segments, which tells where they are small.
+        assert!(
+            apart < (0.02 * f64::from(average)).max(3.0),
+            "{rtt} ms, 1/{one_of}: {found} for {average}"
+        );
+    }
+}
+
 #[test]
 fn on_short_paths_it_is_as_fast_as_reno() {
     // RFC 9438 §4.3: 3 (1 − β)/(1 + β) = 0.53 segments each round trip.
