@@ -86,6 +86,13 @@ impl Stages {
     pub(super) fn new(link: &LinkPlan, taps: Vec<Sender<Passing>>) -> Result<Self, RunError> {
         let plan = plan(link);
         check(&plan)?;
+        let ruled = |element: &ElementPlan| matches!(&element.kind, ElementKind::Limiter { kind, .. } if matches!(kind.policy(), Some((_, Some(_)))));
+        if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {
+            let name = &element.name;
+            return Err(RunError::plan(format!(
+                "{name}: rules are for the flows of a plan, which a link does not know"
+            )));
+        }
         let stage = |work| Stage {
             work,
             record: ElementRecord::default(),
@@ -293,6 +300,8 @@ fn plan(link: &LinkPlan) -> Plan {
         class: None,
         queue: None,
         dscp: 0,
+        address: None,
+        port: 443,
         start: 0,
         // Whatever: nothing of it is sent.
         traffic: Traffic::Datagrams {
