@@ -393,7 +393,7 @@ impl<D: DataPath> Gate<D> {
             let names = self.state.members.keys().map(String::as_str);
             GateError::Subscriber {
                 name: name.to_owned(),
-                meant: crate::config::instead(name, names),
+                meant: tidegate_notation::instead(name, names),
             }
         })
     }

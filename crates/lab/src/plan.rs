@@ -1,9 +1,11 @@
 //! What a simulation is made of, checked and complete: the engine's input. Scenario files become
 //! plans, one for each group of aggregates that share nothing, each point of a sweep and each seed.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use tidegate_limiter::{Nanos, PolicyTree, Rate};
+pub use tidegate_limiter::BurstControl;
+use tidegate_limiter::{Nanos, PolicyTree, Rate, Rule};
 
 use crate::tcp::TcpConfig;
 
@@ -194,6 +196,8 @@ pub enum LimiterKind {
         rate: Rate,
         /// How it is shared.
         policy: PolicyTree,
+        /// What packets belong to which class, unless flows say it.
+        classes: Option<Classes>,
         /// Size of each phantom queue in bytes.
         queue: u64,
         /// Burst control: BC-PQP.
@@ -205,6 +209,8 @@ pub enum LimiterKind {
         rate: Rate,
         /// How it is shared.
         policy: PolicyTree,
+        /// What packets belong to which class, unless flows say it.
+        classes: Option<Classes>,
         /// Bytes that may leave at once after silence: one packet unless burst-tolerant.
         burst: u64,
         /// Most bytes in each queue.
@@ -212,6 +218,30 @@ pub enum LimiterKind {
         /// Most packets in each queue.
         queue_packets: Option<u64>,
     },
+}
+
+impl LimiterKind {
+    /// How it is shared, and how packets are classified where flows do not say it.
+    pub fn policy(&self) -> Option<(&PolicyTree, Option<&Classes>)> {
+        match self {
+            Self::Phantom {
+                policy, classes, ..
+            }
+            | Self::Shaper {
+                policy, classes, ..
+            } => Some((policy, classes.as_ref())),
+            _ => None,
+        }
+    }
+}
+
+/// How packets are classified by what they carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classes {
+    /// The first that fits counts. Sources are servers, whichever way a packet goes.
+    pub rules: Vec<Rule>,
+    /// The class of packets that no rule fits; the last if `None`.
+    pub default: Option<u16>,
 }
 
 /// The forms of FairPolicer.
@@ -223,17 +253,6 @@ pub enum FairPolicerForm {
     Sketch,
     /// That of BC-PQP's authors: tokens are spread to active queues at every packet.
     BcPqp,
-}
-
-/// Burst control of phantom queues, [BCPQP §4].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BurstControl {
-    /// T: the time over which accepted bytes are counted.
-    pub period: Nanos,
-    /// θ+ in thousandths: above it, magic packets fill the queue.
-    pub upper: u32,
-    /// θ− in thousandths: below it, they are taken out again.
-    pub lower: u32,
 }
 
 /// A connection, or a stream of datagrams, from a server to a client.
@@ -251,12 +270,17 @@ pub struct FlowPlan {
     /// half after the last of `back`. Taps at that end of the path (the first of `forward`, the
     /// last of `back`) are on the server's side of it, so they see what a server sees.
     pub delay: Nanos,
-    /// Where its data are classified to: a class of the limiters' policies. `None`: class 0.
+    /// Where its data are classified to: a class of the limiters' policies, where these have no
+    /// rules. `None`: class 0.
     pub class: Option<u16>,
     /// Queue within the class; `None`: by the flow's hash.
     pub queue: Option<u16>,
     /// The code point of its packets.
     pub dscp: u8,
+    /// Address of its server; that of the aggregate if `None`.
+    pub address: Option<Ipv4Addr>,
+    /// Port of its server.
+    pub port: u16,
     /// When it begins.
     pub start: Nanos,
     /// What is sent.

@@ -30,7 +30,7 @@ pub use phantom::{BurstControl, PhantomError, PhantomQueues};
 pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program, Step};
 pub use rate::{Rate, RateError};
 pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
-pub use units::{Bytes, BytesError};
+pub use units::{Bytes, BytesError, TimeError, parse_time};
 pub use wheel::Wheel;
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::units::{Unscaled, scaled, three_digits};
+use crate::units::{Unread, quantity, three_digits};
 
 #[cfg(test)]
 mod tests;
@@ -53,27 +53,24 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let trimmed = text.trim();
-        let split = trimmed
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(trimmed.len());
-        let (number, unit) = trimmed.split_at(split);
-        let unit = unit.trim().to_ascii_lowercase();
-        let unit = unit.strip_suffix("/s").unwrap_or(&unit);
-        let scale: u128 = match unit {
-            "bit" => 1,
-            "kbit" => 1_000,
-            "mbit" => 1_000_000,
-            "gbit" => 1_000_000_000,
-            "tbit" => 1_000_000_000_000,
-            _ if number.is_empty() => return Err(RateError::Number(text.into())),
-            _ => return Err(RateError::Unit(text.into())),
+        let scale = |unit: &str| {
+            let unit = unit.to_ascii_lowercase();
+            Some(match unit.strip_suffix("/s").unwrap_or(&unit) {
+                "bit" => 1,
+                "kbit" => 1_000,
+                "mbit" => 1_000_000,
+                "gbit" => 1_000_000_000,
+                "tbit" => 1_000_000_000_000,
+                _ => return None,
+            })
         };
-        match scaled(number, scale) {
-            Ok(bits) => Ok(Self(bits)),
-            Err(Unscaled::Number) => Err(RateError::Number(text.into())),
-            Err(Unscaled::Range) => Err(RateError::Range(text.into())),
-        }
+        quantity(text, scale)
+            .map(Self)
+            .map_err(|error| match error {
+                Unread::Number => RateError::Number(text.into()),
+                Unread::Unit => RateError::Unit(text.into()),
+                Unread::Range => RateError::Range(text.into()),
+            })
     }
 }
 

@@ -1,7 +1,9 @@
-//! Sizes in bytes, written as people write them.
+//! Sizes in bytes and times, written as people write them, and how any quantity is read.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::Nanos;
 
 #[cfg(test)]
 mod tests;
@@ -52,29 +54,27 @@ impl FromStr for Bytes {
     type Err = BytesError;
 
     fn from_str(text: &str) -> Result<Self, BytesError> {
-        let trimmed = text.trim();
-        let split = trimmed
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(trimmed.len());
-        let (number, unit) = trimmed.split_at(split);
-        let scale: u128 = match unit.trim() {
-            "" | "B" => 1,
-            "kB" | "KB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "TB" => 1_000_000_000_000,
-            "KiB" | "kiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            "TiB" => 1 << 40,
-            _ if number.is_empty() => return Err(BytesError::Number(text.into())),
-            _ => return Err(BytesError::Unit(text.into())),
+        let scale = |unit: &str| {
+            Some(match unit {
+                "" | "B" => 1,
+                "kB" | "KB" => 1_000,
+                "MB" => 1_000_000,
+                "GB" => 1_000_000_000,
+                "TB" => 1_000_000_000_000,
+                "KiB" | "kiB" => 1 << 10,
+                "MiB" => 1 << 20,
+                "GiB" => 1 << 30,
+                "TiB" => 1 << 40,
+                _ => return None,
+            })
         };
-        match scaled(number, scale) {
-            Ok(bytes) => Ok(Self(bytes)),
-            Err(Unscaled::Number) => Err(BytesError::Number(text.into())),
-            Err(Unscaled::Range) => Err(BytesError::Range(text.into())),
-        }
+        quantity(text, scale)
+            .map(Self)
+            .map_err(|error| match error {
+                Unread::Number => BytesError::Number(text.into()),
+                Unread::Unit => BytesError::Unit(text.into()),
+                Unread::Range => BytesError::Range(text.into()),
+            })
     }
 }
 
@@ -85,31 +85,75 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why a number is none of a unit's.
-pub(crate) enum Unscaled {
+/// Why a text is no time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TimeError {
+    /// No decimal number, or no unit of ours.
+    #[error("'{0}' is no time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s")]
+    Text(String),
+    /// More than 2^64 ns, or less than 1 ns without being 0.
+    #[error("'{0}' is out of range for a time")]
+    Range(String),
+}
+
+/// Reads a time, a number and a unit: `250us`, `100ms`, `1.5s`, `2min`, `1h`, or `0`.
+///
+/// # Errors
+/// If it is none.
+pub fn parse_time(text: &str) -> Result<Nanos, TimeError> {
+    let scale = |unit: &str| {
+        Some(match unit {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "" if text.trim() == "0" => 1,
+            _ => return None,
+        })
+    };
+    quantity(text, scale).map_err(|error| match error {
+        Unread::Number | Unread::Unit => TimeError::Text(text.into()),
+        Unread::Range => TimeError::Range(text.into()),
+    })
+}
+
+/// Why a text is no quantity.
+pub(crate) enum Unread {
     /// No decimal number.
     Number,
+    /// No unit that is known.
+    Unit,
     /// Above what 64 bits hold, or below 1 without being 0.
     Range,
 }
 
-/// A decimal number of a unit that is `scale` times as large as what is counted; what is below 1
-/// is left out.
-pub(crate) fn scaled(number: &str, scale: u128) -> Result<u64, Unscaled> {
+/// A decimal number and its unit, in what the unit is so many of, exactly; what is below 1 is left
+/// out.
+pub(crate) fn quantity(text: &str, scale: impl Fn(&str) -> Option<u128>) -> Result<u64, Unread> {
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = trimmed.split_at(split.unwrap_or(trimmed.len()));
+    let scale = match scale(unit.trim()) {
+        None if number.is_empty() => return Err(Unread::Number),
+        None => return Err(Unread::Unit),
+        Some(scale) => scale,
+    };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
     if digits.is_empty() || digits.len() > 30 || fraction.contains('.') {
-        return Err(Unscaled::Number);
+        return Err(Unread::Number);
     }
-    let mantissa: u128 = digits.parse().map_err(|_| Unscaled::Number)?;
+    let mantissa: u128 = digits.parse().map_err(|_| Unread::Number)?;
     let divisor = 10u128.pow(fraction.len() as u32);
     let count = mantissa
         .checked_mul(scale)
         .map(|count| count / divisor)
         .and_then(|count| u64::try_from(count).ok())
-        .ok_or(Unscaled::Range)?;
+        .ok_or(Unread::Range)?;
     if count == 0 && mantissa != 0 {
-        return Err(Unscaled::Range);
+        return Err(Unread::Range);
     }
     Ok(count)
 }

@@ -46,11 +46,18 @@ pub struct Report {
     pub error: Option<String>,
 }
 
-/// A flag that Ctrl-C raises: what was read until then is still reported. The second Ctrl-C ends
-/// the program at once.
+/// A flag that Ctrl-C raises, as does the end of the terminal: what was read until then is still
+/// reported. The second Ctrl-C ends the program at once.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // nohup(1) has it ignored, and so it stays. The mask's lowest bit is signal 1, proc(5).
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let kept = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
+    let hang_up = (!kept).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }

@@ -360,30 +360,53 @@ fn a_full_disk_is_told() {
     }
 }
 
-/// Ctrl-C while there is more to simulate than anyone would wait for.
+/// Ctrl-C, or a terminal that is closed, while there is more to simulate than anyone would wait for.
 #[test]
 fn an_interrupted_run_reports_what_is_complete() {
-    let (_folder, path) = scenario(&SCENARIO.replace("seeds = 2", "seeds = 30000"));
-    let child = tidegate(&["lab", "run", &path, "-f", "csv"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tidegate runs");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let id = child.id().to_string();
-    let killed = Command::new("kill")
-        .args(["-INT", &id])
-        .status()
-        .expect("kill runs");
-    assert!(killed.success());
-    let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
-    assert_eq!(code, 130, "{err}");
-    assert!(err.contains("interrupted"), "{err}");
-    assert_eq!(
-        out.lines().count(),
-        2,
-        "the header and the first point: {out}"
-    );
+    let (folder, path) = scenario(&SCENARIO.replace("seeds = 2", "seeds = 30000"));
+    for signal in ["INT", "TERM", "HUP"] {
+        let results = folder.path().join(signal);
+        // Whatever the tests' own starter has ignored.
+        let mut command = Command::new("env");
+        let output = results.to_str().expect("text");
+        command.args([
+            &format!("--default-signal={signal}"),
+            env!("CARGO_BIN_EXE_tidegate"),
+        ]);
+        command.args(["lab", "run", &path, "-f", "csv", "-o", output]);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tidegate runs");
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let id = child.id().to_string();
+        let killed = Command::new("kill")
+            .args([&format!("-{signal}"), &id])
+            .status()
+            .expect("kill runs");
+        assert!(killed.success());
+        let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
+        assert_eq!(code, 130, "{signal}: {err}");
+        assert!(err.contains("interrupted"), "{err}");
+        assert_eq!(
+            out.lines().count(),
+            2,
+            "the header and the first point: {out}"
+        );
+        let names = fs::read_dir(&results).expect("a folder");
+        let names = names.map(|file| file.expect("a file").file_name());
+        let names: Vec<_> = names
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        assert!(
+            names.iter().any(|name| name.ends_with(".pcap")),
+            "{names:?}"
+        );
+        let partial = names.iter().find(|name| name.ends_with(".partial"));
+        assert_eq!(partial, None);
+    }
 }
 
 /// As nobody, from wherever that is: with root's rights given up, or without having had any.

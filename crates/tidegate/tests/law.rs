@@ -49,8 +49,9 @@ fn packages() -> Packages {
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         "tidegate-limiter" => &[],
-        "tidegate-trace" | "tidegate-gate" | "tidegate-pace" => &["tidegate-limiter"],
-        "tidegate-lab" => &["tidegate-limiter", "tidegate-trace"],
+        "tidegate-trace" | "tidegate-notation" | "tidegate-pace" => &["tidegate-limiter"],
+        "tidegate-gate" => &["tidegate-limiter", "tidegate-notation"],
+        "tidegate-lab" => &["tidegate-limiter", "tidegate-notation", "tidegate-trace"],
         "tidegate-store" => &["tidegate-trace", "tidegate-lab"],
         "tidegate" | "tidegate-python" | "tidegate-studies" | "tidegate-bench" => return None,
         other => panic!("{other} is new: give it a place in this law and in ARCHITECTURE.md"),

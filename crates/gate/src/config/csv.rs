@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use csv::StringRecord;
+use tidegate_notation::{instead, quantity};
 
 use super::keys::SUBSCRIBER;
-use super::problem::{At, Place, Sink, instead};
+use super::problem::{At, Place, Sink};
 use super::roll::{Draft, Roll};
-use super::units;
 use crate::matches;
 use crate::table::Match;
 
@@ -225,8 +225,8 @@ fn own(
             name: row.cell(of("name")),
             plan: if own.is_empty() { plan } else { Some(own) },
             rates: [
-                sheet.rate(&row, of("down"), units::rate),
-                sheet.rate(&row, of("up"), units::rate),
+                sheet.rate(&row, of("down"), quantity::rate),
+                sheet.rate(&row, of("up"), quantity::rate),
             ],
             matches: found,
             place,
@@ -285,8 +285,8 @@ fn shaped_devices(
             continue;
         }
         let rates = [
-            sheet.rate(&row, down, units::megabits),
-            sheet.rate(&row, up, units::megabits),
+            sheet.rate(&row, down, quantity::megabits),
+            sheet.rate(&row, up, quantity::megabits),
         ];
         for (rate, column) in rates.iter().zip([down, up]) {
             if rate.is_none() && row.cell(column).is_empty() {

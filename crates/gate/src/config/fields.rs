@@ -4,12 +4,11 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use tidegate_notation::{Section, instead, quantity};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::Section;
-use super::problem::{At, Place, Sink, instead};
-use super::units;
+use super::problem::{At, Place, Sink};
 
 /// A value, and where it is.
 pub(super) type Node<'a> = Spanned<DeValue<'a>>;
@@ -221,19 +220,19 @@ impl<'a> Fields<'a> {
 
     /// A time in nanoseconds, not 0.
     pub fn time(&self, key: &str) -> Option<u64> {
-        self.positive(key, units::time)
+        self.positive(key, quantity::time)
     }
 
     /// A rate in bit/s, not 0.
     pub fn rate(&self, key: &str) -> Option<u64> {
-        self.positive(key, units::rate)
+        self.positive(key, quantity::rate)
     }
 
     /// A size in bytes, not 0; none if it is left to us.
     pub fn auto(&self, key: &str) -> Option<u64> {
         match self.node(key)?.get_ref() {
             DeValue::String(text) if text.as_ref() == "auto" => None,
-            _ => self.positive(key, units::bytes),
+            _ => self.positive(key, quantity::bytes),
         }
     }
 

@@ -1,40 +1,6 @@
 //! Every key of a gate's file, once: for checking, for `tidegate gate schema`, for the documentation.
 
-/// A key of a gate's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    /// As it is written.
-    pub name: &'static str,
-    /// What its values are.
-    pub value: &'static str,
-    /// What it is if it is not written; empty if it must be.
-    pub default: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-}
-
-/// The keys of a table of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section {
-    /// The table.
-    pub name: &'static str,
-    /// What the table is.
-    pub doc: &'static str,
-    /// Its keys.
-    pub keys: &'static [Key],
-}
-
-// The scenario files of the lab describe their keys in the same way; the few lines are repeated,
-// since a gate does not need a lab.
-macro_rules! section {
-    ($constant:ident = $name:literal, $about:literal; $($key:literal: $value:literal, $default:literal, $doc:literal;)*) => {
-        pub(super) const $constant: Section = Section {
-            name: $name,
-            doc: $about,
-            keys: &[$(Key { name: $key, value: $value, default: $default, doc: $doc }),*],
-        };
-    };
-}
+use tidegate_notation::{Section, rule, section};
 
 section! { FILE = "the file", "Keys above the first table.";
     "unknown": "\"pass\" or \"drop\"", "pass", "What becomes of packets that are no subscriber's. With `drop`, what is not IP (ARP, spanning tree) and IPv6 neighbour discovery still pass.";
@@ -74,15 +40,11 @@ section! { PLAN = "[plan.NAME]", "How a subscriber is limited. A direction witho
 section! { DIRECTION = "down = { … }", "One direction of a plan, where it differs. All keys of the plan but `down` and `up`, and:";
     "rate": "rate", "", "The rate.";
 }
-section! { RULE = "[[plan.NAME.rule]]", "What belongs to a class. A packet has to fit all that is given. The remote side is the one that is not the subscriber's, so that a rule means the same for both directions.";
-    "class": "number", "", "The class, from 0 in the order of the policy.";
-    "remote": "prefix", "any", "Addresses of the remote side.";
-    "local": "prefix", "any", "Addresses of the subscriber's side.";
-    "remote-ports": "port or range", "any", "Ports of the remote side: `443` or `\"5000-5100\"`. Fragments have no ports.";
-    "local-ports": "port or range", "any", "Ports of the subscriber's side.";
-    "protocol": "\"tcp\", \"udp\", \"icmp\", \"icmp6\", \"sctp\" or number", "any", "The transport protocol.";
-    "dscp": "code points", "any", "Names or numbers with commas between: `\"ef,af41\"`.";
-}
+pub(super) const RULE: Section = Section {
+    name: "[[plan.NAME.rule]]",
+    doc: "What belongs to a class. A packet has to fit all that is given. The remote side is the one that is not the subscriber's, so that a rule means the same for both directions.",
+    keys: rule::KEYS,
+};
 section! { SUBSCRIBER = "[[subscriber]]", "Whose traffic shares a limit. Packets are told by addresses or tags; tags count before addresses, PPPoE before QinQ before VLAN, longer prefixes before shorter ones.";
     "name": "name", "", "How commands and metrics call it.";
     "plan": "name", "none", "The plan. Without one, `down` and `up` are limited by `bc-pqp` with 16 fair queues.";
@@ -120,27 +82,5 @@ pub const SECTIONS: &[Section] = &[
 
 /// Every key, as Markdown: `docs/gate-configuration.md` holds the same.
 pub fn schema() -> String {
-    let mut text = String::new();
-    for (number, section) in SECTIONS.iter().enumerate() {
-        if number > 0 {
-            text.push('\n');
-        }
-        let Section { name, doc, keys } = section;
-        text += &format!("### `{name}`\n\n{doc}\n\n");
-        text += "| Key | Value | Default | Meaning |\n|---|---|---|---|\n";
-        for Key {
-            name,
-            value,
-            default,
-            doc,
-        } in *keys
-        {
-            let default = match *default {
-                "" => "needed".to_owned(),
-                default => format!("`{default}`"),
-            };
-            text += &format!("| `{name}` | {value} | {default} | {doc} |\n");
-        }
-    }
-    text
+    tidegate_notation::markdown(SECTIONS)
 }

@@ -9,7 +9,6 @@ mod plan;
 mod problem;
 mod roll;
 mod subscriber;
-mod units;
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +18,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_notation::quantity;
 use toml::de::{DeTable, DeValue};
 
-pub use keys::{Key, SECTIONS, Section, schema};
-pub(crate) use problem::instead;
+pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem};
 
 use crate::limits::{Limits, PlanTemplate};
@@ -470,7 +469,7 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
             Some(size) => (-1, size),
             None => (1, text.trim()),
         };
-        match units::bytes(size) {
+        match quantity::bytes(size) {
             Ok(size @ 0..=256) => own.overhead = sign * size as i16,
             Ok(_) => f.wrong(node, "`overhead` must be from -256B to 256B"),
             Err(message) => f.wrong(node, format!("`overhead`: {message}")),

@@ -1,6 +1,9 @@
 //! Plans: how subscribers are limited.
 
-use tidegate_limiter::{DscpSet, Prefix};
+use std::ops::RangeInclusive;
+
+use tidegate_limiter::Prefix;
+use tidegate_notation::rule;
 use toml::de::DeValue;
 
 use super::fields::{Fields, Node, kind};
@@ -159,7 +162,7 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
         });
         let rules = rules
             .into_iter()
-            .filter_map(|node| rule(node, classes, f.sink));
+            .filter_map(|node| flow_rule(node, classes, f.sink));
         own.rules = rules.collect();
     }
     if let Some(class) = f.integer("default-class", 0..=u64::from(u16::MAX)) {
@@ -240,106 +243,54 @@ fn policy<'a>(f: &Fields<'a>, node: &'a Node<'a>, depth: usize) -> Option<Policy
 
 /// A code point to mark with; `None` to drop.
 fn excess<'a>(f: &Fields<'a>, node: &'a Node<'a>) -> Option<u8> {
+    rule::mark("excess", value(node)).unwrap_or_else(|message| {
+        f.wrong(node, message);
+        None
+    })
+}
+
+/// A value as rules read it.
+fn value<'a>(node: &'a Node<'a>) -> rule::Value<'a> {
     match node.get_ref() {
-        DeValue::String(text) if text.as_ref() == "drop" => None,
-        DeValue::String(text) => {
-            let set = text.parse::<DscpSet>().ok();
-            let one = set.map(|set| {
-                (0..64)
-                    .filter(|&dscp| set.contains(dscp))
-                    .collect::<Vec<u8>>()
-            });
-            match one.as_deref() {
-                Some([dscp]) => Some(*dscp),
-                _ => {
-                    f.wrong(node, format!("'{text}' is no one code point, and not \"drop\": write one such as \"cs1\" or 8"));
-                    None
-                }
-            }
-        }
-        DeValue::Integer(_) => f.integer_of(node, "excess", 0..=63).map(|dscp| dscp as u8),
-        other => {
-            let kind = kind(other);
-            f.wrong(
-                node,
-                format!("`excess` is \"drop\" or a code point, not {kind}"),
-            );
-            None
-        }
+        DeValue::String(text) => rule::Value::Text(text),
+        // What is too large for 64 bits is out of every range.
+        DeValue::Integer(number) => rule::Value::Integer(
+            i64::from_str_radix(number.as_str(), number.radix()).unwrap_or(i64::MAX),
+        ),
+        other => rule::Value::Other(kind(other)),
     }
 }
 
-fn rule<'a>(node: &'a Node<'a>, classes: usize, sink: &'a Sink) -> Option<FlowRule> {
+fn flow_rule<'a>(node: &'a Node<'a>, classes: usize, sink: &'a Sink) -> Option<FlowRule> {
     let f = Fields::new(node, "a rule", &[RULE], sink)?;
-    let class = f.integer("class", 0..=u64::from(u16::MAX));
     if f.node("class").is_none() {
         f.missing("class");
     }
-    if let Some(class) = class
-        && class as usize >= classes
-    {
-        f.wrong_key(
-            "class",
-            format!("there is no class {class}: the policy has {classes}, from 0 on"),
-        );
+    let mut sound = true;
+    let rule = rule::read(
+        classes,
+        |key| f.node(key).map(value),
+        |key, message| {
+            sound = false;
+            f.wrong_key(key, message);
+        },
+    );
+    if !sound {
         return None;
     }
-    let prefix = |key: &str| {
-        let text = f.text(key)?;
-        match text.parse::<Prefix>() {
-            Ok(prefix) => Some(prefix.to_string()),
-            Err(error) => {
-                f.wrong_key(key, error);
-                None
-            }
-        }
-    };
-    let rule = FlowRule {
-        class: class.unwrap_or(0) as u16,
-        remote: prefix("remote"),
-        local: prefix("local"),
-        remote_ports: ports(&f, "remote-ports"),
-        local_ports: ports(&f, "local-ports"),
-        protocol: protocol(&f),
-        dscp: f.text("dscp").map(str::to_owned),
-    };
-    if let Some(dscp) = &rule.dscp
-        && let Err(error) = dscp.parse::<DscpSet>()
-    {
-        f.wrong_key("dscp", error);
-        return None;
-    }
-    Some(rule)
-}
-
-fn ports(f: &Fields<'_>, key: &str) -> Option<(u16, u16)> {
-    let node = f.node(key)?;
-    if let DeValue::String(text) = node.get_ref() {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let range = first.trim().parse().ok().zip(last.trim().parse().ok());
-        let range = range.filter(|(first, last): &(u16, u16)| first <= last);
-        if range.is_none() {
-            f.wrong(
-                node,
-                format!("'{text}' is no port and no range: write 443 or \"5000-5100\""),
-            );
-        }
-        return range;
-    }
-    let port = f.integer_of(node, key, 0..=u64::from(u16::MAX))? as u16;
-    Some((port, port))
-}
-
-fn protocol(f: &Fields<'_>) -> Option<u8> {
-    const NAMES: [(&str, u8); 5] = [
-        ("tcp", 6),
-        ("udp", 17),
-        ("icmp", 1),
-        ("icmp6", 58),
-        ("sctp", 132),
-    ];
-    match f.node("protocol")?.get_ref() {
-        DeValue::Integer(_) => f.integer("protocol", 0..=255).map(|number| number as u8),
-        _ => f.word("protocol", &NAMES),
-    }
+    let prefix = |prefix: Prefix| (prefix != Prefix::ALL).then(|| prefix.to_string());
+    let ports = |ports: RangeInclusive<u16>| (ports != (0..=u16::MAX)).then(|| ports.into_inner());
+    let dscp = f.node("dscp").map(value);
+    Some(FlowRule {
+        class: rule.class,
+        remote: prefix(rule.source),
+        local: prefix(rule.destination),
+        remote_ports: ports(rule.source_ports),
+        local_ports: ports(rule.destination_ports),
+        protocol: rule.protocol,
+        dscp: match dscp {
+            Some(rule::Value::Text(text)) => Some(text.to_owned()),
+            _ => None,
+        },
+    })
 }

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use tidegate_notation::clean;
+
 /// Where something was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -165,12 +167,7 @@ impl Sink {
 fn position(text: &str, at: At) -> (usize, usize) {
     match at {
         At::Line(line, column) => (line, column),
-        At::Byte(at) => {
-            let before = text.get(..at).unwrap_or(text);
-            let line = before.matches('\n').count() + 1;
-            let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            (line, before[start..].chars().count() + 1)
-        }
+        At::Byte(at) => tidegate_notation::position(text, at),
     }
 }
 
@@ -183,31 +180,4 @@ fn excerpt(text: &str, line: usize, column: usize) -> (String, usize) {
     let skip = column.saturating_sub(WIDTH * 2 / 3);
     let shown: String = full.chars().skip(skip).take(WIDTH).collect();
     (clean(&shown.replace('\t', " ")), column - skip)
-}
-
-/// What was written may hold anything: it must not steer a terminal.
-fn clean(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
-}
-
-/// What may have been meant by a name: the most similar, or else all there are, if few.
-pub(crate) fn instead<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    // Long names are not worth the time.
-    if name.len() > 64 {
-        return String::new();
-    }
-    let known: Vec<&str> = known.collect();
-    let near = 1 + name.chars().count() / 4;
-    // What is much longer or shorter is not meant; of many, some are enough.
-    let alike = |other: &&str| other.len().abs_diff(name.len()) <= 4 * near;
-    let distance = |other: &&str| strsim::osa_distance(name, other);
-    let nearest = known.iter().copied().filter(alike).take(200);
-    match nearest.min_by_key(distance) {
-        Some(nearest) if distance(&nearest) <= near => {
-            format!(", did you mean `{nearest}`?")
-        }
-        _ if (1..=20).contains(&known.len()) => format!(": there are {}", known.join(", ")),
-        _ => String::new(),
-    }
 }

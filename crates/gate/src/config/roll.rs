@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidegate_notation::instead;
+
 use super::Subscriber;
-use super::problem::{Place, Sink, instead};
+use super::problem::{Place, Sink};
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
 use crate::matches;
 use crate::room::{Full, Room};

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tidegate_limiter::{
-    BurstControl, Class, ColourMode, Decision, FairPolicer, Marking, Nanos, PacketMeta,
+    BurstControl, Class, Classifier, ColourMode, Decision, FairPolicer, Marking, Nanos, PacketMeta,
     PhantomQueues, PolicyTree, Program, Rate, Shaper, ShaperConfig, SingleRateMarker, TokenBucket,
     TwoRateMarker, WaterFillingPolicer,
 };
 
 use crate::outcome::Sample;
-use crate::plan::{FairPolicerForm, FlowPlan, LimiterKind, Plan};
+use crate::plan::{Classes, FairPolicerForm, FlowPlan, LimiterKind, Plan};
 use crate::sim::RunError;
 use crate::sim::packet::{Packet, PacketId, Packets};
+use crate::sim::wire::{Wire, hash_key};
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,16 @@ const ONE: Class = Class {
 pub struct Limiter {
     kind: Kind,
     overhead: u32,
-    /// Of each flow of the plan: the queues that its hash chooses from.
-    classes: Box<[Class]>,
+    sorting: Sorting,
+}
+
+/// How packets find their queues.
+#[derive(Debug)]
+enum Sorting {
+    /// By their flow of the plan: the queues that each one's hash chooses from.
+    Flows(Box<[Class]>),
+    /// By what they carry.
+    Rules(Box<Classifier>, Arc<[Wire]>),
 }
 
 #[derive(Debug)]
@@ -54,16 +63,17 @@ enum Phantom {
 }
 
 impl Limiter {
-    /// The limiter of this index in the plan.
+    /// The limiter of this index in the plan, whose flows look so on the wire.
     ///
     /// # Errors
-    /// If its settings contradict each other, or a flow that passes it belongs to a class or queue
-    /// that its policy does not have.
+    /// If its settings contradict each other, or a flow that passes it or a rule belongs to a class
+    /// or queue that its policy does not have.
     pub fn new(
         plan: &Plan,
         index: usize,
         kind: &LimiterKind,
         overhead: u32,
+        wires: &Arc<[Wire]>,
     ) -> Result<Self, RunError> {
         let name = &plan.elements[index].name;
         let fails = |what: String| RunError::plan(format!("limiter '{name}': {what}"));
@@ -75,7 +85,21 @@ impl Limiter {
             let classes: Result<Box<[Class]>, String> = plan.flows.iter().map(class).collect();
             classes.map_err(fails)
         };
-        let mut classes = each(&one)?;
+        let by_policy = |program: &Program, classes: &Option<Classes>| match classes {
+            None => {
+                let class = |flow: &FlowPlan| {
+                    queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue)
+                };
+                each(&class).map(Sorting::Flows)
+            }
+            Some(Classes { rules, default }) => {
+                let classifier =
+                    Classifier::new(program, rules.clone(), *default, hash_key(plan.seed));
+                let classifier = classifier.map_err(|error| fails(error.to_string()))?;
+                Ok(Sorting::Rules(Box::new(classifier), Arc::clone(wires)))
+            }
+        };
+        let mut sorting = Sorting::Flows(each(&one)?);
         let kind = match kind {
             LimiterKind::Policer { rate, burst } => {
                 Kind::Policer(TokenBucket::new(*rate, *burst, 0))
@@ -141,7 +165,7 @@ impl Limiter {
                     let fair = fair.map_err(|error| fails(error.to_string()))?;
                     // It has no classes: those of other limiters' policies are its queues.
                     let weighted = weights.iter().any(|&weight| weight != weights[0]);
-                    classes = each(&|flow| {
+                    sorting = Sorting::Flows(each(&|flow| {
                         let own = flow.queue.or(flow.class.filter(|_| weighted));
                         queue_of(
                             &[Class {
@@ -151,36 +175,31 @@ impl Limiter {
                             0,
                             own,
                         )
-                    })?;
+                    })?);
                     Kind::WaterFilling(fair, count)
                 }
             },
             LimiterKind::Phantom {
                 rate,
                 policy,
+                classes,
                 queue,
                 control,
             } => {
                 let program = Arc::new(Program::new(policy));
-                classes =
-                    each(&|flow| queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue))?;
-                let control = control.map(|control| BurstControl {
-                    period: control.period,
-                    upper: control.upper,
-                    lower: control.lower,
-                });
-                Kind::Phantom(Phantom::new(program, *rate, *queue, control).map_err(fails)?)
+                sorting = by_policy(&program, classes)?;
+                Kind::Phantom(Phantom::new(program, *rate, *queue, *control).map_err(fails)?)
             }
             LimiterKind::Shaper {
                 rate,
                 policy,
+                classes,
                 burst,
                 queue_bytes,
                 queue_packets,
             } => {
                 let program = Arc::new(Program::new(policy));
-                classes =
-                    each(&|flow| queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue))?;
+                sorting = by_policy(&program, classes)?;
                 let queues = program.queues() as u16;
                 let config = ShaperConfig {
                     rate: *rate,
@@ -194,7 +213,7 @@ impl Limiter {
         Ok(Self {
             kind,
             overhead,
-            classes,
+            sorting,
         })
     }
 
@@ -238,11 +257,18 @@ impl Limiter {
 
     #[inline]
     fn meta(&self, packet: &Packet) -> PacketMeta {
-        let class = self.classes[packet.flow as usize];
+        let bytes = packet.bytes + self.overhead;
+        let class = match &self.sorting {
+            Sorting::Flows(classes) => classes[packet.flow as usize],
+            Sorting::Rules(classifier, wires) => {
+                let wire = &wires[packet.flow as usize];
+                return classifier.classify(&wire.key(packet.connection, packet.dscp), bytes);
+            }
+        };
         // As the classifier does: the hash as a fraction of the class's queues.
         let share = (u64::from(packet.hash) * u64::from(class.queues)) >> 32;
         PacketMeta {
-            bytes: packet.bytes + self.overhead,
+            bytes,
             queue: class.first + share as u16,
             dscp: packet.dscp,
             flow: packet.hash,

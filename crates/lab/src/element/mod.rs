@@ -62,7 +62,7 @@ impl Element {
                 Self::Reorder(reorder::Reorder::new(*probability, *by, random))
             }
             ElementKind::Limiter { kind, overhead } => Self::Limiter(Box::new(
-                limiter::Limiter::new(plan, index, kind, *overhead)?,
+                limiter::Limiter::new(plan, index, kind, *overhead, wires)?,
             )),
             ElementKind::Tap { file, snaplen } => Self::Tap(Box::new(tap::Tap::create(
                 file,

@@ -62,6 +62,8 @@ fn plan(algorithm: Algorithm, duration: u64, elements: Vec<ElementKind>) -> Plan
         class: None,
         queue: None,
         dscp: 0,
+        address: None,
+        port: 443,
         start: 0,
         traffic: Traffic::Bulk { bytes: None },
         tcp: TcpConfig {

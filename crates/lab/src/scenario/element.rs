@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 
-use tidegate_limiter::{Nanos, PolicyTree, Rate};
+use tidegate_limiter::{
+    Classifier, ClassifyError, HashKey, Nanos, PolicyTree, Program, Rate, Rule,
+};
+use tidegate_notation::{Section, quantity, rule};
 
 use super::error::Problem;
 use super::fields::{Fields, integer, word};
 use super::keys::{
     BC_PQP, CODEL, DELAY, DROP_TAIL, ELEMENT, FAIR_POLICER, FQ_CODEL, LINK, LOSS, PIE, POLICER,
-    PQP, RED, REORDER, SHAPER, SRTCM, Section, TAP, TRTCM,
+    PQP, RED, REORDER, RULE, SHAPER, SRTCM, TAP, TRTCM,
 };
+use super::sizing;
 use super::tree::{Node, Value};
-use super::{sizing, units};
 use crate::MILLISECOND;
-use crate::plan::{BurstControl, ElementKind, FairPolicerForm, LimiterKind, QueueKind};
+use crate::plan::{BurstControl, Classes, ElementKind, FairPolicerForm, LimiterKind, QueueKind};
 
 /// The kinds of elements.
 const KINDS: &[(&str, Section)] = &[
@@ -58,7 +61,7 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Problem> {
     };
     match table.get("delay") {
         Some(delay) if kind == "delay" => {
-            super::fields::range(delay, "delay", units::time).map(|(delay, _)| delay)
+            super::fields::range(delay, "delay", quantity::time).map(|(delay, _)| delay)
         }
         _ => Ok(0),
     }
@@ -143,9 +146,11 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
         }
         "pqp" => {
             let rate = rate()?;
+            let policy = policy_of(&f)?;
             limiter(LimiterKind::Phantom {
                 rate,
-                policy: policy_of(&f)?,
+                classes: classes(&f, &policy)?,
+                policy,
                 queue: auto(&f, "queue")?.unwrap_or_else(|| sizing::phantom(rate, rtt)),
                 control: None,
             })?
@@ -160,9 +165,11 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
             if lower > upper {
                 return Err(f.wrong("lower", "`lower` must not be above `upper`".to_owned()));
             }
+            let policy = policy_of(&f)?;
             limiter(LimiterKind::Phantom {
                 rate,
-                policy: policy_of(&f)?,
+                classes: classes(&f, &policy)?,
+                policy,
                 queue: auto(&f, "queue")?.unwrap_or_else(|| sizing::controlled(rate, rtt)),
                 control: Some(BurstControl {
                     period: f.positive_time("period")?.unwrap_or(100 * MILLISECOND),
@@ -174,7 +181,7 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
         "shaper" => {
             let rate = rate()?;
             let packets = match f.node("queue")?.map(|node| &node.value) {
-                Some(Value::Text(text)) => units::packets(text),
+                Some(Value::Text(text)) => quantity::packets(text),
                 _ => None,
             };
             let bytes = match packets {
@@ -182,9 +189,11 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
                 Some(_) => None,
                 None => Some(bucket("queue", rate)?),
             };
+            let policy = policy_of(&f)?;
             limiter(LimiterKind::Shaper {
                 rate,
-                policy: policy_of(&f)?,
+                classes: classes(&f, &policy)?,
+                policy,
                 burst: f.positive_bytes("burst")?.unwrap_or(1514),
                 queue_bytes: bytes,
                 queue_packets: packets,
@@ -237,10 +246,55 @@ fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Problem> {
 
 /// A code point to mark with; `None` to drop.
 fn colour(f: &Fields<'_>, key: &str) -> Result<Option<u8>, Problem> {
-    match f.node(key)?.map(|node| &node.value) {
-        Some(Value::Text(_)) => f.word(key, &[("drop", ())]).map(|_| None),
-        _ => Ok(f.integer(key, 0..=63)?.map(|dscp| dscp as u8)),
+    let Some(node) = f.node(key)? else {
+        return Ok(None);
+    };
+    rule::mark(key, node.in_rule()).map_err(|message| node.wrong(message))
+}
+
+/// How packets are classified, if the element says it.
+fn classes(f: &Fields<'_>, policy: &PolicyTree) -> Result<Option<Classes>, Problem> {
+    let default = f.integer("default-class", 0..=u64::from(u16::MAX))?;
+    let default = default.map(|class| class as u16);
+    let rules = match f.raw("rule") {
+        None if default.is_none() => return Ok(None),
+        None => &[][..],
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list,
+        Some(node) => {
+            let message = "write [[element.rule]] with two brackets: there may be several";
+            return Err(node.wrong(message));
+        }
+    };
+    let program = Program::new(policy);
+    let known = program.classes().len();
+    let rules: Vec<Rule> = rules
+        .iter()
+        .map(|node| class_rule(node, known))
+        .collect::<Result<_, _>>()?;
+    let key = HashKey::new(0, 0);
+    match Classifier::new(&program, rules.clone(), default, key) {
+        Ok(_) => Ok(Some(Classes { rules, default })),
+        Err(error @ ClassifyError::Rules(_)) => Err(f.wrong("rule", error.to_string())),
+        Err(error) => Err(f.wrong("default-class", error.to_string())),
     }
+}
+
+/// A rule, with the class that it is of.
+fn class_rule(node: &Node, classes: usize) -> Result<Rule, Problem> {
+    let f = Fields::new(node, "a rule", &[RULE], &[])?;
+    if f.raw("class").is_none() {
+        return Err(f.missing("class"));
+    }
+    let mut problem = None;
+    let read = rule::read(
+        classes,
+        |key| f.raw(key).map(Node::in_rule),
+        |key, message| problem = problem.take().or_else(|| Some(f.wrong(key, message))),
+    );
+    problem.map_or(Ok(read), Err)
 }
 
 fn weights(f: &Fields<'_>, form: FairPolicerForm) -> Result<Vec<u32>, Problem> {
@@ -325,9 +379,9 @@ fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
         },
         Value::Text(text) if text == "auto" => return Ok(None),
         Value::Text(text) if text.starts_with(|c: char| c.is_ascii_digit()) => {
-            let packets = units::packets(text);
+            let packets = quantity::packets(text);
             let bytes = match packets {
-                None => Some(units::bytes(text).map_err(|message| {
+                None => Some(quantity::bytes(text).map_err(|message| {
                     node.wrong(format!(
                         "`queue`: {message}, or packets, such as \"100 packets\""
                     ))

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tidegate_notation::{clean, position};
+
 use super::tree::Place;
 
 /// What is wrong, at a place.
@@ -38,24 +40,12 @@ impl ScenarioError {
                 (format!("--set {setting}"), None)
             }
         };
-        // What was written may hold anything: it must not steer a terminal.
-        let message = problem.message.chars();
         Self {
             file,
             position,
-            message: message
-                .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-                .collect(),
+            message: clean(&problem.message),
         }
     }
-}
-
-/// Line and column of a byte.
-fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
 }
 
 impl fmt::Display for ScenarioError {

@@ -3,12 +3,11 @@
 use std::ops::RangeInclusive;
 
 use tidegate_limiter::{Nanos, Rate};
+use tidegate_notation::{Section, instead, quantity, rule};
 
 use super::draw::Draw;
 use super::error::Problem;
-use super::keys::Section;
 use super::tree::{Node, Place, Table, Value};
-use super::units;
 
 /// How one of several values is chosen for a flow.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +60,10 @@ impl<'a> Fields<'a> {
         for (key, _) in &table.0 {
             let name = key.text.as_str();
             if !known.contains(&name) && !other.contains(&name) {
-                let message = format!("unknown key `{name}` in {what}{}", instead(name, &known));
+                let message = format!(
+                    "unknown key `{name}` in {what}{}",
+                    instead(name, known.iter().copied())
+                );
                 return Err(Problem::new(key.place, message));
             }
         }
@@ -140,7 +142,7 @@ impl<'a> Fields<'a> {
 
     /// A time.
     pub fn time(&self, key: &str) -> Result<Option<Nanos>, Problem> {
-        self.quantity(key, units::time)
+        self.quantity(key, quantity::time)
     }
 
     /// A time that is not 0.
@@ -150,7 +152,7 @@ impl<'a> Fields<'a> {
 
     /// A number of bytes.
     pub fn bytes(&self, key: &str) -> Result<Option<u64>, Problem> {
-        self.quantity(key, units::bytes)
+        self.quantity(key, quantity::bytes)
     }
 
     /// A number of bytes that is not 0.
@@ -176,7 +178,7 @@ impl<'a> Fields<'a> {
 
     /// A rate that is not 0.
     pub fn rate(&self, key: &str) -> Result<Option<Rate>, Problem> {
-        let rate = self.not_zero(key, self.quantity(key, units::rate)?)?;
+        let rate = self.not_zero(key, self.quantity(key, quantity::rate)?)?;
         Ok(rate.map(Rate::from_bits_per_second))
     }
 
@@ -224,6 +226,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A code point, by its number or name.
+    pub fn code_point(&self, key: &str) -> Result<Option<u8>, Problem> {
+        let Some(node) = self.node(key)? else {
+            return Ok(None);
+        };
+        let dscp = rule::code_point(key, node.in_rule());
+        dscp.map(Some).map_err(|message| node.wrong(message))
+    }
+
     /// One of several words.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
         match self.node(key)? {
@@ -249,7 +260,7 @@ pub(super) fn word<T: Copy>(node: &Node, key: &str, words: &[(&str, T)]) -> Resu
     let found = words.iter().find(|(name, _)| name == text);
     found
         .map(|(_, value)| *value)
-        .ok_or_else(|| node.wrong(format!("unknown {key} `{text}`{}", instead(text, &names))))
+        .ok_or_else(|| node.wrong(format!("unknown {key} `{text}`{}", instead(text, names))))
 }
 
 /// A whole number.
@@ -295,18 +306,5 @@ pub(super) fn range(
             }
             Ok((low, high))
         }
-    }
-}
-
-/// What may have been meant by a name: the most similar, or else all there are.
-pub(super) fn instead(name: &str, known: &[&str]) -> String {
-    let distance = |other: &&str| strsim::osa_distance(name, other);
-    let nearest = known.iter().copied().min_by_key(distance);
-    match nearest {
-        Some(nearest) if distance(&nearest) <= 1 + name.chars().count() / 4 => {
-            format!(", did you mean `{nearest}`?")
-        }
-        Some(_) => format!(": there are {}", known.join(", ")),
-        None => String::new(),
     }
 }

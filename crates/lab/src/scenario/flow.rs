@@ -1,13 +1,15 @@
 //! Flows of a file, checked and chosen.
 
+use std::net::Ipv4Addr;
+
 use tidegate_limiter::Nanos;
+use tidegate_notation::{Section, quantity};
 
 use super::error::Problem;
 use super::fields::{Fields, range};
-use super::keys::{BULK, ON_OFF, STREAM, Section, UDP, VIDEO};
+use super::keys::{BULK, ON_OFF, STREAM, UDP, VIDEO};
 use super::stream;
 use super::tree::{Node, Table, Value};
-use super::units;
 use crate::SECOND;
 use crate::plan::{FlowPlan, Traffic};
 use crate::tcp::{Algorithm, Recovery, TcpConfig};
@@ -17,7 +19,7 @@ const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
 
 /// The longest of its own round trips, to size limiters by.
 pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Problem> {
-    let one = |node: &Node| range(node, "rtt", units::time).map(|(_, most)| most);
+    let one = |node: &Node| range(node, "rtt", quantity::time).map(|(_, most)| most);
     match table.get("rtt") {
         None => Ok(0),
         Some(Node {
@@ -83,11 +85,34 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         delay: f.time("rtt")?.ok_or_else(|| f.missing("rtt"))?,
         class: class.map(|class| class as u16),
         queue: queue.map(|queue| u16::try_from(queue).unwrap_or(u16::MAX)),
-        dscp: f.integer("dscp", 0..=63)?.unwrap_or(0) as u8,
+        dscp: f.code_point("dscp")?.unwrap_or(0),
+        address: address(f)?,
+        port: f.integer("port", 1..=u64::from(u16::MAX))?.unwrap_or(443) as u16,
         start: f.time("start")?.unwrap_or(0),
         traffic: traffic(f)?,
         tcp,
     })
+}
+
+/// The server's address.
+fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Problem> {
+    let Some(node) = f.node("address")? else {
+        return Ok(None);
+    };
+    let Value::Text(text) = &node.value else {
+        return Err(node.wrong(format!("`address` is text in quotes, not {}", node.kind())));
+    };
+    let address: Ipv4Addr = text.parse().map_err(|_| {
+        node.wrong(format!(
+            "'{text}' is no IPv4 address: write one such as 192.0.2.1"
+        ))
+    })?;
+    match address.octets() {
+        [10, 128..=255, ..] => {
+            Err(node.wrong("10.128.0.0/9 are the clients: choose another address"))
+        }
+        _ => Ok(Some(address)),
+    }
 }
 
 fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_limiter::{Nanos, PolicyTree, Program, Rate};
+use tidegate_limiter::{Nanos, Program, Rate};
+use tidegate_notation::instead;
 
 use super::draw::Draw;
 use super::error::Problem;
-use super::fields::{Choice, Fields, instead};
+use super::fields::{Choice, Fields};
 use super::keys::{AGGREGATE, FILE, FLOW};
 use super::tree::{Node, Place, Table, Value};
 use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
@@ -64,6 +65,7 @@ pub(super) fn groups(
     let mut longest = vec![0; nodes.len()];
     for node in tables(root, "flow")? {
         let flows = Flows::read(node, &names, nodes, aggregates.len())?;
+        flows.lists(&aggregates, varied)?;
         for &element in flows.forward.iter().chain(&flows.back) {
             longest[element] = longest[element].max(flows.rtt);
         }
@@ -150,6 +152,7 @@ struct Aggregate<'a> {
 fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Problem> {
     let list = tables(root, "aggregate")?;
     let mut aggregates = Vec::new();
+    let mut names = BTreeSet::new();
     for node in list {
         let f = Fields::new(node, "an aggregate", &[AGGREGATE], &[])?;
         let entry = name(node, "an aggregate")?;
@@ -159,6 +162,9 @@ fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Problem> {
                 1 => entry.to_owned(),
                 _ => format!("{entry}-{}", number + 1),
             };
+            if !names.insert(name.clone()) {
+                return Err(node.wrong(format!("two aggregates are called `{name}`")));
+            }
             aggregates.push(Aggregate {
                 entry,
                 number,
@@ -228,18 +234,21 @@ impl<'a> Flows<'a> {
             these.map(|(name, _)| *name).collect()
         };
         let path = |key: &str| -> Result<Vec<usize>, Problem> {
-            let way = texts(&f, key)?.into_iter().map(|(node, wanted)| {
+            let mut way = Vec::new();
+            for (node, wanted) in texts(&f, key)? {
                 let is_it =
                     |element: &Node| name(element, "an element").is_ok_and(|own| own == wanted);
-                elements.iter().position(is_it).ok_or_else(|| {
-                    let known = of("an element");
-                    node.wrong(format!(
-                        "there is no element `{wanted}`{}",
-                        instead(wanted, &known)
-                    ))
-                })
-            });
-            way.collect()
+                let Some(index) = elements.iter().position(is_it) else {
+                    let meant = instead(wanted, of("an element"));
+                    return Err(node.wrong(format!("there is no element `{wanted}`{meant}")));
+                };
+                if way.contains(&index) {
+                    let message = format!("`{key}` has `{wanted}` already: packets pass it once");
+                    return Err(node.wrong(message));
+                }
+                way.push(index);
+            }
+            Ok(way)
         };
         let (forward, back) = (path("path")?, path("back")?);
         if forward.is_empty() {
@@ -252,10 +261,7 @@ impl<'a> Flows<'a> {
         for (node, wanted) in texts(&f, "aggregate")? {
             let known = of("an aggregate");
             if !known.contains(&wanted) {
-                let message = format!(
-                    "there is no aggregate `{wanted}`{}",
-                    instead(wanted, &known)
-                );
+                let message = format!("there is no aggregate `{wanted}`{}", instead(wanted, known));
                 return Err(node.wrong(message));
             }
             own.insert(wanted);
@@ -264,7 +270,7 @@ impl<'a> Flows<'a> {
         for (node, key) in texts(&f, "per-aggregate")? {
             let keys: Vec<&str> = FLOW.keys.iter().map(|key| key.name).collect();
             if !keys.contains(&key) {
-                return Err(node.wrong(format!("there is no key `{key}`{}", instead(key, &keys))));
+                return Err(node.wrong(format!("there is no key `{key}`{}", instead(key, keys))));
             }
             per_aggregate.push(key);
         }
@@ -289,6 +295,46 @@ impl<'a> Flows<'a> {
             back,
             rtt,
         })
+    }
+
+    /// Whether there are flows for all values of its lists; where their number is varied, there may
+    /// be at another point.
+    fn lists(&self, aggregates: &[Aggregate<'_>], varied: &[String]) -> Result<(), Problem> {
+        let own = |entry: &str| self.aggregates.is_empty() || self.aggregates.contains(entry);
+        let own = aggregates.iter().filter(|aggregate| own(aggregate.entry));
+        let is_varied = |name: &str| varied.iter().any(|other| other == name);
+        let (mut entries, mut most) = (false, 0);
+        for aggregate in own {
+            entries |= is_varied(aggregate.entry);
+            most = most.max(aggregate.number + 1);
+        }
+        let Value::Table(table) = &self.node.value else {
+            return Ok(());
+        };
+        let inner = table.0.iter().filter_map(|(key, node)| match &node.value {
+            Value::Table(inner) if key.text == "traffic" => Some(&inner.0),
+            _ => None,
+        });
+        for (key, node) in table.0.iter().chain(inner.flatten()) {
+            let Value::List(list) = &node.value else {
+                continue;
+            };
+            let (number, unknown, whose) = match self.per_aggregate.contains(&key.text.as_str()) {
+                true => (most, entries, "aggregate"),
+                false => (self.count, is_varied(self.name), "flow"),
+            };
+            let names = ["path", "back", "aggregate", "per-aggregate"];
+            if !names.contains(&key.text.as_str())
+                && !unknown
+                && number > 0
+                && let Some(beyond) = list.get(number)
+            {
+                let (values, s) = (list.len(), if number == 1 { "" } else { "s" });
+                let message = format!("`{}` has {values} values for {number} {whose}{s}", key.text);
+                return Err(beyond.wrong(message));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the flows of all of its aggregates. `taken`: the flows that each of them has.
@@ -336,13 +382,18 @@ impl<'a> Flows<'a> {
 
 /// Whether flows find their classes and queues in all policies on their way.
 fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result<(), Problem> {
-    let programs: Vec<Option<Program>> = elements
+    let policies: Vec<_> = elements
         .iter()
-        .map(|element| policy(&element.kind).map(Program::new))
+        .map(|element| match &element.kind {
+            ElementKind::Limiter { kind, .. } => kind
+                .policy()
+                .map(|(policy, rules)| (Program::new(policy), rules.is_some())),
+            _ => None,
+        })
         .collect();
     for sender in senders {
         for &index in sender.forward.iter().chain(&sender.back) {
-            let Some(program) = &programs[index] else {
+            let Some((program, false)) = &policies[index] else {
                 continue;
             };
             let wanted = sender.plan.class.unwrap_or(0);
@@ -366,27 +417,23 @@ fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result
                 ),
                 Some(_) => continue,
             };
-            let node = tables(root, "flow")?
-                .iter()
-                .find(|node| name(node, "a flow").is_ok_and(|name| name == sender.plan.name));
-            let place = node.map_or(Place::File(0), |node| match &node.value {
-                Value::Table(table) => table.get(key).unwrap_or(node).place,
-                _ => node.place,
-            });
+            let place = place_of(root, "flow", &sender.plan.name, key);
             return Err(Problem::new(place, message));
         }
     }
     Ok(())
 }
 
-fn policy(kind: &ElementKind) -> Option<&PolicyTree> {
-    match kind {
-        ElementKind::Limiter {
-            kind: LimiterKind::Phantom { policy, .. } | LimiterKind::Shaper { policy, .. },
-            ..
-        } => Some(policy),
-        _ => None,
-    }
+/// Where the key of a flow or element of this name is, or else its table.
+pub(super) fn place_of(root: &Table, tables: &str, wanted: &str, key: &str) -> Place {
+    let list = super::tables(root, tables).unwrap_or(&[]);
+    let node = list
+        .iter()
+        .find(|node| name(node, "a table").is_ok_and(|name| name == wanted));
+    node.map_or(Place::File(0), |node| match &node.value {
+        Value::Table(table) => table.get(key).unwrap_or(node).place,
+        _ => node.place,
+    })
 }
 
 /// For each aggregate the first of those that it shares elements with, directly or through others.

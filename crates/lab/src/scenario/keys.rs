@@ -1,39 +1,7 @@
 //! Every key of a scenario file, once: for checking, for `tidegate lab schema`, for the
 //! documentation.
 
-/// A key of a scenario file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    /// As it is written.
-    pub name: &'static str,
-    /// What its values are.
-    pub value: &'static str,
-    /// What it is if it is not written; empty if it must be.
-    pub default: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-}
-
-/// The keys of a table of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section {
-    /// The table, and the kind where that decides.
-    pub name: &'static str,
-    /// What the table is.
-    pub doc: &'static str,
-    /// Its keys.
-    pub keys: &'static [Key],
-}
-
-macro_rules! section {
-    ($constant:ident = $name:literal, $about:literal; $($key:literal: $value:literal, $default:literal, $doc:literal;)*) => {
-        pub(super) const $constant: Section = Section {
-            name: $name,
-            doc: $about,
-            keys: &[$(Key { name: $key, value: $value, default: $default, doc: $doc }),*],
-        };
-    };
-}
+use tidegate_notation::{Section, rule, section};
 
 section! { FILE = "the file", "Keys above the first table.";
     "title": "text", "the file's name", "What the scenario shows, in a few words.";
@@ -134,13 +102,17 @@ section! { FAIR_POLICER = "kind = \"fair-policer\"", "FairPolicer: a token bucke
 }
 section! { PQP = "kind = \"pqp\"", "Phantom queues, which count bytes and keep no packets.";
     "rate": "rate", "", "Rate of the aggregate.";
-    "policy": "a policy", "{ fair = 16 }", "How it is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Flows choose a leaf by their `class`.";
+    "policy": "a policy", "{ fair = 16 }", "How it is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Its leaves are the classes, numbered from 0 as they are written; flows name theirs, or `rule` finds them.";
+    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that no rule fits.";
     "queue": "size", "auto", "Size of each phantom queue; `auto` as a fair policer's burst.";
     "overhead": "size", "0B", "As a policer's.";
 }
 section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "rate": "rate", "", "Rate of the aggregate.";
     "policy": "a policy", "{ fair = 16 }", "As of `pqp`.";
+    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that no rule fits.";
     "queue": "size", "auto", "Size of each phantom queue; `auto` is 10 times that of `pqp`, at least 100 full packets.";
     "period": "time", "100ms", "T: the time over which accepted bytes are counted.";
     "upper": "number", "1.5", "θ+: above this share of what the rate allows, magic packets fill the queue.";
@@ -150,10 +122,17 @@ section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
 section! { SHAPER = "kind = \"shaper\"", "Real queues, released at the rate.";
     "rate": "rate", "", "Rate of the aggregate.";
     "policy": "a policy", "{ fair = 16 }", "As of `pqp`; `\"queue\"` is a FIFO.";
+    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that no rule fits.";
     "queue": "size or packets", "auto", "Most bytes (`\"64kB\"`) or packets (`\"83 packets\"`) in each queue. `auto` is a bandwidth-delay product at the longest round trip, at least 10 full packets.";
     "burst": "size", "1514B", "What may leave at once after silence: one packet unless burst-tolerant.";
     "overhead": "size", "0B", "As a policer's.";
 }
+pub(super) const RULE: Section = Section {
+    name: "[[element.rule]]",
+    doc: "What belongs to a class of the policy of `pqp`, `bc-pqp` or `shaper`, told by what packets carry. A packet has to fit all that is given. The remote side is the server's and the local one the client's, so that a rule means the same for both directions. Where there are rules or a `default-class`, the hash of a flow gives its queue, and its `class` and `queue` say nothing.",
+    keys: rule::KEYS,
+};
 section! { AGGREGATE = "[[aggregate]]", "Whose traffic shares limiters, such as a subscriber.";
     "name": "name", "", "How flows and results call it.";
     "count": "number", "1", "So many alike.";
@@ -168,9 +147,11 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "rtt": "time", "", "Its own round-trip delay, apart from the elements.";
     "start": "time", "0s", "When it begins.";
     "traffic": "a name or a table", "bulk", "What is sent: `\"bulk\"`, `\"on-off\"`, `\"video\"`, or a table with their settings.";
-    "class": "number", "0", "The leaf of the limiters' policies that it is classified to, from 0 in the order of the policy.";
+    "class": "number", "0", "The leaf of the limiters' policies that it is classified to, from 0 in the order of the policy, where they have no rules.";
     "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: of this number, by hash, or `own` for one of its own.";
-    "dscp": "number", "0", "The code point of its packets.";
+    "dscp": "number or name", "0", "The code point of its packets, such as `46` or `\"ef\"`.";
+    "address": "address", "10.0.0.N", "The server's IPv4 address, that of the aggregate's number unless it is given. Clients have 10.128.0.1 and so on.";
+    "port": "number", "443", "The server's port. Clients have 10000 and so on.";
     "cc": "\"reno\", \"cubic\", \"bbr\" or \"vegas\"", "cubic", "Congestion control.";
     "mss": "number", "1448", "Largest payload of a segment in bytes.";
     "initial-window": "number", "10", "Segments sent before the first acknowledgement.";
@@ -252,6 +233,7 @@ pub const SECTIONS: &[Section] = &[
     PQP,
     BC_PQP,
     SHAPER,
+    RULE,
     AGGREGATE,
     FLOW,
     BULK,
@@ -261,3 +243,8 @@ pub const SECTIONS: &[Section] = &[
     UDP,
     SWEEP,
 ];
+
+/// Every key, as Markdown: `docs/scenarios.md` holds the same.
+pub fn schema() -> String {
+    tidegate_notation::markdown(SECTIONS)
+}

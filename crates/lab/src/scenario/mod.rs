@@ -15,20 +15,22 @@ mod sizing;
 mod stream;
 mod sweep;
 mod tree;
-mod units;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidegate_limiter::{Nanos, Rate};
 
 pub use error::ScenarioError;
-pub use keys::{Key, SECTIONS, Section};
+pub use keys::{SECTIONS, schema};
 
+use crate::RunError;
 use crate::element::limiter::Limiter;
 use crate::plan::{ElementKind, Plan};
+use crate::sim::check;
 use error::Problem;
 use fields::Fields;
 use keys::FILE;
@@ -137,29 +139,37 @@ impl Scenario {
     /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
     /// of all its seeds.
     fn check_point(&self, point: usize) -> Result<Nanos, Problem> {
-        // What the file cannot be blamed for at one place.
-        let wrong = |message: String| Problem::new(Place::File(0), message);
         let mut limiters = BTreeSet::new();
-        let mut names = BTreeSet::new();
         let (mut cells, mut work) = (0u64, 0u64);
-        for Group { plan, elements, .. } in self.plans(point, self.seeds[0], true)? {
-            if let Some(name) = plan
-                .aggregates
-                .iter()
-                .find(|&name| !names.insert(name.clone()))
-            {
-                return Err(wrong(format!("two aggregates are called `{name}`")));
-            }
+        let (root, varied) = self.sweep.apply(&self.root, point)?;
+        let file = Fields::of(&root, Place::File(0), "a scenario", &[FILE], &[])?;
+        for Group { plan, elements, .. } in group::groups(&root, &varied, self.seeds[0], true)? {
+            let wrong = |tables: &str, name: &str, error: &RunError| {
+                let place = group::place_of(&root, tables, name, "");
+                Problem::new(place, error.to_string())
+            };
             // Limiters know best what they can be. Those of one name are alike.
+            let no_wires: Arc<[_]> = Arc::new([]);
             for (index, instance) in elements.iter().enumerate() {
-                if let ElementKind::Limiter { kind, overhead } = &plan.elements[index].kind
+                let element = &plan.elements[index];
+                let mut checked = check::check_element(element);
+                if let ElementKind::Limiter { kind, overhead } = &element.kind
+                    && checked.is_ok()
                     && limiters.insert(instance.name.clone())
                 {
-                    Limiter::new(&plan, index, kind, *overhead)
-                        .map_err(|error| wrong(error.to_string()))?;
+                    let limiter = Limiter::new(&plan, index, kind, *overhead, &no_wires);
+                    checked = limiter.map(|_| ());
                 }
+                checked.map_err(|error| wrong("element", &instance.name, &error))?;
             }
-            crate::sim::check::check(&plan).map_err(|error| wrong(error.to_string()))?;
+            for flow in &plan.flows {
+                check::check_flow(&plan, flow)
+                    .map_err(|error| wrong("flow", &flow.name, &error))?;
+            }
+            // What is left is about their numbers: of samples, if not of windows.
+            let steps = check::check_steps(&plan);
+            steps.map_err(|(key, error)| file.wrong(key, error.to_string()))?;
+            check::check(&plan).map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
             let series = (plan.flows.len() + plan.aggregates.len()) as u64;
             let all = parts(plan.duration, plan.window).saturating_mul(series);
             cells = cells.saturating_add(all);
@@ -169,7 +179,7 @@ impl Scenario {
         // A summary needs the windows of all seeds at once.
         if cells.saturating_mul(seeds) > Self::MAX_CELLS {
             let message = "too many windows of too many flows and seeds: widen `window`";
-            return Err(wrong(message.to_owned()));
+            return Err(file.wrong("window", message.to_owned()));
         }
         Ok(work.saturating_mul(seeds))
     }
@@ -234,7 +244,7 @@ fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Problem> {
         let path = path.trim();
         sweep.forget(path);
         sweep::put(&mut root, place, path, value)?;
-        sweep.vary_kind(path);
+        sweep.vary(path);
     }
     Ok((root, sweep))
 }

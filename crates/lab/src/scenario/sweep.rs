@@ -1,7 +1,9 @@
 //! What is varied, and how it gets into the file's tables.
 
+use tidegate_notation::instead;
+
 use super::error::Problem;
-use super::fields::{instead, integer};
+use super::fields::integer;
 use super::keys::FILE;
 use super::tree::{Node, Place, Table, Value};
 use super::{TABLES, name, tables};
@@ -15,8 +17,8 @@ pub(super) struct Sweep {
     pub seeds: Option<Vec<u64>>,
     /// So many seeds from the file's on, unless they are listed.
     pub repeat: u64,
-    /// Elements whose kind is set or varied.
-    kinds: Vec<String>,
+    /// Elements whose kind is set or varied; flows and aggregates whose number is.
+    varied: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ impl Sweep {
             axes: Vec::new(),
             seeds: None,
             repeat: 1,
-            kinds: Vec::new(),
+            varied: Vec::new(),
         }
     }
 
@@ -68,13 +70,13 @@ impl Sweep {
                 }
                 (_, Value::List(values)) => {
                     for value in values {
-                        if let Value::Table(table) = &value.value
-                            && table.get("kind").is_some()
-                        {
-                            self.vary_kind(&format!("{path}.kind"));
+                        if let Value::Table(table) = &value.value {
+                            for (key, _) in &table.0 {
+                                self.vary(&format!("{path}.{}", key.text));
+                            }
                         }
                     }
-                    self.vary_kind(&path);
+                    self.vary(&path);
                     let values = values.clone();
                     self.axes.push(Axis { path, values });
                 }
@@ -88,10 +90,11 @@ impl Sweep {
         Ok(())
     }
 
-    /// Notes that a path is one of those that change an element's kind.
-    pub fn vary_kind(&mut self, path: &str) {
-        if let Some(name) = path.strip_suffix(".kind") {
-            self.kinds.push(name.to_owned());
+    /// Notes that a path is one of those that change an element's kind, or how many there are of
+    /// something.
+    pub fn vary(&mut self, path: &str) {
+        if let Some((name, "kind" | "count")) = path.split_once('.') {
+            self.varied.push(name.to_owned());
         }
     }
 
@@ -135,13 +138,14 @@ impl Sweep {
         parameters
     }
 
-    /// The file's tables at a point, and the elements whose kind is not that of the file alone.
+    /// The file's tables at a point, and the names of what is not of the kind or number that the
+    /// file alone gives it.
     pub fn apply(&self, root: &Table, point: usize) -> Result<(Table, Vec<String>), Problem> {
         let mut root = root.clone();
         for (path, node) in self.values(point) {
             put(&mut root, node.place, path, node.clone())?;
         }
-        Ok((root, self.kinds.clone()))
+        Ok((root, self.varied.clone()))
     }
 }
 
@@ -198,7 +202,7 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
     known.extend(own);
     let message = format!(
         "`{first}` is no element, flow, aggregate or key of the file{}",
-        instead(first, &known)
+        instead(first, known)
     );
     Err(Problem::new(place, message))
 }

@@ -7,6 +7,7 @@ use crate::plan::{ElementKind, LimiterKind, QueueKind, Traffic};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
+mod rules;
 mod videos;
 
 const SMALL: &str = r#"duration = "2s"
@@ -170,6 +171,11 @@ fn errors_say_where_and_what_to_do() {
             "\"radio\"]",
             "\"radoi\"]",
             "a.toml:19:17: there is no element `radoi`, did you mean `radio`?",
+        ),
+        (
+            "[\"gate\", \"radio\"]",
+            "[\"gate\", \"radio\", \"gate\"]",
+            "a.toml:19:26: `path` has `gate` already: packets pass it once",
         ),
         (
             "[\"gate\", \"radio\"]",
@@ -544,34 +550,104 @@ fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
         )
     };
     for (text, complaint) in [
-        (with("kind = \"bc-pqp\"\nperiod = \"2min\"", ""), "period"),
+        (
+            with("kind = \"bc-pqp\"\nperiod = \"2min\"", ""),
+            "3:1: limiter 'gate': ",
+        ),
         (
             with("kind = \"bc-pqp\"\nupper = 1.5\nlower = 1.5", ""),
-            "threshold",
+            "3:1: limiter 'gate': ",
         ),
         (
             with(
                 "kind = \"link\"\nqueue = { kind = \"pie\", update = \"1ns\" }",
                 "",
             ),
-            "update",
+            "3:1: PIE's update",
+        ),
+        (
+            with("kind = \"loss\"\nprobability = 0.9\nburst = 2", "")
+                .replace("rate = \"1mbit\"", ""),
+            "3:1: bursts of 2 are too short",
+        ),
+        (
+            with("kind = \"policer\"", "").replace("10ms", "0s"),
+            "7:1: its round trip takes no time",
+        ),
+        (
+            with("kind = \"policer\"", "").replace("10ms", "10ms\"\nreceive-window = \"100B"),
+            "7:1: the receive window must hold a segment",
         ),
         (
             with(
                 "kind = \"policer\"",
                 "[[aggregate]]\nname = \"a\"\ncount = 2\n[[aggregate]]\nname = \"a-1\"",
             ),
-            "two aggregates",
+            "5:1: two aggregates are called `a-1`",
         ),
         (
             with(
                 "kind = \"policer\"",
                 "duration = \"1000s\"\nwindow = \"1ms\"\nsweep = { seeds = 1000 }",
             ),
-            "windows",
+            "3:10: too many windows",
+        ),
+        (
+            with(
+                "kind = \"pqp\"\npolicy = { fair = 255 }",
+                "duration = \"1000s\"\nsample = \"1ms\"",
+            ),
+            "3:10: 1000000 samples of 510 queues",
         ),
     ] {
         let error = Scenario::parse("refused.toml", &text, &[]).expect_err(&text);
-        assert!(error.to_string().contains(complaint), "{error}");
+        let wanted = format!("refused.toml:{complaint}");
+        assert!(error.to_string().starts_with(&wanted), "{error}\n{wanted}");
     }
+}
+
+#[test]
+fn values_for_nobody_are_mistakes() {
+    let cc = "count = 4\ncc = [\"reno\", \"cubic\"]";
+    let with = |now: &str| parse(&SMALL.replace(cc, now));
+    for (now, wanted) in [
+        (
+            "count = 1\ncc = [\"reno\", \"cubic\"]",
+            "17:15: `cc` has 2 values for 1 flow",
+        ),
+        (
+            "count = 2\ntraffic = { kind = \"bulk\", size = [\"1MB\", \"2MB\", \"3MB\"] }",
+            "17:50: `size` has 3 values for 2 flows",
+        ),
+        (
+            "count = 4\nper-aggregate = [\"cc\"]\ncc = [\"reno\", \"cubic\"]",
+            "18:15: `cc` has 2 values for 1 aggregate",
+        ),
+        (
+            "rate-limit = [\"1mbit\", \"2mbit\"]",
+            "16:24: `rate-limit` has 2 values for 1 flow",
+        ),
+    ] {
+        let told = with(now).expect_err(now);
+        assert_eq!(told, format!("a.toml:{wanted}"));
+    }
+    // Where the number is varied or set, there may be flows for them at another point.
+    assert!(set(&["download.count=1"]).is_ok());
+    for sweep in ["download.count = [1, 2]", "download = [{ count = 1 }]"] {
+        assert!(
+            parse(&format!("{SMALL}[sweep]\n{sweep}\n")).is_ok(),
+            "{sweep}"
+        );
+    }
+    assert!(
+        with("count = 0\ncc = [\"reno\"]").is_err_and(|told| told.contains("`flow` is missing"))
+    );
+}
+
+/// The documentation has the very tables that `tidegate lab schema` prints.
+#[test]
+fn every_key_is_documented() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+    let docs = std::fs::read_to_string(docs).expect("the documentation");
+    assert!(docs.contains(&schema()), "put this into it:\n{}", schema());
 }

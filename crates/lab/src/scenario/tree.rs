@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use tidegate_notation::rule;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -157,6 +158,15 @@ impl Node {
             Value::Truth(_) => "true or false",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
+        }
+    }
+
+    /// The value as rules read it.
+    pub fn in_rule(&self) -> rule::Value<'_> {
+        match &self.value {
+            Value::Text(text) => rule::Value::Text(text),
+            Value::Integer(number) => rule::Value::Integer(*number),
+            _ => rule::Value::Other(self.kind()),
         }
     }
 

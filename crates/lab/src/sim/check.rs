@@ -44,21 +44,7 @@ fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), RunErro
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     ensure(plan.duration > 0, || "the duration must not be 0".into())?;
     ensure(plan.window > 0, || "the window must not be 0".into())?;
-    let windows = plan.duration.div_ceil(plan.window);
-    let series = (plan.flows.len() + plan.aggregates.len()) as u64;
-    ensure(
-        windows <= MAX_STEPS && windows.saturating_mul(series) <= MAX_CELLS,
-        || format!("{windows} windows of {series} flows and aggregates are too many: widen them"),
-    )?;
-    if let Some(sample) = plan.sample {
-        ensure(sample > 0, || "the sample interval must not be 0".into())?;
-        let samples = plan.duration / sample;
-        let queues: u64 = plan.elements.iter().map(queues).sum();
-        ensure(
-            samples <= MAX_STEPS && samples.saturating_mul(queues) <= MAX_CELLS,
-            || format!("{samples} samples of {queues} queues are too many: sample less often"),
-        )?;
-    }
+    check_steps(plan).map_err(|(_, error)| error)?;
     ensure(plan.aggregates.len() <= MAX_AGGREGATES, || {
         format!("there can be at most {MAX_AGGREGATES} aggregates")
     })?;
@@ -87,6 +73,29 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Whether windows and samples are few enough; what there is too much of is named.
+pub fn check_steps(plan: &Plan) -> Result<(), (&'static str, RunError)> {
+    let windows = plan.duration.div_ceil(plan.window);
+    let series = (plan.flows.len() + plan.aggregates.len()) as u64;
+    ensure(
+        windows <= MAX_STEPS && windows.saturating_mul(series) <= MAX_CELLS,
+        || format!("{windows} windows of {series} flows and aggregates are too many: widen them"),
+    )
+    .map_err(|error| ("window", error))?;
+    let Some(sample) = plan.sample else {
+        return Ok(());
+    };
+    ensure(sample > 0, || "the sample interval must not be 0".into())
+        .map_err(|error| ("sample", error))?;
+    let samples = plan.duration / sample;
+    let queues: u64 = plan.elements.iter().map(queues).sum();
+    ensure(
+        samples <= MAX_STEPS && samples.saturating_mul(queues) <= MAX_CELLS,
+        || format!("{samples} samples of {queues} queues are too many: sample less often"),
+    )
+    .map_err(|error| ("sample", error))
+}
+
 fn within(kind: &str, name: &str, error: &RunError) -> RunError {
     RunError::plan(format!("{kind} '{name}': {error}"))
 }
@@ -96,17 +105,20 @@ fn queues(element: &ElementPlan) -> u64 {
     match &element.kind {
         ElementKind::Link { .. } => 1,
         ElementKind::Limiter { kind, .. } => match kind {
-            LimiterKind::Phantom { policy, .. } | LimiterKind::Shaper { policy, .. } => {
-                2 * tidegate_limiter::Program::new(policy).queues() as u64
-            }
             LimiterKind::FairPolicer { queues, .. } => u64::from(*queues),
-            _ => 2,
+            kind => kind.policy().map_or(2, |(policy, _)| {
+                2 * tidegate_limiter::Program::new(policy).queues() as u64
+            }),
         },
         _ => 0,
     }
 }
 
-fn check_element(element: &ElementPlan) -> Result<(), RunError> {
+/// Checks an element of a plan.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
     let probability = |value: f64| {
         ensure((0.0..=1.0).contains(&value), || {
             format!("{value} is no probability")
@@ -169,7 +181,11 @@ fn check_element(element: &ElementPlan) -> Result<(), RunError> {
     }
 }
 
-fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
+/// Checks a flow of a plan.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     ensure(flow.aggregate < plan.aggregates.len(), || {
         format!("there is no aggregate {}", flow.aggregate)
     })?;

@@ -54,6 +54,8 @@ pub fn flow(traffic: Traffic) -> FlowPlan {
         class: None,
         queue: None,
         dscp: 0,
+        address: None,
+        port: 443,
         start: 0,
         traffic,
         tcp: TcpConfig::default(),

@@ -1,6 +1,6 @@
 //! What packets of a flow look like on the wire: addresses, ports, sequence numbers, headers.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use tidegate_limiter::{FlowKey, HashKey};
 use tidegate_trace::wire::{Flags, Sacks};
@@ -39,7 +39,7 @@ pub struct Wire {
     flows: usize,
     /// The secret of the hash, one for the simulation.
     hash_key: HashKey,
-    aggregate: usize,
+    server: SocketAddrV4,
     /// None for datagrams.
     tcp: Option<TcpConfig>,
 }
@@ -63,41 +63,54 @@ impl Wire {
     /// Of a flow of the plan.
     pub fn new(plan: &Plan, flow: usize) -> Self {
         let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
-        let mut secret = Random::new(plan.seed, Owner::Hash);
+        // Each aggregate has a server, unless the flow names another.
+        let [.., high, low] = (plan.flows[flow].aggregate as u32 + 1).to_be_bytes();
+        let own = Ipv4Addr::new(10, 0, high, low);
+        let server = plan.flows[flow].address.unwrap_or(own);
         Self {
             seed: plan.seed,
             flow,
             flows: plan.flows.len(),
-            hash_key: HashKey::new(secret.long(), secret.long()),
-            aggregate: plan.flows[flow].aggregate,
+            hash_key: hash_key(plan.seed),
+            server: SocketAddrV4::new(server, plan.flows[flow].port),
             tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
         }
     }
 
-    /// The flow's connection of this number: each aggregate has a server, each flow a client, each
-    /// connection a port.
-    pub fn connection(&self, number: u32) -> Connection {
-        let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));
-        let [.., high, low] = (self.aggregate as u32 + 1).to_be_bytes();
-        let server = Ipv4Addr::new(10, 0, high, low);
+    /// The client of the flow's connection of this number: each flow has one, each connection a
+    /// port.
+    #[inline]
+    fn client(&self, number: u32) -> SocketAddrV4 {
         // 10.128.0.0/9.
         let [_, a, b, c] = (self.flow as u32 + 1).to_be_bytes();
-        let client = Ipv4Addr::new(10, 128 | a, b, c);
         let port = self.flow as u64 + u64::from(number) * self.flows as u64;
-        let (server_port, client_port) = (443, 10_000 + (port % 50_000) as u16);
-        let key = FlowKey::new(
-            server.into(),
-            client.into(),
+        let port = 10_000 + (port % 50_000) as u16;
+        SocketAddrV4::new(Ipv4Addr::new(10, 128 | a, b, c), port)
+    }
+
+    /// What tells packets of the connection of this number with this code point, as they go to the
+    /// client: the same in both directions.
+    #[inline]
+    pub fn key(&self, number: u32, dscp: u8) -> FlowKey {
+        let (server, client) = (self.server, self.client(number));
+        FlowKey::new(
+            (*server.ip()).into(),
+            (*client.ip()).into(),
             if self.tcp.is_some() { TCP } else { UDP },
-            Some((server_port, client_port)),
-            0,
-        );
+            Some((server.port(), client.port())),
+            dscp,
+        )
+    }
+
+    /// The flow's connection of this number.
+    pub fn connection(&self, number: u32) -> Connection {
+        let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));
         Connection {
-            server: (server, server_port).into(),
-            client: (client, client_port).into(),
+            server: self.server.into(),
+            client: self.client(number).into(),
             server_isn: random.bits(),
             client_isn: random.bits(),
-            hash: key.hash(self.hash_key),
+            hash: self.key(number, 0).hash(self.hash_key),
         }
     }
 
@@ -163,6 +176,12 @@ impl Wire {
         };
         frame.encode(out)
     }
+}
+
+/// The secret with which a simulation's flows are hashed.
+pub fn hash_key(seed: u64) -> HashKey {
+    let mut secret = Random::new(seed, Owner::Hash);
+    HashKey::new(secret.long(), secret.long())
 }
 
 /// By how many bits the window field is to be shifted, RFC 7323 §2.

@@ -45,6 +45,34 @@ fn what_is_no_size_says_why() {
 }
 
 #[test]
+fn times_as_people_write_them() {
+    for (text, nanos) in [
+        ("250us", 250_000),
+        ("250 µs", 250_000),
+        ("1.5 s", 1_500_000_000),
+        ("1h", 3_600_000_000_000),
+        (" 0 ", 0),
+        ("0ms", 0),
+        ("1.5ns", 1),
+        ("18446744073709551615ns", u64::MAX),
+    ] {
+        assert_eq!(parse_time(text), Ok(nanos), "{text}");
+    }
+    for text in ["", "100", "00", "ms", ".s", "1.2.3s", "1e9s", "-1s", "1 m"] {
+        assert!(
+            matches!(parse_time(text), Err(TimeError::Text(_))),
+            "{text}"
+        );
+    }
+    for text in ["0.5ns", "99999999999999999999h", "18446744073709551616ns"] {
+        assert!(
+            matches!(parse_time(text), Err(TimeError::Range(_))),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn printed_with_three_digits() {
     for (bytes, text) in [
         (0, "0 B"),
@@ -61,7 +89,7 @@ fn printed_with_three_digits() {
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,24}") {
-        let _ = text.parse::<Bytes>();
+        let _ = (text.parse::<Bytes>(), parse_time(&text));
     }
 
     #[test]

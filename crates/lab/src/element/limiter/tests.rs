@@ -14,7 +14,8 @@ fn limiter(kind: LimiterKind, overhead: u32) -> Limiter {
         }],
         vec![crate::sim::testing::datagrams(1_000_000, 1000)],
     );
-    Limiter::new(&plan, 0, &kind, overhead).unwrap()
+    let wires: Arc<[_]> = Arc::new([Wire::new(&plan, 0)]);
+    Limiter::new(&plan, 0, &kind, overhead, &wires).unwrap()
 }
 
 #[test]

@@ -24,6 +24,8 @@ fn plan(kind: ElementKind) -> Plan {
         class: None,
         queue: None,
         dscp: 0,
+        address: None,
+        port: 443,
         start: 0,
         traffic: Traffic::Bulk { bytes: None },
         tcp: TcpConfig::default(),

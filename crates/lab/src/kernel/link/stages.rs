@@ -10,7 +10,7 @@ use crate::RunError;
 use crate::kernel::tap::Passing;
 use crate::kernel::way::{Leaving, Way};
 use crate::outcome::ElementOutcome;
-use crate::plan::{ElementPlan, FlowPlan, Plan, Traffic};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
 use crate::sim::check::check;
 use crate::sim::packet::Packet;
 use crate::tcp::{Segment, TcpConfig};
@@ -50,6 +50,16 @@ impl Stages {
     pub(super) fn new(link: &LinkPlan, taps: Vec<Sender<Passing>>) -> Result<Self, RunError> {
         let plan = plan(link);
         check(&plan)?;
+        let ruled = |element: &ElementPlan| match &element.kind {
+            ElementKind::Limiter { kind, .. } => matches!(kind.policy(), Some((_, Some(_)))),
+            _ => false,
+        };
+        if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {
+            let name = &element.name;
+            return Err(RunError::plan(format!(
+                "{name}: rules are for the flows of a plan, which a link does not know"
+            )));
+        }
         let far = link.round_trips.iter().map(|&(far, _)| far);
         Ok(Self {
             far: far.chain([Prefix::ALL]).collect(),
@@ -136,6 +146,8 @@ fn plan(link: &LinkPlan) -> Plan {
         class: None,
         queue: None,
         dscp: 0,
+        address: None,
+        port: 443,
         start: 0,
         // Whatever: nothing of it is sent.
         traffic: Traffic::Datagrams {

@@ -74,6 +74,7 @@ fn limiters() -> impl Strategy<Value = LimiterKind> {
             4 => fair(FairPolicerForm::BcPqp),
             5 => LimiterKind::Phantom {
                 rate,
+                classes: None,
                 policy,
                 queue: burst,
                 control: (burst % 2 == 0).then_some(BurstControl {
@@ -84,6 +85,7 @@ fn limiters() -> impl Strategy<Value = LimiterKind> {
             },
             _ => LimiterKind::Shaper {
                 rate,
+                classes: None,
                 policy,
                 burst,
                 queue_bytes: Some(burst),

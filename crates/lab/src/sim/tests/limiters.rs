@@ -49,6 +49,7 @@ fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
     };
     let phantom = |control| LimiterKind::Phantom {
         rate: rate(10_000_000),
+        classes: None,
         policy: PolicyTree::fair(16).unwrap(),
         queue: 250_000,
         control,
@@ -69,6 +70,7 @@ fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
         })),
         LimiterKind::Shaper {
             rate: rate(10_000_000),
+            classes: None,
             policy: PolicyTree::fair(16).unwrap(),
             burst: 1514,
             queue_bytes: None,
@@ -103,6 +105,7 @@ fn classes_choose_queues() {
     ]);
     let shaper = LimiterKind::Shaper {
         rate: rate(10_000_000),
+        classes: None,
         policy: policy.unwrap(),
         burst: 1514,
         queue_bytes: None,
@@ -167,6 +170,7 @@ fn fair_limiters_are_fair_to_unequal_senders() {
     let kinds = [
         LimiterKind::Shaper {
             rate: rate(20_000_000),
+            classes: None,
             policy: policy(),
             burst: 1514,
             queue_bytes: Some(150_000),
@@ -174,6 +178,7 @@ fn fair_limiters_are_fair_to_unequal_senders() {
         },
         LimiterKind::Phantom {
             rate: rate(20_000_000),
+            classes: None,
             policy: policy(),
             queue: 400_000,
             control: Some(BurstControl {

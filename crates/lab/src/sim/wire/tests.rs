@@ -57,3 +57,35 @@ fn frames_are_as_long_as_their_packets() {
         }
     }
 }
+
+/// A capture shows what rules see: the server's address and port, and the code point, both ways.
+#[test]
+fn frames_say_what_rules_go_by() {
+    for mut flow in [bulk(None), datagrams(1_000_000, 1000)] {
+        (flow.address, flow.port) = (Some([192, 0, 2, 7].into()), 8080);
+        let plan = plan(vec![], vec![flow]);
+        let wire = Wire::new(&plan, 0);
+        let server = ([192, 0, 2, 7], 8080).into();
+        let client = wire.connection(0).client;
+        for forward in [true, false] {
+            let mut packet = Packet::new(0, forward, 1000, Segment::default());
+            packet.dscp = 46;
+            let mut frame = Vec::new();
+            wire.encode(&packet, usize::MAX, &mut frame);
+            let address = |at: usize, port: usize| {
+                let ip = Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
+                SocketAddr::from((ip, u16::from_be_bytes([frame[port], frame[port + 1]])))
+            };
+            let ends = [address(26, 34), address(30, 36)];
+            let wanted = if forward {
+                [server, client]
+            } else {
+                [client, server]
+            };
+            assert_eq!((ends, frame[15] >> 2), (wanted, 46));
+        }
+        let key = wire.key(0, 46);
+        assert_eq!((key.ports, key.dscp), (Some((8080, client.port())), 46));
+        assert_eq!(key.hash(hash_key(plan.seed)), wire.connection(0).hash);
+    }
+}

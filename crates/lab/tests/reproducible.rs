@@ -1,0 +1,211 @@
+//! The same file and seed give the same results on every machine, and after every change that is
+//! not meant to change them: digests of all that scenarios come to, their captures included.
+//!
+//! `UPDATE_EXPECT=1` writes `reproducible.txt` anew.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use tidegate_lab::experiment::{ExperimentError, Settings, run};
+use tidegate_lab::scenario::Scenario;
+
+/// Every congestion control, with and without the newer ways to find losses, over a path that
+/// delays, loses and reorders.
+const SENDERS: &str = r#"
+duration = "4s"
+[[element]]
+name = "air"
+kind = "loss"
+probability = 0.01
+burst = 2
+[[element]]
+name = "way"
+kind = "delay"
+delay = "5ms"
+jitter = "1ms"
+[[element]]
+name = "mesh"
+kind = "reorder"
+probability = 0.01
+by = "3ms"
+[[element]]
+name = "link"
+kind = "link"
+rate = "8mbit"
+queue = "40 packets"
+[[element]]
+name = "tap"
+kind = "tap"
+[[flow]]
+name = "f"
+count = 3
+rtt = "10ms..60ms"
+start = "0s..500ms"
+rack = [true, false, false]
+sack = [true, true, false]
+pacing = [false, true, false]
+recovery = ["conservative", "slow-start", "conservative"]
+path = ["tap", "link", "mesh", "air", "way"]
+back = ["way", "tap"]
+[sweep]
+f.cc = ["reno", "cubic", "bbr", "vegas"]
+"#;
+
+/// Every queue of a link, under transfers of random sizes.
+const QUEUES: &str = r#"
+duration = "3s"
+sample = "100ms"
+[[element]]
+name = "link"
+kind = "link"
+rate = "6mbit"
+[[flow]]
+name = "f"
+count = 6
+cc = ["cubic", "reno", "bbr"]
+rtt = "5ms..80ms"
+traffic = ["bulk", { kind = "on-off", mean = "60kB", pause = "200ms" }]
+path = ["link"]
+[sweep]
+link.queue = ["64kB", "codel", "pie", "fq-codel", { kind = "red", limit = "120kB" }]
+"#;
+
+/// Every limiter, for two aggregates behind a shared link.
+const LIMITERS: &str = r#"
+duration = "3s"
+sample = "100ms"
+[[element]]
+name = "gate"
+kind = "policer"
+rate = "4mbit"
+overhead = "18B"
+[[element]]
+name = "link"
+kind = "link"
+rate = "20mbit"
+shared = true
+[[aggregate]]
+name = "home"
+count = 2
+[[flow]]
+name = "f"
+count = 4
+cc = ["cubic", "reno", "bbr", "vegas"]
+rtt = "5ms..60ms"
+dscp = [0, "ef"]
+path = ["gate", "link"]
+[sweep]
+gate = [
+    { kind = "policer", burst = "30kB" },
+    { kind = "srtcm", yellow = "af12" },
+    { kind = "trtcm", peak = "5mbit", yellow = 12 },
+    { kind = "fair-policer", form = "exact" },
+    { kind = "fair-policer", form = "sketch" },
+    { kind = "fair-policer", weights = [4, 2, 1] },
+    { kind = "pqp" },
+    { kind = "bc-pqp" },
+    { kind = "bc-pqp", policy = { weighted = [[3, "queue"], [1, { fair = 4 }]] }, rule = [{ class = 0, dscp = "ef" }] },
+    { kind = "shaper", policy = "queue", queue = "50 packets" },
+    { kind = "shaper", policy = { priority = ["queue", { fair = 4 }] }, rule = [{ class = 0, dscp = "ef" }] },
+]
+"#;
+
+/// Every kind of traffic.
+const TRAFFIC: &str = r#"
+duration = "12s"
+[[element]]
+name = "gate"
+kind = "shaper"
+rate = "12mbit"
+[[flow]]
+name = "video"
+rtt = "20ms"
+traffic = { kind = "video", chunk = "500kB", pause = "700ms" }
+path = ["gate"]
+[[flow]]
+name = "voice"
+rtt = "20ms"
+traffic = { kind = "udp", rate = "300kbit", size = "200B" }
+path = ["gate"]
+[[flow]]
+name = "web"
+rtt = "20ms"
+traffic = { kind = "on-off", mean = "40kB", shape = 1.5, reconnect = false }
+path = ["gate"]
+[[flow]]
+name = "stream"
+rtt = "40ms"
+traffic = { kind = "stream", rate = "1mbit", length = "20s", startup = "3s" }
+path = ["gate"]
+[sweep]
+stream.traffic.pace = ["blocks", "max-rate", "trickle", "none"]
+"#;
+
+/// FNV-1a.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// A line for each simulation: what was run, the packets, and a digest of all that was counted.
+fn outcomes(name: &str, text: &str) -> String {
+    let scenario = Scenario::parse(name, text, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        jobs: 2,
+        captures: Some(folder.path()),
+        stop: &AtomicBool::new(false),
+        progress: &AtomicU64::new(0),
+    };
+    let mut lines = String::new();
+    run::<ExperimentError>(&scenario, settings, |done| {
+        let parameters = scenario.parameters(done.point);
+        let values: Vec<String> = parameters.into_iter().map(|(_, value)| value).collect();
+        // All fields, as Rust writes them: what is counted anew is to be looked at as well.
+        let counted = digest(format!("{:?}", done.outcome).as_bytes());
+        let (packets, values) = (done.outcome.packets, values.join(" "));
+        writeln!(lines, "{name}: {values}: {packets} packets {counted:016x}").unwrap();
+        Ok(())
+    })
+    .unwrap();
+    let mut captures: Vec<_> = folder
+        .path()
+        .read_dir()
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    captures.sort();
+    for file in captures {
+        let bytes = std::fs::read(&file).unwrap();
+        let (file, digest) = (file.file_name().unwrap().to_string_lossy(), digest(&bytes));
+        writeln!(lines, "{name}: {file}: {} bytes {digest:016x}", bytes.len()).unwrap();
+    }
+    lines
+}
+
+#[test]
+fn scenarios_come_to_the_same_on_every_machine() {
+    let scenarios = [
+        ("senders", SENDERS),
+        ("queues", QUEUES),
+        ("limiters", LIMITERS),
+        ("traffic", TRAFFIC),
+    ];
+    let found: String = scenarios.map(|(name, text)| outcomes(name, text)).concat();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reproducible.txt");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&file, &found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    let differ: Vec<_> = found
+        .lines()
+        .zip(expected.lines())
+        .filter(|(found, expected)| found != expected)
+        .collect();
+    assert!(differ.is_empty(), "found, and expected:\n{differ:#?}");
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,60 @@
+//! Keys of files, each described once: for checking, for `schema` commands, for the documentation.
+
+/// A key of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// What its values are.
+    pub value: &'static str,
+    /// What it is if it is not written; empty if it must be.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// The keys of a table of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// The table, and the kind where that decides.
+    pub name: &'static str,
+    /// What the table is.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+/// Names a [`Section`]: its constant, its table and what that is; then its keys, with their values,
+/// defaults and meanings.
+#[macro_export]
+macro_rules! section {
+    ($constant:ident = $name:literal, $about:literal; $($key:literal: $value:literal, $default:literal, $doc:literal;)*) => {
+        pub(super) const $constant: $crate::Section = $crate::Section {
+            name: $name,
+            doc: $about,
+            keys: &[$($crate::Key { name: $key, value: $value, default: $default, doc: $doc }),*],
+        };
+    };
+}
+
+/// Every key, as the documentation has it.
+pub fn markdown(sections: &[Section]) -> String {
+    let mut text = String::new();
+    for (number, section) in sections.iter().enumerate() {
+        let space = if number > 0 { "\n" } else { "" };
+        let Section { name, doc, keys } = section;
+        text += &format!("{space}### `{name}`\n\n{doc}\n\n");
+        text += "| Key | Value | Default | Meaning |\n|---|---|---|---|\n";
+        for key in *keys {
+            let default = match key.default {
+                "" => "needed".to_owned(),
+                default => format!("`{default}`"),
+            };
+            let Key {
+                name, value, doc, ..
+            } = key;
+            text += &format!("| `{name}` | {value} | {default} | {doc} |\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,36 @@
+//! How mistakes are told: where, and what may have been meant.
+
+/// Line and column of a byte of a text, from 1; columns count characters.
+pub fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+/// What was written may hold anything: it must not steer a terminal.
+pub fn clean(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// What may have been meant by a name: the most similar, or else all there are.
+pub fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    /// More are no help.
+    const MOST: usize = 40;
+    // Long names are not worth the time.
+    if name.len() > 64 {
+        return String::new();
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    let near = 1 + name.chars().count() / 4;
+    // What is much longer or shorter is not meant; of many, some are enough.
+    let alike = |other: &&str| other.len().abs_diff(name.len()) <= 4 * near;
+    let distance = |other: &&str| strsim::osa_distance(name, other);
+    let nearest = known.iter().copied().filter(alike).take(200);
+    match nearest.min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= near => format!(", did you mean `{nearest}`?"),
+        _ if (1..=MOST).contains(&known.len()) => format!(": there are {}", known.join(", ")),
+        _ => String::new(),
+    }
+}
