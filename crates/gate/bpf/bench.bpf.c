@@ -4,9 +4,10 @@
 #include "gate.bpf.c"
 
 struct {
-	u64 gap;	// from one packet to the next, in 2^-32 ns
-	u64 fraction;	// of the time, likewise
+	u64 now[2];	// of each network, in 2^-16 ns
+	u64 gap;	// from one packet to the next, likewise
 	u64 asked;	// what the clock said
+	u32 network;	// 0: subscribers are in 10/8; 1: in 11/8
 	u32 subscribers;
 	u32 each;	// packets to one subscriber after the other; 0: in no order
 	u32 drawn;
@@ -32,7 +33,7 @@ static __always_inline u32 draw(struct xdp_md *ctx)
 	u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	u32 zero = 0, number = run.drawn++;
 	u64 *now = bpf_map_lookup_elem(&test_time, &zero);
-	u64 fraction = run.fraction + run.gap;
+	u32 network = run.network & 1;
 	u32 mixed = (number ^ number >> 15) * 0x9e3779b1u;
 	mixed ^= mixed >> 15;
 	u32 subscriber = (u64)mixed * run.subscribers >> 32;
@@ -40,9 +41,9 @@ static __always_inline u32 draw(struct xdp_md *ctx)
 		subscriber = number / run.each;
 	if (!now || data + 42 > end)
 		return 0;
-	*now += fraction >> 32;
-	run.fraction = (u32)fraction;
-	*(u32 *)(data + 30) = __builtin_bswap32(0x0a000000 | subscriber);
+	run.now[network] += run.gap;
+	*now = run.now[network] >> 16;
+	*(u32 *)(data + 30) = __builtin_bswap32((10 + network) << 24 | subscriber);
 	*(u16 *)(data + 34) = number & 15;
 	return subscriber;
 }
