@@ -107,7 +107,9 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         let dropped = end.2.of("alice", "down", "excess_packets")
             - start.2.of("alice", "down", "excess_packets");
         assert!(dropped > 0);
-        found.ensure(came == left + dropped, || {
+        // The middle asks for its neighbours now and then, with a packet of its own.
+        let more = (left + dropped).checked_sub(came);
+        found.ensure(more.is_some_and(|own| own <= 3), || {
             format!("of {came} packets {left} left and {dropped} were dropped: some are lost")
         });
         let report = site.link.report().unwrap();
