@@ -38,7 +38,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -135,6 +135,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelError>
 
 fn run_checked(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelError> {
     let (server, client) = (Host::server(plan)?, Host::client(plan)?);
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         // Writing captures may wait for a disk, which nothing else here may.
         let (mut taps, mut writers) = (Vec::new(), Vec::new());
@@ -153,7 +154,12 @@ fn run_checked(plan: &Plan, stop: &AtomicBool) -> Result<KernelOutcome, KernelEr
             let clock = Clock::new(Instant::now() + LEAD, plan.duration, stop);
             conduct(plan, taps, &clock, real_time, &server, &client)
         });
-        let outcome = join(conductor);
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| host::keep_awake(&over));
+        }
+        let outcome = conductor.join();
+        over.store(true, Ordering::Relaxed);
+        let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         for (file, writer) in writers {
             join(writer).map_err(|error| KernelError::Capture(file.clone(), error))?;
         }
