@@ -232,8 +232,13 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     if (from.accounting, from.unknown, from.hash) != (to.accounting, to.unknown, to.hash) {
         changes.push(Change::Settings);
     }
-    if to.next > from.next {
-        changes.push(Change::Reserve(to.limiters()));
+    // Also for numbers that another change was to make room for: it may have failed.
+    let new = to.members.iter().filter(|(name, member)| {
+        let old = from.members.get(*name);
+        old.is_none_or(|old| old.number != member.number)
+    });
+    if let Some(last) = new.map(|(_, member)| member.number).max() {
+        changes.push(Change::Reserve(2 * (last + 1)));
     }
     for (&number, limits) in to.plans.contents() {
         if from.plans.get(number) != Some(limits) {
@@ -317,9 +322,8 @@ fn fit(state: &State, more: &HashSet<Match>) -> bool {
 pub fn back(old: &State, failed: &State) -> State {
     let mut state = old.clone();
     state.serial = failed.serial + 1;
-    for number in old.next..failed.next {
-        state.free.push(number);
-    }
+    // The last is used first, and those behind may be too many.
+    state.free.extend((old.next..failed.next).rev());
     state.next = failed.next.max(old.next);
     state.plans.outlive(&failed.plans);
     for (name, member) in &mut state.members {

@@ -133,7 +133,14 @@ pub(super) fn make_pages(
             .map_err(|source| KernelError::pin(&path, source))?;
         Ok(map)
     };
-    numbers.map(make).collect()
+    let made: Result<Vec<_>, _> = numbers.clone().map(make).collect();
+    if made.is_err() {
+        // Memory that is short is given back.
+        for number in numbers {
+            let _ = fs::remove_file(page(pins, number as u32));
+        }
+    }
+    made
 }
 
 fn refused(source: libbpf_rs::Error) -> KernelError {
