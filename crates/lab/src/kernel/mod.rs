@@ -10,7 +10,7 @@
 //! Two things keep comparisons fair. Rates up to 100 or 200 Mbit/s: packets beyond that come late.
 //! And a link in front of a policer, faster than it, as real paths have: without any, whole windows
 //! leave at one moment, and what a bucket smaller than a window passes of them hangs on details of
-//! timing (a third less goodput than in the virtual lab, and a tenth from run to run).
+//! timing (goodput differs by a quarter from run to run).
 //!
 //! Namespaces and devices have no names in the file system: they are held by file descriptors
 //! alone and go with them, however the process ends. Nothing else of the machine is changed.
