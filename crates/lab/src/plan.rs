@@ -85,6 +85,13 @@ pub enum ElementKind {
     },
 }
 
+impl ElementKind {
+    /// Whether it only looks at packets.
+    pub fn is_tap(&self) -> bool {
+        matches!(self, Self::Tap { .. })
+    }
+}
+
 /// A queue discipline.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueueKind {

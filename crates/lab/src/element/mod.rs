@@ -41,12 +41,17 @@ pub enum Element {
 }
 
 impl Element {
-    /// The element of this index in the plan.
+    /// The element of this index in the plan, and of this number among those that are no taps.
     ///
     /// # Errors
     /// If a tap's file cannot be written, or flows do not fit a limiter's policy.
-    pub fn new(plan: &Plan, index: usize, wires: &Arc<[Wire]>) -> Result<Self, RunError> {
-        let random = Random::new(plan.seed, Owner::Element(index));
+    pub fn new(
+        plan: &Plan,
+        (index, number): (usize, usize),
+        wires: &Arc<[Wire]>,
+    ) -> Result<Self, RunError> {
+        // A run is the same whether it is captured or not.
+        let random = Random::new(plan.seed, Owner::Element(number));
         let element = &plan.elements[index];
         Ok(match &element.kind {
             ElementKind::Delay { delay, jitter } => {

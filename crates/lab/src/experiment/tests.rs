@@ -133,6 +133,41 @@ fn an_error_ends_it() {
 }
 
 #[test]
+fn a_run_is_the_same_whether_it_is_captured_or_not() {
+    for shared in [true, false] {
+        // All that is random is behind the tap.
+        let scenario = format!(
+            "duration = \"2s\"\n\
+             [[element]]\nname = \"tap\"\nkind = \"tap\"\nshared = {shared}\n\
+             [[element]]\nname = \"noise\"\nkind = \"delay\"\ndelay = \"1ms\"\njitter = \"1ms\"\n\
+             [[element]]\nname = \"faults\"\nkind = \"loss\"\nprobability = 0.01\n\
+             [[aggregate]]\nname = \"home\"\ncount = 2\n\
+             [[flow]]\nname = \"f\"\nrtt = \"20ms\"\npath = [\"tap\", \"faults\", \"noise\"]\n"
+        );
+        let scenario = Scenario::parse("taps.toml", &scenario, &[]).expect("sound");
+        let folder = tempfile::tempdir().expect("a folder");
+        let [with, without] = [Some(folder.path()), None].map(|captures| {
+            let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+            let settings = Settings {
+                jobs: 1,
+                captures,
+                stop: &stop,
+                progress: &progress,
+            };
+            let mut flows = Vec::new();
+            run::<ExperimentError>(&scenario, settings, |one| {
+                flows.extend(one.outcome.flows);
+                Ok(())
+            })
+            .expect("runs");
+            flows
+        });
+        assert!(with.iter().all(|flow| flow.dropped > 0));
+        assert_eq!(with, without);
+    }
+}
+
+#[test]
 fn captures_of_names_that_join_alike_are_kept_apart() {
     let scenario = SWEEP
         .replace("name = \"home\"\n    count = 2", "name = \"a\"\n    [[aggregate]]\n    name = \"a-a\"\n    [[element]]\n    name = \"tap-a\"\n    kind = \"tap\"")

@@ -170,8 +170,12 @@ impl Link {
     /// # Errors
     /// If the plan contradicts itself or has a tap, or if the link has failed.
     pub fn set(&self, plan: &LinkPlan) -> Result<(), KernelError> {
-        let is_tap = |kind: &ElementKind| matches!(kind, ElementKind::Tap { .. });
-        if plan.forward.iter().chain(&plan.back).any(is_tap) {
+        if plan
+            .forward
+            .iter()
+            .chain(&plan.back)
+            .any(ElementKind::is_tap)
+        {
             let what = "a tap in a plan that replaces another".into();
             return Err(KernelError::Unsupported(what));
         }

@@ -15,7 +15,7 @@ use super::tap::Passing;
 use crate::RunError;
 use crate::element::Element;
 use crate::outcome::ElementOutcome;
-use crate::plan::{ElementKind, Plan};
+use crate::plan::Plan;
 use crate::sim::engine::paths;
 use crate::sim::packet::{Packet, PacketId, Packets};
 use crate::sim::record::ElementRecord;
@@ -78,13 +78,15 @@ impl Way {
             work,
             record: ElementRecord::default(),
         };
-        let (mut stages, mut taps) = (Vec::new(), taps.into_iter());
+        let (mut stages, mut taps, mut number) = (Vec::new(), taps.into_iter(), 0);
         for (index, element) in plan.elements.iter().enumerate() {
-            let tap = matches!(element.kind, ElementKind::Tap { .. }).then(|| taps.next());
+            let is_tap = element.kind.is_tap();
+            let tap = is_tap.then(|| taps.next());
             stages.push(stage(match tap.flatten() {
                 Some(tap) => Work::Tap(tap),
-                None => Work::Element(Element::new(plan, index, wires)?),
+                None => Work::Element(Element::new(plan, (index, number), wires)?),
             }));
+            number += usize::from(!is_tap);
         }
         let delay = |delay| stage(Work::Element(delay));
         let flows = plan.flows.iter();

@@ -103,14 +103,15 @@ pub(super) fn groups(
         elements: Vec::new(),
         flows: Vec::new(),
     };
+    // Before taps are left out: a run is the same whether it is captured or not.
+    let together = together(aggregates.len(), &elements, &senders);
     if !taps {
-        let is_other = |index: &usize| !matches!(elements[*index].kind, ElementKind::Tap { .. });
+        let is_other = |index: &usize| !elements[*index].kind.is_tap();
         for sender in &mut senders {
             sender.forward.retain(is_other);
             sender.back.retain(is_other);
         }
     }
-    let together = together(aggregates.len(), &elements, &senders);
     let mut groups: BTreeMap<usize, Vec<&Sender>> = BTreeMap::new();
     for sender in &senders {
         groups

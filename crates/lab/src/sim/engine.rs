@@ -16,7 +16,7 @@ use super::wire::Wire;
 use crate::element::Element;
 use crate::element::delay::Delay;
 use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
-use crate::plan::{ElementKind, FlowPlan, Plan};
+use crate::plan::{FlowPlan, Plan};
 use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
@@ -85,9 +85,10 @@ impl<'a> Engine<'a> {
             element,
             record: ElementRecord::default(),
         };
-        let mut stages = Vec::new();
-        for index in 0..plan.elements.len() {
-            stages.push(stage(Element::new(plan, index, &wires)?));
+        let (mut stages, mut number) = (Vec::new(), 0);
+        for (index, element) in plan.elements.iter().enumerate() {
+            stages.push(stage(Element::new(plan, (index, number), &wires)?));
+            number += usize::from(!element.kind.is_tap());
         }
         let mut flows = Vec::new();
         for (index, flow) in plan.flows.iter().enumerate() {
@@ -415,7 +416,7 @@ pub(crate) fn paths<S>(
     };
     let half = flow.delay / 2;
     let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
-    let is_tap = |&&index: &&usize| matches!(plan.elements[index].kind, ElementKind::Tap { .. });
+    let is_tap = |&&index: &&usize| plan.elements[index].kind.is_tap();
     let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
     if let Some([there, home]) = delays {
         forward.insert(flow.forward.iter().take_while(is_tap).count(), there);

@@ -14,7 +14,7 @@ mod tests;
 /// what one draws does not change what another gets.
 #[derive(Debug, Clone, Copy)]
 pub enum Owner {
-    /// An element of the plan.
+    /// An element of the plan, taps not counted.
     Element(usize),
     /// The application of a flow.
     Application(usize),
