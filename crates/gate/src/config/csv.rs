@@ -51,11 +51,8 @@ pub(super) fn read<'a>(
     };
     let records = records
         .map_while(Result::ok)
-        .map(|record| Row { record, skipped });
-    let header = Row {
-        record: header,
-        skipped,
-    };
+        .map(|record| Row::new(record, sheet.text, skipped));
+    let header = Row::new(header, sheet.text, skipped);
     let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");
     if header.record.iter().any(named) {
         shaped_devices(&sheet, &header, records, plan, roll);
@@ -67,11 +64,34 @@ pub(super) fn read<'a>(
 /// A line.
 struct Row {
     record: StringRecord,
-    /// Bytes of the file before what the reader was given.
-    skipped: usize,
+    /// Where it begins in the file.
+    start: usize,
+    line: usize,
 }
 
 impl Row {
+    /// A record of a text that the reader was given all of but so many bytes.
+    fn new(record: StringRecord, text: &str, skipped: usize) -> Self {
+        let at = record.position();
+        let (mut start, mut line) = at.map_or((0, 1), |at| {
+            (at.byte() as usize + skipped, at.line() as usize)
+        });
+        // The reader counts comments and empty lines to the record that follows.
+        let mut rest = text.get(start..).unwrap_or("");
+        while let Some(end) = rest.find('\n') {
+            let first = rest[..end].trim();
+            if !first.is_empty() && !first.starts_with('#') {
+                break;
+            }
+            (start, line, rest) = (start + end + 1, line + 1, &rest[end + 1..]);
+        }
+        Self {
+            record,
+            start,
+            line,
+        }
+    }
+
     fn cell(&self, column: Option<usize>) -> &str {
         let cell = column.and_then(|column| self.record.get(column));
         cell.map_or("", str::trim)
@@ -86,25 +106,10 @@ impl Sheet<'_> {
         }
     }
 
-    /// Where a line begins.
-    fn start(&self, row: &Row) -> usize {
-        row.record
-            .position()
-            .map_or(0, |at| at.byte() as usize + row.skipped)
-    }
-
     /// Where a cell begins: after so many commas that are not in quotes. Only for messages.
     fn cell(&self, row: &Row, column: usize) -> Place {
-        let mut start = self.start(row);
-        let mut rest = self.text.get(start..).unwrap_or("");
-        // The reader counts comments and empty lines to the record that follows.
-        while let Some(end) = rest.find('\n') {
-            let line = rest[..end].trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                break;
-            }
-            (start, rest) = (start + end + 1, &rest[end + 1..]);
-        }
+        let start = row.start;
+        let rest = self.text.get(start..).unwrap_or("");
         let (mut quoted, mut before) = (false, column);
         let mut at = start;
         for (offset, byte) in rest.bytes().enumerate() {
@@ -125,6 +130,11 @@ impl Sheet<'_> {
         }
     }
 
+    /// Tells what is wrong with a cell.
+    fn wrong(&self, row: &Row, column: usize, message: impl Into<String>) {
+        self.sink.wrong_at(|| self.cell(row, column), message);
+    }
+
     /// The values of a cell, separated by any of these.
     fn values(
         &self,
@@ -142,15 +152,14 @@ impl Sheet<'_> {
             match read(text.trim()) {
                 // Places of cells are worked out when something is wrong with them.
                 Ok(what) => into.push((what, self.place(row))),
-                Err(message) => self.sink.wrong(self.cell(row, column), message),
+                Err(message) => self.wrong(row, column, message),
             }
         }
     }
 
     /// Where a line is, cheaply.
     fn place(&self, row: &Row) -> Place {
-        let line = row.record.position().map_or(1, |at| at.line() as usize);
-        self.line(line)
+        self.line(row.line)
     }
 
     fn rate(
@@ -163,10 +172,7 @@ impl Sheet<'_> {
         if text.is_empty() {
             return None;
         }
-        let wrong = |message| {
-            self.sink
-                .wrong(self.cell(row, column.unwrap_or(0)), message)
-        };
+        let wrong = |message| self.wrong(row, column.unwrap_or(0), message);
         match read(text) {
             Ok(0) => wrong("a rate must be more than 0".to_owned()),
             Ok(rate) => return Some(rate),
@@ -191,16 +197,16 @@ fn own(
         if !known().any(|key| key == cell) {
             let meant = instead(cell, known());
             let message = format!("unknown column `{cell}`{meant}");
-            sheet.sink.wrong(sheet.cell(header, number), message);
+            sheet.wrong(header, number, message);
         } else if columns.insert(cell, number).is_some() {
             let message = format!("there are two columns `{cell}`");
-            sheet.sink.wrong(sheet.cell(header, number), message);
+            sheet.wrong(header, number, message);
         }
     }
     if !columns.contains_key("name") {
         let message = "the header has no column `name`: it names the columns, such as \
             name,plan,addresses; a ShapedDevices.csv has a column `Circuit ID`";
-        sheet.sink.wrong(sheet.cell(header, 0), message);
+        sheet.wrong(header, 0, message);
         return;
     }
     let of = |key: &str| columns.get(key).copied();
@@ -211,7 +217,7 @@ fn own(
             let message = format!(
                 "{found} fields, and the header has {wanted}: quote values that hold commas"
             );
-            sheet.sink.wrong(sheet.cell(&row, wanted), message);
+            sheet.wrong(&row, wanted, message);
             continue;
         }
         let mut found = Vec::new();
@@ -233,6 +239,17 @@ fn own(
             plan_place: place,
             rate_places: [place; 2],
         });
+    }
+}
+
+/// A prefix of the family of its column. A list whose commas are not quoted shifts what follows.
+fn family(text: &str, wanted: &str) -> Result<Match, String> {
+    let found = if text.contains(':') { "IPv6" } else { "IPv4" };
+    match matches::prefix(text)? {
+        _ if found != wanted => Err(format!(
+            "'{text}' is {found} in a column of {wanted}: quote lists that hold commas"
+        )),
+        what => Ok(what),
     }
 }
 
@@ -262,7 +279,7 @@ fn shaped_devices(
         let found = header.record.iter().position(is);
         if found.is_none() {
             let message = format!("the header has no column `{}`", names[0]);
-            sheet.sink.wrong(sheet.cell(header, 0), message);
+            sheet.wrong(header, 0, message);
         }
         found
     };
@@ -291,9 +308,7 @@ fn shaped_devices(
         for (rate, column) in rates.iter().zip([down, up]) {
             if rate.is_none() && row.cell(column).is_empty() {
                 let message = format!("circuit `{name}` has no maximum rate here");
-                sheet
-                    .sink
-                    .wrong(sheet.cell(&row, column.unwrap_or(0)), message);
+                sheet.wrong(&row, column.unwrap_or(0), message);
             }
         }
         let number = *numbers.entry(name.to_owned()).or_insert_with(|| {
@@ -307,8 +322,8 @@ fn shaped_devices(
         });
         let into = &mut circuits[number].matches;
         let between = [',', ';', ' '];
-        sheet.values(&row, ipv4, &between, matches::prefix, into);
-        sheet.values(&row, ipv6, &between, matches::prefix, into);
+        sheet.values(&row, ipv4, &between, |text| family(text, "IPv4"), into);
+        sheet.values(&row, ipv6, &between, |text| family(text, "IPv6"), into);
     }
     for circuit in circuits {
         roll.add(Draft {

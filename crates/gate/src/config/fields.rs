@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use tidegate_notation::{Section, instead, quantity};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::problem::{At, Place, Sink};
 
@@ -24,6 +24,12 @@ pub(super) struct Fields<'a> {
     /// Some key is unknown: one that is missing may be meant by it.
     mistyped: bool,
     pub sink: &'a Sink,
+}
+
+/// A number in decimal, however it is written.
+pub(super) fn decimal(number: &DeInteger<'_>) -> String {
+    let value = i64::from_str_radix(number.as_str(), number.radix());
+    value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
 }
 
 /// What a value is, for messages.
@@ -190,7 +196,7 @@ impl<'a> Fields<'a> {
         let text = match node.get_ref() {
             DeValue::String(text) => text.to_string(),
             // Told as a missing unit.
-            DeValue::Integer(number) => number.as_str().to_owned(),
+            DeValue::Integer(number) => decimal(number),
             DeValue::Float(number) => number.as_str().to_owned(),
             other => {
                 let kind = kind(other);
@@ -266,8 +272,8 @@ impl<'a> Fields<'a> {
     pub fn thousandths(&self, key: &str) -> Option<u32> {
         let node = self.node(key)?;
         let text = match node.get_ref() {
-            DeValue::Integer(number) => number.as_str(),
-            DeValue::Float(number) => number.as_str(),
+            DeValue::Integer(number) => decimal(number),
+            DeValue::Float(number) => number.as_str().to_owned(),
             other => {
                 let kind = kind(other);
                 self.wrong(node, format!("`{key}` is a number, not {kind}"));

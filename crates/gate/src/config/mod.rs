@@ -26,7 +26,7 @@ pub use problem::{ConfigErrors, Problem};
 
 use crate::limits::{Limits, PlanTemplate};
 use crate::table::{Accounting, Attachment, Direction, Hook, Match, Unknown};
-use fields::{Fields, Node, kind};
+use fields::{Fields, Node, decimal, kind};
 use keys::{ACCOUNTING, API, FILE, IMPORT, INTERFACE, METRICS};
 use problem::{At, Place, Sink};
 use roll::Roll;
@@ -258,6 +258,19 @@ fn read(
         }
         text.into()
     };
+    let api = f.node("api").and_then(|node| api(node, folder, sink));
+    let metrics = f.node("metrics").and_then(|node| {
+        let metrics = metrics(node, folder, sink)?;
+        let api = api.as_ref().filter(|api| api.listen == metrics.listen);
+        if api.is_some_and(|api| metrics.token.is_some() && metrics.token != api.token) {
+            f.wrong(
+                node,
+                "the API listens there already, and tells metrics to who has its secret: \
+                 leave `token` out, or listen elsewhere",
+            );
+        }
+        Some(metrics)
+    });
     Some(Config {
         file: file.to_owned(),
         attachments: attachments(&f, sink),
@@ -274,10 +287,8 @@ fn read(
         log: f
             .word("log", &[("text", Log::Text), ("json", Log::Json)])
             .unwrap_or_default(),
-        api: f.node("api").and_then(|node| api(node, folder, sink)),
-        metrics: f
-            .node("metrics")
-            .and_then(|node| metrics(node, folder, sink)),
+        api,
+        metrics,
         plans,
     })
 }
@@ -458,7 +469,7 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
     if let Some(node) = f.node("overhead") {
         let text = match node.get_ref() {
             DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => number.as_str().to_owned(),
+            DeValue::Integer(number) => decimal(number),
             other => {
                 let kind = kind(other);
                 f.wrong(node, format!("`overhead` is a size in quotes, not {kind}"));

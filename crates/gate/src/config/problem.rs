@@ -117,6 +117,15 @@ impl Sink {
         self.wrong_with(place, || (message.into(), None));
     }
 
+    /// The same with a place that takes some time to find.
+    pub fn wrong_at(&self, place: impl FnOnce() -> Place, message: impl Into<String>) {
+        if self.found.borrow().len() < Self::KEPT {
+            self.wrong(place(), message);
+        } else {
+            *self.more.borrow_mut() += 1;
+        }
+    }
+
     /// The same with a message that takes some time to make, and another place that it ends with.
     pub fn wrong_with(&self, place: Place, tell: impl FnOnce() -> (String, Option<Place>)) {
         let mut found = self.found.borrow_mut();

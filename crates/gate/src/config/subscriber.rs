@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use super::fields::{Fields, Node};
+use super::fields::{Fields, Node, decimal};
 use super::keys::SUBSCRIBER;
 use super::problem::{Place, Sink};
 use super::roll::Draft;
@@ -18,7 +18,7 @@ pub(super) fn subscriber<'a>(node: &'a Node<'a>, sink: &'a Sink) -> Option<Draft
             let text = match node.get_ref() {
                 DeValue::String(text) => text.to_string(),
                 // A pair may not be a number: 100.20 would be 100.2.
-                DeValue::Integer(number) if key != "qinq" => number.as_str().to_owned(),
+                DeValue::Integer(number) if key != "qinq" => decimal(number),
                 _ => {
                     f.text_of(node, key);
                     continue;

@@ -436,6 +436,16 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "[plan.gold]",
+            "[api]\nlisten = \"127.0.0.1:80\"\n[metrics]\nlisten = \"127.0.0.1:80\"\ntoken = \"secret\"\n[plan.gold]",
+            "11:1: the API listens there already, and tells metrics to who has its secret: leave `token` out, or listen elsewhere",
+        ),
+        (
+            "addresses",
+            "vlan = 0x1000\naddresses",
+            "16:8: '4096' is no VLAN tag: they are numbers from 1 to 4094",
+        ),
+        (
+            "[plan.gold]",
             "[accounting]\nlayer = 4\n[plan.gold]",
             "10:9: `layer` must be from 2 to 3",
         ),
@@ -595,8 +605,8 @@ fn errors_in_csv_files_have_their_places() {
             "2:5: '5' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
         ),
         (
-            "name,addresses\nbob,192.0.2.1\n",
-            "2:1: 192.0.2.1/32 belongs to `ann` already, in gate.toml:14",
+            "name,addresses\n# one\n\nbob,192.0.2.1\n",
+            "4:1: 192.0.2.1/32 belongs to `ann` already, in gate.toml:14",
         ),
         (
             "name,addresses\nbob,192.0.2.2\nbob,192.0.2.3\n",
@@ -679,6 +689,11 @@ fn shaped_devices_are_circuits() {
             "6:1: 100.64.0.5/32 belongs to `2` already, in ShapedDevices.csv:5",
         ),
         (",IPv4,", ",IP4,", "3:1: the header has no column `IPv4`"),
+        (
+            "100.64.0.2,",
+            "100.64.0.2, 100.64.0.9,",
+            "5:51: '100.64.0.9' is IPv4 in a column of IPv6: quote lists that hold commas",
+        ),
     ] {
         let shaped = SHAPED.replacen(from, to, 1);
         let errors = wrong(&text, &[("ShapedDevices.csv", &shaped)]);
@@ -755,6 +770,11 @@ fn wrong_files_of_any_size_are_told_at_once() {
         assert_eq!(errors.problems.len(), 20);
         assert!(errors.more > 19_000);
     }
+    // Much before a line that has much wrong with it.
+    let (comments, addresses) = ("#\n".repeat(200_000), "x ".repeat(100_000));
+    let users = format!("name,addresses\n{comments}bob,{addresses}\n");
+    let errors = with(&format!("{SMALL}{IMPORT}"), &[("users.csv", &users)]).expect_err("wrong");
+    assert!(errors.more > 99_000);
     let took = began.elapsed();
     assert!(took < std::time::Duration::from_secs(20), "{took:?}");
 }

@@ -8,9 +8,7 @@ use crate::limits::Limits;
 use crate::matches;
 use crate::path::{DataPath, PathError};
 use crate::state::{DIRECTIONS, Member, Setting, State};
-use crate::table::{
-    Accounting, Attachment, Counters, Direction, LimiterState, QueueState, Unknown,
-};
+use crate::table::{Accounting, Attachment, Counters, Direction, QueueState, Unknown};
 
 /// A place where packets are taken, or should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,18 +180,12 @@ pub(super) fn subscriber<D: DataPath>(
     for direction in DIRECTIONS {
         let limiter = member.limiter(direction);
         let lane = member.lanes[direction as usize];
-        let limits = state.plans.get(lane.plan);
-        let rate = limits.map(|limits| limits.rate);
+        let rate = state.plans.get(lane.plan).map(|limits| limits.rate);
         let (counters, queues) = match (counted(limiter), queues) {
             (Some(counters), false) => (counters, Vec::new()),
             _ => {
-                let LimiterState { counters, queues } = path.read(limiter)?;
-                // The first packet tells a limiter which plan it runs under.
-                let fresh = counters == Counters::default();
-                match limits.filter(|_| fresh).map(|limits| limits.queues()) {
-                    Some(number) => (counters, vec![QueueState::default(); number]),
-                    None => (counters, queues),
-                }
+                let own = path.read(limiter)?;
+                (own.counters, own.queues)
             }
         };
         lanes.push(LaneStatus {

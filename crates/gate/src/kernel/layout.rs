@@ -77,9 +77,10 @@ pub(super) fn read_u64(bytes: &[u8], at: usize) -> u64 {
         .map_or(0, u64::from_ne_bytes)
 }
 
-/// The plan that a limiter runs under.
-pub(super) fn plan_of(state: &[u8]) -> u32 {
-    read_u32(state, 8)
+/// The plan that a limiter runs under; none before its first packet.
+pub(super) fn plan_of(state: &[u8]) -> Option<u32> {
+    let version = read_u32(state, 4);
+    (version > 0).then(|| read_u32(state, 8))
 }
 
 /// How many queues a plan has, as it is in the kernel.

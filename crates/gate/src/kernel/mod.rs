@@ -295,7 +295,9 @@ impl Kernel {
             .lookup(&place, MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))?
             .unwrap_or_else(|| vec![0; layout::LIMITER]);
-        let queues = self.queues_of(layout::plan_of(&state));
+        // The first packet tells a limiter its plan.
+        let plan = layout::plan_of(&state);
+        let queues = plan.map_or(0, |plan| self.queues_of(plan));
         Ok(layout::limiter(&state, queues))
     }
 

@@ -63,6 +63,8 @@ pub enum Command {
     Set(Set),
     Top(Top),
     Openapi(Openapi),
+    /// Describe every key of configurations, as Markdown
+    Schema,
 }
 
 const CHECK_EXAMPLES: &str = "\

@@ -344,10 +344,15 @@ async fn set(
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
         let done = api.desk.set(&name, &change)?;
-        let Change { plan, down, up, .. } = change;
+        let Change {
+            reset,
+            plan,
+            down,
+            up,
+        } = change;
         let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
         let (down, up) = (text(down), text(up));
-        tracing::info!(subscriber = name, plan, down, up, by, "set");
+        tracing::info!(subscriber = name, reset, plan, down, up, by, "set");
         Ok(done)
     });
     detail(done.await?)
@@ -361,13 +366,13 @@ fn change(patch: Patch) -> Result<Change, String> {
             .map_err(|error| format!("{key}: {error}"))
     };
     let change = Change {
-        reset: false,
+        reset: patch.reset,
         plan: patch.plan,
         down: rate("down", patch.down)?,
         up: rate("up", patch.up)?,
     };
     if change == Change::default() {
-        return Err("nothing to change: give plan, down or up".into());
+        return Err("nothing to change: give plan, down, up or reset".into());
     }
     Ok(change)
 }

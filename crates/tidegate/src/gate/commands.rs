@@ -174,7 +174,7 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
     drive::<D, _>(
         state,
         |gate| gate.set(name, &change),
-        |daemon| daemon.set(state, name, &change),
+        |daemon| daemon.set(name, &change),
     )?;
     Ok(Exit::Done)
 }

@@ -40,6 +40,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
         Command::Check(options) => return check::run(options),
         Command::Openapi(_) => return openapi(),
+        Command::Schema => return schema(),
         _ => rights::check()?,
     }
     drive::<Kernel>(options, common).map_err(|error| match error.downcast_ref() {
@@ -62,8 +63,16 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
             status::run(options, &mut Live::<D>::seen(state)?, paint)
         }
         Command::Top(options) => top::run(options, &mut Live::<D>::seen(state)?),
-        Command::Check(_) | Command::Openapi(_) => Ok(Exit::Done),
+        Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
     }
+}
+
+/// Every key, as Markdown: `docs/gate-configuration.md` holds the same.
+fn schema() -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    out.write_all(tidegate_gate::config::schema().as_bytes())?;
+    out.commit()?;
+    Ok(Exit::Done)
 }
 
 fn openapi() -> anyhow::Result<Exit> {

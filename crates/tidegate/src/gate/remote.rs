@@ -33,19 +33,10 @@ impl Remote {
     }
 
     /// Changes one subscriber.
-    pub fn set(self, state: &Path, name: &str, change: &Change) -> Result<(), Failure> {
+    pub fn set(self, name: &str, change: &Change) -> Result<(), Failure> {
         let path = format!("/v1/subscribers/{}", encoded(name));
-        let mut daemon = self;
-        if change.reset {
-            let _: Value = daemon.ask("DELETE", &format!("{path}/set"), &Value::Null)?;
-            if change.plan.is_none() && change.down.is_none() && change.up.is_none() {
-                return Ok(());
-            }
-            daemon = Self::connect(state)
-                .ok_or_else(|| Failure::Other("the daemon has ended; try it again".into()))?;
-        }
         let bits = |rate: tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
-        let mut patch = json!({});
+        let mut patch = json!({ "reset": change.reset });
         if let Some(plan) = &change.plan {
             patch["plan"] = json!(plan);
         }
@@ -54,7 +45,7 @@ impl Remote {
                 patch[key] = json!(bits(rate));
             }
         }
-        let _: Value = daemon.ask("PATCH", &path, &patch)?;
+        let _: Value = self.ask("PATCH", &path, &patch)?;
         Ok(())
     }
 

@@ -240,9 +240,6 @@ fn detail(out: &mut impl Write, one: &Subscriber, paint: Paint) -> io::Result<()
         let queues = limited.queues.as_deref().unwrap_or_default();
         let used = |queue: &view::Queue| queue.passed_bytes > 0 || queue.excess_bytes > 0;
         if !queues.iter().any(used) {
-            let number = queues.len() as u64;
-            let queues = plural(number, "queue", "queues");
-            writeln!(out, "{queues}, none of them used yet")?;
             continue;
         }
         let heading = format!(

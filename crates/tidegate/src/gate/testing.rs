@@ -140,7 +140,10 @@ impl Control for Fake {
         let entry = self.find(name)?;
         if change.reset {
             entry.set = false;
-            return Ok(());
+            entry.plan = "basic".into();
+            if change.plan.is_none() && change.down.is_none() && change.up.is_none() {
+                return Ok(());
+            }
         }
         if let Some(plan) = change.plan {
             entry.plan = plan.into();

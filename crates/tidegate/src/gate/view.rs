@@ -126,6 +126,9 @@ pub struct Page {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
+    /// As the configuration has it, before anything else.
+    #[serde(default)]
+    pub reset: bool,
     /// The plan's name.
     #[serde(default)]
     #[schema(example = "gold")]

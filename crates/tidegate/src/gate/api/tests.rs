@@ -187,6 +187,10 @@ fn sets_and_resets_one_subscriber() {
 
     let bad = [
         (r#"{"plan": "lead"}"#, "there is no plan 'lead'"),
+        (
+            r#"{"reset": true, "plan": "lead"}"#,
+            "there is no plan 'lead'",
+        ),
         (r#"{"down": "20"}"#, "down: '20' has no known unit"),
         (r#"{}"#, "nothing to change"),
         (r#"{"rate": "20mbit"}"#, "unknown field `rate`"),
@@ -196,7 +200,13 @@ fn sets_and_resets_one_subscriber() {
         assert_eq!(status, 422, "{body}");
         let text = answer["error"].as_str().expect("a reason");
         assert!(text.contains(reason), "{text}");
+        assert_eq!(gate.get(path).1["plan"], "gold");
     }
+    let (_, one) = gate.patch(path, r#"{"reset": true, "up": "3mbit"}"#);
+    assert_eq!(
+        (&one["plan"], &one["up"]["rate"]),
+        (&json!("basic"), &json!(3_000_000))
+    );
     assert_eq!(gate.patch(path, "{").0, 400);
     assert_eq!(gate.with("PATCH", path, "", "{}").0, 415);
     assert_eq!(gate.patch(path, &" ".repeat(BODY + 1)).0, 413);
