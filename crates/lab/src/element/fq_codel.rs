@@ -52,6 +52,11 @@ impl FqCoDel {
         }
     }
 
+    /// Bytes that so many queues take up.
+    pub fn memory(flows: u32) -> u64 {
+        u64::from(flows) * size_of::<Queue>() as u64
+    }
+
     /// Takes a packet in; if that is too many, drops from the longest queue.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         let packet = packets.get(id);

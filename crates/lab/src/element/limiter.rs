@@ -217,6 +217,31 @@ impl Limiter {
         })
     }
 
+    /// Bytes that one takes up in a plan of so many flows, roughly.
+    pub fn memory(kind: &LimiterKind, flows: usize) -> u64 {
+        /// Of a queue: its node of the policy, and what is kept for it.
+        const QUEUE: usize = 200;
+        let own = match kind {
+            LimiterKind::FairPolicer {
+                form: FairPolicerForm::BcPqp,
+                queues,
+                ..
+            } => usize::from(*queues) * QUEUE,
+            // Twice the slots, of 16 bytes.
+            LimiterKind::FairPolicer { .. } => usize::from(ACTIVE_FLOWS) * 2 * 16,
+            LimiterKind::Phantom { policy, .. } | LimiterKind::Shaper { policy, .. } => {
+                let program = Program::new(policy);
+                let queues = program.queues() * QUEUE;
+                match kind {
+                    LimiterKind::Phantom { .. } => queues + Phantom::memory(&program),
+                    _ => queues,
+                }
+            }
+            _ => 0,
+        };
+        (own + flows * size_of::<Class>()) as u64
+    }
+
     /// What it adds to the length of an IP packet.
     pub fn overhead(&self) -> u32 {
         self.overhead
@@ -343,6 +368,15 @@ impl Limiter {
 }
 
 impl Phantom {
+    /// Bytes of the type that a policy is given.
+    fn memory(program: &Program) -> usize {
+        match (program.queues(), program.shares()) {
+            (..=16, ..=1) => size_of::<PhantomQueues>(),
+            (..=64, ..=16) => size_of::<PhantomQueues<64, 16>>(),
+            _ => size_of::<PhantomQueues<{ PolicyTree::MAX_NODES }, { PolicyTree::MAX_NODES }>>(),
+        }
+    }
+
     fn new(
         program: Arc<Program>,
         rate: Rate,

@@ -98,7 +98,7 @@ pub enum KernelError {
     Plan(#[from] RunError),
     /// A capture could not be written.
     #[error("cannot write the capture {}: {}", .0.display(), .1)]
-    Capture(PathBuf, #[source] io::Error),
+    Capture(PathBuf, io::Error),
     /// A program failed: its name and arguments, and what it said.
     #[error("{0}: {1}")]
     Command(String, String),

@@ -39,18 +39,18 @@ const MANY: u64 = 1_000_000;
 
 /// An element's kind, and the keys that it may have.
 fn section(node: &Node) -> Result<(&'static str, Section), Problem> {
-    let all: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
-    let fields = Fields::new(node, "an element", &[ELEMENT], &all)?;
-    if fields.raw("kind").is_none() {
+    let kind = match &node.value {
+        Value::Table(table) => table.get("kind"),
+        _ => None,
+    };
+    let Some(kind) = kind else {
+        // It may be there with a slip of the pen; the keys of all kinds are none.
+        let all: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
+        let fields = Fields::new(node, "an element", &[ELEMENT], &all)?;
         return Err(fields.missing("kind"));
-    }
-    let names: Vec<(&str, usize)> = KINDS
-        .iter()
-        .enumerate()
-        .map(|(i, kind)| (kind.0, i))
-        .collect();
-    let index = fields.word("kind", &names)?.unwrap_or(0);
-    Ok(KINDS[index])
+    };
+    let kinds: Vec<_> = KINDS.iter().map(|kind| (kind.0, *kind)).collect();
+    word(kind, "kind", &kinds)
 }
 
 /// Whether an element is of a kind that adds a constant delay: how much.
@@ -212,8 +212,8 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
             ElementKind::Link { rate, queue }
         }
         "delay" => ElementKind::Delay {
-            delay: f.time("delay")?.ok_or_else(|| f.missing("delay"))?,
-            jitter: f.time("jitter")?.unwrap_or(0),
+            delay: f.delay("delay")?.ok_or_else(|| f.missing("delay"))?,
+            jitter: f.delay("jitter")?.unwrap_or(0),
         },
         "loss" => ElementKind::Loss {
             probability: probability(&f)?,
@@ -221,7 +221,7 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
         },
         "reorder" => ElementKind::Reorder {
             probability: probability(&f)?,
-            by: f.time("by")?.ok_or_else(|| f.missing("by"))?,
+            by: f.delay("by")?.ok_or_else(|| f.missing("by"))?,
         },
         // Where its file is, only the runner knows.
         _ => ElementKind::Tap {
@@ -337,13 +337,16 @@ fn policy(node: &Node) -> Result<PolicyTree, Problem> {
         _ => Err(value.wrong(FORMS)),
     };
     let tree = match key.text.as_str() {
-        "fair" => PolicyTree::fair(integer(value, "fair", 0..=u64::from(u16::MAX))? as u16),
+        "fair" => {
+            PolicyTree::fair(integer(value, "fair", 1..=PolicyTree::MAX_NODES as u64 - 1)? as u16)
+        }
         "weighted" => {
             let parts: Result<Vec<_>, Problem> = parts()?
                 .iter()
                 .map(|part| match &part.value {
                     Value::List(pair) if pair.len() == 2 => {
-                        let weight = integer(&pair[0], "weight", 0..=u64::from(u32::MAX))?;
+                        let most = u64::from(PolicyTree::MAX_WEIGHT);
+                        let weight = integer(&pair[0], "weight", 1..=most)?;
                         Ok((weight as u32, policy(&pair[1])?))
                     }
                     _ => Err(part.wrong("a weighted part is a pair: [4, POLICY]")),
@@ -393,7 +396,16 @@ fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
             }
             return Ok(Some(QueueKind::DropTail { bytes, packets }));
         }
-        _ => word(node, "queue", NAMES)?,
+        Value::Text(_) => word(node, "queue", NAMES)?,
+        _ => {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            return Err(node.wrong(format!(
+                "`queue` is a size such as \"64kB\", packets such as \"100 packets\", auto, one of \
+                 {}, or a table, not {}",
+                names.join(", "),
+                node.kind()
+            )));
+        }
     };
     let section = match name {
         "codel" => CODEL,

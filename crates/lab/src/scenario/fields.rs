@@ -8,6 +8,9 @@ use tidegate_notation::{Section, instead, quantity, rule};
 use super::draw::Draw;
 use super::error::Problem;
 use super::tree::{Node, Place, Table, Value};
+use crate::SECOND;
+
+const DAY: Nanos = 24 * 3600 * SECOND;
 
 /// How one of several values is chosen for a flow.
 #[derive(Debug, Clone, Copy)]
@@ -119,17 +122,21 @@ impl<'a> Fields<'a> {
         Problem::new(self.place, format!("`{key}` is missing in {}", self.what))
     }
 
-    /// The choice of ranges for a key.
+    /// A quantity of which both ends of a range must be allowed: other seeds draw other values.
     fn quantity(
         &self,
         key: &str,
         read: fn(&str) -> Result<u64, String>,
+        complaint: impl Fn(u64) -> Option<String>,
     ) -> Result<Option<u64>, Problem> {
         let Some(node) = self.node(key)? else {
             return Ok(None);
         };
         let draw = self.choose.map(|choose| choose(key).draw);
         let (low, high) = range(node, key, read)?;
+        if let Some(complaint) = complaint(low).or_else(|| complaint(high)) {
+            return Err(node.wrong(format!("`{key}` {complaint}")));
+        }
         match draw {
             _ if low == high => Ok(Some(low)),
             Some(draw) => Ok(Some(draw.between(low, high))),
@@ -140,24 +147,31 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A time.
+    /// A time. Sums of years are far from what 64 bits hold.
     pub fn time(&self, key: &str) -> Result<Option<Nanos>, Problem> {
-        self.quantity(key, quantity::time)
+        self.quantity(key, quantity::time, |time| most(time, 365 * DAY, "a year"))
     }
 
     /// A time that is not 0.
     pub fn positive_time(&self, key: &str) -> Result<Option<Nanos>, Problem> {
-        self.not_zero(key, self.time(key)?)
+        self.quantity(key, quantity::time, |time| {
+            not_zero(time).or_else(|| most(time, 365 * DAY, "a year"))
+        })
+    }
+
+    /// A time that packets take.
+    pub fn delay(&self, key: &str) -> Result<Option<Nanos>, Problem> {
+        self.quantity(key, quantity::time, |time| most(time, DAY / 24, "an hour"))
     }
 
     /// A number of bytes.
     pub fn bytes(&self, key: &str) -> Result<Option<u64>, Problem> {
-        self.quantity(key, quantity::bytes)
+        self.quantity(key, quantity::bytes, |_| None)
     }
 
     /// A number of bytes that is not 0.
     pub fn positive_bytes(&self, key: &str) -> Result<Option<u64>, Problem> {
-        self.not_zero(key, self.bytes(key)?)
+        self.quantity(key, quantity::bytes, not_zero)
     }
 
     /// A number of bytes of which 32 bits hold all that make sense.
@@ -166,27 +180,23 @@ impl<'a> Fields<'a> {
         key: &str,
         range: RangeInclusive<u64>,
     ) -> Result<Option<u32>, Problem> {
-        let Some(bytes) = self.bytes(key)? else {
-            return Ok(None);
+        let (least, most) = (range.start(), range.end());
+        let complaint = |bytes| {
+            let outside = !range.contains(&bytes);
+            outside.then(|| format!("must be from {least}B to {most}B"))
         };
-        if range.contains(&bytes) {
-            return Ok(Some(bytes as u32));
-        }
-        let (least, most) = range.into_inner();
-        Err(self.wrong(key, format!("`{key}` must be from {least}B to {most}B")))
+        let bytes = self.quantity(key, quantity::bytes, complaint)?;
+        Ok(bytes.map(|bytes| bytes as u32))
     }
 
-    /// A rate that is not 0.
+    /// A rate, of those that all limiters can keep.
     pub fn rate(&self, key: &str) -> Result<Option<Rate>, Problem> {
-        let rate = self.not_zero(key, self.quantity(key, quantity::rate)?)?;
+        let complaint = |bits| {
+            let outside = !(8_000..=400_000_000_000).contains(&bits);
+            outside.then(|| "must be from 8 kbit/s to 400 Gbit/s".to_owned())
+        };
+        let rate = self.quantity(key, quantity::rate, complaint)?;
         Ok(rate.map(Rate::from_bits_per_second))
-    }
-
-    fn not_zero(&self, key: &str, value: Option<u64>) -> Result<Option<u64>, Problem> {
-        match value {
-            Some(0) => Err(self.wrong(key, format!("`{key}` must be more than 0"))),
-            other => Ok(other),
-        }
     }
 
     /// A whole number.
@@ -248,6 +258,16 @@ impl<'a> Fields<'a> {
         let place = self.raw(key).map_or(self.place, |node| node.place);
         Problem::new(place, message)
     }
+}
+
+/// A complaint about 0.
+fn not_zero(value: u64) -> Option<String> {
+    (value == 0).then(|| "must be more than 0".to_owned())
+}
+
+/// A complaint about a longer time than this one, which is called so.
+fn most(time: Nanos, most: Nanos, name: &str) -> Option<String> {
+    (time > most).then(|| format!("must be {name} at most"))
 }
 
 /// One of several words.

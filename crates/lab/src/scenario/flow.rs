@@ -20,15 +20,19 @@ const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
 /// The longest of its own round trips, to size limiters by.
 pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Problem> {
     let one = |node: &Node| range(node, "rtt", quantity::time).map(|(_, most)| most);
-    match table.get("rtt") {
-        None => Ok(0),
+    let mut all = values(table, "rtt").iter();
+    all.try_fold(0, |most, node| Ok(most.max(one(node)?)))
+}
+
+/// The values of a key: those of its list, or the only one.
+pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
+    match table.get(key) {
+        None => &[],
         Some(Node {
             value: Value::List(list),
             ..
-        }) => list
-            .iter()
-            .try_fold(0, |most, node| Ok(most.max(one(node)?))),
-        Some(node) => one(node),
+        }) => list,
+        Some(node) => std::slice::from_ref(node),
     }
 }
 
@@ -82,7 +86,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         aggregate: 0,
         forward: Vec::new(),
         back: Vec::new(),
-        delay: f.time("rtt")?.ok_or_else(|| f.missing("rtt"))?,
+        delay: f.delay("rtt")?.ok_or_else(|| f.missing("rtt"))?,
         class: class.map(|class| class as u16),
         queue: queue.map(|queue| u16::try_from(queue).unwrap_or(u16::MAX)),
         dscp: f.code_point("dscp")?.unwrap_or(0),

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_limiter::{Nanos, Program, Rate};
-use tidegate_notation::instead;
+use tidegate_notation::{instead, quantity};
 
 use super::draw::Draw;
 use super::error::Problem;
-use super::fields::{Choice, Fields};
+use super::fields::{Choice, Fields, range};
 use super::keys::{AGGREGATE, FILE, FLOW};
 use super::tree::{Node, Place, Table, Value};
 use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
@@ -66,13 +66,26 @@ pub(super) fn groups(
     for node in tables(root, "flow")? {
         let flows = Flows::read(node, &names, nodes, aggregates.len())?;
         flows.lists(&aggregates, varied)?;
+        // Who shortens a run by a setting knows that it ends earlier.
+        if let Some(Place::File(_)) = file.raw("duration").map(|node| node.place) {
+            flows.begin_before(duration)?;
+        }
         for &element in flows.forward.iter().chain(&flows.back) {
             longest[element] = longest[element].max(flows.rtt);
         }
         flows.add(&aggregates, seed, &mut taken, &mut senders)?;
     }
     if senders.is_empty() {
-        return Err(missing("flow", "at least one [[flow]]"));
+        return Err(match tables(root, "flow")?.first() {
+            None => missing("flow", "at least one [[flow]]"),
+            Some(first) => {
+                let place = place_of(root, "flow", name(first, "a flow")?, "count");
+                Problem::new(
+                    place,
+                    "nobody sends: the `count` of every flow is 0".to_owned(),
+                )
+            }
+        });
     }
     let mut elements = Vec::new();
     for (node, rtt) in nodes.iter().zip(longest) {
@@ -280,7 +293,8 @@ impl<'a> Flows<'a> {
             _ => 0,
         };
         for &element in forward.iter().chain(&back) {
-            rtt += element::delay(&elements[element])?;
+            // What is too long is told where it is read for good.
+            rtt = rtt.saturating_add(element::delay(&elements[element])?);
         }
         let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
         // All aggregates have them, if none is named.
@@ -296,6 +310,20 @@ impl<'a> Flows<'a> {
             back,
             rtt,
         })
+    }
+
+    /// Whether all of them can begin before the end.
+    fn begin_before(&self, end: Nanos) -> Result<(), Problem> {
+        let Value::Table(table) = &self.node.value else {
+            return Ok(());
+        };
+        for node in flow::values(table, "start") {
+            let (earliest, _) = range(node, "start", quantity::time)?;
+            if earliest >= end {
+                return Err(node.wrong("`start` is not before the end of the run"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether there are flows for all values of its lists; where their number is varied, there may
@@ -420,6 +448,30 @@ fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result
             };
             let place = place_of(root, "flow", &sender.plan.name, key);
             return Err(Problem::new(place, message));
+        }
+    }
+    Ok(())
+}
+
+/// Notes the elements on the paths of flows; all of them where a setting says what a path is, since
+/// the file's elements were for another one then.
+pub(super) fn note_passed(root: &Table, passed: &mut BTreeSet<String>) -> Result<(), Problem> {
+    for flow in tables(root, "flow")? {
+        let Value::Table(table) = &flow.value else {
+            continue;
+        };
+        for way in ["path", "back"].iter().filter_map(|key| table.get(key)) {
+            if matches!(way.place, Place::Setting(_)) {
+                for element in tables(root, "element")? {
+                    passed.insert(name(element, "an element")?.to_owned());
+                }
+            }
+        }
+        for node in ["path", "back"]
+            .iter()
+            .flat_map(|key| flow::values(table, key))
+        {
+            passed.insert(node.to_string());
         }
     }
     Ok(())

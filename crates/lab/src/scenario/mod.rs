@@ -129,20 +129,28 @@ impl Scenario {
             );
             return Err(Problem::new(self.sweep.place, message));
         }
+        let mut passed = BTreeSet::new();
         for point in 0..self.points() {
-            let work = self.check_point(point)?;
+            let work = self.check_point(point, &mut passed)?;
             self.work = self.work.saturating_add(work);
+        }
+        for node in tables(&self.root, "element")? {
+            let own = name(node, "an element")?;
+            if !passed.contains(own) {
+                return Err(node.wrong(format!("`{own}` is on nobody's path: name it in one")));
+            }
         }
         Ok(())
     }
 
     /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
-    /// of all its seeds.
-    fn check_point(&self, point: usize) -> Result<Nanos, Problem> {
+    /// of all its seeds, and notes the elements that somebody passes.
+    fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Problem> {
         let mut limiters = BTreeSet::new();
         let (mut cells, mut work) = (0u64, 0u64);
         let (root, varied) = self.sweep.apply(&self.root, point)?;
         let file = Fields::of(&root, Place::File(0), "a scenario", &[FILE], &[])?;
+        group::note_passed(&root, passed)?;
         for Group { plan, elements, .. } in group::groups(&root, &varied, self.seeds[0], true)? {
             let wrong = |tables: &str, name: &str, error: &RunError| {
                 let place = group::place_of(&root, tables, name, "");
@@ -164,12 +172,17 @@ impl Scenario {
             }
             for flow in &plan.flows {
                 check::check_flow(&plan, flow)
+                    .and_then(|()| check::check_passes(&plan, flow))
                     .map_err(|error| wrong("flow", &flow.name, &error))?;
             }
-            // What is left is about their numbers: of samples, if not of windows.
+            // What is left is about their numbers.
+            check::check_memory(&plan)
+                .map_err(|(index, error)| wrong("element", &elements[index].name, &error))?;
             let steps = check::check_steps(&plan);
             steps.map_err(|(key, error)| file.wrong(key, error.to_string()))?;
-            check::check(&plan).map_err(|error| Problem::new(Place::File(0), error.to_string()))?;
+            let place = tables(&root, "aggregate")?.first();
+            let place = place.map_or(Place::File(0), |node| node.place);
+            check::check(&plan).map_err(|error| Problem::new(place, error.to_string()))?;
             let series = (plan.flows.len() + plan.aggregates.len()) as u64;
             let all = parts(plan.duration, plan.window).saturating_mul(series);
             cells = cells.saturating_add(all);

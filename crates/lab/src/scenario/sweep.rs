@@ -1,5 +1,7 @@
 //! What is varied, and how it gets into the file's tables.
 
+use std::collections::BTreeSet;
+
 use tidegate_notation::instead;
 
 use super::error::Problem;
@@ -63,12 +65,14 @@ impl Sweep {
                     return Err(node.wrong(format!("`{path}` is varied over an empty list")));
                 }
                 ("seed", Value::List(values)) => {
+                    different("seed", values)?;
                     let seeds = values
                         .iter()
                         .map(|seed| integer(seed, "seed", 0..=u64::MAX));
                     self.seeds = Some(seeds.collect::<Result<_, _>>()?);
                 }
                 (_, Value::List(values)) => {
+                    different(&path, values)?;
                     for value in values {
                         if let Value::Table(table) = &value.value {
                             for (key, _) in &table.0 {
@@ -146,6 +150,15 @@ impl Sweep {
             put(&mut root, node.place, path, node.clone())?;
         }
         Ok((root, self.varied.clone()))
+    }
+}
+
+/// That no value comes twice: the same runs again would count as others, under the same name.
+fn different(path: &str, values: &[Node]) -> Result<(), Problem> {
+    let mut names = BTreeSet::new();
+    match values.iter().find(|value| !names.insert(value.to_string())) {
+        None => Ok(()),
+        Some(again) => Err(again.wrong(format!("`{path}` has the value {again} already"))),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::plan::{ElementKind, LimiterKind, QueueKind, Traffic};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
+mod bounds;
 mod rules;
 mod videos;
 
@@ -155,7 +156,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "\"10mbit\"",
             "\"0mbit\"",
-            "a.toml:6:8: `rate` must be more than 0",
+            "a.toml:6:8: `rate` must be from 8 kbit/s to 400 Gbit/s",
         ),
         (
             "\"2s\"",
@@ -200,12 +201,12 @@ fn errors_say_where_and_what_to_do() {
         (
             "rate = \"10mbit\"",
             "rate = \"10mbit\"\npolicy = { weighted = [[0, \"queue\"]] }",
-            "a.toml:7:23: 0 is no weight: weights are whole numbers from 1 to 10000",
+            "a.toml:7:25: `weight` must be from 1 to 10000",
         ),
         (
             "rate = \"10mbit\"",
             "rate = \"10mbit\"\npolicy = { fair = 0 }",
-            "a.toml:7:19: a policy needs at least one queue to share among",
+            "a.toml:7:19: `fair` must be from 1 to 1023",
         ),
         (
             "rate = \"10mbit\"",
@@ -385,7 +386,8 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     else {
         panic!("{:?}", group.plan.elements[0]);
     };
-    let huge = (0..6).map(|i| format!("\"a{i}.rtt\" = [{}]\n", "\"1ms\",".repeat(20)));
+    let values: String = (1..=20).map(|ms| format!("\"{ms}ms\",")).collect();
+    let huge = (0..6).map(|i| format!("\"a{i}.rtt\" = [{values}]\n"));
     let huge: String = huge.collect();
     let told = parse(&format!("{SMALL}[sweep]\n{huge}")).expect_err("too many");
     assert!(told.contains("64000000 runs are too many"), "{told}");
@@ -640,7 +642,8 @@ fn values_for_nobody_are_mistakes() {
         );
     }
     assert!(
-        with("count = 0\ncc = [\"reno\"]").is_err_and(|told| told.contains("`flow` is missing"))
+        with("count = 0\ncc = [\"reno\"]")
+            .is_err_and(|told| told == "a.toml:16:9: nobody sends: the `count` of every flow is 0")
     );
 }
 

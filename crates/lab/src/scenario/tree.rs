@@ -1,7 +1,7 @@
 //! A scenario file as it was written: values that know where they stand, so that whatever is wrong
 //! with them later can be told with line and column, also if a sweep put them elsewhere.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use tidegate_notation::rule;
 use toml::Spanned;
@@ -176,11 +176,14 @@ impl Node {
     }
 }
 
-/// As it would be written, in short: names a point of a sweep.
+/// As it would be written, in short: names a point of a sweep. It must not steer a terminal.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Value::Text(text) => f.write_str(text),
+            Value::Text(text) => text.chars().try_for_each(|c| match c.is_control() {
+                true => c.escape_default().fmt(f),
+                false => f.write_char(c),
+            }),
             Value::Integer(number) => number.fmt(f),
             Value::Real(number) => number.fmt(f),
             Value::Truth(truth) => truth.fmt(f),

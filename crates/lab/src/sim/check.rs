@@ -6,6 +6,9 @@ use tidegate_limiter::Nanos;
 
 use super::RunError;
 use super::wire::UDP_HEADERS;
+use crate::element::fq_codel::FqCoDel;
+use crate::element::limiter::Limiter;
+use crate::element::link::HEADER;
 use crate::plan::{
     ElementKind, ElementPlan, FlowPlan, LimiterKind, Pace, Plan, QueueKind, StreamPlan, Traffic,
 };
@@ -19,6 +22,8 @@ const MAX_STEPS: Nanos = 10_000_000;
 const MAX_CELLS: u64 = 50_000_000;
 /// Most elements on a flow's way. Nobody has so many hops.
 const MAX_HOPS: usize = 1000;
+/// Most bytes of all elements before the first packet comes.
+const MAX_MEMORY: u64 = 1 << 30;
 /// What addresses of the 10.0.0.0/16 are for.
 const MAX_AGGREGATES: usize = 65_000;
 /// Most flows and elements: what addresses, memory and patience allow.
@@ -46,7 +51,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     ensure(plan.window > 0, || "the window must not be 0".into())?;
     check_steps(plan).map_err(|(_, error)| error)?;
     ensure(plan.aggregates.len() <= MAX_AGGREGATES, || {
-        format!("there can be at most {MAX_AGGREGATES} aggregates")
+        format!("there can be at most {MAX_AGGREGATES} aggregates that share elements")
     })?;
     ensure(
         plan.flows.len() <= MAX_FLOWS && plan.elements.len() <= MAX_FLOWS,
@@ -70,7 +75,30 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     for flow in &plan.flows {
         check_flow(plan, flow).map_err(|error| within("flow", &flow.name, &error))?;
     }
-    Ok(())
+    check_memory(plan).map_err(|(_, error)| error)
+}
+
+/// Whether the queues of all elements fit into memory; if not, the element with the most is named
+/// by its index.
+pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
+    let all = plan.elements.iter().map(|element| match &element.kind {
+        ElementKind::Link {
+            queue: QueueKind::FqCoDel { flows, .. },
+            ..
+        } => FqCoDel::memory(*flows),
+        ElementKind::Limiter { kind, .. } => Limiter::memory(kind, plan.flows.len()),
+        _ => 0,
+    });
+    let all: Vec<u64> = all.collect();
+    let sum = all
+        .iter()
+        .fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
+    let largest = (0..all.len()).max_by_key(|&index| all[index]).unwrap_or(0);
+    ensure(sum <= MAX_MEMORY, || {
+        let (mb, most) = (sum / 1_000_000, MAX_MEMORY / 1_000_000);
+        format!("the queues of all elements together take {mb} MB before the first packet: at most {most} MB")
+    })
+    .map_err(|error| (largest, error))
 }
 
 /// Whether windows and samples are few enough; what there is too much of is named.
@@ -181,6 +209,40 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
     }
 }
 
+/// The largest IP packet that an element ever lets pass.
+fn largest(kind: &ElementKind) -> u64 {
+    match kind {
+        ElementKind::Link { queue, .. } => match queue {
+            QueueKind::DropTail { bytes, .. } => bytes.unwrap_or(u64::MAX),
+            QueueKind::Red { limit, .. } => *limit,
+            _ => u64::MAX,
+        }
+        .saturating_sub(HEADER.into()),
+        ElementKind::Limiter { kind, overhead } => match kind {
+            LimiterKind::SrTcm { red: Some(_), .. } | LimiterKind::TrTcm { red: Some(_), .. } => {
+                u64::MAX
+            }
+            LimiterKind::SrTcm {
+                committed,
+                excess,
+                yellow,
+                ..
+            } => yellow.map_or(*committed, |_| *committed.max(excess)),
+            LimiterKind::TrTcm {
+                committed,
+                peak_burst,
+                yellow,
+                ..
+            } => yellow.map_or(*committed.min(peak_burst), |_| *peak_burst),
+            LimiterKind::Policer { burst, .. } | LimiterKind::FairPolicer { burst, .. } => *burst,
+            LimiterKind::Phantom { queue, .. } => *queue,
+            LimiterKind::Shaper { queue_bytes, .. } => queue_bytes.unwrap_or(u64::MAX),
+        }
+        .saturating_sub(u64::from(*overhead)),
+        _ => u64::MAX,
+    }
+}
+
 /// Checks a flow of a plan.
 ///
 /// # Errors
@@ -229,8 +291,11 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
             ensure((UDP_HEADERS..=MAX_PACKET).contains(bytes), || {
                 format!("{bytes} is no length of a datagram: {UDP_HEADERS} to {MAX_PACKET}")
             })?;
-            return ensure(rate.bits_per_second() > 0, || {
-                "datagrams need a rate above 0".into()
+            let rate = rate.bits_per_second();
+            ensure(rate > 0, || "datagrams need a rate above 0".into())?;
+            // Time must go on between two of them.
+            return ensure(rate <= u64::from(*bytes) * 8_000_000_000, || {
+                format!("datagrams of {bytes} bytes come more than once in a nanosecond")
             });
         }
     }
@@ -254,6 +319,34 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     ensure(has_link || delay >= MIN_ROUND_TRIP, || {
         "its round trip takes no time: give it a delay of 1 µs or more, or a link".into()
     })
+}
+
+/// Whether all elements on its way ever let a segment of a flow pass. The engine does not need it: it
+/// is a check of what people write.
+///
+/// # Errors
+/// The first element that lets none pass.
+pub fn check_passes(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
+    // Of UDP nothing comes back.
+    let (segment, acknowledgement) = match flow.traffic {
+        Traffic::Datagrams { bytes, .. } => (bytes.into(), 0),
+        _ => {
+            let headers = if flow.tcp.timestamps { 52 } else { 40 };
+            (u64::from(flow.tcp.mss) + headers, headers)
+        }
+    };
+    for (path, bytes) in [(&flow.forward, segment), (&flow.back, acknowledgement)] {
+        for &index in path {
+            let element = &plan.elements[index];
+            ensure(largest(&element.kind) >= bytes, || {
+                format!(
+                    "the bucket or queue of '{}' must hold a segment: nothing of {bytes} bytes would ever pass",
+                    element.name
+                )
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Blocks are written at most so often: with more, time would hardly go on.

@@ -38,8 +38,7 @@ pub enum RunError {
     Tap {
         /// The capture.
         file: PathBuf,
-        /// The system's reason.
-        #[source]
+        /// The system's reason; said already, and so not the source.
         error: io::Error,
     },
     /// The caller ended the run.

@@ -14,7 +14,7 @@ fn sound() -> Plan {
 fn what_cannot_be_run_is_told_with_its_name() {
     assert!(check(&sound()).is_ok());
     type Change = fn(&mut Plan);
-    let changes: [(Change, &str); 16] = [
+    let changes: [(Change, &str); 17] = [
         (|plan| plan.duration = 0, "duration"),
         (|plan| plan.window = 0, "window"),
         (|plan| plan.window = 100, "windows"),
@@ -44,6 +44,10 @@ fn what_cannot_be_run_is_told_with_its_name() {
         (
             |plan| plan.flows[0].traffic = datagrams(0, 100).traffic,
             "rate",
+        ),
+        (
+            |plan| plan.flows[0].traffic = datagrams(224_000_000_001, 28).traffic,
+            "more than once in a nanosecond",
         ),
         (
             |plan| {
