@@ -85,6 +85,12 @@ pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<(usize,
         .collect()
 }
 
+/// How long a window lasts: the last one ends with the simulation.
+pub fn width(plan: &Plan, window: usize) -> Nanos {
+    let start = (window as u64).saturating_mul(plan.window);
+    plan.duration.saturating_sub(start).min(plan.window)
+}
+
 /// Bits per second of bytes in a time.
 pub fn bits_per_second(bytes: u64, time: Nanos) -> f64 {
     bytes as f64 * 8e9 / time.max(1) as f64

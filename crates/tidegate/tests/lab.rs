@@ -360,6 +360,39 @@ fn a_full_disk_is_told() {
     }
 }
 
+#[test]
+fn the_last_window_is_over_its_own_time() {
+    let text = "window = \"100ms\"\nduration = \"250ms\"\n[[flow]]\nname = \"call\"\nrtt = \"0s\"\n\
+        traffic = { kind = \"udp\", rate = \"8mbit\", size = \"1000B\" }\npath = \"gate\"\n\
+        [[element]]\nname = \"gate\"\nkind = \"policer\"\nrate = \"16mbit\"\n";
+    let (folder, path) = scenario(text);
+    let results = folder.path().join("results");
+    let results = results.to_str().expect("text");
+    let run = run(&[
+        "lab", "run", &path, "--by", "window", "-f", "jsonl", "-o", results,
+    ]);
+    assert_eq!(run.0, 0, "{}", run.2);
+    for row in run.1.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+        assert_eq!(row["throughput_bps"], 8_000_000, "{row}");
+        assert!(row["flow"].is_string() || row["normalised"] == 0.5, "{row}");
+    }
+    // Nor does the picture's line, the first in its colour, fall in the end.
+    let svg = fs::read_to_string(format!("{results}/throughput-0.svg")).expect("a picture");
+    let line = svg.lines().find(|line| line.contains("#0072B2"));
+    let (_, points) = line
+        .and_then(|line| line.split_once("points=\""))
+        .expect("a line");
+    let points = points.trim_end_matches("\"/>").split_whitespace();
+    let heights: Vec<&str> = points
+        .filter_map(|point| Some(point.split_once(',')?.1))
+        .collect();
+    assert!(
+        heights.len() > 3 && heights.iter().all(|y| *y == heights[0]),
+        "{heights:?}"
+    );
+}
+
 /// Ctrl-C, or a terminal that is closed, while there is more to simulate than anyone would wait for.
 #[test]
 fn an_interrupted_run_reports_what_is_complete() {

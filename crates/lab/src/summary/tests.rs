@@ -125,6 +125,16 @@ fn a_summary_by_hand() {
 }
 
 #[test]
+fn the_last_window_ends_with_the_simulation() {
+    let mut plan = finished().group.plan;
+    (plan.window, plan.duration) = (400, 1_000);
+    assert_eq!(
+        [0, 1, 2, 3].map(|window| width(&plan, window)),
+        [400, 400, 200, 0]
+    );
+}
+
+#[test]
 fn a_transfer_without_an_end_is_not_silence() {
     let mut finished = finished();
     let short = &mut finished.outcome.flows[2];
