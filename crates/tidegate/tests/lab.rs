@@ -360,6 +360,29 @@ fn a_full_disk_is_told() {
     }
 }
 
+/// The third of three points, which cannot write the capture of its second seed.
+#[test]
+fn a_point_that_fails_leaves_those_before_it() {
+    let (folder, path) = scenario(SCENARIO);
+    for by in ["point", "flow"] {
+        let results = folder.path().join(by);
+        let results = results.to_str().expect("text");
+        let blocked = format!("{results}/front.point-2.seed-2.home-1.pcap");
+        fs::create_dir_all(&blocked).expect("a folder");
+        let (code, out, err) = run(&["lab", "run", &path, "--by", by, "-o", results]);
+        assert_eq!(code, 1, "{err}");
+        assert!(out.contains("gate.kind=policer"), "{out}");
+        let partial = out.contains("\ngate.kind=shaper  (2 of 4 simulations)\n");
+        assert_eq!(partial, by == "point", "{out}");
+        assert!(err.contains("2 of 3 points complete, 1 in part"), "{err}");
+        let wanted = "point 2 (gate.kind=shaper), seed 2: cannot write the capture";
+        assert!(err.contains(wanted) && err.contains(&blocked), "{err}");
+        for file in ["points.parquet", "flows.parquet", "throughput-1.svg"] {
+            assert!(Path::new(results).join(file).exists(), "{file}");
+        }
+    }
+}
+
 #[test]
 fn the_last_window_is_over_its_own_time() {
     let text = "window = \"100ms\"\nduration = \"250ms\"\n[[flow]]\nname = \"call\"\nrtt = \"0s\"\n\
@@ -423,6 +446,7 @@ fn an_interrupted_run_reports_what_is_complete() {
         let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
         assert_eq!(code, 130, "{signal}: {err}");
         assert!(err.contains("interrupted"), "{err}");
+        assert!(err.contains("0 of 3 points complete, 1 in part"), "{err}");
         assert_eq!(
             out.lines().count(),
             2,
