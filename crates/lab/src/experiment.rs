@@ -56,8 +56,13 @@ pub enum ExperimentError {
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// A simulation failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
+    #[error("{simulation}: {error}")]
+    Run {
+        /// Which: point, parameters and seed.
+        simulation: String,
+        /// Why.
+        error: RunError,
+    },
 }
 
 /// A simulation to be run.
@@ -71,7 +76,7 @@ struct Job {
 /// points, seeds and groups. Ends early, without an error, if told to stop.
 ///
 /// # Errors
-/// A simulation failed, or `each` did.
+/// A simulation failed, or `each` did. All simulations before it were handed on.
 pub fn run<E: From<ExperimentError>>(
     scenario: &Scenario,
     settings: Settings<'_>,
@@ -101,7 +106,13 @@ pub fn run<E: From<ExperimentError>>(
                             turn = again;
                         }
                     }
-                    let result = job.and_then(|job| simulate(job, settings));
+                    let result = job.and_then(|job| {
+                        let (point, seed) = (job.point, job.seed);
+                        simulate(job, settings).map_err(|error| ExperimentError::Run {
+                            simulation: describe(scenario, point, seed),
+                            error,
+                        })
+                    });
                     if sender.send((index, result)).is_err() {
                         break;
                     }
@@ -185,8 +196,21 @@ pub(crate) fn place(group: &mut Group, folder: &Path, suffix: &str) {
     }
 }
 
+/// Which simulation of a scenario it is.
+fn describe(scenario: &Scenario, point: usize, seed: u64) -> String {
+    let parameters = scenario.parameters(point);
+    let parameters: Vec<String> = parameters
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    match parameters.join(", ").as_str() {
+        "" => format!("seed {seed}"),
+        parameters => format!("point {point} ({parameters}), seed {seed}"),
+    }
+}
+
 /// Runs a simulation to its end; `None` if told to stop before.
-fn simulate(job: Job, settings: Settings<'_>) -> Result<Option<Finished>, ExperimentError> {
+fn simulate(job: Job, settings: Settings<'_>) -> Result<Option<Finished>, RunError> {
     let mut passed: Nanos = 0;
     let mut stopped = false;
     let mut watch = |now: Nanos| {

@@ -46,6 +46,8 @@ pub struct FlowOutcome {
     pub rtt: Distribution,
     /// Transfers that were completed.
     pub completions: Vec<Completion>,
+    /// When the transfer began that was not complete at the end, if there is one.
+    pub open: Option<Nanos>,
     /// Bytes at the IP layer that reached the client, by window from time 0.
     pub windows: Vec<u64>,
     /// Of a video that was streamed, what its viewer saw and what its throttling came to.

@@ -57,8 +57,11 @@ fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
             let at = result
                 .completions
                 .partition_point(|one| one.end / outcome.window.max(1) <= window as u64);
-            let done = result.completions.get(at);
-            done.is_some_and(|one| within(one.start, one.end, outcome.window).contains(&window))
+            let done = result.completions.get(at).map(|one| (one.start, one.end));
+            // One that was starved until the end is not silent.
+            let open = result.open.map(|start| (start, result.end));
+            let mut transfers = done.into_iter().chain(open);
+            transfers.any(|(start, end)| within(start, end, outcome.window).contains(&window))
         }
     }
 }
@@ -80,6 +83,12 @@ pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<(usize,
     windows_of_aggregate(outcome, aggregate)
         .filter_map(index)
         .collect()
+}
+
+/// How long a window lasts: the last one ends with the simulation.
+pub fn width(plan: &Plan, window: usize) -> Nanos {
+    let start = (window as u64).saturating_mul(plan.window);
+    plan.duration.saturating_sub(start).min(plan.window)
 }
 
 /// Bits per second of bytes in a time.

@@ -255,14 +255,13 @@ impl LabWindowRow {
     /// The windows of a simulation: of its aggregates, then of its flows.
     pub fn of(of: &Simulation, finished: &Finished) -> Vec<Self> {
         let (group, outcome) = (&finished.group, &finished.outcome);
-        let width = outcome.window;
         let row =
             |aggregate: usize, flow: Option<(String, u64)>, (index, &bytes): (usize, &u64)| Self {
                 of: of.clone(),
                 aggregate: group.plan.aggregates[aggregate].clone(),
                 flow,
-                start: index as u64 * width,
-                width,
+                start: index as u64 * outcome.window,
+                width: summary::width(&group.plan, index),
                 bytes,
                 normalised: None,
                 jain: None,
@@ -276,7 +275,7 @@ impl LabWindowRow {
             for window in aggregate.windows.iter().enumerate() {
                 let mut row = row(index, None, window);
                 row.normalised =
-                    limit.map(|limit| summary::bits_per_second(row.bytes, width) / limit);
+                    limit.map(|limit| summary::bits_per_second(row.bytes, row.width) / limit);
                 row.jain = fairness
                     .next_if(|(at, _)| *at == window.0)
                     .map(|(_, jain)| jain);
@@ -309,7 +308,7 @@ const WINDOW: &[Column<LabWindowRow>] = columns! { LabWindowRow;
     number: Integer [""] "The flow's number among those of its name in the aggregate, from 0." = |r| r.flow.as_ref().map(|flow| flow.1);
     start_s: Real ["s"] "When the window begins." = |r| seconds(r.start);
     bytes: Integer ["B"] "Bytes at the IP layer that reached the clients." = |r| r.bytes;
-    throughput_bps: Integer ["bit/s"] "The same as a rate." = |r| bits(summary::bits_per_second(r.bytes, r.width));
+    throughput_bps: Integer ["bit/s"] "The same as a rate; the last window ends with the simulation." = |r| bits(summary::bits_per_second(r.bytes, r.width));
     normalised: Real [""] "Of an aggregate: throughput over the rate of its slowest limiter." = |r| r.normalised.map(|share| rounded(share, 6));
     jain: Real [""] "Of an aggregate: Jain's fairness index among flows with something to send, if there are two." = |r| r.jain.map(|index| rounded(index, 6));
 };

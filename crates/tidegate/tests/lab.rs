@@ -360,6 +360,62 @@ fn a_full_disk_is_told() {
     }
 }
 
+/// The third of three points, which cannot write the capture of its second seed.
+#[test]
+fn a_point_that_fails_leaves_those_before_it() {
+    let (folder, path) = scenario(SCENARIO);
+    for by in ["point", "flow"] {
+        let results = folder.path().join(by);
+        let results = results.to_str().expect("text");
+        let blocked = format!("{results}/front.point-2.seed-2.home-1.pcap");
+        fs::create_dir_all(&blocked).expect("a folder");
+        let (code, out, err) = run(&["lab", "run", &path, "--by", by, "-o", results]);
+        assert_eq!(code, 1, "{err}");
+        assert!(out.contains("gate.kind=policer"), "{out}");
+        let partial = out.contains("\ngate.kind=shaper  (2 of 4 simulations)\n");
+        assert_eq!(partial, by == "point", "{out}");
+        assert!(err.contains("2 of 3 points complete, 1 in part"), "{err}");
+        let wanted = "point 2 (gate.kind=shaper), seed 2: cannot write the capture";
+        assert!(err.contains(wanted) && err.contains(&blocked), "{err}");
+        for file in ["points.parquet", "flows.parquet", "throughput-1.svg"] {
+            assert!(Path::new(results).join(file).exists(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn the_last_window_is_over_its_own_time() {
+    let text = "window = \"100ms\"\nduration = \"250ms\"\n[[flow]]\nname = \"call\"\nrtt = \"0s\"\n\
+        traffic = { kind = \"udp\", rate = \"8mbit\", size = \"1000B\" }\npath = \"gate\"\n\
+        [[element]]\nname = \"gate\"\nkind = \"policer\"\nrate = \"16mbit\"\n";
+    let (folder, path) = scenario(text);
+    let results = folder.path().join("results");
+    let results = results.to_str().expect("text");
+    let run = run(&[
+        "lab", "run", &path, "--by", "window", "-f", "jsonl", "-o", results,
+    ]);
+    assert_eq!(run.0, 0, "{}", run.2);
+    for row in run.1.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+        assert_eq!(row["throughput_bps"], 8_000_000, "{row}");
+        assert!(row["flow"].is_string() || row["normalised"] == 0.5, "{row}");
+    }
+    // Nor does the picture's line, the first in its colour, fall in the end.
+    let svg = fs::read_to_string(format!("{results}/throughput-0.svg")).expect("a picture");
+    let line = svg.lines().find(|line| line.contains("#0072B2"));
+    let (_, points) = line
+        .and_then(|line| line.split_once("points=\""))
+        .expect("a line");
+    let points = points.trim_end_matches("\"/>").split_whitespace();
+    let heights: Vec<&str> = points
+        .filter_map(|point| Some(point.split_once(',')?.1))
+        .collect();
+    assert!(
+        heights.len() > 3 && heights.iter().all(|y| *y == heights[0]),
+        "{heights:?}"
+    );
+}
+
 /// Ctrl-C, or a terminal that is closed, while there is more to simulate than anyone would wait for.
 #[test]
 fn an_interrupted_run_reports_what_is_complete() {
@@ -390,6 +446,7 @@ fn an_interrupted_run_reports_what_is_complete() {
         let (code, out, err) = parts(&child.wait_with_output().expect("ends"));
         assert_eq!(code, 130, "{signal}: {err}");
         assert!(err.contains("interrupted"), "{err}");
+        assert!(err.contains("0 of 3 points complete, 1 in part"), "{err}");
         assert_eq!(
             out.lines().count(),
             2,
@@ -423,6 +480,10 @@ fn comparing_with_the_kernel_needs_rights_and_says_so() {
         let shut =
             |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.mode() & 0o001 == 0);
         if program.ancestors().skip(1).any(shut) {
+            // Past the test harness.
+            let test = "comparing_with_the_kernel_needs_rights_and_says_so";
+            let why = "the build's folder is closed to others";
+            writeln!(std::io::stderr(), "skipped {test}: {why}").expect("standard error");
             return;
         }
         command.uid(65_534).gid(65_534);

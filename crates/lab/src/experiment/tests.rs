@@ -127,7 +127,10 @@ fn an_error_ends_it() {
     assert!(
         error
             .to_string()
-            .contains("/nonexistent/folder/tap.point-0.seed-1.home-1.pcap"),
+            .contains("/nonexistent/folder/tap.point-0.seed-1.home-1.pcap")
+            && error
+                .to_string()
+                .starts_with("point 0 (gate.rate=2mbit), seed 1: cannot write"),
         "{error}"
     );
 }

@@ -154,6 +154,8 @@ impl<'a> Emulator<'a> {
                 let end = Some(received.end);
                 let mut outcome = flow.record.outcome(plan, end, received.bytes, timeouts);
                 outcome.completions.extend(received.completion);
+                let open = received.completion.is_none() && plan.start < self.plan.duration;
+                outcome.open = open.then_some(plan.start);
                 outcome
             },
         );

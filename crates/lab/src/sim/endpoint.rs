@@ -185,6 +185,14 @@ impl Endpoints {
         }
     }
 
+    /// When the transfer began that is not complete.
+    pub fn open(&self) -> Option<Nanos> {
+        match self {
+            Self::Tcp(tcp) => tcp.application.open(),
+            Self::Datagrams { .. } => None,
+        }
+    }
+
     /// What a video came to until this time.
     pub fn stream(&self, now: Nanos) -> Option<StreamOutcome> {
         match self {

@@ -370,9 +370,13 @@ impl<'a> Engine<'a> {
         for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
             let end = (!flow.ends.ended()).then_some(self.plan.duration);
             let (delivered, timeouts) = (flow.ends.delivered(), flow.ends.timeouts());
-            let stream = flow.ends.stream(self.plan.duration);
+            let (open, stream) = (flow.ends.open(), flow.ends.stream(self.plan.duration));
             let record = flow.record.outcome(plan, end, delivered, timeouts);
-            outcome.flows.push(FlowOutcome { stream, ..record });
+            outcome.flows.push(FlowOutcome {
+                open,
+                stream,
+                ..record
+            });
         }
         for (windows, name) in self.aggregates.into_iter().zip(&self.plan.aggregates) {
             outcome.aggregates.push(AggregateOutcome {

@@ -97,6 +97,7 @@ impl FlowRecord {
             delivered,
             rtt: self.rtt.distribution(),
             completions: self.completions,
+            open: None,
             windows: self.windows.into_bytes(),
             stream: None,
         }

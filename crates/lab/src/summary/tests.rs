@@ -125,6 +125,76 @@ fn a_summary_by_hand() {
 }
 
 #[test]
+fn the_last_window_ends_with_the_simulation() {
+    let mut plan = finished().group.plan;
+    (plan.window, plan.duration) = (400, 1_000);
+    assert_eq!(
+        [0, 1, 2, 3].map(|window| width(&plan, window)),
+        [400, 400, 200, 0]
+    );
+}
+
+#[test]
+fn a_transfer_without_an_end_is_not_silence() {
+    let mut finished = finished();
+    let short = &mut finished.outcome.flows[2];
+    short.completions.truncate(1);
+    // Not all through the second window; starved in the third.
+    (short.open, short.windows) = (Some(490 * MILLISECOND), vec![9_999, 0, 0, 6_250]);
+    let plan = finished.group.plan.clone();
+    let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
+    assert_eq!(
+        fairness(&plan, &finished.outcome, 0),
+        [(1, 0.5), (2, 2.0 / 3.0), (3, last)]
+    );
+}
+
+/// Who is starved gets nothing to its end, whatever it is that never ends.
+#[test]
+fn starved_transfers_are_as_unfair_as_starved_downloads() {
+    let jain = |traffic: &str| {
+        let text = r#"
+            duration = "10s"
+            [[element]]
+            name = "gate"
+            kind = "policer"
+            rate = "5mbit"
+            [[flow]]
+            name = "f"
+            count = 8
+            cc = ["bbr", "bbr", "reno", "reno", "reno", "reno", "reno", "reno"]
+            rtt = "10ms..50ms"
+            path = "gate"
+        "#;
+        let text = format!("{text}traffic = {traffic}");
+        let scenario = Scenario::parse("test", &text, &[]).expect("sound");
+        let group = scenario.groups(0, 1, false).expect("sound").remove(0);
+        let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
+        let mut collector = Collector::default();
+        collector.add(&Finished {
+            point: 0,
+            seed: 1,
+            group,
+            outcome,
+        });
+        collector.finish().jain.expect("several")
+    };
+    let bulk = jain("\"bulk\"");
+    assert!(bulk < 0.5, "{bulk}");
+    for traffic in [
+        r#"{ kind = "video", chunk = "20MB" }"#,
+        r#"{ kind = "on-off", mean = "20MB", max = "40MB" }"#,
+        r#"{ kind = "stream", rate = "10mbit", length = "20s", pace = "none" }"#,
+    ] {
+        let other = jain(traffic);
+        assert!(
+            (other - bulk).abs() < 0.05,
+            "{traffic}: {other}, bulk {bulk}"
+        );
+    }
+}
+
+#[test]
 fn nothing_comes_to_nothing() {
     assert_eq!(Collector::default().finish(), Summary::default());
 }

@@ -72,6 +72,11 @@ impl Bulk {
         })
     }
 
+    /// When the transfer began that is not complete.
+    pub fn open(&self) -> Option<Nanos> {
+        matches!(self.stage, Stage::Opening | Stage::Sending).then_some(self.start)
+    }
+
     /// All has come.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done

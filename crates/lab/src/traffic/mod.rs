@@ -127,6 +127,16 @@ impl Application {
         }
     }
 
+    /// When the transfer began that is not complete; none in a pause.
+    pub fn open(&self) -> Option<Nanos> {
+        match self {
+            Self::Bulk(bulk) => bulk.open(),
+            Self::OnOff(on_off) => on_off.open(),
+            Self::Video(video) => video.open(),
+            Self::Stream(stream) => stream.open(),
+        }
+    }
+
     /// Nothing will come any more.
     pub fn ended(&self) -> bool {
         match self {

@@ -90,6 +90,11 @@ impl OnOff {
         }
     }
 
+    /// When the transfer began that is not complete.
+    pub fn open(&self) -> Option<Nanos> {
+        matches!(self.stage, Stage::Opening | Stage::Sending).then_some(self.start)
+    }
+
     /// Pauses when all has come.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         if !matches!(self.stage, Stage::Sending) || client.received() < self.goal {

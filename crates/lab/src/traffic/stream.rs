@@ -255,6 +255,11 @@ impl Stream {
         })
     }
 
+    /// When the transfer began that is not complete.
+    pub fn open(&self) -> Option<Nanos> {
+        (!matches!(self.stage, Stage::Waiting | Stage::Done)).then_some(self.start)
+    }
+
     /// All has come.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done

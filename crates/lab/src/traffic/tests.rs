@@ -27,6 +27,7 @@ fn chunks_are_asked_for_after_pauses() {
         assert!((0.43..0.7).contains(&seconds), "{index}: {seconds}");
     }
     assert_eq!(flow.end, flow.completions[2].end);
+    assert_eq!(flow.open, None);
 }
 
 #[test]
@@ -63,6 +64,53 @@ fn transfers_have_their_sizes_and_pauses() {
             "{shortest} ms"
         );
     }
+}
+
+#[test]
+fn a_transfer_that_is_open_at_the_end_is_told() {
+    let video = Traffic::Video {
+        chunk: 1_000_000,
+        chunks: None,
+        pause: 700 * MILLISECOND,
+        request: 400,
+    };
+    let on_off = Traffic::OnOff {
+        mean: 10e6,
+        shape: 1.5,
+        max: 1e9,
+        pause: 50 * MILLISECOND,
+        reconnect: true,
+    };
+    for (traffic, open) in [
+        (Traffic::Bulk { bytes: None }, Some(0)),
+        (Traffic::Bulk { bytes: Some(1000) }, None),
+        (on_off, Some(0)),
+        (video.clone(), Some(0)),
+    ] {
+        let mut plan = plan(vec![link("link", 1_000_000, 1000)], vec![flow(traffic)]);
+        plan.duration = 5 * SECOND;
+        let got = run(&plan, &mut |_| true).unwrap();
+        assert_eq!(got.flows[0].open, open);
+    }
+    // The second chunk; and the pause before it.
+    let mut plan = plan(vec![link("link", 2_000_000, 1000)], vec![flow(video)]);
+    for (seconds, index) in [(7, Some(1)), (2, Some(0))] {
+        plan.duration = seconds * SECOND;
+        let got = run(&plan, &mut |_| true).unwrap();
+        let flow = &got.flows[0];
+        assert_eq!(Some(flow.completions.len()), index);
+        let before = flow
+            .completions
+            .last()
+            .map(|one| one.end + 700 * MILLISECOND);
+        assert_eq!(flow.open, before.or(Some(0)));
+    }
+    plan.duration = 4_500 * MILLISECOND;
+    let got = run(&plan, &mut |_| true).unwrap();
+    assert_eq!(
+        (got.flows[0].completions.len(), got.flows[0].open),
+        (1, None)
+    );
 }
 
 #[test]

@@ -107,6 +107,11 @@ impl Video {
         })
     }
 
+    /// When the transfer began that is not complete.
+    pub fn open(&self) -> Option<Nanos> {
+        matches!(self.stage, Stage::Opening | Stage::Fetching).then_some(self.start)
+    }
+
     /// All chunks have come.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done

@@ -69,7 +69,9 @@ impl Pictures {
             parameters => format!("{parameters}, seed {}", of.seed),
         };
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let rate = |bytes: u64| summary::bits_per_second(bytes, outcome.window) / 1e6;
+        let rate = |window: usize, bytes: u64| {
+            summary::bits_per_second(bytes, summary::width(plan, window)) / 1e6
+        };
         let axes = || {
             (
                 Axis::new("time [s]").from(0.0).to(seconds(plan.duration)),
@@ -80,10 +82,12 @@ impl Pictures {
         let mut plot = Plot::new(&format!("Throughput: {what}"), x, y);
         let windows = |windows: &[u64]| -> Vec<(f64, f64)> {
             let at = |index: usize| seconds(index as u64 * outcome.window);
+            let rates = windows.iter().enumerate();
+            let rates = rates.map(|(index, &bytes)| (at(index), rate(index, bytes)));
+            let mut steps: Vec<_> = rates.collect();
             // The last one lasts until the end.
-            let all = windows.iter().chain(windows.last()).enumerate();
-            all.map(|(index, &bytes)| (at(index), rate(bytes)))
-                .collect()
+            steps.extend(steps.last().map(|last| (seconds(plan.duration), last.1)));
+            steps
         };
         if outcome.aggregates.len() == 1 {
             for (flow, number) in outcome.flows.iter().zip(&finished.group.numbers) {

@@ -16,12 +16,12 @@ use tidegate_store::{
 };
 
 use super::folder::Folder;
-use super::table;
+use super::table::{self, Partial};
 use crate::cli::lab::{LabBy, Run};
 use crate::cli::{Common, Format, UsageError};
 use crate::output::Output;
 use crate::table::Paint;
-use crate::units::{count, time};
+use crate::units::{count, plural, time};
 use crate::{Exit, pipeline};
 
 /// What is printed.
@@ -89,11 +89,33 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
         })
     });
     bar.finish_and_clear();
-    result.map_err(|error: RunFailure| error.0)?;
+    let failure = match result {
+        Ok(()) => None,
+        // What was complete before it is not lost with it.
+        Err(RunFailure::Simulation(error)) => Some(error),
+        Err(RunFailure::Writing(error)) => return Err(error),
+    };
     let rows = points.finish();
-    view.finish(&scenario, &rows)?;
+    let early = failure.is_some() || stop.load(Ordering::Relaxed);
+    let partial = if early {
+        partial(&scenario, &rows, captures.is_some())?
+    } else {
+        Partial::new()
+    };
+    view.finish(&scenario, &rows, &partial)?;
     if let Some(folder) = folder {
         folder.finish(&scenario, &rows)?;
+    }
+    if early {
+        eprintln!(
+            "tidegate: {} of {} complete, {} in part",
+            count((rows.len() - partial.len()) as u64),
+            plural(scenario.points() as u64, "point", "points"),
+            count(partial.len() as u64),
+        );
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     let packets = rows.iter().map(|row| row.summary.packets).sum();
     if !common.quiet {
@@ -121,19 +143,36 @@ fn check(options: &Run) -> anyhow::Result<()> {
     Err(UsageError(wrong.to_owned()).into())
 }
 
-/// Why a run ended early: its own error type, for what the results' reader may have to say.
-struct RunFailure(anyhow::Error);
+/// Why a run ended early.
+enum RunFailure {
+    Simulation(anyhow::Error),
+    /// Results that cannot be written cannot be finished either.
+    Writing(anyhow::Error),
+}
 
 impl From<ExperimentError> for RunFailure {
     fn from(error: ExperimentError) -> Self {
-        Self(error.into())
+        Self::Simulation(error.into())
     }
 }
 
 impl From<io::Error> for RunFailure {
     fn from(error: io::Error) -> Self {
-        Self(anyhow::Error::new(error).context("cannot write results"))
+        Self::Writing(anyhow::Error::new(error).context("cannot write results"))
     }
+}
+
+/// The points of which only some simulations were run. `taps` as they were run: these may join groups.
+fn partial(scenario: &Scenario, rows: &[LabPointRow], taps: bool) -> anyhow::Result<Partial> {
+    let mut partial = Partial::new();
+    for row in rows {
+        let groups = scenario.groups(row.point as usize, scenario.seeds()[0], taps)?;
+        let all = (groups.len() * scenario.seeds().len()) as u64;
+        if row.summary.simulations < all {
+            partial.insert(row.point, all);
+        }
+    }
+    Ok(partial)
 }
 
 /// A bar on standard error, in seconds of virtual time.
@@ -264,11 +303,16 @@ impl View {
         }
     }
 
-    fn finish(self, scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<()> {
+    fn finish(
+        self,
+        scenario: &Scenario,
+        rows: &[LabPointRow],
+        partial: &Partial,
+    ) -> anyhow::Result<()> {
         match self {
             Self::Points(mut out, paint) => {
                 writeln!(out, "{}", paint.bold(scenario.title()))?;
-                table::points(&mut out, paint, rows)?;
+                table::points(&mut out, paint, rows, partial)?;
                 out.commit()
             }
             Self::Flows(out, _) => out.commit(),

@@ -1,5 +1,6 @@
 //! What simulations come to, for people: a line for each point of a sweep or each flow.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use tidegate_store::{LabFlowRow, LabPointRow, Row, Value};
@@ -7,19 +8,31 @@ use tidegate_store::{LabFlowRow, LabPointRow, Row, Value};
 use crate::table::Paint;
 use crate::units::{count, percent, rate, time};
 
+/// Points that were run in part, and how many simulations all of each would have been.
+pub type Partial = BTreeMap<u64, u64>;
+
 /// Prints points.
-pub fn points(out: &mut impl Write, paint: Paint, rows: &[LabPointRow]) -> io::Result<()> {
+pub fn points(
+    out: &mut impl Write,
+    paint: Paint,
+    rows: &[LabPointRow],
+    partial: &Partial,
+) -> io::Result<()> {
     let heading = format!(
         "{:>11} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>13}",
         "THROUGHPUT", "RATE", "P99", "DROPS", "JAIN", "RTT", "P95", "DONE", "TIME"
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for row in rows {
-        let parts: Vec<String> = row
+        let mut parts: Vec<String> = row
             .parameters
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
+        if let Some(all) = partial.get(&row.point) {
+            let done = count(row.summary.simulations);
+            parts.push(format!("({done} of {} simulations)", count(*all)));
+        }
         if !parts.is_empty() {
             writeln!(out, "{}", paint.bold(&parts.join("  ")))?;
         }
