@@ -504,3 +504,15 @@ fn only_what_the_kernel_can_do_is_compared() {
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("only the virtual lab can do that"), "{err}");
 }
+
+#[test]
+fn the_readme_shows_what_its_command_prints() {
+    let (_, example, _) = run(&["lab", "example", "policer-or-shaper"]);
+    let (_folder, path) = scenario(&example);
+    let (code, out, err) = run(&["lab", "run", &path, "--set", "gate.rate=10mbit"]);
+    assert_eq!(code, 0, "{err}");
+    let (table, _) = out.split_once("\n\n").expect("a legend below the table");
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).expect("a README");
+    assert!(readme.contains(table), "put this into it:\n{table}");
+}

@@ -98,7 +98,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     let rows = points.finish();
     let early = failure.is_some() || stop.load(Ordering::Relaxed);
     let partial = if early {
-        partial(&scenario, &rows, captures.is_some())?
+        partial(&scenario, &rows)?
     } else {
         Partial::new()
     };
@@ -162,11 +162,11 @@ impl From<io::Error> for RunFailure {
     }
 }
 
-/// The points of which only some simulations were run. `taps` as they were run: these may join groups.
-fn partial(scenario: &Scenario, rows: &[LabPointRow], taps: bool) -> anyhow::Result<Partial> {
+/// The points of which only some simulations were run.
+fn partial(scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<Partial> {
     let mut partial = Partial::new();
     for row in rows {
-        let groups = scenario.groups(row.point as usize, scenario.seeds()[0], taps)?;
+        let groups = scenario.groups(row.point as usize, scenario.seeds()[0], false)?;
         let all = (groups.len() * scenario.seeds().len()) as u64;
         if row.summary.simulations < all {
             partial.insert(row.point, all);
