@@ -88,6 +88,18 @@ impl<D: DataPath> Gate<D> {
                 pins: config.pins.clone(),
             });
         }
+        // What cannot be read is nobody's.
+        let loaded = store.load().unwrap_or_default();
+        if let Some(known) = loaded.known()
+            && known.pins != config.pins
+            && D::exists(&known.pins)
+        {
+            return Err(GateError::Elsewhere {
+                folder: config.state.clone(),
+                other: known.pins.clone(),
+                pins: config.pins.clone(),
+            });
+        }
         // What a gate left that is gone, with the machine's last start perhaps.
         let empty = State::empty(config.pins.clone(), secret()?);
         let (next, mut report) = change::next(&empty, config)?;
@@ -149,9 +161,7 @@ impl<D: DataPath> Gate<D> {
         let mut store = Store::open(folder)?;
         let loaded = store.load()?;
         store.trim(loaded.length)?;
-        let undo = loaded.undo.as_ref().map(|undo| &undo.to);
-        let known = undo.or(loaded.next.as_ref()).or(loaded.current.as_ref());
-        let known = known.ok_or_else(lost)?;
+        let known = loaded.known().ok_or_else(lost)?;
         if known.pins != pins {
             return Err(GateError::Elsewhere {
                 folder: folder.to_owned(),
@@ -163,7 +173,7 @@ impl<D: DataPath> Gate<D> {
         let path = match D::open(pins) {
             Ok(path) => path,
             // It was killed while it went up, before a packet was limited.
-            Err(_) if loaded.current.is_none() && undo.is_none() => {
+            Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
                 D::clear(pins).map_err(|source| path_error(pins, source))?;
                 store.clear()?;
                 return Err(GateError::NotUp {

@@ -222,6 +222,29 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
 }
 
 #[test]
+fn a_gate_elsewhere_keeps_its_state() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    let other = Config {
+        pins: place.folder.path().join("other"),
+        ..place.config(ONE)
+    };
+    let error = Own::up(&other).map(|_| ()).expect_err("it is another's");
+    assert!(matches!(error, GateError::Elsewhere { .. }), "{error}");
+    assert!(!Own::is_up(&other.pins));
+    let gate = place.take_over().expect("ours");
+    place.holds(gate.state());
+    gate.down().expect("down");
+    // Nobody's any more.
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    Memory::clear(&place.pins()).expect("gone");
+    let (gate, _) = Own::up(&other).expect("up");
+    gate.down().expect("down");
+}
+
+#[test]
 fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     let place = Place::new();
     let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
