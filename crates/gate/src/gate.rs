@@ -169,7 +169,8 @@ impl<D: DataPath> Gate<D> {
                 pins: pins.to_owned(),
             });
         }
-        let empty = State::empty(pins.to_owned(), known.hash);
+        // With another secret: one that was killed while it went up may not have written its settings.
+        let empty = State::empty(pins.to_owned(), known.hash.map(|half| !half));
         let path = match D::open(pins) {
             Ok(path) => path,
             // It was killed while it went up, before a packet was limited.

@@ -464,6 +464,7 @@ fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
     let [state, next] = ["state.json", "next.json"].map(|name| place.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
     Memory::at(&place.pins(), |own| {
+        own.settings = None;
         own.directory.clear();
         own.plans.clear();
         own.attachments.clear();
