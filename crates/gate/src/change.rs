@@ -56,7 +56,7 @@ pub struct Report {
     pub attached: Vec<Attachment>,
     /// Places where they were.
     pub detached: Vec<Attachment>,
-    /// Places where packets should be taken and cannot, since the interface is not there.
+    /// Interfaces where packets should be taken and are not: it is not there, or refuses.
     pub missing: Vec<String>,
     /// Accounting or the treatment of unknown traffic changed.
     pub settings: bool,

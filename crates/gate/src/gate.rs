@@ -245,16 +245,8 @@ impl<D: DataPath> Gate<D> {
         let (next, mut report) = change::next(&self.state, config)?;
         let attached = self.path.attachments();
         for attachment in &next.attachments {
-            if attached.contains(attachment) {
-                continue;
-            }
-            match D::check(attachment) {
-                Ok(()) => report.attached.push(attachment.clone()),
-                // One that is gone must not keep others from being changed.
-                Err(_) if self.state.attachments.contains(attachment) => {
-                    report.missing.push(attachment.interface.clone());
-                }
-                Err(source) => return Err(path_error(&self.state.pins, source)),
+            if !self.state.attachments.contains(attachment) {
+                D::check(attachment).map_err(|source| path_error(&self.state.pins, source))?;
             }
         }
         let gone = attached
@@ -262,6 +254,10 @@ impl<D: DataPath> Gate<D> {
             .filter(|old| !next.attachments.contains(old));
         report.detached = gone.cloned().collect();
         self.transact(next)?;
+        let missing = self.heal().into_iter();
+        report.missing = missing.map(|place| place.interface).collect();
+        report.attached = self.path.attachments();
+        report.attached.retain(|place| !attached.contains(place));
         Ok(report)
     }
 
@@ -517,9 +513,9 @@ impl<D: DataPath> Gate<D> {
         // What is there now is somewhere between the two: as if all of it had been made.
         let to = change::back(old, &from);
         let undo = Undo { from, to };
-        let undone = self.undo(&undo);
         self.entries = 0;
         self.state = undo.to.clone();
+        let undone = self.undo(&undo);
         let Err(second) = undone else {
             return first;
         };
@@ -530,10 +526,11 @@ impl<D: DataPath> Gate<D> {
         }
     }
 
-    /// Undoes a change of which any part may have been made.
+    /// Undoes a change of which any part may have been made; the state is where it leads.
     fn undo(&mut self, undo: &Undo) -> Result<(), GateError> {
         self.store.begin_undo(undo)?;
         self.make(&undo.from, &undo.to, false)?;
+        self.heal();
         self.store.commit_undo(undo)
     }
 
@@ -549,15 +546,16 @@ impl<D: DataPath> Gate<D> {
         undone
     }
 
-    /// Does what leads from one state to another.
+    /// Does what leads from one state to another; `fresh`: one that never was, with places that may
+    /// refuse. Places that were there before are left to [`heal`](Self::heal): one that refuses is
+    /// told, and no reason to stop.
     fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
         let attached = self.path.attachments();
         let changes = change::changes(from, to, &attached, fresh);
         let changes: Vec<Change> = changes
             .into_iter()
             .filter(|change| match change {
-                // One that was there before and is gone is told, and no reason to stop.
-                Change::Attach(own) => !from.attachments.contains(own) || D::check(own).is_ok(),
+                Change::Attach(own) => fresh && !from.attachments.contains(own),
                 _ => true,
             })
             .collect();

@@ -778,6 +778,40 @@ fn a_place_that_cannot_be_healed_says_why() {
 }
 
 #[test]
+fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    // It went away and is back, with somebody else's program on it.
+    let set_busy = |busy| {
+        Memory::at(&place.pins(), |own| {
+            own.attachments.retain(|own| own.interface != "eth0");
+            own.gone = if busy {
+                ["eth0".into()].into()
+            } else {
+                [].into()
+            };
+        })
+    };
+    set_busy(true);
+    let (mut gate, report, _) = Own::start(&place.config(ONE)).expect("ours");
+    assert_eq!(report.missing, ["eth0"]);
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert_eq!(report.missing, ["eth0"]);
+    assert_eq!(report.attached.len(), 1, "{:?}", report.attached);
+    gate.reset("ann").expect("reset");
+    // A change that fails is undone all the same.
+    Memory::at(&place.pins(), |own| own.gone.insert("eth1".into()));
+    gate.reload(&place.config(ONE)).expect_err("eth1 refuses");
+    assert!(!gate.is_unsettled());
+    set_busy(false);
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert!(report.missing.is_empty());
+    assert_eq!(report.attached[0].interface, "eth0");
+    place.holds(gate.state());
+}
+
+#[test]
 fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
     let place = Place::new();
     let (gate, _) = Own::up(&place.config(ONE)).expect("up");
