@@ -175,14 +175,11 @@ impl<D: DataPath> Gate<D> {
             Ok(path) => path,
             // It was killed while it went up, before a packet was limited.
             Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
-                D::clear(pins).map_err(|source| path_error(pins, source))?;
-                store.clear()?;
-                return Err(GateError::NotUp {
-                    pins: pins.to_owned(),
-                });
+                return Err(Self::given_up(pins, &mut store));
             }
             Err(source) => return Err(path_error(pins, source)),
         };
+        let was_up = loaded.current.is_some();
         let current = loaded.current.unwrap_or_else(|| empty.clone());
         let written = loaded.written.unwrap_or(empty);
         let mut gate = Self {
@@ -192,24 +189,42 @@ impl<D: DataPath> Gate<D> {
             entries: loaded.entries,
             pending: None,
         };
+        let old = gate.state.clone();
         if let Some(undo) = loaded.undo {
-            gate.undo(&undo)?;
-            gate.state = undo.to;
+            gate.state = undo.to.clone();
             gate.entries = 0;
-            gate.heal();
-            return Ok(gate);
-        }
-        // The journal's last line may not have been done.
-        gate.make(&written, &gate.state.clone(), false)?;
-        if let Some(next) = loaded.next {
-            gate.make(&gate.state.clone(), &next, true)?;
-            gate.store.commit()?;
-            gate.state = next;
-            gate.entries = 0;
+            gate.pending = Some(Box::new(undo));
+            // If it cannot be undone now, whoever changes something next tries again, and is told.
+            let _ = gate.settle();
+        } else if let Some(next) = loaded.next {
+            // The journal was done before this was begun.
+            let made = gate.make(&old, &next, true);
+            match made.and_then(|()| gate.store.commit()) {
+                Ok(()) => {
+                    gate.state = next;
+                    gate.entries = 0;
+                }
+                Err(_) if !was_up => return Err(Self::given_up(pins, &mut gate.store)),
+                // As if it had failed before the kill.
+                Err(first) => drop(gate.turn_back(&old, next, first)),
+            }
+        } else if gate.make(&written, &old, false).is_err() {
+            // The journal's last line may not have been done.
+            let (from, to) = (written, old);
+            gate.pending = Some(Box::new(Undo { from, to }));
         }
         // Interfaces may have come back.
         gate.heal();
         Ok(gate)
+    }
+
+    /// Removes what was killed while it went up and cannot be made whole; what to tell.
+    fn given_up(pins: &Path, store: &mut Store) -> GateError {
+        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        let cleared = cleared.and_then(|()| store.clear());
+        cleared.err().unwrap_or(GateError::NotUp {
+            pins: pins.to_owned(),
+        })
     }
 
     /// Starts a gate, or takes over the one that is up and brings it in line with the configuration.

@@ -812,6 +812,82 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
 }
 
 #[test]
+fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
+    for step in 0.. {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        Memory::at(&place.pins(), |own| {
+            (own.left, own.deadly) = (Some(step), true)
+        });
+        let died = catch_unwind(AssertUnwindSafe(|| gate.reload(&place.config(TWO))));
+        drop(gate);
+        if died.is_ok() {
+            assert!(step > 10);
+            return;
+        }
+        Memory::at(&place.pins(), |own| {
+            (own.left, own.deadly) = (None, false);
+            own.gone.insert("eth2".into());
+        });
+        let mut gate = place.take_over().expect("ours");
+        assert!(!gate.is_unsettled() && gate.state().members.contains_key("cem"));
+        place.holds(gate.state());
+        gate.reset("cem").expect("reset");
+        assert_eq!(place.files(), ["journal", "lock", "state.json"]);
+    }
+}
+
+#[test]
+fn a_gate_that_was_killed_while_it_went_up_and_cannot_be_made_whole_is_taken_off() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    let [state, next] = ["state.json", "next.json"].map(|name| place.state().join(name));
+    std::fs::rename(&state, &next).expect("renamed");
+    Memory::at(&place.pins(), |own| {
+        own.attachments.clear();
+        own.gone.insert("eth1".into());
+    });
+    assert!(matches!(place.take_over(), Err(GateError::NotUp { .. })));
+    assert!(!Own::is_up(&place.pins()) && !place.state().exists());
+}
+
+#[test]
+fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
+    let down = Some(2_000_000);
+    let setting = Setting {
+        down,
+        ..Setting::default()
+    };
+    let left = |place: &Place, left, deadly| {
+        Memory::at(&place.pins(), |own| (own.left, own.deadly) = (left, deadly))
+    };
+    // A line of the journal, and a change that could not be undone either.
+    for deadly in [true, false] {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        left(&place, Some(0), deadly);
+        let set = catch_unwind(AssertUnwindSafe(|| gate.set("bob", &setting)));
+        assert_eq!(set.is_err(), deadly);
+        drop(gate);
+        left(&place, Some(0), false);
+        let mut gate = place.take_over().expect("ours");
+        assert!(gate.is_unsettled() && gate.reset("ann").is_err());
+        left(&place, None, false);
+        gate.reset("ann").expect("reset");
+        assert!(!gate.is_unsettled());
+        place.holds(gate.state());
+        let bob = gate.subscriber("bob").expect("there");
+        assert_eq!(bob.setting.is_some(), deadly);
+        let state = gate.state().clone();
+        drop(gate);
+        let gate = place.take_over().expect("ours");
+        assert_eq!(gate.state().members, state.members);
+        place.holds(gate.state());
+    }
+}
+
+#[test]
 fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
     let place = Place::new();
     let (gate, _) = Own::up(&place.config(ONE)).expect("up");
