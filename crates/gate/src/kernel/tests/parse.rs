@@ -379,16 +379,22 @@ fn nobodys_packets_are_dropped_if_it_is_to_be_so() {
     four[33] = 9;
     let discovery = framed(&[0x86, 0xdd], &{
         let mut packet = ipv6(58, &[135, 0, 0, 0, 0, 0, 0, 0]);
-        packet[39] = 9;
+        (packet[7], packet[39]) = (255, 9);
         packet
     });
+    // From afar, and of a protocol that IPv4 has not.
+    let mut forwarded = discovery.clone();
+    forwarded[14 + 7] = 254;
+    let mut other = framed(&[8, 0], &ipv4(58, &[135, 0, 0, 0, 0, 0, 0, 0]));
+    (other[14 + 8], other[33]) = (255, 9);
     let resolution = framed(&[8, 6], &[0; 46]);
     for (unknown, verdicts) in [
-        (Unknown::Pass, [false; 3]),
-        (Unknown::Drop, [true, false, false]),
+        (Unknown::Pass, [false; 5]),
+        (Unknown::Drop, [true, false, false, true, true]),
     ] {
         subject.sit(1, unknown);
-        for (frame, dropped) in [&four, &discovery, &resolution].into_iter().zip(verdicts) {
+        let frames = [&four, &discovery, &resolution, &forwarded, &other];
+        for (frame, dropped) in frames.into_iter().zip(verdicts) {
             assert_eq!(subject.gate.offer("tc_down", 1, frame) == 2, dropped);
             assert_eq!(subject.gate.offer("xdp_down", 1, frame) == 1, dropped);
         }
