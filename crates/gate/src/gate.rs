@@ -368,10 +368,11 @@ impl<D: DataPath> Gate<D> {
     /// What could not be removed.
     pub fn down(mut self) -> Result<(), GateError> {
         let pins = self.state.pins.clone();
-        self.path
-            .remove()
-            .map_err(|source| path_error(&pins, source))?;
-        self.store.clear()
+        let removed = self.path.remove();
+        // What could not be removed is no gate any more: its state must not be taken for one's.
+        let forgotten = self.store.clear();
+        removed.map_err(|source| path_error(&pins, source))?;
+        forgotten
     }
 
     /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
