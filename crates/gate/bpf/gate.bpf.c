@@ -430,9 +430,9 @@ __attribute__((noinline)) int judge(struct packet *p)
 	if (charged > 0x7fffffff)
 		charged = 0x7fffffff;
 	p->bytes = charged;
-	if (p->reason > NOT_IP)
-		count(p->reason, p->packets, p->bytes);
 	if (!find(p, set)) {
+		if (p->reason > NOT_IP)
+			count(p->reason, p->packets, p->bytes);
 		if (!p->family && (p->reason == NOT_IP || p->reason == SHORT_FRAME)) {
 			count(NOT_IP, p->packets, p->bytes);
 			return PASS;

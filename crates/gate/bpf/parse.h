@@ -56,8 +56,6 @@ static __always_inline void parse_transport(struct packet *p, const struct bytes
 		p->headers = at + (size < 20 ? 20 : size);
 	} else if (protocol == 17) {
 		p->headers = at + 8;
-	} else if (protocol == 58 && (header = piece(from, at, 1))) {
-		p->discovery = header[0] >= 133 && header[0] <= 137;
 	}
 	// RFC 9293, 768, 4340, 9260, 3828: all begin with their ports.
 	if (protocol != 6 && protocol != 17 && protocol != 33 && protocol != 132 && protocol != 136)
@@ -120,7 +118,7 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 	}
 	p->dscp = (ip[0] & 15) << 2 | ip[1] >> 6;
 	p->protocol = ip[6];
-	u32 total = word16(ip + 4), there = from->length - at;
+	u32 total = word16(ip + 4), there = from->length - at, hops = ip[7];
 	if (ip[0] >> 4 != 6) {
 		note(p, BAD_VERSION);
 		return;
@@ -159,6 +157,10 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 		offset &= FARTHEST;	// the verifier sees the same range each time
 	}
 	parse_transport(p, from, offset, whole);
+	// Neighbour discovery has not been forwarded by anybody (RFC 4861 §6.1, §7.1 and §8.1).
+	const u8 *icmp = piece(from, offset, 1);
+	if (p->protocol == 58 && whole && hops == 255 && icmp)
+		p->discovery = icmp[0] >= 133 && icmp[0] <= 137;
 }
 
 // An IP packet, which begins at p->ip.

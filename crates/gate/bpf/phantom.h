@@ -79,6 +79,8 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 		u32 parent = t->parent[slot & 7];
 		BELOW(parent, SHARES);
 		struct share *above = s->shares + parent;
+		// Of a node that is empty, the clock may have gone any way.
+		pulls &= -any(at->length);
 		u64 share = ((above->clock - at->seen) * t->weight[slot & 7]) & pulls;
 		u64 drained = least(share, at->length);
 		at->seen = above->clock;
@@ -203,6 +205,7 @@ static __always_inline void settle_queue(struct limiter *s, const struct shape *
 	struct share *at = s->shares + part;
 	u64 pulls = -(u64)(FRESH(t->weighted) >> (part & 31) & 1), clock = s->shares[parent].clock;
 	u64 length = at->length & -(u64)(FRESH(s->shares[parent].active) >> (part & 31) & 1);
+	pulls &= -any(length);	// of one that is empty, the clock may have gone any way
 	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, length);
 	at->seen = clock;
 	at->length = length - drained;

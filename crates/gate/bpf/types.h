@@ -165,7 +165,7 @@ struct settings {
 	struct length6 lengths6[2][LENGTHS];
 };
 
-// Packets that are counted apart, see src/kernel/strangers.rs for their names.
+// Packets that no limiter saw are counted by these, see src/kernel/strangers.rs for their names.
 enum reason {
 	FINE, UNKNOWN_IPV4, UNKNOWN_IPV6, NOT_IP, UNKNOWN_DROPPED, SHORT_FRAME, SHORT_IP, BAD_VERSION,
 	BAD_HEADER_LENGTH, BAD_TOTAL_LENGTH, MANY_TAGS, MANY_EXTENSIONS, BAD_PPPOE, NO_LIMITER, NO_PLAN,

@@ -56,7 +56,7 @@ pub struct Report {
     pub attached: Vec<Attachment>,
     /// Places where they were.
     pub detached: Vec<Attachment>,
-    /// Places where packets should be taken and cannot, since the interface is not there.
+    /// Interfaces where packets should be taken and are not: it is not there, or refuses.
     pub missing: Vec<String>,
     /// Accounting or the treatment of unknown traffic changed.
     pub settings: bool,
@@ -224,11 +224,13 @@ fn keep(
 /// forgotten.
 pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -> Vec<Change> {
     let mut changes = Vec::new();
-    for old in attached {
-        if !to.attachments.contains(old) {
-            changes.push(Change::Detach(old.clone()));
-        }
-    }
+    // Where an interface is attached anew, packets go without limit as short as can be.
+    let gone = attached.iter().filter(|old| !to.attachments.contains(old));
+    let (moved, gone): (Vec<_>, Vec<_>) = gone.partition(|old| {
+        let mut new = to.attachments.iter();
+        new.any(|new| new.interface == old.interface)
+    });
+    changes.extend(gone.into_iter().cloned().map(Change::Detach));
     if (from.accounting, from.unknown, from.hash) != (to.accounting, to.unknown, to.hash) {
         changes.push(Change::Settings);
     }
@@ -303,6 +305,8 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         unseat(&mut changes);
     }
     for new in &to.attachments {
+        let old = moved.iter().filter(|old| old.interface == new.interface);
+        changes.extend(old.map(|&old| Change::Detach(old.clone())));
         if !attached.contains(new) {
             changes.push(Change::Attach(new.clone()));
         }

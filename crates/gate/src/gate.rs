@@ -88,6 +88,18 @@ impl<D: DataPath> Gate<D> {
                 pins: config.pins.clone(),
             });
         }
+        // What cannot be read is nobody's.
+        let loaded = store.load().unwrap_or_default();
+        if let Some(known) = loaded.known()
+            && known.pins != config.pins
+            && D::exists(&known.pins)
+        {
+            return Err(GateError::Elsewhere {
+                folder: config.state.clone(),
+                other: known.pins.clone(),
+                pins: config.pins.clone(),
+            });
+        }
         // What a gate left that is gone, with the machine's last start perhaps.
         let empty = State::empty(config.pins.clone(), secret()?);
         let (next, mut report) = change::next(&empty, config)?;
@@ -149,9 +161,7 @@ impl<D: DataPath> Gate<D> {
         let mut store = Store::open(folder)?;
         let loaded = store.load()?;
         store.trim(loaded.length)?;
-        let undo = loaded.undo.as_ref().map(|undo| &undo.to);
-        let known = undo.or(loaded.next.as_ref()).or(loaded.current.as_ref());
-        let known = known.ok_or_else(lost)?;
+        let known = loaded.known().ok_or_else(lost)?;
         if known.pins != pins {
             return Err(GateError::Elsewhere {
                 folder: folder.to_owned(),
@@ -159,19 +169,17 @@ impl<D: DataPath> Gate<D> {
                 pins: pins.to_owned(),
             });
         }
-        let empty = State::empty(pins.to_owned(), known.hash);
+        // With another secret: one that was killed while it went up may not have written its settings.
+        let empty = State::empty(pins.to_owned(), known.hash.map(|half| !half));
         let path = match D::open(pins) {
             Ok(path) => path,
             // It was killed while it went up, before a packet was limited.
-            Err(_) if loaded.current.is_none() && undo.is_none() => {
-                D::clear(pins).map_err(|source| path_error(pins, source))?;
-                store.clear()?;
-                return Err(GateError::NotUp {
-                    pins: pins.to_owned(),
-                });
+            Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
+                return Err(Self::given_up(pins, &mut store));
             }
             Err(source) => return Err(path_error(pins, source)),
         };
+        let was_up = loaded.current.is_some();
         let current = loaded.current.unwrap_or_else(|| empty.clone());
         let written = loaded.written.unwrap_or(empty);
         let mut gate = Self {
@@ -181,24 +189,42 @@ impl<D: DataPath> Gate<D> {
             entries: loaded.entries,
             pending: None,
         };
+        let old = gate.state.clone();
         if let Some(undo) = loaded.undo {
-            gate.undo(&undo)?;
-            gate.state = undo.to;
+            gate.state = undo.to.clone();
             gate.entries = 0;
-            gate.heal();
-            return Ok(gate);
-        }
-        // The journal's last line may not have been done.
-        gate.make(&written, &gate.state.clone(), false)?;
-        if let Some(next) = loaded.next {
-            gate.make(&gate.state.clone(), &next, true)?;
-            gate.store.commit()?;
-            gate.state = next;
-            gate.entries = 0;
+            gate.pending = Some(Box::new(undo));
+            // If it cannot be undone now, whoever changes something next tries again, and is told.
+            let _ = gate.settle();
+        } else if let Some(next) = loaded.next {
+            // The journal was done before this was begun.
+            let made = gate.make(&old, &next, true);
+            match made.and_then(|()| gate.store.commit()) {
+                Ok(()) => {
+                    gate.state = next;
+                    gate.entries = 0;
+                }
+                Err(_) if !was_up => return Err(Self::given_up(pins, &mut gate.store)),
+                // As if it had failed before the kill.
+                Err(first) => drop(gate.turn_back(&old, next, first)),
+            }
+        } else if gate.make(&written, &old, false).is_err() {
+            // The journal's last line may not have been done.
+            let (from, to) = (written, old);
+            gate.pending = Some(Box::new(Undo { from, to }));
         }
         // Interfaces may have come back.
         gate.heal();
         Ok(gate)
+    }
+
+    /// Removes what was killed while it went up and cannot be made whole; what to tell.
+    fn given_up(pins: &Path, store: &mut Store) -> GateError {
+        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        let cleared = cleared.and_then(|()| store.clear());
+        cleared.err().unwrap_or(GateError::NotUp {
+            pins: pins.to_owned(),
+        })
     }
 
     /// Starts a gate, or takes over the one that is up and brings it in line with the configuration.
@@ -234,16 +260,8 @@ impl<D: DataPath> Gate<D> {
         let (next, mut report) = change::next(&self.state, config)?;
         let attached = self.path.attachments();
         for attachment in &next.attachments {
-            if attached.contains(attachment) {
-                continue;
-            }
-            match D::check(attachment) {
-                Ok(()) => report.attached.push(attachment.clone()),
-                // One that is gone must not keep others from being changed.
-                Err(_) if self.state.attachments.contains(attachment) => {
-                    report.missing.push(attachment.interface.clone());
-                }
-                Err(source) => return Err(path_error(&self.state.pins, source)),
+            if !self.state.attachments.contains(attachment) {
+                D::check(attachment).map_err(|source| path_error(&self.state.pins, source))?;
             }
         }
         let gone = attached
@@ -251,6 +269,10 @@ impl<D: DataPath> Gate<D> {
             .filter(|old| !next.attachments.contains(old));
         report.detached = gone.cloned().collect();
         self.transact(next)?;
+        let missing = self.heal().into_iter();
+        report.missing = missing.map(|place| place.interface).collect();
+        report.attached = self.path.attachments();
+        report.attached.retain(|place| !attached.contains(place));
         Ok(report)
     }
 
@@ -346,10 +368,11 @@ impl<D: DataPath> Gate<D> {
     /// What could not be removed.
     pub fn down(mut self) -> Result<(), GateError> {
         let pins = self.state.pins.clone();
-        self.path
-            .remove()
-            .map_err(|source| path_error(&pins, source))?;
-        self.store.clear()
+        let removed = self.path.remove();
+        // What could not be removed is no gate any more: its state must not be taken for one's.
+        let forgotten = self.store.clear();
+        removed.map_err(|source| path_error(&pins, source))?;
+        forgotten
     }
 
     /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
@@ -506,9 +529,9 @@ impl<D: DataPath> Gate<D> {
         // What is there now is somewhere between the two: as if all of it had been made.
         let to = change::back(old, &from);
         let undo = Undo { from, to };
-        let undone = self.undo(&undo);
         self.entries = 0;
         self.state = undo.to.clone();
+        let undone = self.undo(&undo);
         let Err(second) = undone else {
             return first;
         };
@@ -519,10 +542,11 @@ impl<D: DataPath> Gate<D> {
         }
     }
 
-    /// Undoes a change of which any part may have been made.
+    /// Undoes a change of which any part may have been made; the state is where it leads.
     fn undo(&mut self, undo: &Undo) -> Result<(), GateError> {
         self.store.begin_undo(undo)?;
         self.make(&undo.from, &undo.to, false)?;
+        self.heal();
         self.store.commit_undo(undo)
     }
 
@@ -538,15 +562,16 @@ impl<D: DataPath> Gate<D> {
         undone
     }
 
-    /// Does what leads from one state to another.
+    /// Does what leads from one state to another; `fresh`: one that never was, with places that may
+    /// refuse. Places that were there before are left to [`heal`](Self::heal): one that refuses is
+    /// told, and no reason to stop.
     fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
         let attached = self.path.attachments();
         let changes = change::changes(from, to, &attached, fresh);
         let changes: Vec<Change> = changes
             .into_iter()
             .filter(|change| match change {
-                // One that was there before and is gone is told, and no reason to stop.
-                Change::Attach(own) => !from.attachments.contains(own) || D::check(own).is_ok(),
+                Change::Attach(own) => fresh && !from.attachments.contains(own),
                 _ => true,
             })
             .collect();

@@ -234,6 +234,36 @@ fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
 }
 
 #[test]
+fn an_interface_that_is_attached_anew_is_detached_just_before() {
+    let with = |one: &str, two: &str| {
+        let text = format!(
+            "[[interface]]\nname = \"eth0\"\nside = \"core\"\n{one}\n[[interface]]\nname = \"{two}\"\n\
+             side = \"access\"\n[plan.p]\ndown = \"1mbit\"\n[[subscriber]]\nname = \"ann\"\nplan = \"p\"\n\
+             vlan = {}\n",
+            two.len()
+        );
+        let none = |_: &Path| Err("is not there".to_owned());
+        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let empty = State::empty("/pins".into(), [1, 2]);
+    let (one, _) = next(&empty, &with("", "eth1")).expect("room");
+    let (two, _) = next(&one, &with("hook = \"xdp\"", "eth22")).expect("room");
+    let order: Vec<String> = changes(&one, &two, &one.attachments, true)
+        .iter()
+        .map(|change| match change {
+            Change::Detach(own) => format!("detach {}", own.interface),
+            Change::Attach(own) => format!("attach {}", own.interface),
+            _ => String::new(),
+        })
+        .collect();
+    let (first, last) = (order.first(), order.iter().rposition(String::is_empty));
+    assert_eq!(first.map(String::as_str), Some("detach eth1"), "{order:?}");
+    let last = last.expect("changes between");
+    let anew = ["detach eth0", "attach eth0", "attach eth22"];
+    assert_eq!(order[last + 1..], anew, "{order:?}");
+}
+
+#[test]
 fn what_goes_makes_room_for_what_comes_where_there_is_none_for_both() {
     let with = |prefixes: Vec<String>| {
         let text = format!(

@@ -57,6 +57,14 @@ pub(super) struct Loaded {
     pub undo: Option<Undo>,
 }
 
+impl Loaded {
+    /// The state that the gate is in, or comes to.
+    pub fn known(&self) -> Option<&State> {
+        let undo = self.undo.as_ref().map(|undo| &undo.to);
+        undo.or(self.next.as_ref()).or(self.current.as_ref())
+    }
+}
+
 /// The folder, ours alone as long as this lives.
 #[derive(Debug)]
 pub(super) struct Store {

@@ -222,6 +222,29 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
 }
 
 #[test]
+fn a_gate_elsewhere_keeps_its_state() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    let other = Config {
+        pins: place.folder.path().join("other"),
+        ..place.config(ONE)
+    };
+    let error = Own::up(&other).map(|_| ()).expect_err("it is another's");
+    assert!(matches!(error, GateError::Elsewhere { .. }), "{error}");
+    assert!(!Own::is_up(&other.pins));
+    let gate = place.take_over().expect("ours");
+    place.holds(gate.state());
+    gate.down().expect("down");
+    // Nobody's any more.
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    Memory::clear(&place.pins()).expect("gone");
+    let (gate, _) = Own::up(&other).expect("up");
+    gate.down().expect("down");
+}
+
+#[test]
 fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     let place = Place::new();
     let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
@@ -441,6 +464,7 @@ fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
     let [state, next] = ["state.json", "next.json"].map(|name| place.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
     Memory::at(&place.pins(), |own| {
+        own.settings = None;
         own.directory.clear();
         own.plans.clear();
         own.attachments.clear();
@@ -751,6 +775,116 @@ fn a_place_that_cannot_be_healed_says_why() {
     Memory::at(&place.pins(), |own| own.gone.clear());
     assert_eq!(gate.heal(), []);
     place.holds(gate.state());
+}
+
+#[test]
+fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    // It went away and is back, with somebody else's program on it.
+    let set_busy = |busy| {
+        Memory::at(&place.pins(), |own| {
+            own.attachments.retain(|own| own.interface != "eth0");
+            own.gone = if busy {
+                ["eth0".into()].into()
+            } else {
+                [].into()
+            };
+        })
+    };
+    set_busy(true);
+    let (mut gate, report, _) = Own::start(&place.config(ONE)).expect("ours");
+    assert_eq!(report.missing, ["eth0"]);
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert_eq!(report.missing, ["eth0"]);
+    assert_eq!(report.attached.len(), 1, "{:?}", report.attached);
+    gate.reset("ann").expect("reset");
+    // A change that fails is undone all the same.
+    Memory::at(&place.pins(), |own| own.gone.insert("eth1".into()));
+    gate.reload(&place.config(ONE)).expect_err("eth1 refuses");
+    assert!(!gate.is_unsettled());
+    set_busy(false);
+    let report = gate.reload(&place.config(TWO)).expect("reloaded");
+    assert!(report.missing.is_empty());
+    assert_eq!(report.attached[0].interface, "eth0");
+    place.holds(gate.state());
+}
+
+#[test]
+fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
+    for step in 0.. {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        Memory::at(&place.pins(), |own| {
+            (own.left, own.deadly) = (Some(step), true)
+        });
+        let died = catch_unwind(AssertUnwindSafe(|| gate.reload(&place.config(TWO))));
+        drop(gate);
+        if died.is_ok() {
+            assert!(step > 10);
+            return;
+        }
+        Memory::at(&place.pins(), |own| {
+            (own.left, own.deadly) = (None, false);
+            own.gone.insert("eth2".into());
+        });
+        let mut gate = place.take_over().expect("ours");
+        assert!(!gate.is_unsettled() && gate.state().members.contains_key("cem"));
+        place.holds(gate.state());
+        gate.reset("cem").expect("reset");
+        assert_eq!(place.files(), ["journal", "lock", "state.json"]);
+    }
+}
+
+#[test]
+fn a_gate_that_was_killed_while_it_went_up_and_cannot_be_made_whole_is_taken_off() {
+    let place = Place::new();
+    let (gate, _) = Own::up(&place.config(ONE)).expect("up");
+    drop(gate);
+    let [state, next] = ["state.json", "next.json"].map(|name| place.state().join(name));
+    std::fs::rename(&state, &next).expect("renamed");
+    Memory::at(&place.pins(), |own| {
+        own.attachments.clear();
+        own.gone.insert("eth1".into());
+    });
+    assert!(matches!(place.take_over(), Err(GateError::NotUp { .. })));
+    assert!(!Own::is_up(&place.pins()) && !place.state().exists());
+}
+
+#[test]
+fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
+    let down = Some(2_000_000);
+    let setting = Setting {
+        down,
+        ..Setting::default()
+    };
+    let left = |place: &Place, left, deadly| {
+        Memory::at(&place.pins(), |own| (own.left, own.deadly) = (left, deadly))
+    };
+    // A line of the journal, and a change that could not be undone either.
+    for deadly in [true, false] {
+        let place = Place::new();
+        let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
+        left(&place, Some(0), deadly);
+        let set = catch_unwind(AssertUnwindSafe(|| gate.set("bob", &setting)));
+        assert_eq!(set.is_err(), deadly);
+        drop(gate);
+        left(&place, Some(0), false);
+        let mut gate = place.take_over().expect("ours");
+        assert!(gate.is_unsettled() && gate.reset("ann").is_err());
+        left(&place, None, false);
+        gate.reset("ann").expect("reset");
+        assert!(!gate.is_unsettled());
+        place.holds(gate.state());
+        let bob = gate.subscriber("bob").expect("there");
+        assert_eq!(bob.setting.is_some(), deadly);
+        let state = gate.state().clone();
+        drop(gate);
+        let gate = place.take_over().expect("ours");
+        assert_eq!(gate.state().members, state.members);
+        place.holds(gate.state());
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub(super) fn limiter(state: &[u8], queues: usize) -> LimiterState {
     }
 }
 
-/// Packets that are nobody's, or not in order, for one reason.
+/// Packets that no limiter saw, for one reason: they are nobody's, or not in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
     /// Which, as a name of letters and underscores.

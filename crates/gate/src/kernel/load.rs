@@ -1,6 +1,7 @@
 //! Loading and pinning.
 
 use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -79,7 +80,7 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
         fs::rename(maps, &path).map_err(|source| KernelError::pin(&path, source))
     })();
     if pinned.is_err() {
-        unpin(pins);
+        let _ = unpin(pins);
     }
     pinned
 }
@@ -187,16 +188,31 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
     })
 }
 
-/// Removes the folder with all that is pinned in it.
-pub(super) fn unpin(pins: &Path) {
+/// Removes the folder with all that is pinned in it; the first thing that stays, after all is tried.
+pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
+    let mut result = Ok(());
+    let mut tried = |path: &Path, removed: io::Result<()>| match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound && result.is_ok() => {
+            result = Err(KernelError::pin(path, error));
+        }
+        _ => {}
+    };
     // Maps first: without them there is no gate.
     for folder in ["maps", "new", "links", "pages", "programs"] {
         let path = pins.join(folder);
-        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-        for entry in entries {
-            let _ = fs::remove_file(entry.path());
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            tried(&entry.path(), fs::remove_file(entry.path()));
         }
-        let _ = fs::remove_dir(path);
+        tried(&path, fs::remove_dir(&path));
     }
-    let _ = fs::remove_dir(pins);
+    match fs::remove_dir(pins) {
+        // What others have in it is not ours to remove, nor the file system itself.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::DirectoryNotEmpty | ErrorKind::ResourceBusy
+            ) => {}
+        removed => tried(pins, removed),
+    }
+    result
 }

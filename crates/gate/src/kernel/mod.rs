@@ -72,7 +72,7 @@ impl Kernel {
             Ok(kernel)
         });
         if ready.is_err() {
-            load::unpin(pins);
+            let _ = load::unpin(pins);
         }
         ready
     }
@@ -369,7 +369,7 @@ impl Kernel {
     /// Detaches and unpins everything, and removes the folder.
     ///
     /// # Errors
-    /// If something cannot be detached; the rest is removed.
+    /// If something cannot be detached or unpinned; the rest is removed.
     pub fn remove(self) -> Result<(), KernelError> {
         Self::clear(&self.pins)
     }
@@ -377,11 +377,11 @@ impl Kernel {
     /// As [`remove`](Self::remove), of whatever is in this folder, whole or not.
     ///
     /// # Errors
-    /// If something cannot be detached; the rest is removed.
+    /// If something cannot be detached or unpinned; the rest is removed.
     pub fn clear(pins: &Path) -> Result<(), KernelError> {
-        let result = attach::detach_all(pins);
-        load::unpin(pins);
-        result
+        let detached = attach::detach_all(pins);
+        let unpinned = load::unpin(pins);
+        detached.and(unpinned)
     }
 }
 

@@ -219,7 +219,7 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     for place in &done.missing {
         writeln!(
             out,
-            "warning: {place} is not there: nothing is limited at it"
+            "warning: packets are not taken at {place}: nothing is limited there"
         )?;
     }
     if !done.reset.is_empty() {

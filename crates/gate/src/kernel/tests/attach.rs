@@ -181,6 +181,26 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
+fn what_stays_pinned_is_told_and_the_rest_is_removed() {
+    let Some(mut gate) = gate("what_stays_pinned_is_told_and_the_rest_is_removed") else {
+        return;
+    };
+    let pins = gate.pins.clone();
+    let stays = pins.join("maps").join("stays");
+    std::fs::create_dir(&stays).unwrap();
+    let error = gate.kernel.take().unwrap().remove().unwrap_err();
+    assert!(
+        error.to_string().contains("maps/stays"),
+        "the first is told: {error}"
+    );
+    assert!(!pins.join("programs").exists() && !pins.join("maps").join("plans").exists());
+    std::fs::remove_dir(stays).unwrap();
+    Kernel::clear(&pins).unwrap();
+    assert!(!pins.exists());
+    Kernel::clear(&pins).unwrap();
+}
+
+#[test]
 fn what_somebody_else_took_off_can_be_attached_again() {
     let Some(mut gate) = gate("what_somebody_else_took_off_can_be_attached_again") else {
         return;

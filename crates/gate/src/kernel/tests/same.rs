@@ -440,6 +440,45 @@ fn burst_control_that_comes_back_begins_anew() {
 }
 
 #[test]
+fn what_was_idle_for_any_time_is_empty() {
+    let Some(mut gate) = gate("what_was_idle_for_any_time_is_empty") else {
+        return;
+    };
+    // A queue, and a node with queues below it, beside one that magic bytes keep busy for hours.
+    let most = PolicyTree::MAX_WEIGHT;
+    for idle in [PolicyTree::queue(), PolicyTree::fair(2).unwrap()] {
+        let parts = vec![(1, PolicyTree::queue()), (most, idle)];
+        let control = Some(BurstControl {
+            period: 1_000_000,
+            upper: 2,
+            lower: 0,
+        });
+        let size = 1 << 54;
+        let scheme = Scheme::PhantomQueues { size, control };
+        let mut plan = plan(scheme, &PolicyTree::weighted(parts).unwrap());
+        plan.rate = Rate::from_bits_per_second(400_000_000_000);
+        plan.rules = spread(&plan.program);
+        let mut pair = Pair::new(&mut gate, plan);
+        let (busy, other) = (0, FLOWS - 1);
+        let filled = (0..200).any(|_| {
+            assert!(pair.offer(1, busy, 65_000));
+            let state = pair.gate.kernel().read(0).unwrap();
+            state.queues[0].length > size / 2
+        });
+        assert!(filled, "no magic bytes came");
+        // Times its weight, what the clock has gone needs all of 64 bits.
+        let now = 7 * 3_600_000_000_000;
+        assert!(pair.offer(now, busy, 65_000));
+        let dropped = pair.sent.1;
+        for packet in 0..10 {
+            assert!(pair.offer(now, other, 65_000), "packet {packet}");
+        }
+        // It passes, until magic bytes fill its queue as well.
+        assert!((1..10).contains(&(pair.sent.1 - dropped)));
+    }
+}
+
+#[test]
 fn queues_that_shrink_begin_empty() {
     let Some(mut gate) = gate("queues_that_shrink_begin_empty") else {
         return;
