@@ -50,15 +50,6 @@ static __always_inline u32 lowest(u32 set)
 		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
 }
 
-// Brings a part's backlog up to the clock above. Returns what was drained.
-static __always_inline u64 drain(struct share *part, u64 clock, u32 weight)
-{
-	u64 length = part->length, drained = least((clock - part->seen) * weight, length);
-	part->seen = clock;	// of no matter if it is empty
-	part->length = length - drained;
-	return drained;
-}
-
 // Settles the sharing nodes of a set of bits, parents before children: a round is a step of one
 // node's clock, or all that it has to give by priority. Returns whether all are; if not, it goes on
 // at the cursor, and ends: in each round but two of each node something runs empty.
