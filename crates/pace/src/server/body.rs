@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::Version;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tidegate_limiter::Rate;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
@@ -33,6 +33,13 @@ pub(super) struct Answer {
     /// What the log is told; `sent` is kept here.
     request: Option<Request>,
     sent: u64,
+}
+
+/// Bytes of a body on their way to the socket: whoever writes them advances, so that the connection knows them from all else.
+#[derive(Debug)]
+pub(super) struct Payload {
+    bytes: Bytes,
+    connection: Arc<Connection>,
 }
 
 #[derive(Debug)]
@@ -114,13 +121,13 @@ impl Answer {
 }
 
 impl Body for Answer {
-    type Data = Bytes;
+    type Data = Payload;
     type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    ) -> Poll<Option<io::Result<Frame<Payload>>>> {
         let this = self.get_mut();
         let bytes = match &mut this.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
@@ -134,7 +141,8 @@ impl Body for Answer {
         }
         this.sent += bytes.len() as u64;
         this.connection.handed(this.number, bytes.len());
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+        let connection = Arc::clone(&this.connection);
+        Poll::Ready(Some(Ok(Frame::data(Payload { bytes, connection }))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -146,6 +154,29 @@ impl Body for Answer {
             Content::Bytes(bytes) => bytes.len() as u64,
             Content::Video(video) => video.left,
         })
+    }
+}
+
+impl Buf for Payload {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.connection.delivered(count);
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            self.connection.discarded(self.bytes.len());
+        }
     }
 }
 
@@ -260,10 +291,8 @@ impl Drop for Answer {
             }
             _ => None,
         };
-        if !self.is_end_stream() {
-            self.connection.discarded();
-        }
-        self.connection.end(self.number, video);
+        let sent = self.is_end_stream();
+        self.connection.end(self.number, sent, video);
         if let Some(request) = self.request.take() {
             self.connection
                 .shared

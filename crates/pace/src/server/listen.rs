@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -34,6 +35,9 @@ use super::metrics::Metrics;
 use super::socket::Watched;
 use super::{Config, LogTo, ServeError, Shared, tls};
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of a request's header, or of what is written at once without a body's block.
 const HEADER: usize = 16 << 10;
 /// Bytes in the socket that were not sent yet: enough to keep TCP busy, and little enough that a client that leaves wastes little, and that
@@ -45,6 +49,9 @@ const STREAMS: u32 = 16;
 const STREAM_BUFFER: usize = 16 << 10;
 /// How long a connection without a request may take to end when it is told to.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How often a timeout's time is looked whether the client took something.
+const LOOKS: u32 = 8;
 
 /// Longer than anything is waited for.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -166,26 +173,10 @@ impl Server {
         let mut shutdown = pin!(shutdown);
         let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
         let mut number = 0;
-        loop {
-            let accepted = tokio::select! {
-                () = &mut shutdown => break,
-                Some(_) = tasks.join_next() => continue,
-                accepted = listener.accept() => accepted,
-            };
-            let (socket, peer) = match accepted {
-                Ok(accepted) => accepted,
-                // Of one connection that is gone again; or of all, until some end.
-                Err(error) => {
-                    shared.metrics.refused("accept");
-                    tracing::warn!("cannot accept a connection: {error}");
-                    sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
+        let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
             let Some(place) = Place::take(&shared, peer.ip()) else {
                 // It is told nothing: an answer would cost what is short.
-                drop(socket);
-                continue;
+                return;
             };
             let groups = shared.config.groups.len() as u64;
             let group = (split.next_u64() % groups) as usize;
@@ -194,14 +185,44 @@ impl Server {
             let (tls, order) = (tls.clone(), order.clone());
             tasks.spawn(async move {
                 let _place = place;
-                let shared = Arc::clone(&connection.shared);
-                shared.metrics.opened(group);
-                let why = serve(&connection, tls, order).await;
-                shared.metrics.closed(group, why, &connection.account());
-                shared.log_connection(&connection, why);
+                let mut counted = Counted::new(connection, group);
+                counted.why = serve(&counted.connection, tls, order).await;
             });
+        };
+        // Said once, not again until something was accepted.
+        let mut failing = false;
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = tasks.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    failing = false;
+                    admit(&mut tasks, socket, peer);
+                }
+                // Of one connection that is gone again; or of all, until some end.
+                Err(error) => {
+                    shared.metrics.refused("accept");
+                    if !failing {
+                        tracing::warn!("cannot accept connections: {error}");
+                    }
+                    failing = true;
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
         }
-        drop(listener);
+        // Whoever was connected by then may have sent a request already. The kernel is asked itself: tokio may not have heard of them yet.
+        if let Ok(listener) = listener.into_std() {
+            while let Ok((socket, peer)) = listener.accept() {
+                if socket.set_nonblocking(true).is_ok()
+                    && let Ok(socket) = TcpStream::from_std(socket)
+                {
+                    admit(&mut tasks, socket, peer);
+                }
+            }
+        }
         // Without receivers there is nobody to tell.
         let _ = orders.send(Order::Finish);
         let finish = async { while tasks.join_next().await.is_some() {} };
@@ -233,6 +254,35 @@ fn prepare(
     let _ = socket.set_nodelay(true);
     let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(NOT_SENT);
     Arc::new(Connection::new(shared.clone(), number, group, socket, peer))
+}
+
+/// A connection that is counted as open; counted and logged as ended when it is dropped, even by a panic.
+struct Counted {
+    connection: Arc<Connection>,
+    group: usize,
+    why: &'static str,
+}
+
+impl Counted {
+    fn new(connection: Arc<Connection>, group: usize) -> Self {
+        connection.shared.metrics.opened(group);
+        Self {
+            connection,
+            group,
+            why: "broken",
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let (connection, why) = (&self.connection, self.why);
+        let shared = &connection.shared;
+        shared
+            .metrics
+            .closed(self.group, why, &connection.account());
+        shared.log_connection(connection, why);
+    }
 }
 
 /// A place among the connections; free again when it is dropped.
@@ -365,31 +415,43 @@ async fn speak(
     let mut finishing = false;
     let limits = connection.shared.config.limits;
     let shortest = limits.header_timeout.min(limits.stall_timeout);
+    let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
+        match result {
+            Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
+            Ok(()) => "done",
+            Err(error) => {
+                tracing::debug!("{}: {error}", connection.peer);
+                match reason(&*error) {
+                    // Told to end before HTTP began, it ends with an error.
+                    "broken" if finishing => "shutdown",
+                    "broken" if leaving => "header timeout",
+                    reason => reason,
+                }
+            }
+        }
+    };
     loop {
-        // A deadline may come nearer when a response begins or ends.
+        // A deadline may come nearer when a response begins or ends. What was acknowledged counts from when that is seen.
         let (deadline, _) = connection.deadline();
-        let look = deadline.min(Instant::now() + shortest);
+        let look = deadline.min(Instant::now() + shortest / LOOKS);
         tokio::select! {
             biased;
-            result = speaking.as_mut() => return match result {
-                Ok(()) => "done",
-                Err(error) => {
-                    tracing::debug!("{}: {error}", connection.peer);
-                    match reason(&*error) {
-                        // Told to end before HTTP began, it ends with an error.
-                        "broken" if finishing => "shutdown",
-                        "broken" if farewell.is_some() => "header timeout",
-                        reason => reason,
+            result = speaking.as_mut() => return why(result, finishing, farewell.is_some()),
+            Ok(()) = order.changed() => {
+                if *order.borrow_and_update() == Order::Leave {
+                    return "shutdown";
+                }
+                // A request that waits in the socket is read first: HTTP that has not begun ends without it.
+                if connection.has_unread() {
+                    let _ = connection.socket().readable().await;
+                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
+                    if let Poll::Ready(result) = poll_fn(once).await {
+                        return why(result, true, farewell.is_some());
                     }
                 }
-            },
-            Ok(()) = order.changed() => match *order.borrow_and_update() {
-                Order::Leave => return "shutdown",
-                _ => {
-                    finishing = true;
-                    speaking.as_mut().graceful_shutdown();
-                }
-            },
+                finishing = true;
+                speaking.as_mut().graceful_shutdown();
+            }
             () = sleep_until(farewell.unwrap_or(look)) => {
                 connection.look();
                 let (deadline, sending) = connection.deadline();

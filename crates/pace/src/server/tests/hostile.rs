@@ -259,3 +259,25 @@ async fn slow_clients_are_not_stalled_ones() {
         assert!(count > 0);
     }
 }
+
+/// Whoever has sent a request is answered, also if nobody has heard of the connection when the server is told to end.
+#[tokio::test]
+async fn what_waits_to_be_accepted_is_answered() {
+    use std::io::{Read, Write};
+    let mut server = start(|_| {}).await;
+    // The server runs on this thread: it accepts nothing until the test waits.
+    let mut clients: Vec<_> = (0..50)
+        .map(|_| {
+            let mut socket = std::net::TcpStream::connect(server.address).unwrap();
+            let request = b"GET /abc.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+            socket.write_all(request).unwrap();
+            socket
+        })
+        .collect();
+    server.stop().await;
+    for client in &mut clients {
+        let mut response = Vec::new();
+        client.read_to_end(&mut response).unwrap();
+        assert_eq!(split(&response).2, b"abcdefghij");
+    }
+}
