@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::connection::Connection;
 use super::files::Identity;
 use super::log::Request;
+use super::places::Place;
 use super::range::Span;
 use crate::media::Source;
 use crate::{Phase, Ready, Writer};
@@ -52,6 +53,8 @@ enum Content {
 #[derive(Debug)]
 struct Video {
     file: Arc<File>,
+    /// Its place among the files that are open.
+    _open: Place,
     identity: Identity,
     rate: Option<Rate>,
     /// What remains to be read, and to be handed on.
@@ -86,7 +89,7 @@ impl Answer {
     pub fn video(
         connection: Arc<Connection>,
         request: Request,
-        file: File,
+        (file, open): (File, Place),
         identity: Identity,
         rate: Option<Rate>,
         span: Span,
@@ -98,6 +101,7 @@ impl Answer {
         };
         let video = Video {
             file: Arc::new(file),
+            _open: open,
             identity,
             rate,
             unread: span,

@@ -386,11 +386,15 @@ impl Connection {
         let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
         let mut state = self.state();
         state.videos.insert(number, Some(rate));
-        if matches!(state.throttled, Throttled::NotYet) {
+        let first = matches!(state.throttled, Throttled::NotYet);
+        if first {
             state.throttled = Throttled::Behind(self.written.load(Ordering::Relaxed));
-            self.shared.metrics.throttled(self.group);
         }
         self.apply(&mut state);
+        if first {
+            let by = self.paced_by(&state);
+            self.shared.metrics.throttled(self.group, by);
+        }
     }
 
     /// Keeps the socket to the sum of its responses' rates, as soon as all of them are throttled.
@@ -472,11 +476,15 @@ impl Connection {
                 Throttled::Since(at, then) => Some((at.elapsed(), state.throttled_bytes, then)),
                 _ => None,
             },
-            by: if state.refused {
-                "application"
-            } else {
-                self.shared.sockets.by(self.group().way)
-            },
+            by: self.paced_by(&state),
+        }
+    }
+
+    /// What paces it, as it turned out.
+    fn paced_by(&self, state: &State) -> &'static str {
+        match state.refused {
+            true => "application",
+            false => self.shared.sockets.by(self.group().way),
         }
     }
 }

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use super::handler;
 use super::kernel::Sockets;
 use super::log::Log;
 use super::metrics::Metrics;
+use super::places::{Kind, Place};
 use super::socket::Watched;
 use super::{Config, LogTo, ServeError, Shared, tls};
 
@@ -174,7 +175,7 @@ impl Server {
         let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
         let mut number = 0;
         let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
-            let Some(place) = Place::take(&shared, peer.ip()) else {
+            let Some(place) = Place::take(&shared, peer.ip(), Kind::Connection) else {
                 // It is told nothing: an answer would cost what is short.
                 return;
             };
@@ -282,64 +283,6 @@ impl Drop for Counted {
             .metrics
             .closed(self.group, why, &connection.account());
         shared.log_connection(connection, why);
-    }
-}
-
-/// A place among the connections; free again when it is dropped.
-struct Place {
-    shared: Arc<Shared>,
-    network: IpAddr,
-}
-
-impl Place {
-    fn take(shared: &Arc<Shared>, address: IpAddr) -> Option<Self> {
-        let limits = &shared.config.limits;
-        let network = network(address);
-        let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all >= limits.connections {
-            shared.metrics.refused("full");
-            return None;
-        }
-        let count = open.by_network.entry(network).or_default();
-        if *count >= limits.per_address {
-            shared.metrics.refused("address");
-            return None;
-        }
-        *count += 1;
-        open.all += 1;
-        drop(open);
-        Some(Self {
-            shared: shared.clone(),
-            network,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut open = self
-            .shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.all -= 1;
-        if let Some(count) = open.by_network.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_network.remove(&self.network);
-            }
-        }
-    }
-}
-
-/// Whose an address is: of IPv6 one line has a network of 64 bits.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            Ipv6Addr::from(network).into()
-        }
-        address => address,
     }
 }
 

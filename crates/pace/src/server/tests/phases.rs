@@ -18,6 +18,7 @@ use crate::server::files::{Folder, Found, Place};
 use crate::server::kernel::Sockets;
 use crate::server::log::Request;
 use crate::server::metrics::Metrics;
+use crate::server::places::{Kind, Place as Open};
 use crate::server::range::Span;
 use crate::server::{Config, Shared};
 
@@ -71,7 +72,8 @@ impl Stage {
         let request = Request::of(&Asked::get("/v.mp4").body(()).unwrap());
         let span = Span { start, end: length };
         let connection = self.connection.clone();
-        Answer::video(connection, request, file, identity, rate, span)
+        let open = Open::take(&connection.shared, connection.address(), Kind::File).unwrap();
+        Answer::video(connection, request, (file, open), identity, rate, span)
     }
 }
 
@@ -196,6 +198,10 @@ async fn a_socket_keeps_the_sum_of_its_responses() {
     assert_eq!(rate(), u64::MAX);
     blocks(&mut one, 1).await;
     assert_eq!(rate(), 156_250);
+    let page = stage.connection.shared.metrics.text();
+    let known =
+        "throttled_total{group=\"max-pacing-rate\",way=\"max-pacing-rate\",paced_by=\"kernel\"} 1";
+    assert!(page.contains(known), "{page}");
     // Another is in its start-up: the socket is free until both are throttled.
     let mut two = stage.video(5_000_000);
     assert_eq!(rate(), u64::MAX);
