@@ -393,7 +393,9 @@ fn messages_are_plain_and_files_are_counted() {
         std::net::TcpStream::connect(address.trim_end_matches("/,")).expect("it listens");
     std::io::Write::write_all(&mut socket, b"nonsense\r\n\r\n").expect("sent");
     let _ = socket.read_to_end(&mut Vec::new());
-    child.kill().expect("killed");
+    let id = child.id().to_string();
+    let killed = Command::new("kill").arg(&id).status();
+    assert!(killed.expect("kill runs").success());
     child.wait().expect("it ends");
     err.read_to_string(&mut all).expect("text");
     assert!(
