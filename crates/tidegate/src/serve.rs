@@ -1,7 +1,7 @@
 //! `tidegate serve` and `tidegate make-video`.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -14,22 +14,40 @@ use crate::Exit;
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
 use crate::cli::{Common, UsageError};
 
+/// Files that are sent at a time, for each connection that may be open: streams of HTTP/2 have one each.
+const FILES: usize = 2;
+/// Descriptors of all else: of each of tokio's 512 threads for the disk one more, for a moment.
+const OTHERS: u64 = 512 + 100;
+
 pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // This thread opens what needs privileges, and gives up its own then; the others never need any.
+        .on_thread_start(|| {
+            if let Err(error) = server::drop_privileges() {
+                tracing::error!("a thread keeps its privileges: {error}");
+            }
+        })
         .build()
         .context("cannot start the server's threads")?;
     // What is no access: RUST_LOG=tidegate_pace=debug tells why connections end.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let messages = tracing_subscriber::fmt().with_env_filter(filter);
+    let messages = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal());
     // Set already: somebody else listens.
     let _ = messages.with_writer(io::stderr).try_init();
     let log = open_log(options)?;
-    allow_connections(options.max_connections);
-    runtime.block_on(serve(options, common, log))
+    let connections = allow_connections(options.max_connections);
+    runtime.block_on(serve(options, common, log, connections))
 }
 
-async fn serve(options: &Serve, common: &Common, log: Option<LogTo>) -> anyhow::Result<Exit> {
+async fn serve(
+    options: &Serve,
+    common: &Common,
+    log: Option<LogTo>,
+    connections: u32,
+) -> anyhow::Result<Exit> {
     let tls = options.cert.clone().zip(options.key.clone());
     let scheme = if tls.is_some() { "https" } else { "http" };
     let groups = match &options.split[..] {
@@ -52,7 +70,8 @@ async fn serve(options: &Serve, common: &Common, log: Option<LogTo>) -> anyhow::
         rate: options.rate,
         index: options.index,
         limits: Limits {
-            connections: options.max_connections as usize,
+            connections: connections as usize,
+            files: connections as usize * FILES,
             per_address: options.max_per_address as usize,
             header_timeout: options.header_timeout,
             stall_timeout: options.stall_timeout,
@@ -69,6 +88,8 @@ async fn serve(options: &Serve, common: &Common, log: Option<LogTo>) -> anyhow::
             ServeError::Config(what) => UsageError(what.to_owned()).into(),
             error => anyhow::Error::from(error),
         })?;
+    // All is open: sockets, certificate, log and the clamp, whose programs and maps are asked by descriptor.
+    server::drop_privileges().context("cannot give up privileges")?;
     let address = server.address().context("cannot listen")?;
     if let Some(remark) = server.remark() {
         eprintln!("tidegate: {remark}");
@@ -120,23 +141,25 @@ fn open_log(options: &Serve) -> anyhow::Result<Option<LogTo>> {
     Ok(Some((format, to)))
 }
 
-/// Raises the limit of open files as far as connections and their files need it.
-fn allow_connections(connections: u32) {
-    let wanted = u64::from(connections) * 2 + 100;
+/// Raises the limit of open files as far as connections and their files need it; says how many connections there is room for.
+fn allow_connections(connections: u32) -> u32 {
+    let each = 1 + FILES as u64;
+    let wanted = u64::from(connections) * each + OTHERS;
     let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return;
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
+        // Where even that is refused, what there is has to do.
+        let _ = setrlimit(Resource::Nofile, limit);
     }
-    limit.current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
-    // Where even that is refused, what there is has to do.
-    let _ = setrlimit(Resource::Nofile, limit);
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if now < wanted {
-        eprintln!(
-            "tidegate: {now} files may be open, which is enough for {} connections: raise it (ulimit -n) for {connections}",
-            now.saturating_sub(100) / 2
-        );
+    if now >= wanted {
+        return connections;
     }
+    let room = (now.saturating_sub(OTHERS) / each).max(1);
+    eprintln!(
+        "tidegate: {now} files may be open, which is enough for {room} connections: raise it (ulimit -n) for {connections}"
+    );
+    u32::try_from(room).unwrap_or(connections)
 }
 
 pub fn make_video(options: &MakeVideo) -> anyhow::Result<Exit> {

@@ -334,3 +334,76 @@ fn what_it_made_is_found_again() {
     assert!(out.contains("give --rate"), "{out}");
     assert_eq!(run(&["play", &url, "--rate=1mbit"]).0, 0);
 }
+
+/// What serves needs no privileges, once all is open.
+#[test]
+fn privileges_are_given_up() {
+    let server = Server::start(&["--no-log"]);
+    assert_eq!(run(&["play", &server.url, "--watch=1s"]).0, 0);
+    let tasks = format!("/proc/{}/task", server.child.id());
+    let mut threads = 0;
+    for task in fs::read_dir(tasks).expect("its threads") {
+        let status = task.expect("a thread").path().join("status");
+        // A thread may be gone meanwhile.
+        let Ok(status) = fs::read_to_string(status) else {
+            continue;
+        };
+        for line in [
+            "CapEff:\t0000000000000000\n",
+            "CapPrm:\t0000000000000000\n",
+            "NoNewPrivs:\t1\n",
+        ] {
+            assert!(status.contains(line), "{status}");
+        }
+        threads += 1;
+    }
+    assert!(threads > 1);
+}
+
+/// Messages that nobody reads at a terminal have no colours; and of few files it makes do with few connections.
+#[test]
+fn messages_are_plain_and_files_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let script = format!(
+        "ulimit -n 1024; exec {program} serve {} --listen 127.0.0.1:0 --no-log",
+        folder.path().display()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("RUST_LOG", "tidegate_pace=debug")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    let (mut all, mut line) = (String::new(), String::new());
+    while !line.contains(": serving ") {
+        line.clear();
+        assert!(
+            err.read_line(&mut line).expect("text") > 0,
+            "it ended: {all}"
+        );
+        all.push_str(&line);
+    }
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("http://"));
+    let address = url.expect("a URL").trim_start_matches("http://");
+    let mut socket =
+        std::net::TcpStream::connect(address.trim_end_matches("/,")).expect("it listens");
+    std::io::Write::write_all(&mut socket, b"nonsense\r\n\r\n").expect("sent");
+    let _ = socket.read_to_end(&mut Vec::new());
+    let id = child.id().to_string();
+    let killed = Command::new("kill").arg(&id).status();
+    assert!(killed.expect("kill runs").success());
+    child.wait().expect("it ends");
+    err.read_to_string(&mut all).expect("text");
+    assert!(
+        all.contains("1024 files may be open, which is enough for 137 connections"),
+        "{all}"
+    );
+    assert!(
+        all.contains("DEBUG tidegate_pace") && !all.contains('\u{1b}'),
+        "{all}"
+    );
+}

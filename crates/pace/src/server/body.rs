@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::Version;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tidegate_limiter::Rate;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::connection::Connection;
 use super::files::Identity;
 use super::log::Request;
+use super::places::Place;
 use super::range::Span;
 use crate::media::Source;
 use crate::{Phase, Ready, Writer};
@@ -35,6 +36,13 @@ pub(super) struct Answer {
     sent: u64,
 }
 
+/// Bytes of a body on their way to the socket: whoever writes them advances, so that the connection knows them from all else.
+#[derive(Debug)]
+pub(super) struct Payload {
+    bytes: Bytes,
+    connection: Arc<Connection>,
+}
+
 #[derive(Debug)]
 enum Content {
     Bytes(Bytes),
@@ -45,6 +53,8 @@ enum Content {
 #[derive(Debug)]
 struct Video {
     file: Arc<File>,
+    /// Its place among the files that are open.
+    _open: Place,
     identity: Identity,
     rate: Option<Rate>,
     /// What remains to be read, and to be handed on.
@@ -79,7 +89,7 @@ impl Answer {
     pub fn video(
         connection: Arc<Connection>,
         request: Request,
-        file: File,
+        (file, open): (File, Place),
         identity: Identity,
         rate: Option<Rate>,
         span: Span,
@@ -91,6 +101,7 @@ impl Answer {
         };
         let video = Video {
             file: Arc::new(file),
+            _open: open,
             identity,
             rate,
             unread: span,
@@ -114,13 +125,13 @@ impl Answer {
 }
 
 impl Body for Answer {
-    type Data = Bytes;
+    type Data = Payload;
     type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    ) -> Poll<Option<io::Result<Frame<Payload>>>> {
         let this = self.get_mut();
         let bytes = match &mut this.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
@@ -134,7 +145,8 @@ impl Body for Answer {
         }
         this.sent += bytes.len() as u64;
         this.connection.handed(this.number, bytes.len());
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+        let connection = Arc::clone(&this.connection);
+        Poll::Ready(Some(Ok(Frame::data(Payload { bytes, connection }))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -146,6 +158,29 @@ impl Body for Answer {
             Content::Bytes(bytes) => bytes.len() as u64,
             Content::Video(video) => video.left,
         })
+    }
+}
+
+impl Buf for Payload {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.connection.delivered(count);
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            self.connection.discarded(self.bytes.len());
+        }
     }
 }
 
@@ -260,10 +295,8 @@ impl Drop for Answer {
             }
             _ => None,
         };
-        if !self.is_end_stream() {
-            self.connection.discarded();
-        }
-        self.connection.end(self.number, video);
+        let sent = self.is_end_stream();
+        self.connection.end(self.number, sent, video);
         if let Some(request) = self.request.take() {
             self.connection
                 .shared

@@ -1,6 +1,7 @@
 //! What is known of a connection: whose it is, how it is paced, what it is at, and how it went.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +23,8 @@ use crate::{State as Held, Way, Writer};
 const POSITIONS: usize = 8;
 /// A request that begins at most so many bytes before what was sent last continues it: players fetch a little twice.
 const OVERLAP: u64 = 64 << 10;
-/// Writes of fewer bytes are no progress of a response; answers to HTTP/2's pings are as small.
-const PROGRESS: usize = 512;
+/// So many acknowledged bytes of bodies are progress; fewer are if they are the last.
+const PROGRESS: u64 = 512;
 
 /// A connection.
 #[derive(Debug)]
@@ -37,12 +38,17 @@ pub(super) struct Connection {
     socket: TcpStream,
     pub accepted: SystemTime,
     began: Instant,
-    /// Nanoseconds since it began: of the last write, or the time until which none is due.
+    /// Nanoseconds since it began: when bytes of a body were last written, or seen to be acknowledged. All else that is written, such as
+    /// answers to HTTP/2's pings, is no progress.
     progress: AtomicU64,
     written: AtomicU64,
-    /// Bytes of bodies that were handed on and did not reach the socket yet, as far as writes tell.
+    /// Bytes that the socket was offered last and did not take.
+    refused: AtomicU64,
+    /// Bytes of bodies that were handed on and not written yet.
     outstanding: AtomicU64,
-    /// Bytes acknowledged, when last looked.
+    /// How many bytes will have been written with the last of them that belong to a body.
+    payload: AtomicU64,
+    /// Bytes acknowledged up to there, when last looked.
     acknowledged: AtomicU64,
     state: Mutex<State>,
 }
@@ -62,6 +68,8 @@ struct State {
     paced: Paced,
     /// The kernel does not pace this socket as it was asked to; the application does then.
     refused: bool,
+    /// What ended last was not sent to its end.
+    cut: bool,
     throttled: Throttled,
     throttled_bytes: u64,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
@@ -135,7 +143,9 @@ impl Connection {
             began: Instant::now(),
             progress: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
+            payload: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
             state: Mutex::new(State {
                 videos: BTreeMap::new(),
@@ -146,6 +156,7 @@ impl Connection {
                 positions: VecDeque::new(),
                 paced: Paced::No,
                 refused: false,
+                cut: false,
                 throttled: Throttled::NotYet,
                 throttled_bytes: 0,
                 srtt: None,
@@ -171,27 +182,52 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many bytes went into the socket.
-    pub fn wrote(&self, bytes: usize) {
+    /// So many bytes went into the socket, of those that it was offered.
+    pub fn wrote(&self, bytes: usize, offered: usize) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        let refused = offered.saturating_sub(bytes) as u64;
+        self.refused.store(refused, Ordering::Relaxed);
         self.shared.metrics.written(self.group, bytes as u64);
-        let less = |left: u64| Some(left.saturating_sub(bytes as u64));
-        let _ = self
-            .outstanding
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        if bytes >= PROGRESS {
-            self.progress.fetch_max(self.now(), Ordering::Relaxed);
-        }
     }
 
     /// Looks whether the client took something meanwhile: the socket becomes writable only when much has left it.
     pub fn look(&self) {
-        let now = Snapshot::of(&self.socket).acknowledged;
+        let payload = self.payload.load(Ordering::Relaxed);
+        let now = Snapshot::of(&self.socket).acknowledged.min(payload);
         let before = self.acknowledged.load(Ordering::Relaxed);
-        if now >= before + PROGRESS as u64 {
+        if now >= before + PROGRESS || now > before && now == payload {
             self.acknowledged.store(now, Ordering::Relaxed);
             self.progress.fetch_max(self.now(), Ordering::Relaxed);
         }
+    }
+
+    /// So many bytes of bodies were written; into TLS, which may keep some until the socket takes them.
+    pub fn delivered(&self, bytes: usize) {
+        self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let behind = self.refused.load(Ordering::Relaxed);
+        let end = self.written.load(Ordering::Relaxed) + behind;
+        self.payload.fetch_max(end, Ordering::Relaxed);
+        self.progress.fetch_max(self.now(), Ordering::Relaxed);
+    }
+
+    /// So many bytes of a body that were handed on will not be written.
+    pub fn discarded(&self, bytes: usize) {
+        self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.state().cut = true;
+    }
+
+    /// Whether the client ends the connection before what was sent last is there.
+    pub fn was_cut(&self) -> bool {
+        let state = self.state();
+        state.cut || !state.responses.is_empty()
+    }
+
+    /// Whether bytes of the client wait in the socket.
+    pub fn has_unread(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        socket2::SockRef::from(&self.socket)
+            .peek(&mut byte)
+            .is_ok_and(|count| count > 0)
     }
 
     /// So many bytes of a response were taken from its body.
@@ -266,14 +302,8 @@ impl Connection {
         for task in &stalled {
             // With its task h2 forgets what the stream had ready, and tells the client (RST_STREAM, CANCEL).
             task.abort();
-            self.discarded();
         }
         !stalled.is_empty()
-    }
-
-    /// A response ended before its end: what was ready of it does not reach the socket, nobody knows how much that is.
-    pub fn discarded(&self) {
-        self.outstanding.store(0, Ordering::Relaxed);
     }
 
     /// How the connection is paced.
@@ -356,11 +386,15 @@ impl Connection {
         let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
         let mut state = self.state();
         state.videos.insert(number, Some(rate));
-        if matches!(state.throttled, Throttled::NotYet) {
+        let first = matches!(state.throttled, Throttled::NotYet);
+        if first {
             state.throttled = Throttled::Behind(self.written.load(Ordering::Relaxed));
-            self.shared.metrics.throttled(self.group);
         }
         self.apply(&mut state);
+        if first {
+            let by = self.paced_by(&state);
+            self.shared.metrics.throttled(self.group, by);
+        }
     }
 
     /// Keeps the socket to the sum of its responses' rates, as soon as all of them are throttled.
@@ -404,8 +438,9 @@ impl Connection {
     }
 
     /// A response was sent, or given up; a video up to `next`, with what is left of its credit.
-    pub fn end(&self, number: u64, video: Option<(Identity, u64, u64)>) {
+    pub fn end(&self, number: u64, sent: bool, video: Option<(Identity, u64, u64)>) {
         let mut state = self.state();
+        state.cut = !sent;
         state.responses.remove(&number);
         if state.videos.remove(&number).is_some() {
             match state.paced {
@@ -441,11 +476,15 @@ impl Connection {
                 Throttled::Since(at, then) => Some((at.elapsed(), state.throttled_bytes, then)),
                 _ => None,
             },
-            by: if state.refused {
-                "application"
-            } else {
-                self.shared.sockets.by(self.group().way)
-            },
+            by: self.paced_by(&state),
+        }
+    }
+
+    /// What paces it, as it turned out.
+    fn paced_by(&self, state: &State) -> &'static str {
+        match state.refused {
+            true => "application",
+            false => self.shared.sockets.by(self.group().way),
         }
     }
 }

@@ -24,6 +24,9 @@ mod tests;
 /// Files whose rate is remembered; all are forgotten beyond it.
 const REMEMBERED: usize = 10_000;
 
+/// The last second of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// A folder of videos.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -200,7 +203,8 @@ impl Identity {
     /// The time of the change counts nanoseconds, so that the tag is a strong one wherever the file system's clock does.
     fn validators(&self) -> Validators {
         let (seconds, nanos) = self.modified;
-        let since = Duration::from_secs(seconds.max(0).unsigned_abs());
+        // Dates of HTTP have four digits for the year; times beyond them are written as the last.
+        let since = Duration::from_secs(seconds.clamp(0, LAST_SECOND).unsigned_abs());
         Validators {
             etag: format!(
                 "\"{seconds:x}.{nanos:x}-{:x}-{:x}\"",

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, SERVER, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 
@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::files::{Found, Missing, Place, path_of};
 use super::log::Request;
 use super::mime;
+use super::places::{Kind, Place as Open};
 use super::range::{self, Span, Wanted};
 
 /// The group that a connection is in, told to players where connections are split among several.
@@ -64,13 +65,16 @@ async fn file(
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
     let kind = mime::of(&path);
+    let Some(open) = Open::take(&shared, connection.address(), Kind::File) else {
+        return text(&connection, record, StatusCode::SERVICE_UNAVAILABLE, head);
+    };
     let place = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
     match place {
         // A file is not asked for as if it were a folder.
         Ok(Ok(Place::File(_))) if target.ends_with('/') => {
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
-        Ok(Ok(Place::File(found))) => send(connection, record, headers, *found, kind, head),
+        Ok(Ok(Place::File(found))) => send(connection, record, headers, (*found, open), kind, head),
         Ok(Ok(Place::Folder(_))) if !target.ends_with('/') => {
             let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
             // Without what could be read as another server's name.
@@ -90,7 +94,7 @@ fn send(
     connection: Arc<Connection>,
     mut record: Request,
     headers: &HeaderMap,
-    found: Found,
+    (found, open): (Found, Open),
     kind: &'static str,
     head: bool,
 ) -> Response<Answer> {
@@ -121,7 +125,7 @@ fn send(
         Some(span) if !head => Answer::video(
             connection,
             record,
-            found.file,
+            (found.file, open),
             found.identity,
             found.rate,
             span,
@@ -167,7 +171,12 @@ fn text(
 ) -> Response<Answer> {
     record.status = status;
     let words = format!("{status}\n");
-    short(connection, record, words, "text/plain; charset=utf-8", head)
+    let mut response = short(connection, record, words, "text/plain; charset=utf-8", head);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let soon = HeaderValue::from_static("1");
+        response.headers_mut().insert(RETRY_AFTER, soon);
+    }
+    response
 }
 
 fn index(

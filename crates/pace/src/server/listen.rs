@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -31,8 +32,12 @@ use super::handler;
 use super::kernel::Sockets;
 use super::log::Log;
 use super::metrics::Metrics;
+use super::places::{Kind, Place};
 use super::socket::Watched;
 use super::{Config, LogTo, ServeError, Shared, tls};
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes of a request's header, or of what is written at once without a body's block.
 const HEADER: usize = 16 << 10;
@@ -45,6 +50,9 @@ const STREAMS: u32 = 16;
 const STREAM_BUFFER: usize = 16 << 10;
 /// How long a connection without a request may take to end when it is told to.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How often a timeout's time is looked whether the client took something.
+const LOOKS: u32 = 8;
 
 /// Longer than anything is waited for.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -166,26 +174,10 @@ impl Server {
         let mut shutdown = pin!(shutdown);
         let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
         let mut number = 0;
-        loop {
-            let accepted = tokio::select! {
-                () = &mut shutdown => break,
-                Some(_) = tasks.join_next() => continue,
-                accepted = listener.accept() => accepted,
-            };
-            let (socket, peer) = match accepted {
-                Ok(accepted) => accepted,
-                // Of one connection that is gone again; or of all, until some end.
-                Err(error) => {
-                    shared.metrics.refused("accept");
-                    tracing::warn!("cannot accept a connection: {error}");
-                    sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            let Some(place) = Place::take(&shared, peer.ip()) else {
+        let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
+            let Some(place) = Place::take(&shared, peer.ip(), Kind::Connection) else {
                 // It is told nothing: an answer would cost what is short.
-                drop(socket);
-                continue;
+                return;
             };
             let groups = shared.config.groups.len() as u64;
             let group = (split.next_u64() % groups) as usize;
@@ -194,14 +186,44 @@ impl Server {
             let (tls, order) = (tls.clone(), order.clone());
             tasks.spawn(async move {
                 let _place = place;
-                let shared = Arc::clone(&connection.shared);
-                shared.metrics.opened(group);
-                let why = serve(&connection, tls, order).await;
-                shared.metrics.closed(group, why, &connection.account());
-                shared.log_connection(&connection, why);
+                let mut counted = Counted::new(connection, group);
+                counted.why = serve(&counted.connection, tls, order).await;
             });
+        };
+        // Said once, not again until something was accepted.
+        let mut failing = false;
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = tasks.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    failing = false;
+                    admit(&mut tasks, socket, peer);
+                }
+                // Of one connection that is gone again; or of all, until some end.
+                Err(error) => {
+                    shared.metrics.refused("accept");
+                    if !failing {
+                        tracing::warn!("cannot accept connections: {error}");
+                    }
+                    failing = true;
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
         }
-        drop(listener);
+        // Whoever was connected by then may have sent a request already. The kernel is asked itself: tokio may not have heard of them yet.
+        if let Ok(listener) = listener.into_std() {
+            while let Ok((socket, peer)) = listener.accept() {
+                if socket.set_nonblocking(true).is_ok()
+                    && let Ok(socket) = TcpStream::from_std(socket)
+                {
+                    admit(&mut tasks, socket, peer);
+                }
+            }
+        }
         // Without receivers there is nobody to tell.
         let _ = orders.send(Order::Finish);
         let finish = async { while tasks.join_next().await.is_some() {} };
@@ -235,61 +257,32 @@ fn prepare(
     Arc::new(Connection::new(shared.clone(), number, group, socket, peer))
 }
 
-/// A place among the connections; free again when it is dropped.
-struct Place {
-    shared: Arc<Shared>,
-    network: IpAddr,
+/// A connection that is counted as open; counted and logged as ended when it is dropped, even by a panic.
+struct Counted {
+    connection: Arc<Connection>,
+    group: usize,
+    why: &'static str,
 }
 
-impl Place {
-    fn take(shared: &Arc<Shared>, address: IpAddr) -> Option<Self> {
-        let limits = &shared.config.limits;
-        let network = network(address);
-        let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all >= limits.connections {
-            shared.metrics.refused("full");
-            return None;
+impl Counted {
+    fn new(connection: Arc<Connection>, group: usize) -> Self {
+        connection.shared.metrics.opened(group);
+        Self {
+            connection,
+            group,
+            why: "broken",
         }
-        let count = open.by_network.entry(network).or_default();
-        if *count >= limits.per_address {
-            shared.metrics.refused("address");
-            return None;
-        }
-        *count += 1;
-        open.all += 1;
-        drop(open);
-        Some(Self {
-            shared: shared.clone(),
-            network,
-        })
     }
 }
 
-impl Drop for Place {
+impl Drop for Counted {
     fn drop(&mut self) {
-        let mut open = self
-            .shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.all -= 1;
-        if let Some(count) = open.by_network.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_network.remove(&self.network);
-            }
-        }
-    }
-}
-
-/// Whose an address is: of IPv6 one line has a network of 64 bits.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            Ipv6Addr::from(network).into()
-        }
-        address => address,
+        let (connection, why) = (&self.connection, self.why);
+        let shared = &connection.shared;
+        shared
+            .metrics
+            .closed(self.group, why, &connection.account());
+        shared.log_connection(connection, why);
     }
 }
 
@@ -365,31 +358,43 @@ async fn speak(
     let mut finishing = false;
     let limits = connection.shared.config.limits;
     let shortest = limits.header_timeout.min(limits.stall_timeout);
+    let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
+        match result {
+            Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
+            Ok(()) => "done",
+            Err(error) => {
+                tracing::debug!("{}: {error}", connection.peer);
+                match reason(&*error) {
+                    // Told to end before HTTP began, it ends with an error.
+                    "broken" if finishing => "shutdown",
+                    "broken" if leaving => "header timeout",
+                    reason => reason,
+                }
+            }
+        }
+    };
     loop {
-        // A deadline may come nearer when a response begins or ends.
+        // A deadline may come nearer when a response begins or ends. What was acknowledged counts from when that is seen.
         let (deadline, _) = connection.deadline();
-        let look = deadline.min(Instant::now() + shortest);
+        let look = deadline.min(Instant::now() + shortest / LOOKS);
         tokio::select! {
             biased;
-            result = speaking.as_mut() => return match result {
-                Ok(()) => "done",
-                Err(error) => {
-                    tracing::debug!("{}: {error}", connection.peer);
-                    match reason(&*error) {
-                        // Told to end before HTTP began, it ends with an error.
-                        "broken" if finishing => "shutdown",
-                        "broken" if farewell.is_some() => "header timeout",
-                        reason => reason,
+            result = speaking.as_mut() => return why(result, finishing, farewell.is_some()),
+            Ok(()) = order.changed() => {
+                if *order.borrow_and_update() == Order::Leave {
+                    return "shutdown";
+                }
+                // A request that waits in the socket is read first: HTTP that has not begun ends without it.
+                if connection.has_unread() {
+                    let _ = connection.socket().readable().await;
+                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
+                    if let Poll::Ready(result) = poll_fn(once).await {
+                        return why(result, true, farewell.is_some());
                     }
                 }
-            },
-            Ok(()) = order.changed() => match *order.borrow_and_update() {
-                Order::Leave => return "shutdown",
-                _ => {
-                    finishing = true;
-                    speaking.as_mut().graceful_shutdown();
-                }
-            },
+                finishing = true;
+                speaking.as_mut().graceful_shutdown();
+            }
             () = sleep_until(farewell.unwrap_or(look)) => {
                 connection.look();
                 let (deadline, sending) = connection.deadline();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,6 +12,7 @@ use hyper::header::{HeaderName, REFERER, USER_AGENT};
 use hyper::{StatusCode, Version};
 
 use super::connection::{Account, Connection};
+use super::privileges::drop_privileges;
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +28,11 @@ pub enum Format {
 
 /// Lines that wait for the disk; more are dropped and counted.
 const WAITING: usize = 16_384;
+/// Bytes of them.
+const WAITING_BYTES: usize = 8 << 20;
 /// How long the last lines may take.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Bytes of a text from outside that are logged.
+/// Bytes of a text from outside that are logged, as they are written.
 const LONGEST: usize = 1024;
 
 /// Where lines go: a thread writes them, so that a slow disk does not hold up connections.
@@ -35,6 +40,8 @@ const LONGEST: usize = 1024;
 pub(super) struct Log {
     format: Format,
     lines: Option<SyncSender<String>>,
+    /// Bytes of lines that are not written yet.
+    waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -84,13 +91,22 @@ impl Request {
 
 impl Log {
     pub fn new(format: Format, to: Box<dyn Write + Send>) -> std::io::Result<Self> {
-        let (lines, waiting) = sync_channel(WAITING);
+        let (lines, taken) = sync_channel(WAITING);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let bytes = Arc::clone(&waiting);
         let thread = std::thread::Builder::new()
             .name("access log".into())
-            .spawn(move || write_lines(&waiting, to))?;
+            .spawn(move || {
+                // What it writes to is open already.
+                if let Err(error) = drop_privileges() {
+                    tracing::warn!("the access log keeps its privileges: {error}");
+                }
+                write_lines(&taken, &bytes, to);
+            })?;
         Ok(Self {
             format,
             lines: Some(lines),
+            waiting,
             thread: Some(thread),
         })
     }
@@ -114,8 +130,15 @@ impl Log {
     }
 
     fn send(&self, line: String) -> bool {
-        let lines = self.lines.as_ref();
-        !lines.is_some_and(|lines| matches!(lines.try_send(line), Err(TrySendError::Full(_))))
+        let (lines, bytes) = (self.lines.as_ref(), line.len());
+        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let full = before + bytes > WAITING_BYTES
+            || lines
+                .is_some_and(|lines| matches!(lines.try_send(line), Err(TrySendError::Full(_))));
+        if full {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        !full
     }
 }
 
@@ -136,12 +159,17 @@ impl Drop for Log {
     }
 }
 
-fn write_lines(lines: &Receiver<String>, mut to: Box<dyn Write + Send>) {
+fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, mut to: Box<dyn Write + Send>) {
+    let write = |to: &mut dyn Write, line: String| {
+        let result = to.write_all(line.as_bytes());
+        waiting.fetch_sub(line.len(), Ordering::Relaxed);
+        result
+    };
     while let Ok(line) = lines.recv() {
-        let mut result = to.write_all(line.as_bytes());
+        let mut result = write(&mut *to, line);
         // What has come meanwhile goes with it.
         while let (Ok(()), Ok(line)) = (&result, lines.try_recv()) {
-            result = to.write_all(line.as_bytes());
+            result = write(&mut *to, line);
         }
         if let Err(error) = result.and_then(|()| to.flush()) {
             tracing::error!("the access log cannot be written: {error}");
@@ -179,25 +207,31 @@ fn common(connection: &Connection, request: &Request, sent: u64, account: &Accou
     }
     let _ = writeln!(
         line,
-        " {:.3} {} {} {}",
+        " {:.3} {} {} {} {}",
         request.began.elapsed().as_secs_f64(),
         connection.group().way,
         account.now.retransmitted,
         account.now.srtt_us,
+        account.by,
     );
     line
 }
 
-/// Quotes, backslashes and all that is not printable ASCII, as Apache writes them.
+/// Quotes, backslashes and all that is not printable ASCII, as Apache writes them; the beginning of what is too long.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for byte in text.bytes() {
+        let before = quoted.len();
         match byte {
             b'"' | b'\\' => quoted.extend(['\\', byte as char]),
             b' '..=b'~' => quoted.push(byte as char),
             _ => {
                 let _ = write!(quoted, "\\x{byte:02x}");
             }
+        }
+        if quoted.len() > LONGEST {
+            quoted.truncate(before);
+            break;
         }
     }
     quoted
@@ -223,13 +257,19 @@ impl Object {
     fn text(&mut self, name: &str, text: &str) {
         self.name(name);
         self.0.push('"');
+        let begin = self.0.len();
         for c in text.chars() {
+            let before = self.0.len();
             match c {
                 '"' | '\\' => self.0.extend(['\\', c]),
                 '\u{20}'..='\u{7e}' | '\u{a0}'.. => self.0.push(c),
                 _ => {
                     let _ = write!(self.0, "\\u{:04x}", u32::from(c));
                 }
+            }
+            if self.0.len() - begin > LONGEST {
+                self.0.truncate(before);
+                break;
             }
         }
         self.0.push('"');

@@ -19,6 +19,14 @@ struct OfGroup {
     way: String,
 }
 
+/// As `OfGroup`, with what paces the connection in fact.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PacedBy {
+    group: String,
+    way: String,
+    paced_by: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Status {
     code: u16,
@@ -34,6 +42,7 @@ struct Reason {
 pub(super) struct Metrics {
     registry: Registry,
     groups: Vec<PerGroup>,
+    throttled: Family<PacedBy, Counter>,
     requests: Family<Status, Counter>,
     refused: Family<Reason, Counter>,
     ended: Family<Reason, Counter>,
@@ -43,8 +52,8 @@ pub(super) struct Metrics {
 
 #[derive(Debug)]
 struct PerGroup {
+    label: OfGroup,
     connections: Counter,
-    throttled: Counter,
     unpaced: Counter,
     bytes: Counter<u64, AtomicU64>,
     segments: Counter,
@@ -56,7 +65,7 @@ impl Metrics {
     pub fn new(groups: &[Group]) -> Self {
         let mut registry = Registry::with_prefix("tidegate_serve");
         let connections = Family::<OfGroup, Counter>::default();
-        let throttled = Family::<OfGroup, Counter>::default();
+        let throttled = Family::<PacedBy, Counter>::default();
         let unpaced = Family::<OfGroup, Counter>::default();
         let bytes = Family::<OfGroup, Counter<u64, AtomicU64>>::default();
         let segments = Family::<OfGroup, Counter>::default();
@@ -73,7 +82,7 @@ impl Metrics {
         all.register("connections", "Connections accepted", connections.clone());
         all.register(
             "connections_throttled",
-            "Connections that came to the throttling phase",
+            "Connections that came to the throttling phase, and what paced them in fact",
             throttled.clone(),
         );
         all.register(
@@ -121,17 +130,18 @@ impl Metrics {
             };
             PerGroup {
                 connections: connections.get_or_create_owned(&label),
-                throttled: throttled.get_or_create_owned(&label),
                 unpaced: unpaced.get_or_create_owned(&label),
                 bytes: bytes.get_or_create_owned(&label),
                 segments: segments.get_or_create_owned(&label),
                 retransmitted: retransmitted.get_or_create_owned(&label),
                 srtt: srtt.get_or_create_owned(&label),
+                label,
             }
         };
         Self {
             groups: groups.iter().map(per_group).collect(),
             registry,
+            throttled,
             requests,
             refused,
             ended,
@@ -156,8 +166,14 @@ impl Metrics {
         }
     }
 
-    pub fn throttled(&self, group: usize) {
-        self.groups[group].throttled.inc();
+    pub fn throttled(&self, group: usize, paced_by: &'static str) {
+        let OfGroup { group, way } = self.groups[group].label.clone();
+        let label = PacedBy {
+            group,
+            way,
+            paced_by,
+        };
+        self.throttled.get_or_create(&label).inc();
     }
 
     pub fn unpaced(&self, group: usize) {

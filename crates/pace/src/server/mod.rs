@@ -10,6 +10,8 @@ mod listen;
 mod log;
 mod metrics;
 mod mime;
+mod places;
+mod privileges;
 mod range;
 mod socket;
 #[cfg(test)]
@@ -17,10 +19,9 @@ mod tests;
 mod tls;
 mod ways;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::Way;
 
 pub use listen::Server;
 pub use log::Format as LogFormat;
+pub use privileges::drop_privileges;
 pub use ways::WayError;
 
 use connection::Connection;
@@ -38,6 +40,7 @@ use files::Folder;
 use kernel::Sockets;
 use log::{Log, Request};
 use metrics::Metrics;
+use places::Open;
 
 /// Everything that can be set.
 #[derive(Debug, Clone)]
@@ -83,6 +86,8 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at a time of one address, or of one IPv6 network of 64 bits.
     pub per_address: usize,
+    /// Files that are sent at a time; of one address the same share as of connections. Beyond it requests are answered with 503.
+    pub files: usize,
     /// How long a connection may be without a request: from its beginning or the last response to the end of the next request's header.
     /// The TLS handshake has as much.
     pub header_timeout: Duration,
@@ -135,6 +140,7 @@ impl Default for Limits {
         Self {
             connections: 8_192,
             per_address: 1_000,
+            files: 16_384,
             header_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(60),
             grace: Duration::from_secs(30),
@@ -198,13 +204,6 @@ struct Shared {
     metrics: Metrics,
     log: Option<Log>,
     open: Mutex<Open>,
-}
-
-/// Connections that are open.
-#[derive(Debug, Default)]
-struct Open {
-    all: usize,
-    by_network: HashMap<IpAddr, usize>,
 }
 
 impl Shared {

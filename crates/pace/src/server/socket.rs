@@ -38,16 +38,19 @@ impl Watched {
     fn write(
         &self,
         cx: &mut Context<'_>,
+        offered: usize,
         mut write: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.0.socket().poll_write_ready(cx))?;
             match write() {
                 Ok(count) => {
-                    self.0.wrote(count);
+                    self.0.wrote(count, offered);
                     return Poll::Ready(Ok(count));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.0.wrote(0, offered);
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -60,7 +63,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, || self.0.socket().try_write(bytes))
+        self.write(cx, bytes.len(), || self.0.socket().try_write(bytes))
     }
 
     fn poll_write_vectored(
@@ -68,7 +71,8 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, || self.0.socket().try_write_vectored(bytes))
+        let offered = bytes.iter().map(|slice| slice.len()).sum();
+        self.write(cx, offered, || self.0.socket().try_write_vectored(bytes))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -102,3 +102,20 @@ fn where_the_rate_comes_from() {
     make::video(&video, Layout::WebM, Duration::from_secs(20), 1_000_000).unwrap();
     assert_eq!(rate(&folder, "v.mp4"), Some(400_000));
 }
+
+#[test]
+fn dates_that_http_cannot_write_are_cut() {
+    for (seconds, date) in [
+        (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
+    ] {
+        let identity = super::Identity {
+            device: 0,
+            inode: 0,
+            length: 0,
+            modified: (seconds, 0),
+        };
+        let modified = identity.validators().modified;
+        assert_eq!(httpdate::fmt_http_date(modified), date);
+    }
+}

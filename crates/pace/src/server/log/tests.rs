@@ -40,3 +40,42 @@ fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
     drop(log);
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
 }
+
+#[test]
+fn long_texts_are_cut_where_no_escape_is_halved() {
+    let hostile = "\u{fffd}".repeat(1024);
+    assert_eq!(quoted(&hostile).len(), 1024);
+    assert_eq!(quoted(&format!("a{hostile}")).len(), 1021);
+    let mut object = Object::new("request");
+    let head = object.0.len();
+    object.text("agent", &"\u{1}".repeat(1024));
+    let line = object.end();
+    assert!(line.ends_with("\\u0001\"}\n"), "{line}");
+    assert!(line.len() - head < 1040, "{}", line.len());
+}
+
+/// Lines that nobody takes are dropped before they fill the memory.
+#[test]
+fn lines_that_wait_are_bounded_in_bytes() {
+    struct Slow(std::sync::mpsc::Receiver<()>);
+    impl std::io::Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // Until the test says so.
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (go, wait) = std::sync::mpsc::channel();
+    let log = super::Log::new(super::Format::Json, Box::new(Slow(wait))).unwrap();
+    let line = "x".repeat(1 << 20);
+    let taken = (0..100).filter(|_| log.send(line.clone())).count();
+    assert_eq!(taken, super::WAITING_BYTES >> 20);
+    // What is written makes room.
+    drop(go);
+    while !log.send(line.clone()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

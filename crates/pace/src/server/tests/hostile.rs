@@ -259,3 +259,65 @@ async fn slow_clients_are_not_stalled_ones() {
         assert!(count > 0);
     }
 }
+
+/// Whoever has sent a request is answered, also if nobody has heard of the connection when the server is told to end.
+#[tokio::test]
+async fn what_waits_to_be_accepted_is_answered() {
+    use std::io::{Read, Write};
+    let mut server = start(|_| {}).await;
+    // The server runs on this thread: it accepts nothing until the test waits.
+    let mut clients: Vec<_> = (0..50)
+        .map(|_| {
+            let mut socket = std::net::TcpStream::connect(server.address).unwrap();
+            let request = b"GET /abc.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+            socket.write_all(request).unwrap();
+            socket
+        })
+        .collect();
+    server.stop().await;
+    for client in &mut clients {
+        let mut response = Vec::new();
+        client.read_to_end(&mut response).unwrap();
+        assert_eq!(split(&response).2, b"abcdefghij");
+    }
+}
+
+/// Files are bounded, for all and for each address; whoever comes too late is told when to come again.
+#[tokio::test]
+async fn files_are_limited_and_come_back() {
+    for (files, connections) in [(1, 8192), (4, 4000)] {
+        let server = start(|config| {
+            config.limits.files = files;
+            config.limits.connections = connections;
+        })
+        .await;
+        let large = std::fs::File::create(server.folder.path().join("large")).unwrap();
+        large.set_len(1 << 30).unwrap();
+        let mut socket = server.connect().await;
+        let request = b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
+        socket.write_all(request).await.unwrap();
+        socket.read_exact(&mut [0]).await.unwrap();
+        let (status, head, _) = server.ask("GET", "/abc.txt", &[]).await;
+        assert_eq!(status, 503, "{head}");
+        assert!(head.contains("retry-after: 1"), "{head}");
+        // Another address has its own share.
+        let other = tokio::net::TcpSocket::new_v4().unwrap();
+        other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut other = other.connect(server.address).await.unwrap();
+        let request = b"GET /abc.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        other.write_all(request).await.unwrap();
+        let mut response = Vec::new();
+        other.read_to_end(&mut response).await.unwrap();
+        assert_eq!(split(&response).0, if files == 1 { 503 } else { 200 });
+        drop(socket);
+        let mut status = 0;
+        for _ in 0..100 {
+            status = server.ask("GET", "/abc.txt", &[]).await.0;
+            if status == 200 {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(status, 200);
+    }
+}

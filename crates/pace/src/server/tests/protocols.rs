@@ -256,3 +256,90 @@ async fn a_handshake_does_not_hold_up_the_end() {
     secure.server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(5));
 }
+
+/// A client's preface, with windows of 1000 bytes for streams.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\x03\xe8";
+/// GET /large, or /abc.txt, as stream 1.
+const LARGE: &[u8] = b"\0\0\x0d\x01\x05\0\0\0\x01\x82\x86\x04\x06/large\x01\x01t";
+const SMALL: &[u8] = b"\0\0\x0f\x01\x05\0\0\0\x01\x82\x86\x04\x08/abc.txt\x01\x01t";
+
+/// Pings are no progress: neither of a connection without a request, nor of a stream whose window is closed.
+#[tokio::test]
+async fn pings_keep_nothing() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = start(|config| {
+        config.limits.header_timeout = Duration::from_millis(600);
+        config.limits.stall_timeout = Duration::from_millis(600);
+    })
+    .await;
+    large(&server);
+    // Enough that their answers are as long as a little video.
+    let pings = b"\0\0\x08\x06\0\0\0\0\0tidegate".repeat(40);
+    for request in [&b""[..], LARGE] {
+        let mut socket = server.connect().await;
+        socket.write_all(PREFACE).await.unwrap();
+        socket.write_all(request).await.unwrap();
+        let began = Instant::now();
+        let mut got: Vec<u8> = Vec::new();
+        loop {
+            assert!(began.elapsed() < Duration::from_secs(8), "{request:?}");
+            // Refused once the server has hung up.
+            let _ = socket.write_all(&pings).await;
+            let mut buffer = [0; 16 << 10];
+            let read = socket.read(&mut buffer);
+            match tokio::time::timeout(Duration::from_millis(20), read).await {
+                Ok(Ok(0) | Err(_)) => break,
+                Ok(Ok(count)) => got.extend(&buffer[..count]),
+                Err(_) => {}
+            }
+        }
+        assert!(began.elapsed() > Duration::from_millis(500));
+        // The stream is reset first.
+        let reset = b"\0\0\x04\x03\0\0\0\0\x01";
+        let was_reset = got.windows(reset.len()).any(|bytes| bytes == reset);
+        assert_eq!(was_reset, !request.is_empty());
+    }
+}
+
+/// What was acknowledged long ago does not make the header timeout longer.
+#[tokio::test]
+async fn old_bytes_are_no_progress() {
+    let mut server = start(|config| {
+        config.limits.header_timeout = Duration::from_millis(2000);
+        config.groups = vec![Way::None.into()];
+    })
+    .await;
+    let mut sender = http2(server.connect().await).await;
+    let (_, body) = fetch(&mut sender, "/v.mp4", "bytes=0-99999").await;
+    assert_eq!(body.len(), 100_000);
+    let began = Instant::now();
+    while sender.ready().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let elapsed = began.elapsed();
+    assert!(elapsed > Duration::from_millis(1500), "{elapsed:?}");
+    assert!(elapsed < Duration::from_millis(3300), "{elapsed:?}");
+    server.stop().await;
+}
+
+/// Whoever leaves in the middle is told apart from whoever has it all.
+#[tokio::test]
+async fn leaving_is_logged_as_such() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    for (request, ended) in [(LARGE, "client left"), (SMALL, "done")] {
+        let log = super::log_to("log", crate::server::LogFormat::Json);
+        let mut server = super::start_with(|_| {}, log).await;
+        large(&server);
+        let mut socket = server.connect().await;
+        socket.write_all(PREFACE).await.unwrap();
+        socket.write_all(request).await.unwrap();
+        let mut buffer = [0; 16 << 10];
+        let read = async { while socket.read(&mut buffer).await.unwrap() > 0 {} };
+        let _ = tokio::time::timeout(Duration::from_millis(300), read).await;
+        drop(socket);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.stop().await;
+        let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
+        assert!(log.contains(&format!("\"ended\":\"{ended}\"")), "{log}");
+    }
+}

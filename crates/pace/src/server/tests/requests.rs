@@ -213,4 +213,6 @@ async fn the_combined_format() {
     assert!(last.starts_with("127.0.0.1 - - ["), "{log}");
     let known = "] \"GET /abc.txt HTTP/1.1\" 200 10 \"-\" \"me\\\"\" 0.";
     assert!(last.contains(known), "{log}");
+    // What it was paced by in fact comes last.
+    assert!(last.ends_with(" nothing"), "{log}");
 }
