@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tidegate_lab::MILLISECOND;
@@ -25,6 +25,11 @@ pub const GROUPS: [(&str, &str); 4] = [
     ("Trickle", "trickle"),
     ("shrunk-block", "application-16k"),
 ];
+const TRICKLE: usize = 2;
+/// Its server's log.
+const LOG: &str = "trickle.jsonl";
+/// How long the last lines of it may take.
+const LAST_LINES: Duration = Duration::from_secs(5);
 /// Classes of bandwidth as Table 1 has them, and the line of ours.
 pub const BANDWIDTHS: [(&str, u64); 6] = [
     ("< 0.5", 400_000),
@@ -133,6 +138,8 @@ pub fn run(forget: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
         over.store(true, Ordering::Relaxed);
         viewings
     })?;
+    let trickles = seats.iter().filter(|seat| seat.group == TRICKLE).count();
+    by_clamp(&folder.path().join(LOG), trickles)?;
     drop(servers);
     let mut quality = Quality {
         real_time: true,
@@ -234,11 +241,53 @@ fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
             .arg(videos)
             .args(["--listen", &format!("0.0.0.0:{}", port(group))])
             .args(["--way", way, "--start-up", &format!("{STARTUP}s")])
-            .arg("--no-log")
             .stderr(Stdio::null());
+        if group == TRICKLE {
+            let log = videos.join(LOG);
+            command.arg("--log").arg(log).args(["--log-format", "json"]);
+        } else {
+            command.arg("--no-log");
+        }
         Ok(server.start(&mut command)?)
     };
     GROUPS.iter().enumerate().map(start).collect()
+}
+
+/// Waits for the lines of so many connections in the log of Trickle's server. It is an error if the
+/// clamp did not pace them all, since the server falls back without a word to us.
+fn by_clamp(log: &Path, viewers: usize) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let lines = std::fs::read_to_string(log).with_context(|| log.display().to_string())?;
+        let connections = connections(&lines)?;
+        if connections >= viewers {
+            return Ok(());
+        }
+        anyhow::ensure!(
+            begin.elapsed() < LAST_LINES,
+            "the log of Trickle's server has {connections} connections of {viewers} viewers"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// How many connections a server's log has, all paced by the clamp.
+fn connections(lines: &str) -> Result<usize> {
+    let mut count = 0;
+    // The last line may not be there in full.
+    let end = lines.rfind('\n').unwrap_or(0);
+    for (number, line) in lines[..end].lines().enumerate() {
+        if line.contains(r#""event":"connection""#) {
+            anyhow::ensure!(
+                line.contains(r#""paced_by":"clamp""#),
+                "Trickle did not run: by line {} of its server's log the clamp did not pace a \
+                 connection (`tidegate pace` says what is missing): {line}",
+                number + 1
+            );
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 fn port(group: usize) -> u16 {
@@ -332,5 +381,26 @@ fn web(server: &Namespace, client: &Namespace, number: usize, over: &AtomicBool)
         Ok(Ok(())) => {}
         Ok(Err(error)) => eprintln!("viewer {number}, web: {error:#}"),
         Err(error) => eprintln!("viewer {number}, web: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_fell_back_is_told_from_trickle() {
+        let line = |event: &str, by: &str| {
+            format!("{{\"event\":\"{event}\",\"way\":\"trickle\",\"paced_by\":\"{by}\"}}\n")
+        };
+        let (response, paced) = (line("request", "clamp"), line("connection", "clamp"));
+        let mut lines = [response, paced.clone(), paced].concat();
+        assert_eq!(connections(&lines).expect("all by the clamp"), 2);
+        lines += &line("connection", "fallback");
+        let error = connections(&lines).expect_err("a fallback").to_string();
+        assert!(
+            error.starts_with("Trickle did not run: by line 4 "),
+            "{error}"
+        );
     }
 }

@@ -21,11 +21,15 @@
 #define SECOND 1000000000ull
 #define MICROSECONDS 1000000ull
 
-#define EINVAL 22
+#define ENOENT 2
 #define ENOMEM 12
+#define EINVAL 22
 #define EOPNOTSUPP 95
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+// Written before loading.
+const volatile __u64 owner = 0;
 
 // The few fields of the kernel's that are needed here; loading finds where they are.
 struct inet_connection_sock {
@@ -265,6 +269,10 @@ int tidegate_arm(struct bpf_sockopt *call)
 
 	if (call->level != PACE_LEVEL)
 		return 1;
+	// What another's programs are asked is not ours to answer, since any error overrides their success.
+	// What nobody answers, the kernel refuses: ENOPROTOOPT.
+	if ((void *)(&request->owner + 1) > call->optval_end || request->owner != owner)
+		return 1;
 	if (!socket)
 		return answer(call, EINVAL);
 	tcp = bpf_tcp_sock(socket);
@@ -300,9 +308,9 @@ int tidegate_arm(struct bpf_sockopt *call)
 	flags = call->optname == PACE_SET ? BPF_SK_STORAGE_GET_F_CREATE : 0;
 	pace = bpf_sk_storage_get(&sockets, socket, 0, flags);
 	if (!pace)
-		return answer(call, flags ? ENOMEM : EINVAL);
+		return answer(call, flags ? ENOMEM : ENOENT);
 	if (!flags && pace->state == PACE_REMOVED)
-		return answer(call, EINVAL);
+		return answer(call, ENOENT);
 	// The time until now is the old rate's. What the new one makes of it is for the next round trip
 	// to say: data is under way, and congestion control may be at work.
 	if (!flags && pace->state != PACE_STARTUP)

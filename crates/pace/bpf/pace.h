@@ -10,8 +10,8 @@
 #define PACE_LEVEL 0x7467
 #define PACE_SET 1    /* struct pace_request: begin a throttling phase */
 #define PACE_CHANGE 2 /* struct pace_request: other numbers, same phase */
-#define PACE_REMOVE 3 /* no value: the clamp goes, in as many round trips as it takes */
-#define PACE_FREE 4   /* no value: the clamp goes at once, since the programs will */
+#define PACE_REMOVE 3 /* the owner: the clamp goes, in as many round trips as it takes */
+#define PACE_FREE 4   /* the owner: the clamp goes at once, since the programs will */
 
 /* The rate may not be more than 100 Gbit/s, so that products fit in 64 bits. */
 #define PACE_RATE_MOST 12500000000ull
@@ -21,7 +21,10 @@
 /* Never pace, also where the clamp does not hold the window: the paper's algorithm alone. */
 #define PACE_CLAMP_ONLY 2u
 
+/* All values begin with the owner, a number that each pair of programs is loaded with: several may be
+ * attached to one cgroup, and each answers what its own library asks, and nothing else. */
 struct pace_request {
+	__u64 owner;
 	__u64 rate;     /* bytes per second */
 	__u64 credit;   /* bytes: what may be caught up, at most */
 	__u32 headroom; /* per mille of R * RTT */

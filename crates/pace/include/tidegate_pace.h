@@ -4,7 +4,8 @@
  * and falls back: SO_MAX_PACING_RATE, and the writer has to throttle.
  *
  * Functions that return int return 0, or a negative error number; then tidegate_pace_error() has
- * words for it. All may be called from any thread. Rates are bits per second.
+ * words for it. All may be called from any thread. Rates are bits per second. A socket is the same by
+ * whichever of its descriptors; limits go with the socket, not with a descriptor.
  *
  *     struct tidegate_pace *pace = tidegate_pace_open(NULL);
  *     struct tidegate_pace_target target = { .rate = 2500000 };
@@ -39,7 +40,8 @@ struct tidegate_pace;
 #define TIDEGATE_PACE_HOLD_AVERAGE 1u /* no headroom while ahead: the average is the rate */
 #define TIDEGATE_PACE_CLAMP_ONLY 2u   /* no pacing where the clamp does not hold the window */
 
-/* Fields that are 0 have the value in parentheses. */
+/* Fields that are 0 have the value in parentheses. A larger struct, of a newer header, is refused if
+ * what is not known of it here is not 0. */
 struct tidegate_pace_target {
 	uint64_t rate;	   /* bit/s; 125 % of the encoding rate in the paper */
 	uint64_t credit;   /* bytes that may be caught up at most (no bound) */
@@ -68,7 +70,8 @@ struct tidegate_pace_stats {
 
 /* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Never NULL. */
 struct tidegate_pace *tidegate_pace_open(const char *cgroup);
-/* Frees the sockets that are still open, and everything else. */
+/* Frees the sockets that this process has open, by whichever descriptor (it looks into /proc/self/fd),
+ * and everything else. A socket that is open in another process only keeps the clamp last set. */
 void tidegate_pace_close(struct tidegate_pace *pace);
 
 /* TIDEGATE_PACE_KERNEL or TIDEGATE_PACE_FALLBACK. */
@@ -86,10 +89,12 @@ int tidegate_pace_change(const struct tidegate_pace *pace, int fd,
 int tidegate_pace_remove(const struct tidegate_pace *pace, int fd);
 /* One of TIDEGATE_PACE_STARTUP and so on; one system call. */
 int tidegate_pace_state(const struct tidegate_pace *pace, int fd);
+/* size: of *stats, not 0; of a larger struct, of a newer header, the rest becomes 0. */
 int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_pace_stats *stats,
 		      size_t size);
 
-/* What went wrong in this thread's last call, or "". */
+/* What went wrong in this thread's last call, or "". Lives until this thread's next call of
+ * tidegate_pace_open, _set, _change, _remove, _state or _get, or its end; copy it to keep it. */
 const char *tidegate_pace_error(void);
 
 /* When a server may write how much; no clock and no waiting of its own. One thread at a time. */

@@ -1,9 +1,12 @@
 //! The C interface: `include/tidegate_pace.h`.
 //!
-//! Structures are copied by the smaller of the caller's and our size, so both may grow.
+//! Structures are copied by the smaller of the caller's and our size, so both may grow; but what a larger one asks for is not left out
+//! silently.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc)]
 
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::cell::RefCell;
@@ -11,7 +14,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
+use std::{ptr, slice};
 
 use crate::pacer::{Mode, Options, Pace, PaceError, State, Target};
 
@@ -68,9 +71,13 @@ fn fail(number: c_int, text: &str) -> c_int {
     -number
 }
 
+fn forget() {
+    ERROR.with_borrow_mut(|error| *error = CString::default());
+}
+
 /// A panic must not cross into C.
 fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
-    ERROR.with_borrow_mut(|error| *error = CString::default());
+    forget();
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {
@@ -109,9 +116,11 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
         return Err(PaceError::Target("the target is NULL"));
     }
     let mut given = CTarget::default();
-    let size = size.min(size_of::<CTarget>());
-    // SAFETY: the caller has `size` bytes there, and we at least as many; any bytes are a CTarget.
-    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut given).cast(), size) };
+    let known = size.min(size_of::<CTarget>());
+    // SAFETY: the caller has `size` bytes there, by the interface.
+    let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
+    // SAFETY: both have as many; any bytes are a CTarget.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut given).cast(), known) };
     let CTarget {
         rate,
         credit,
@@ -120,7 +129,8 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
         flags,
         reserved,
     } = given;
-    if flags & !3 != 0 || reserved != 0 {
+    let is_zero = |byte: &u8| *byte == 0;
+    if flags & !3 != 0 || reserved != 0 || !bytes[known..].iter().all(is_zero) {
         return Err(PaceError::Target(
             "the target has flags or fields that are not known here",
         ));
@@ -153,6 +163,7 @@ fn number(state: State) -> u32 {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_open(cgroup: *const c_char) -> *mut Opened {
+    forget();
     let mut options = Options::default();
     if !cgroup.is_null() {
         // SAFETY: a string that ends with zero, by the interface.
@@ -244,6 +255,9 @@ pub unsafe extern "C" fn tidegate_pace_get(
 ) -> c_int {
     if to.is_null() {
         return fail(libc::EINVAL, "the statistics are NULL");
+    }
+    if size == 0 {
+        return fail(libc::EINVAL, "the statistics have no size");
     }
     with(pace, fd, |pace, socket| {
         let stats = pace.stats(socket)?;

@@ -1,15 +1,15 @@
 //! Sockets and their target rates.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::clamp::Clamp;
 use crate::clamp::cgroup::{CgroupError, own_cgroup};
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Record, Request};
-use crate::clamp::{self, Clamp};
-use crate::sys;
+use crate::sys::{self, TcpInfo};
 
 /// How a [`Pace`] is opened.
 #[derive(Debug, Clone, Default)]
@@ -192,8 +192,9 @@ impl Target {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    fn request(&self, queued: u32) -> Request {
+    fn request(&self, owner: u64, queued: u32) -> Request {
         Request {
+            owner,
             rate: self.rate,
             credit: self.credit,
             headroom: self.headroom,
@@ -258,25 +259,48 @@ pub struct Stats {
 
 /// Paces sockets for as long as it lives.
 ///
-/// With its last reference, or when the process dies, the programs leave the kernel. Limits go away
-/// with their sockets.
+/// A socket is the same by whichever of its descriptors. With the last reference to this, or when the
+/// process dies, the programs leave the kernel. Limits go away with their sockets, or with this from
+/// all that the process still has open.
 #[derive(Debug)]
 pub struct Pace {
     clamp: Option<Clamp>,
     mode: Mode,
-    /// Which sockets are paced, by file descriptor and the kernel's number, for [`Drop`] and the
-    /// fallback. A descriptor that was closed and used again has another number.
-    paced: Mutex<HashMap<RawFd, Paced>>,
+    /// Which sockets are paced without the clamp; of others the kernel knows.
+    paced: Mutex<Paced>,
+}
+
+/// Sockets by the kernel's numbers, which no others ever get.
+#[derive(Debug, Default)]
+struct Paced {
+    sockets: HashMap<u64, Fallback>,
+    /// At how many of them those that are closed are looked for.
+    full: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Paced {
-    cookie: u64,
+struct Fallback {
     target: Target,
     /// Bytes acknowledged when the phase began.
     begin: u64,
-    /// Paced no more, but its clamp may still be moving away.
-    removed: bool,
+}
+
+impl Paced {
+    /// Few enough to be looked through often.
+    const LEAST: usize = 1000;
+
+    fn insert(&mut self, cookie: u64, paced: Fallback) {
+        if self.sockets.len() >= self.full.max(Self::LEAST) {
+            // Nobody tells when a socket is closed.
+            let mut open = HashSet::new();
+            let looked = sys::each_open(|socket| open.extend(sys::cookie(socket)));
+            if looked.is_ok() {
+                self.sockets.retain(|cookie, _| open.contains(cookie));
+            }
+            self.full = 2 * self.sockets.len();
+        }
+        self.sockets.insert(cookie, paced);
+    }
 }
 
 impl Pace {
@@ -325,26 +349,25 @@ impl Pace {
         let socket = socket.as_fd();
         target.check()?;
         let failed = |source| failed(socket, source);
-        let cookie = sys::cookie(socket).map_err(failed)?;
-        let begin = match &self.clamp {
+        match &self.clamp {
             Some(clamp) => {
                 let queued = sys::queued(socket).map_err(failed)?;
-                clamp.set(socket, &target.request(queued)).map_err(failed)?;
-                0
+                clamp
+                    .set(socket, &target.request(clamp.owner, queued))
+                    .map_err(failed)
             }
             None => {
+                let cookie = sys::cookie(socket).map_err(failed)?;
                 fall_back(socket, target).map_err(failed)?;
-                sys::tcp_info(socket).map_err(failed)?.acked
+                let begin = sys::tcp_info(socket).map_err(failed)?.acked;
+                let paced = Fallback {
+                    target: *target,
+                    begin,
+                };
+                self.paced().insert(cookie, paced);
+                Ok(())
             }
-        };
-        let paced = Paced {
-            cookie,
-            target: *target,
-            begin,
-            removed: false,
-        };
-        self.paced().insert(socket.as_raw_fd(), paced);
-        Ok(())
+        }
     }
 
     /// Gives a paced socket another target, in the same phase.
@@ -354,18 +377,22 @@ impl Pace {
     pub fn change(&self, socket: impl AsFd, target: &Target) -> Result<(), PaceError> {
         let socket = socket.as_fd();
         target.check()?;
-        let before = self.known(socket)?;
-        let changed = match &self.clamp {
-            Some(clamp) => clamp.change(socket, &target.request(0)),
-            None => fall_back(socket, target),
-        };
-        changed.map_err(|source| failed(socket, source))?;
-        let paced = Paced {
-            target: *target,
-            ..before
-        };
-        self.paced().insert(socket.as_raw_fd(), paced);
-        Ok(())
+        let failed = |source| failed(socket, source);
+        match &self.clamp {
+            Some(clamp) => clamp
+                .change(socket, &target.request(clamp.owner, 0))
+                .map_err(failed),
+            None => {
+                let (cookie, before) = self.fallen_back(socket)?;
+                fall_back(socket, target).map_err(failed)?;
+                let paced = Fallback {
+                    target: *target,
+                    ..before
+                };
+                self.paced().insert(cookie, paced);
+                Ok(())
+            }
+        }
     }
 
     /// Paces a socket no more. Its clamp goes away with the next round trips, not at once: the slow
@@ -375,19 +402,19 @@ impl Pace {
     /// If it is not paced.
     pub fn remove(&self, socket: impl AsFd) -> Result<(), PaceError> {
         let socket = socket.as_fd();
-        let known = self.known(socket)?;
-        self.release(socket)
-            .map_err(|source| failed(socket, source))?;
-        let removed = Paced {
-            removed: true,
-            ..known
-        };
-        if self.clamp.is_some() {
-            self.paced().insert(socket.as_raw_fd(), removed);
-        } else {
-            self.paced().remove(&socket.as_raw_fd());
+        let failed = |source| failed(socket, source);
+        match &self.clamp {
+            Some(clamp) => {
+                record(clamp, socket)?;
+                clamp.remove(socket).map_err(failed)
+            }
+            None => {
+                let (cookie, _) = self.fallen_back(socket)?;
+                sys::set_max_pacing_rate(socket, None).map_err(failed)?;
+                self.paced().sockets.remove(&cookie);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// How a paced socket is doing.
@@ -396,45 +423,17 @@ impl Pace {
     /// If it is not paced, or is no TCP socket.
     pub fn stats(&self, socket: impl AsFd) -> Result<Stats, PaceError> {
         let socket = socket.as_fd();
-        let paced = self.known(socket)?;
-        let failed = |source| failed(socket, source);
-        let info = sys::tcp_info(socket).map_err(failed)?;
-        let record = match &self.clamp {
-            Some(clamp) => clamp.record(socket).map_err(failed)?,
-            None => None,
-        };
-        let mut stats = Stats {
-            state: State::Fallback,
-            rate: paced.target.rate,
-            clamp: 0,
-            window: info.window,
-            srtt: info.srtt,
-            mss: info.mss,
-            sent: info.sent,
-            retransmitted: info.retransmitted,
-            delivered: info.acked.saturating_sub(paced.begin),
-            due: 0,
-            round_trips: 0,
-            sets: 0,
-            lifts: 0,
-            pacing: if record.is_some() {
-                0
-            } else {
-                paced.target.with_headroom()
-            },
-        };
-        if let Some(record) = record {
-            stats.state = state(&record);
-            stats.rate = record.rate;
-            stats.clamp = record.target;
-            stats.delivered = record.delivered;
-            stats.due = record.due;
-            stats.round_trips = record.calls;
-            stats.sets = record.sets;
-            stats.lifts = record.lifts;
-            stats.pacing = record.pacing.into();
+        let info = || sys::tcp_info(socket).map_err(|source| failed(socket, source));
+        match &self.clamp {
+            Some(clamp) => {
+                let record = record(clamp, socket)?;
+                Ok(clamped(&record, &info()?))
+            }
+            None => {
+                let (_, paced) = self.fallen_back(socket)?;
+                Ok(fallen_back(&paced, &info()?))
+            }
         }
-        Ok(stats)
     }
 
     /// What holds a paced socket: one system call, for writers to ask before they write.
@@ -443,54 +442,45 @@ impl Pace {
     /// If it is not paced.
     pub fn state(&self, socket: impl AsFd) -> Result<State, PaceError> {
         let socket = socket.as_fd();
-        let Some(clamp) = &self.clamp else {
-            return self.known(socket).map(|_| State::Fallback);
-        };
-        let record = clamp
-            .record(socket)
-            .map_err(|source| failed(socket, source))?;
-        let not = PaceError::NotPaced {
-            socket: socket.as_raw_fd(),
-        };
-        record.as_ref().map(state).ok_or(not)
+        match &self.clamp {
+            Some(clamp) => record(clamp, socket).map(|record| state(&record)),
+            None => self.fallen_back(socket).map(|_| State::Fallback),
+        }
     }
 
-    fn paced(&self) -> std::sync::MutexGuard<'_, HashMap<RawFd, Paced>> {
+    fn paced(&self) -> MutexGuard<'_, Paced> {
         self.paced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, socket: BorrowedFd<'_>) -> Result<Paced, PaceError> {
+    fn fallen_back(&self, socket: BorrowedFd<'_>) -> Result<(u64, Fallback), PaceError> {
         let cookie = sys::cookie(socket).map_err(|source| failed(socket, source))?;
-        let paced = self.paced().get(&socket.as_raw_fd()).copied();
-        let not = PaceError::NotPaced {
-            socket: socket.as_raw_fd(),
-        };
+        let paced = self.paced().sockets.get(&cookie).copied();
         paced
-            .filter(|paced| paced.cookie == cookie && !paced.removed)
-            .ok_or(not)
-    }
-
-    fn release(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        match self.clamp {
-            Some(_) => clamp::remove(socket),
-            None => sys::set_max_pacing_rate(socket, None),
-        }
+            .map(|paced| (cookie, paced))
+            .ok_or_else(|| not_paced(socket))
     }
 }
 
 impl Drop for Pace {
-    /// Frees the sockets that are still open, since a clamp stays where it was last set.
+    /// Frees the sockets that this process has open, since a clamp stays where it was last set.
     fn drop(&mut self) {
-        let paced = std::mem::take(&mut *self.paced());
-        for (socket, Paced { cookie, .. }) in paced {
-            sys::if_still(socket, cookie, |socket| {
-                // One that cannot be freed is a socket that no longer is.
-                let _ = match self.clamp {
-                    Some(_) => clamp::free(socket),
-                    None => self.release(socket),
-                };
-            });
-        }
+        // What cannot be freed is a socket that no longer is; without /proc none can be found.
+        let _ = match &self.clamp {
+            Some(clamp) => sys::each_open(|socket| {
+                if clamp.holds(socket) {
+                    let _ = clamp.free(socket);
+                }
+            }),
+            None => {
+                let paced = std::mem::take(&mut self.paced().sockets);
+                let is_ours = |cookie: u64| paced.contains_key(&cookie);
+                sys::each_open(|socket| {
+                    if sys::cookie(socket).is_ok_and(is_ours) {
+                        let _ = sys::set_max_pacing_rate(socket, None);
+                    }
+                })
+            }
+        };
     }
 }
 
@@ -521,11 +511,69 @@ fn state(record: &Record) -> State {
     }
 }
 
-fn failed(socket: BorrowedFd<'_>, source: io::Error) -> PaceError {
-    let socket = socket.as_raw_fd();
-    if source.raw_os_error() == Some(libc::ENOPROTOOPT) {
-        PaceError::OtherCgroup { socket }
-    } else {
-        PaceError::Socket { socket, source }
+fn record(clamp: &Clamp, socket: BorrowedFd<'_>) -> Result<Record, PaceError> {
+    let record = clamp.record(socket);
+    record
+        .map_err(|source| failed(socket, source))?
+        .ok_or_else(|| not_paced(socket))
+}
+
+fn clamped(record: &Record, info: &TcpInfo) -> Stats {
+    Stats {
+        state: state(record),
+        rate: record.rate,
+        clamp: record.target,
+        window: info.window,
+        srtt: info.srtt,
+        mss: info.mss,
+        sent: info.sent,
+        retransmitted: info.retransmitted,
+        delivered: record.delivered,
+        due: record.due,
+        round_trips: record.calls,
+        sets: record.sets,
+        lifts: record.lifts,
+        pacing: record.pacing.into(),
     }
 }
+
+fn fallen_back(paced: &Fallback, info: &TcpInfo) -> Stats {
+    Stats {
+        state: State::Fallback,
+        rate: paced.target.rate,
+        clamp: 0,
+        window: info.window,
+        srtt: info.srtt,
+        mss: info.mss,
+        sent: info.sent,
+        retransmitted: info.retransmitted,
+        delivered: info.acked.saturating_sub(paced.begin),
+        due: 0,
+        round_trips: 0,
+        sets: 0,
+        lifts: 0,
+        pacing: paced.target.with_headroom(),
+    }
+}
+
+fn not_paced(socket: BorrowedFd<'_>) -> PaceError {
+    PaceError::NotPaced {
+        socket: socket.as_raw_fd(),
+    }
+}
+
+fn failed(socket: BorrowedFd<'_>, source: io::Error) -> PaceError {
+    match source.raw_os_error() {
+        Some(libc::ENOENT) => not_paced(socket),
+        Some(libc::ENOPROTOOPT) => PaceError::OtherCgroup {
+            socket: socket.as_raw_fd(),
+        },
+        _ => PaceError::Socket {
+            socket: socket.as_raw_fd(),
+            source,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

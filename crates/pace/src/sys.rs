@@ -124,17 +124,18 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
-/// Calls with a file descriptor that was kept as a number, if it is still the same socket.
-pub(crate) fn if_still(socket: RawFd, expected: u64, call: impl FnOnce(BorrowedFd<'_>)) {
-    if socket < 0 {
-        return;
+/// Calls with each of this process's open files.
+pub(crate) fn each_open(mut call: impl FnMut(BorrowedFd<'_>)) -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/thread-self/fd")? {
+        let name = entry?.file_name();
+        let Some(number @ 0..) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
+            continue;
+        };
+        // SAFETY: not -1. If another part of the process has closed it meanwhile, the system call
+        // fails; if the number is another file's by then, the call asks that one what it is.
+        call(unsafe { BorrowedFd::borrow_raw(number) });
     }
-    // SAFETY: not -1. If another part of the process has closed it, the first system call fails; if
-    // the number is another file's by now, its cookie is not the expected one.
-    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-    if cookie(socket).is_ok_and(|cookie| cookie == expected) {
-        call(socket);
-    }
+    Ok(())
 }
 
 /// The rate that a socket is paced to, in bytes per second; all ones: none.

@@ -5,6 +5,7 @@ use tidegate_limiter::Nanos;
 
 use super::Ends;
 use super::playback::{self, Playback};
+use super::trickle::bucket::Bucket;
 use super::trickle::{Target, Trickle};
 use crate::SECOND;
 use crate::outcome::{Completion, StreamOutcome, Throttled};
@@ -33,7 +34,7 @@ pub struct Stream {
     rate: u64,
     written: u64,
     phase: Option<Phase>,
-    trickle: Option<Trickle>,
+    trickle: Option<(Trickle, Bucket)>,
     /// When a block is to be written, whatever acknowledgements come.
     due: Option<Nanos>,
     playback: Playback,
@@ -132,7 +133,7 @@ impl Stream {
         }
         if self.phase.is_some() {
             let sent = self.written - server.unsent();
-            if let Some(trickle) = &mut self.trickle {
+            if let Some((trickle, _)) = &mut self.trickle {
                 trickle.on_ack(now, server, sent);
             }
             self.write(now, server);
@@ -164,7 +165,8 @@ impl Stream {
                     hold_average,
                     block,
                 };
-                self.trickle = Some(Trickle::new(target, now, self.startup));
+                let trickle = Trickle::new(target, now, self.startup);
+                self.trickle = Some((trickle, Bucket::new(self.rate, block, now)));
             }
             Pace::None | Pace::Blocks { .. } => {}
         }
@@ -179,15 +181,34 @@ impl Stream {
             Pace::None => {}
             Pace::Blocks { bytes, pause } => self.write_blocks(now, start, bytes, pause, server),
             Pace::MaxRate => self.fill(now, server),
-            Pace::Trickle { block, .. } => {
-                if self.trickle.as_ref().is_some_and(Trickle::throttles_writes) {
-                    self.write_blocks(now, start, block, 0, server);
-                } else {
-                    self.due = None;
-                    self.fill(now, server);
-                }
-            }
+            Pace::Trickle { block, .. } => self.write_trickle(now, block, server),
         }
+    }
+
+    /// Writes a block when it is due, once Trickle throttles writes; all that TCP takes before that,
+    /// and while it catches up.
+    fn write_trickle(&mut self, now: Nanos, block: u64, server: &mut Connection) {
+        self.due = None;
+        let Some((trickle, mut bucket)) = self.trickle.take() else {
+            return;
+        };
+        if trickle.throttles_writes() {
+            while self.written < self.length {
+                let due = bucket.due(now);
+                if due > now {
+                    self.due = Some(due);
+                    break;
+                }
+                let written = self.written;
+                self.hand(now, server, block);
+                bucket.wrote(now, self.written - written);
+            }
+        } else {
+            let written = self.written;
+            self.fill(now, server);
+            bucket.counted(now, self.written - written);
+        }
+        self.trickle = Some((trickle, bucket));
     }
 
     /// Writes what TCP holds back until it holds enough.

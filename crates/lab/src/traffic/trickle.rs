@@ -7,6 +7,7 @@ use crate::SECOND;
 use crate::tcp::Connection;
 use crate::tcp::cc::State;
 
+pub mod bucket;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +48,8 @@ pub struct Trickle {
     /// Bytes acknowledged when it began, or would have been if nothing had been under way.
     begin: u64,
     stand: Stand,
+    /// Algorithm 1's `write_throttle`: it was at its floor, and so never cleared.
+    throttled: bool,
     /// As it was set last.
     clamp: Option<u32>,
     /// What must be acknowledged before the next step: the kernel's callback comes once in a round
@@ -63,14 +66,15 @@ impl Trickle {
             start: now,
             begin,
             stand: Stand::Bound,
+            throttled: false,
             clamp: None,
             round_end: 0,
         }
     }
 
-    /// Whether writes are to be throttled as well.
+    /// Whether writes are to be throttled as well: once it was at its floor, but while it catches up.
     pub fn throttles_writes(&self) -> bool {
-        self.stand == Stand::Floor
+        self.throttled && self.stand != Stand::Behind
     }
 
     /// Looks at the connection, as it begins and after each of its acknowledgements; `sent` is what it has sent in
@@ -137,6 +141,7 @@ impl Trickle {
         } else {
             Stand::Bound
         };
+        self.throttled |= self.stand == Stand::Floor;
         segments.max(LEAST)
     }
 }

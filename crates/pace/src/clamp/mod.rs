@@ -5,6 +5,7 @@ pub(crate) mod wire;
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -23,6 +24,8 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
 #[derive(Debug)]
 pub(crate) struct Clamp {
     sockets: MapHandle,
+    /// By which our programs know what they are to answer.
+    pub(crate) owner: u64,
     _links: Vec<OwnedFd>,
     pub(crate) programs: Vec<u32>,
 }
@@ -40,7 +43,16 @@ impl Clamp {
         let folder = File::open(cgroup)
             .map_err(libbpf_rs::Error::from)
             .with_context(|| format!("cgroup {}", cgroup.display()))?;
-        let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
+        let mut object = ObjectBuilder::default().open_memory(OBJECT)?;
+        let owner = RandomState::new().hash_one(());
+        let constants = object
+            .maps_mut()
+            .find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+        match constants {
+            Some(mut constants) => constants.set_initial_value(&owner.to_ne_bytes())?,
+            None => return Err(io::Error::other("no constants in the program").into()),
+        }
+        let object = object.load()?;
         let map = object
             .maps()
             .find(|map| map.name() == OsStr::new("sockets"));
@@ -61,6 +73,7 @@ impl Clamp {
         }
         Ok(Self {
             sockets,
+            owner,
             _links: links,
             programs,
         })
@@ -73,6 +86,7 @@ impl Clamp {
             return true;
         };
         let request = Request {
+            owner: self.owner,
             rate: 1,
             credit: 0,
             headroom: 1000,
@@ -85,38 +99,40 @@ impl Clamp {
     }
 
     pub(crate) fn set(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, SET, &request.bytes())?;
-        // Another process's programs, on a cgroup above, answer for sockets that ours do not see.
-        if self.record(socket)?.is_none() {
-            remove(socket)?;
-            return Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT));
-        }
-        Ok(())
+        sys::set_option(socket, LEVEL, SET, &request.bytes())
     }
 
+    /// An error of `ENOENT` if it is not paced.
     pub(crate) fn change(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
         sys::set_option(socket, LEVEL, CHANGE, &request.bytes())
     }
 
+    pub(crate) fn remove(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::set_option(socket, LEVEL, REMOVE, &self.owner.to_ne_bytes())
+    }
+
+    /// At once, for when the programs go, which cannot move the clamp away afterwards.
+    pub(crate) fn free(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::set_option(socket, LEVEL, FREE, &self.owner.to_ne_bytes())
+    }
+
     /// What the kernel keeps of a socket; `None` if it is not paced.
     pub(crate) fn record(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Record>> {
-        let key = socket.as_raw_fd().to_ne_bytes();
-        let value = self
-            .sockets
-            .lookup(&key, MapFlags::ANY)
-            .map_err(io::Error::other)?;
+        let value = self.value(socket)?;
         let record = value.as_deref().and_then(Record::read);
         Ok(record.filter(|record| record.state != REMOVED))
     }
-}
 
-pub(crate) fn remove(socket: BorrowedFd<'_>) -> io::Result<()> {
-    sys::set_option(socket, LEVEL, REMOVE, &[])
-}
+    /// Whether a socket has a clamp of ours, be it on its way out.
+    pub(crate) fn holds(&self, socket: BorrowedFd<'_>) -> bool {
+        self.value(socket).is_ok_and(|value| value.is_some())
+    }
 
-/// At once, for when the programs go, which cannot move the clamp away afterwards.
-pub(crate) fn free(socket: BorrowedFd<'_>) -> io::Result<()> {
-    sys::set_option(socket, LEVEL, FREE, &[])
+    fn value(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let value = self.sockets.lookup(&key, MapFlags::ANY);
+        value.map_err(io::Error::other)
+    }
 }
 
 fn program_id(program: BorrowedFd<'_>) -> Option<u32> {

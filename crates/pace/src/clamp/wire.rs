@@ -22,6 +22,8 @@ pub(crate) const CLAMP_ONLY: u32 = 2;
 /// `struct pace_request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
+    /// Whose programs are asked.
+    pub(crate) owner: u64,
     pub(crate) rate: u64,
     pub(crate) credit: u64,
     pub(crate) headroom: u32,
@@ -31,14 +33,15 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn bytes(&self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        bytes[0..8].copy_from_slice(&self.rate.to_ne_bytes());
-        bytes[8..16].copy_from_slice(&self.credit.to_ne_bytes());
-        bytes[16..20].copy_from_slice(&self.headroom.to_ne_bytes());
-        bytes[20..24].copy_from_slice(&self.floor.to_ne_bytes());
-        bytes[24..28].copy_from_slice(&self.flags.to_ne_bytes());
-        bytes[28..32].copy_from_slice(&self.queued.to_ne_bytes());
+    pub(crate) fn bytes(&self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes[0..8].copy_from_slice(&self.owner.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.rate.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&self.credit.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&self.headroom.to_ne_bytes());
+        bytes[28..32].copy_from_slice(&self.floor.to_ne_bytes());
+        bytes[32..36].copy_from_slice(&self.flags.to_ne_bytes());
+        bytes[36..40].copy_from_slice(&self.queued.to_ne_bytes());
         bytes
     }
 }
@@ -60,7 +63,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Bytes of `struct pace`.
-    pub(crate) const SIZE: usize = 104;
+    pub(crate) const SIZE: usize = 112;
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
@@ -75,16 +78,16 @@ impl Record {
             u32::from_ne_bytes(word)
         };
         Some(Self {
-            rate: long(0),
-            due: long(48),
-            delivered: long(64),
-            state: word(72),
-            clamp: word(76),
-            calls: word(80),
-            sets: word(84),
-            lifts: word(88),
-            target: word(92),
-            pacing: word(96),
+            rate: long(8),
+            due: long(56),
+            delivered: long(72),
+            state: word(80),
+            clamp: word(84),
+            calls: word(88),
+            sets: word(92),
+            lifts: word(96),
+            target: word(100),
+            pacing: word(104),
         })
     }
 }

@@ -1,5 +1,5 @@
-//! The duration of an MP4 file: the movie header's; of a fragmented one the extends header's, or the sum of the segment index (ISO/IEC
-//! 14496-12, 8.2.2, 8.8.2, 8.16.3).
+//! The duration of an MP4 file: the movie header's; of a fragmented one the extends header's, or what the first segment index
+//! comes to (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, Me
             }
             b"sidx" if !found.seen_index => {
                 found.seen_index = true;
-                found.index = index(source, &next)?;
+                found.index = index(source, &next, length)?;
             }
             // Fragments: an index comes before them.
             b"moof" if seen_movie => break,
@@ -148,12 +148,13 @@ fn movie_header(source: &impl Source, at: &Header) -> Result<(u64, Option<u64>),
     Ok((scale.into(), duration))
 }
 
-/// The sum of the first segment index.
-fn index(source: &impl Source, at: &Header) -> Result<Option<Duration>, MediaError> {
+/// How long the file plays, by a segment index. It need not cover the file, but may be one of each
+/// fragment's: what lies behind it plays as fast as what it covers.
+fn index(source: &impl Source, at: &Header, length: u64) -> Result<Option<Duration>, MediaError> {
     let scale = u32::from_be_bytes(field(source, at, 8)?);
-    let references = match version(source, at)? {
-        0 => 20,
-        _ => 28,
+    let (references, first) = match version(source, at)? {
+        0 => (20, u32::from_be_bytes(field(source, at, 16)?).into()),
+        _ => (28, u64::from_be_bytes(field(source, at, 20)?)),
     };
     let count = u16::from_be_bytes(field(source, at, references + 2)?);
     // At most 786,420 bytes, in one step.
@@ -165,14 +166,23 @@ fn index(source: &impl Source, at: &Header) -> Result<Option<Duration>, MediaErr
     if source.read_at(place, &mut table)? < table.len() {
         return Err(MediaError::NoDuration);
     }
-    let durations = table.chunks_exact(12).map(|reference| {
-        let [_, _, _, _, a, b, c, d, ..] = *reference else {
-            return 0;
+    let (mut covered, mut sum) = (0_u64, 0_u64);
+    for reference in table.chunks_exact(12) {
+        let [k, l, m, n, a, b, c, d, ..] = *reference else {
+            continue;
         };
-        u64::from(u32::from_be_bytes([a, b, c, d]))
-    });
-    let sum: u64 = durations.sum();
-    Ok(units(sum, scale.into()))
+        // The first bit says what it refers to.
+        covered += u64::from(u32::from_be_bytes([k & 0x7f, l, m, n]));
+        sum += u64::from(u32::from_be_bytes([a, b, c, d]));
+    }
+    // What it covers begins so far behind it.
+    let begin = at.end.saturating_add(first);
+    let rest = u128::from(length.saturating_sub(begin));
+    Ok(units(sum, scale.into()).and_then(|duration| {
+        // Of 64 bits each.
+        let nanos = (duration.as_nanos() * rest).checked_div(covered.into())?;
+        units(u64::try_from(nanos).ok()?, 1_000_000_000)
+    }))
 }
 
 fn version(source: &impl Source, at: &Header) -> Result<u8, MediaError> {

@@ -84,23 +84,54 @@ fn the_index_stands_in_for_the_header() {
     assert!(matches!(probe(&bytes), Err(MediaError::NoDuration)));
     // Two references of 2 and 3 seconds, before the first fragment.
     let moof = bytes.windows(4).position(|four| four == b"moof").unwrap() - 4;
-    let mut sidx = Vec::new();
+    let rest = (bytes.len() - moof) as u32;
+    let with = |index: Vec<u8>| [&bytes[..moof], &index, &bytes[moof..]].concat();
+    let whole = with(sidx(&[(1000, 2), (rest - 1000, 3)]));
+    assert_eq!(probe(&whole).unwrap().duration, Duration::from_secs(5));
+    // Of a file that was cut it is what is there.
+    let cut = with(sidx(&[(rest, 5), (rest, 5)]));
+    assert_eq!(probe(&cut).unwrap().duration, Duration::from_secs(5));
+    // Without lengths it says nothing.
+    let nothing = with(sidx(&[(0, 5)]));
+    assert!(matches!(probe(&nothing), Err(MediaError::NoDuration)));
+}
+
+/// An index of segments of so many bytes and seconds each.
+fn sidx(references: &[(u32, u32)]) -> Vec<u8> {
+    let mut sidx = (32 + 12 * references.len() as u32).to_be_bytes().to_vec();
+    sidx.extend(b"sidx");
     sidx.extend([0; 4]);
     sidx.extend(1_u32.to_be_bytes());
     sidx.extend(90_000_u32.to_be_bytes());
     sidx.extend([0; 8]);
-    sidx.extend([0, 0, 0, 2]);
-    for seconds in [2_u32, 3] {
-        sidx.extend(1000_u32.to_be_bytes());
+    sidx.extend([0, 0]);
+    sidx.extend((references.len() as u16).to_be_bytes());
+    for (bytes, seconds) in references {
+        sidx.extend(bytes.to_be_bytes());
         sidx.extend((seconds * 90_000).to_be_bytes());
         sidx.extend([0; 4]);
     }
-    let mut with = bytes[..moof].to_vec();
-    with.extend((sidx.len() as u32 + 8).to_be_bytes());
-    with.extend(b"sidx");
-    with.extend(&sidx);
-    with.extend(&bytes[moof..]);
-    assert_eq!(probe(&with).unwrap().duration, Duration::from_secs(5));
+    sidx
+}
+
+/// A minute of 2 Mbit/s: sixty fragments of a second, each behind an index of its own.
+#[test]
+fn an_index_of_the_first_fragment_tells_the_rate() {
+    let mut bytes = make::bytes(Layout::Mp4Fragmented, Duration::from_secs(60), 2000).unwrap();
+    let mehd = bytes.windows(4).position(|four| four == b"mehd").unwrap();
+    bytes[mehd..mehd + 4].copy_from_slice(b"free");
+    let moof = bytes.windows(4).position(|four| four == b"moof").unwrap() - 4;
+    bytes.truncate(moof);
+    for _ in 0..60 {
+        bytes.extend(sidx(&[(250_000, 1)]));
+        bytes.extend(8_u32.to_be_bytes());
+        bytes.extend(b"moof");
+        bytes.extend(249_992_u32.to_be_bytes());
+        bytes.extend(b"mdat");
+        bytes.resize(bytes.len() + 249_984, 0);
+    }
+    let rate = probe(&bytes).unwrap().rate().bits_per_second();
+    assert!((2_000_000..2_002_000).contains(&rate), "{rate}");
 }
 
 /// Indexes of zeros cost a read each, and only the first one.

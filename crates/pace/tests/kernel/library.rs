@@ -59,6 +59,69 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
 }
 
 #[test]
+fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
+    let _alone = alone();
+    let Some(net) = Net::new("several_in_one_cgroup_leave_each_other_s_sockets_alone") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let first = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        first.pace(&socket, &Target::new(10_000_000)).unwrap();
+        let second = open(&net);
+        // Sockets of before the other began, and after.
+        let later = connection(&net, SERVER, SERVER);
+        first.pace(&later, &Target::new(10_000_000)).unwrap();
+        for socket in [&socket, &later] {
+            first.change(socket, &Target::new(20_000_000)).unwrap();
+            assert_eq!(first.stats(socket).unwrap().rate, 2_500_000);
+            for refused in [
+                second.state(socket).map(drop),
+                second.change(socket, &Target::new(5_000_000)),
+                second.remove(socket),
+            ] {
+                assert!(
+                    matches!(refused, Err(PaceError::NotPaced { .. })),
+                    "{refused:?}"
+                );
+            }
+        }
+        first.remove(&socket).unwrap();
+        let removed = first.change(&socket, &Target::new(5_000_000));
+        assert!(
+            matches!(removed, Err(PaceError::NotPaced { .. })),
+            "{removed:?}"
+        );
+        drop(second);
+        first.change(&later, &Target::new(5_000_000)).unwrap();
+    });
+}
+
+#[test]
+fn a_socket_is_the_same_by_another_descriptor() {
+    let _alone = alone();
+    let Some(net) = Net::new("a_socket_is_the_same_by_another_descriptor") else {
+        return;
+    };
+    net.server(|| {
+        net.link.set_rtt(20 * MS);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        pace.pace(&socket, &Target::new(20_000_000)).unwrap();
+        let duplicate = socket.try_clone().unwrap();
+        drop(socket);
+        pace.change(&duplicate, &Target::new(10_000_000)).unwrap();
+        assert_eq!(pace.stats(&duplicate).unwrap().rate, 1_250_000);
+        writing(&duplicate, || {
+            wait_for("21", 10_000 * MS, || near(window(), 21, 25));
+            drop(pace);
+            wait_for("no clamp", 10_000 * MS, || window() > 60);
+        });
+    });
+}
+
+#[test]
 fn a_change_after_a_silence_does_not_lift_the_clamp() {
     let _alone = alone();
     let Some(net) = Net::new("a_change_after_a_silence_does_not_lift_the_clamp") else {

@@ -79,6 +79,22 @@ fn every_way_keeps_its_rate() {
 }
 
 #[test]
+fn a_round_trip_that_grows_does_not_end_the_throttling_of_writes() {
+    let mut video = flow(Traffic::Stream(video(TRICKLE)));
+    video.delay = 10 * MILLISECOND;
+    // Fills the queue, and the bound is above its floor from then on.
+    let mut other = flow(Traffic::Bulk { bytes: None });
+    other.start = 15 * SECOND;
+    let mut plan = plan(vec![link("line", 10_000_000, 90)], vec![video, other]);
+    plan.duration = 100 * SECOND;
+    let flow = &run(&plan, &mut |_| true).expect("sound").flows[0];
+    let (stream, _) = parts(flow);
+    assert!(stream.srtt.is_some_and(|srtt| srtt > 80 * MILLISECOND));
+    let got = throttled(flow);
+    assert!((1.23..1.27).contains(&got), "{got}");
+}
+
+#[test]
 fn small_queues_lose_of_blocks_what_trickle_does_not_send_at_once() {
     let lost = |pace| parts(&watch(video(pace), 6_000_000, 20, 40)).1;
     let (blocks, trickle) = (lost(BLOCKS), lost(TRICKLE));

@@ -1,3 +1,4 @@
+use super::bucket::Bucket;
 use super::*;
 use crate::MILLISECOND;
 
@@ -27,9 +28,47 @@ fn the_bound_is_rate_times_round_trip_with_headroom() {
     // 9.1 segments are too few.
     assert_eq!(segments(&mut trickle, 22, 0, 0), 10);
     assert!(trickle.throttles_writes());
-    // 9.5 are rounded to 10.
+    // 9.5 are rounded to 10, and not below the floor.
     assert_eq!(segments(&mut trickle, 23, 0, 0), 10);
-    assert!(!trickle.throttles_writes());
+    assert_eq!(trickle.stand, Stand::Bound);
+}
+
+#[test]
+fn writes_that_are_throttled_once_stay_so_but_while_catching_up() {
+    let mut trickle = trickle(500_000, 1200);
+    segments(&mut trickle, 22, 0, 0);
+    segments(&mut trickle, 100, 0, 0);
+    assert!(trickle.stand == Stand::Bound && trickle.throttles_writes());
+    segments(&mut trickle, 100, 10_000, 0);
+    assert!(trickle.stand == Stand::Behind && !trickle.throttles_writes());
+    segments(&mut trickle, 100, 10_000, 5_000_000);
+    assert!(trickle.stand == Stand::Bound && trickle.throttles_writes());
+}
+
+/// 10 kB come in 20 ms.
+#[test]
+fn blocks_that_are_late_are_caught_up_at_twice_the_rate_two_at_most() {
+    let mut bucket = Bucket::new(500_000, 10_000, 0);
+    let mut at = Vec::new();
+    let mut write = |bucket: &mut Bucket, from: Nanos, count: usize| {
+        let mut now = from;
+        for _ in 0..count {
+            now = bucket.due(now).max(now);
+            at.push(now / MILLISECOND);
+            bucket.wrote(now, 10_000);
+        }
+    };
+    write(&mut bucket, 0, 2);
+    // Nothing for 160 ms: eight are due, and two are there.
+    write(&mut bucket, 200 * MILLISECOND, 5);
+    // Behind, the six that were missed are due.
+    bucket.counted(270 * MILLISECOND, 60_000);
+    assert_eq!(at, [20, 40, 200, 210, 220, 240, 260]);
+    assert_eq!(bucket.due(270 * MILLISECOND), 280 * MILLISECOND);
+    // What the window let go ahead counts, up to 262,144 bytes.
+    bucket.counted(280 * MILLISECOND, 1 << 30);
+    let wait = 10_000_u64 * 2_000 + (1 << 18) * 2_000;
+    assert_eq!(bucket.due(0), 280 * MILLISECOND + wait);
 }
 
 #[test]

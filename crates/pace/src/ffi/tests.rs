@@ -1,0 +1,84 @@
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use super::*;
+
+/// What went wrong last.
+fn error() -> String {
+    // SAFETY: a string that lives until the next call.
+    let words = unsafe { CStr::from_ptr(tidegate_pace_error()) };
+    words.to_str().unwrap().to_owned()
+}
+
+/// Runs with a socket that is paced to 8 Mbit/s, without the kernel's help.
+fn paced(run: impl FnOnce(*mut Opened, c_int)) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    // SAFETY: a string; no cgroup.
+    let pace = unsafe { tidegate_pace_open(c"/proc/self".as_ptr()) };
+    let target = CTarget {
+        rate: 8_000_000,
+        ..CTarget::default()
+    };
+    let fd = socket.as_raw_fd();
+    // SAFETY: all live, and the target has that size.
+    let set = unsafe { tidegate_pace_set(pace, fd, &raw const target, size_of::<CTarget>()) };
+    assert_eq!(set, 0, "{}", error());
+    run(pace, fd);
+    // SAFETY: opened above.
+    unsafe { tidegate_pace_close(pace) };
+}
+
+#[test]
+fn a_larger_target_is_taken_if_what_is_not_known_of_it_is_zero() {
+    #[repr(C)]
+    struct Larger {
+        target: CTarget,
+        more: [u64; 2],
+    }
+    paced(|pace, fd| {
+        let mut larger = Larger {
+            target: CTarget {
+                rate: 16_000_000,
+                ..CTarget::default()
+            },
+            more: [0; 2],
+        };
+        let change = |larger: &Larger| {
+            let target = ptr::from_ref(larger).cast();
+            // SAFETY: all live, and the target has that size.
+            unsafe { tidegate_pace_change(pace, fd, target, size_of::<Larger>()) }
+        };
+        assert_eq!(change(&larger), 0, "{}", error());
+        larger.more[1] = 1;
+        assert_eq!(change(&larger), -libc::EINVAL);
+        assert!(error().contains("not known here"), "{}", error());
+    });
+}
+
+#[test]
+fn statistics_without_a_size_are_refused() {
+    paced(|pace, fd| {
+        let mut stats = CStats::default();
+        let mut get = |size| {
+            // SAFETY: all live, and the statistics have that size at least.
+            unsafe { tidegate_pace_get(pace, fd, &raw mut stats, size) }
+        };
+        assert_eq!(get(0), -libc::EINVAL);
+        assert!(error().contains("no size"), "{}", error());
+        assert_eq!(get(size_of::<CStats>()), 0, "{}", error());
+        assert_eq!((error().as_str(), stats.rate), ("", 8_000_000));
+    });
+}
+
+#[test]
+fn opening_forgets_the_last_error() {
+    // SAFETY: NULL is refused.
+    let state = unsafe { tidegate_pace_state(ptr::null(), 0) };
+    assert!(state == -libc::EINVAL && !error().is_empty());
+    // SAFETY: a string; no cgroup.
+    let pace = unsafe { tidegate_pace_open(c"/proc/self".as_ptr()) };
+    assert_eq!(error(), "");
+    // SAFETY: opened above.
+    unsafe { tidegate_pace_close(pace) };
+}
