@@ -383,8 +383,15 @@ impl<D: DataPath> Gate<D> {
     pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
+        // What cannot be read is nobody's.
+        let loaded = store.load().unwrap_or_default();
+        let known = loaded.known();
+        let others = known.is_some_and(|known| known.pins != pins && D::exists(&known.pins));
         // Also what was killed before it was there.
         let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        if others {
+            return cleared.map(|()| there);
+        }
         // What could not be removed is no gate any more: its state must not be taken for one's.
         let forgotten = store.clear();
         cleared.and(forgotten).map(|()| there)

@@ -233,6 +233,7 @@ fn a_gate_elsewhere_keeps_its_state() {
     let error = Own::up(&other).map(|_| ()).expect_err("it is another's");
     assert!(matches!(error, GateError::Elsewhere { .. }), "{error}");
     assert!(!Own::is_up(&other.pins));
+    assert!(!Own::down_at(&other.pins, &other.state).expect("nothing there"));
     let gate = place.take_over().expect("ours");
     place.holds(gate.state());
     gate.down().expect("down");
