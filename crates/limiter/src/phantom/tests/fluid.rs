@@ -201,7 +201,7 @@ proptest! {
             if limiter.offer(now, &packet) == Decision::Pass {
                 accepted.push((now, usize::from(queue), u64::from(bytes)));
             }
-            let held: Vec<_> = limiter.occupancy(now).collect();
+            let held: Vec<_> = limiter.clone().occupancy(now).collect();
             for &(length, magic) in &held {
                 prop_assert!(length <= size && magic <= length);
             }
