@@ -235,10 +235,12 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         changes.push(Change::Settings);
     }
     // Also for numbers that another change was to make room for: it may have failed.
-    let new = to.members.iter().filter(|(name, member)| {
-        let old = from.members.get(*name);
-        old.is_none_or(|old| old.number != member.number)
-    });
+    let before = |name: &str, member: &Member| {
+        let old = from.members.get(name);
+        old.filter(|old| old.number == member.number)
+    };
+    let new = to.members.iter();
+    let new = new.filter(|(name, member)| before(name, member).is_none());
     if let Some(last) = new.map(|(_, member)| member.number).max() {
         changes.push(Change::Reserve(2 * (last + 1)));
     }
@@ -250,8 +252,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     let mut seats = [Vec::new(), Vec::new()];
     let mut left: HashSet<Match> = HashSet::new();
     for (name, member) in &to.members {
-        let old = from.members.get(name);
-        let old = old.filter(|old| old.number == member.number);
+        let old = before(name, member);
         // Numbers that nobody has had are as new.
         if old.is_none() && fresh && member.number < from.next {
             changes.extend(DIRECTIONS.map(|direction| Change::Forget(member.limiter(direction))));

@@ -90,13 +90,10 @@ impl<D: DataPath> Gate<D> {
         }
         // What cannot be read is nobody's.
         let loaded = store.load().unwrap_or_default();
-        if let Some(known) = loaded.known()
-            && known.pins != config.pins
-            && D::exists(&known.pins)
-        {
+        if let Some(other) = Self::other(&loaded, &config.pins) {
             return Err(GateError::Elsewhere {
                 folder: config.state.clone(),
-                other: known.pins.clone(),
+                other: other.to_owned(),
                 pins: config.pins.clone(),
             });
         }
@@ -375,6 +372,12 @@ impl<D: DataPath> Gate<D> {
         forgotten
     }
 
+    /// Where the gate is up whose state this is, if that is not here.
+    fn other<'a>(loaded: &'a store::Loaded, pins: &Path) -> Option<&'a Path> {
+        let known = loaded.known().map(|known| known.pins.as_path());
+        known.filter(|&known| known != pins && D::exists(known))
+    }
+
     /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
     /// anything was there.
     ///
@@ -385,11 +388,9 @@ impl<D: DataPath> Gate<D> {
         let there = D::exists(pins);
         // What cannot be read is nobody's.
         let loaded = store.load().unwrap_or_default();
-        let known = loaded.known();
-        let others = known.is_some_and(|known| known.pins != pins && D::exists(&known.pins));
         // Also what was killed before it was there.
         let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
-        if others {
+        if Self::other(&loaded, pins).is_some() {
             return cleared.map(|()| there);
         }
         // What could not be removed is no gate any more: its state must not be taken for one's.

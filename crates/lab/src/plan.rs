@@ -28,6 +28,21 @@ pub struct Plan {
     pub flows: Vec<FlowPlan>,
 }
 
+impl Plan {
+    /// The elements, each with its index and its number among those that are no taps.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = ((usize, usize), &ElementPlan)> {
+        let mut next = 0;
+        self.elements
+            .iter()
+            .enumerate()
+            .map(move |(index, element)| {
+                let number = next;
+                next += usize::from(!element.kind.is_tap());
+                ((index, number), element)
+            })
+    }
+}
+
 /// Something that packets pass through.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementPlan {

@@ -78,15 +78,13 @@ impl Way {
             work,
             record: ElementRecord::default(),
         };
-        let (mut stages, mut taps, mut number) = (Vec::new(), taps.into_iter(), 0);
-        for (index, element) in plan.elements.iter().enumerate() {
-            let is_tap = element.kind.is_tap();
-            let tap = is_tap.then(|| taps.next());
+        let (mut stages, mut taps) = (Vec::new(), taps.into_iter());
+        for (place, element) in plan.numbered() {
+            let tap = element.kind.is_tap().then(|| taps.next());
             stages.push(stage(match tap.flatten() {
                 Some(tap) => Work::Tap(tap),
-                None => Work::Element(Element::new(plan, (index, number), wires)?),
+                None => Work::Element(Element::new(plan, place, wires)?),
             }));
-            number += usize::from(!is_tap);
         }
         let delay = |delay| stage(Work::Element(delay));
         let flows = plan.flows.iter();

@@ -85,10 +85,9 @@ impl<'a> Engine<'a> {
             element,
             record: ElementRecord::default(),
         };
-        let (mut stages, mut number) = (Vec::new(), 0);
-        for (index, element) in plan.elements.iter().enumerate() {
-            stages.push(stage(Element::new(plan, (index, number), &wires)?));
-            number += usize::from(!element.kind.is_tap());
+        let mut stages = Vec::new();
+        for (place, _) in plan.numbered() {
+            stages.push(stage(Element::new(plan, place, &wires)?));
         }
         let mut flows = Vec::new();
         for (index, flow) in plan.flows.iter().enumerate() {
