@@ -220,21 +220,27 @@ fn common(connection: &Connection, request: &Request, sent: u64, account: &Accou
 /// Quotes, backslashes and all that is not printable ASCII, as Apache writes them; the beginning of what is too long.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        let before = quoted.len();
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', byte as char]),
-            b' '..=b'~' => quoted.push(byte as char),
-            _ => {
-                let _ = write!(quoted, "\\x{byte:02x}");
-            }
+    escape(&mut quoted, text.bytes(), |quoted, byte| match byte {
+        b'"' | b'\\' => quoted.extend(['\\', byte as char]),
+        b' '..=b'~' => quoted.push(byte as char),
+        _ => {
+            let _ = write!(quoted, "\\x{byte:02x}");
         }
-        if quoted.len() > LONGEST {
-            quoted.truncate(before);
+    });
+    quoted
+}
+
+/// Writes items until they come to more than a text from outside may, and none in part.
+fn escape<T>(into: &mut String, items: impl Iterator<Item = T>, write: impl Fn(&mut String, T)) {
+    let begin = into.len();
+    for item in items {
+        let before = into.len();
+        write(into, item);
+        if into.len() - begin > LONGEST {
+            into.truncate(before);
             break;
         }
     }
-    quoted
 }
 
 /// An object that is written field by field.
@@ -257,21 +263,13 @@ impl Object {
     fn text(&mut self, name: &str, text: &str) {
         self.name(name);
         self.0.push('"');
-        let begin = self.0.len();
-        for c in text.chars() {
-            let before = self.0.len();
-            match c {
-                '"' | '\\' => self.0.extend(['\\', c]),
-                '\u{20}'..='\u{7e}' | '\u{a0}'.. => self.0.push(c),
-                _ => {
-                    let _ = write!(self.0, "\\u{:04x}", u32::from(c));
-                }
+        escape(&mut self.0, text.chars(), |line, c| match c {
+            '"' | '\\' => line.extend(['\\', c]),
+            '\u{20}'..='\u{7e}' | '\u{a0}'.. => line.push(c),
+            _ => {
+                let _ = write!(line, "\\u{:04x}", u32::from(c));
             }
-            if self.0.len() - begin > LONGEST {
-                self.0.truncate(before);
-                break;
-            }
-        }
+        });
         self.0.push('"');
     }
 
