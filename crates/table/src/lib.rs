@@ -1,0 +1,1 @@
+//! Tables: a column is declared once, with its name, type, unit, meaning and value.
