@@ -18,7 +18,7 @@ help:
 	@echo 'make study   repeats the tables of the papers (needs the captures, see TIDEGATE_TRACES)'
 	@echo 'make fuzz    feeds damaged input to every reader, FUZZ_SECONDS (60) each'
 	@echo 'make lint    checks format and lints'
-	@echo 'make docs    builds the API documentation and writes docs/columns.md'
+	@echo 'make docs    builds the API documentation and writes docs/reference/columns.md'
 	@echo 'make clean   removes everything that was built'
 	@echo
 	@echo 'TIDEGATE_TRACES  folder of the published lab captures, for the tests and studies that'
@@ -136,17 +136,17 @@ lint:
 docs: build
 	@echo '== API documentation, to $(TARGET)/doc'
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
-	@echo '== docs/columns.md, from the program'
-	@mkdir -p docs
-	@$(columns) >docs/columns.md
+	@echo '== docs/reference/columns.md, from the program'
+	@mkdir -p docs/reference
+	@$(columns) >docs/reference/columns.md
 
-# Fails if docs/columns.md is not what the program would write.
+# Fails if docs/reference/columns.md is not what the program would write.
 docs-check: build
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	@mkdir -p $(TARGET)
 	@$(columns) >$(TARGET)/columns.md
-	@if ! diff -u docs/columns.md $(TARGET)/columns.md; then \
-		echo 'docs/columns.md is out of date: make docs writes it'; exit 1; \
+	@if ! diff -u docs/reference/columns.md $(TARGET)/columns.md; then \
+		echo 'docs/reference/columns.md is out of date: make docs writes it'; exit 1; \
 	fi
 
 columns = { \

@@ -65,7 +65,7 @@ struct tidegate_pace_stats {
 	uint64_t rate;		/* bit/s */
 	uint64_t delivered;	/* bytes acknowledged since the throttling phase began */
 	uint64_t due;		/* bytes that the rate asked for until then */
-	uint64_t pacing;	/* bit/s at which the kernel paces, or 0; see docs/pace.md */
+	uint64_t pacing;	/* bit/s at which the kernel paces, or 0; see docs/explanation/pace.md */
 };
 
 /* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Never NULL. */

@@ -2,7 +2,7 @@
 //!
 //! [`Pace`] bounds the congestion window of sockets, in the kernel; [`Writer`] says when a server may
 //! write how much, for each [`Way`]; [`server`] is a server that does both, and [`media`] tells it how
-//! fast videos play. How it works, and what it costs: `docs/pace.md`.
+//! fast videos play. How it works, and what it costs: `docs/explanation/pace.md`.
 //!
 //! ```no_run
 //! use std::io::Write;

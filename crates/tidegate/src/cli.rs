@@ -73,7 +73,7 @@ Examples:
   tidegate pace --cgroup /sys/fs/cgroup/system.slice/nginx.service
 
 `tidegate serve` paces what it sends by itself. Other servers do it by the library, in Rust or C:
-docs/pace.md. The exit code is 3 where only the fallback works: the kernel (Linux 6.12 with BTF) or
+docs/explanation/pace.md. The exit code is 3 where only the fallback works: the kernel (Linux 6.12 with BTF) or
 the rights (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) are missing.
 ";
 
@@ -103,7 +103,7 @@ Examples:
 
 Captures are pcap or pcapng, plain or compressed with gzip, xz or zstd. Take them where the data
 is sent (at the server), with at least 128 bytes of each packet. `tidegate columns` describes what
-the machine-readable formats hold; docs/detectors.md says how the detectors work.
+the machine-readable formats hold; docs/explanation/detectors.md says how the detectors work.
 ";
 
 /// Say for every transfer in captures whether a policer limited it.

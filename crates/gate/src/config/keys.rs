@@ -80,7 +80,7 @@ pub const SECTIONS: &[Section] = &[
     FILE, INTERFACE, PLAN, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
 ];
 
-/// Every key, as Markdown: `docs/gate-configuration.md` holds the same.
+/// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.
 pub fn schema() -> String {
     tidegate_notation::markdown(SECTIONS)
 }

@@ -1,5 +1,5 @@
 //! The gate's file: TOML that says where packets pass, who the subscribers are, and how they are
-//! limited. All of it is checked before anything is done; `docs/gate-configuration.md` describes it,
+//! limited. All of it is checked before anything is done; `docs/reference/gate-configuration.md` describes it,
 //! [`SECTIONS`] its keys.
 
 mod csv;

@@ -724,7 +724,7 @@ fn what_we_show_is_sound() {
     let config = Config::read(&root.join("packaging/gate.example.toml"));
     let config = config.unwrap_or_else(|error| panic!("{error}"));
     assert!(!config.subscribers.is_empty() && config.plans.len() > 1);
-    let docs = std::fs::read_to_string(root.join("docs/gate-configuration.md"))
+    let docs = std::fs::read_to_string(root.join("docs/reference/gate-configuration.md"))
         .expect("the documentation");
     let mut examples = 0;
     for block in docs.split("```toml\n").skip(1) {
@@ -742,7 +742,7 @@ fn what_we_show_is_sound() {
 fn every_key_is_documented() {
     let docs = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/gate-configuration.md"
+        "/../../docs/reference/gate-configuration.md"
     );
     let docs = std::fs::read_to_string(docs).expect("the documentation");
     assert!(docs.contains(&schema()), "put this into it:\n{}", schema());

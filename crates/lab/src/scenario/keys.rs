@@ -244,7 +244,7 @@ pub const SECTIONS: &[Section] = &[
     SWEEP,
 ];
 
-/// Every key, as Markdown: `docs/scenarios.md` holds the same.
+/// Every key, as Markdown: `docs/reference/scenarios.md` holds the same.
 pub fn schema() -> String {
     tidegate_notation::markdown(SECTIONS)
 }

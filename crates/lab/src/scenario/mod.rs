@@ -2,7 +2,7 @@
 //!
 //! A scenario has points (the combinations of what its sweep varies) and seeds. A point and a seed
 //! give [`Group`]s: aggregates that share no element do not know of each other, and are simulated
-//! apart. `docs/scenarios.md` describes the files, [`SECTIONS`] their keys.
+//! apart. `docs/reference/scenarios.md` describes the files, [`SECTIONS`] their keys.
 
 mod draw;
 mod element;

@@ -650,7 +650,10 @@ fn values_for_nobody_are_mistakes() {
 /// The documentation has the very tables that `tidegate lab schema` prints.
 #[test]
 fn every_key_is_documented() {
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+    let docs = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/scenarios.md"
+    );
     let docs = std::fs::read_to_string(docs).expect("the documentation");
     assert!(docs.contains(&schema()), "put this into it:\n{}", schema());
 }

@@ -20,8 +20,8 @@ Examples:
   sudo tidegate gate down                  take it off, and leave nothing
 
 Limits are in the kernel, not in a process: they hold when every tidegate has ended, or was killed.
-All commands but check and openapi need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN (docs/gate.md).
-docs/gate-configuration.md describes the file, docs/gate-api.md the HTTP API and the metrics.
+All commands but check and openapi need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN (docs/explanation/gate.md).
+docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and the metrics.
 ";
 
 /// Limit subscribers' rates in this machine's kernel.

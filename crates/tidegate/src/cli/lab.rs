@@ -48,7 +48,7 @@ Examples:
 
 With --output, the folder gets points, flows, windows, elements, samples and transfers as Parquet,
 a picture of each kind as SVG, and the captures of the scenario's taps, which `tidegate detect`
-reads. `tidegate columns --by lab-flow` and so on describe what rows hold, docs/scenarios.md the
+reads. `tidegate columns --by lab-flow` and so on describe what rows hold, docs/reference/scenarios.md the
 files.
 ";
 
@@ -128,7 +128,7 @@ shows in packets that leave late. Runs in which 1 % of them left more than 1 ms 
 twice, and points where that did not help are marked.
 
 Differences are the lab's median less the kernel's, over the kernel's. ~ marks those above 10 %
-where the runs of both overlap, ! those where they do not. docs/kernel-comparison.md has the
+where the runs of both overlap, ! those where they do not. docs/explanation/kernel-comparison.md has the
 reasons of those that are known.
 ";
 

@@ -28,7 +28,7 @@ WebM) say it plays. `video.mp4.rate` beside `video.mp4`, with a rate such as 1.5
 before the headers. Files without a rate are sent at full speed.
 
 It ends on Ctrl-C or SIGTERM, when all responses are done or --grace is over; at once if it is told
-twice. docs/serve.md tells what is paced how.
+twice. docs/reference/serve.md tells what is paced how.
 ";
 
 /// Serve a folder of videos, each connection paced.

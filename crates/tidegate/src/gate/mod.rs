@@ -67,7 +67,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
     }
 }
 
-/// Every key, as Markdown: `docs/gate-configuration.md` holds the same.
+/// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.
 fn schema() -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
     out.write_all(tidegate_gate::config::schema().as_bytes())?;

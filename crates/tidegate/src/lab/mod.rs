@@ -125,7 +125,7 @@ fn example(options: &Example) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Every key, as Markdown: `docs/scenarios.md` holds the same.
+/// Every key, as Markdown: `docs/reference/scenarios.md` holds the same.
 fn schema() -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
     out.write_all(scenario::schema().as_bytes())?;
