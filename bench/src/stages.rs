@@ -9,11 +9,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use tidegate_store::{Format, SegmentRow, Writer};
+use tidegate_store::{Format, Writer};
 use tidegate_trace::annotate::{Metrics, Transfer};
 use tidegate_trace::detect::{Detector, Pd};
 use tidegate_trace::flow::{FlowTable, Settings, Sink};
 use tidegate_trace::read::Capture;
+use tidegate_trace::rows::SegmentRow;
 use tidegate_trace::wire;
 
 use super::capture::Big;

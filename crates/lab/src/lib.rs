@@ -11,6 +11,7 @@ pub mod kernel;
 pub mod outcome;
 pub mod plan;
 pub mod plot;
+pub mod rows;
 pub mod scenario;
 mod sim;
 pub mod summary;

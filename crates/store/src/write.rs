@@ -9,9 +9,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-
-use crate::Row;
-use crate::column::{Column, Kind, Value};
+use tidegate_table::{Column, Kind, Row, Value};
 
 /// A file format for rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

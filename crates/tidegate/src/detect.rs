@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::sync::atomic::Ordering;
 
 use indicatif::ProgressBar;
-use tidegate_store::{FlowRow, PacketRow, SegmentRow, Writer};
+use tidegate_store::Writer;
+use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 
 use crate::Exit;
 use crate::cli::{By, Common, Detect, Format, UsageError};

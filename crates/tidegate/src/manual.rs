@@ -5,10 +5,11 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::CommandFactory;
-use tidegate_store::{
-    FlowRow, LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
-    PacketRow, Row, SegmentRow,
+use tidegate_lab::rows::{
+    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
 };
+use tidegate_table::Row;
+use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 
 use crate::Exit;
 use crate::cli::{Cli, Columns, Completions, Man, Rows};
@@ -27,7 +28,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::LabSample => list::<LabSampleRow>,
         Rows::LabTransfer => list::<LabTransferRow>,
         #[cfg(target_os = "linux")]
-        Rows::LabKernel => list::<tidegate_store::LabKernelRow>,
+        Rows::LabKernel => list::<tidegate_lab::rows::LabKernelRow>,
     };
     list(&mut out, options.markdown)?;
     out.commit()?;

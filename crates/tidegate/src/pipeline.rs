@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_store::{FlowRow, PacketRow, SegmentRow};
 use tidegate_trace::annotate::{Metrics, Transfer};
 use tidegate_trace::detect::{Detector, by_name};
 use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
 use tidegate_trace::read::{Capture, Nanos, PassedOver};
+use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 
 use crate::cli::{Analysis, By};
 use crate::input::Input;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tidegate_store::SegmentRow;
 use tidegate_trace::detect::{Cluster, Code, rate_clusters};
 use tidegate_trace::flow::Counters;
 use tidegate_trace::read::PassedOver;
+use tidegate_trace::rows::SegmentRow;
 
 use crate::pipeline::Report;
 use crate::units::{percent, plural, rate};

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-use tidegate_store::{FlowRow, SegmentRow};
 use tidegate_trace::annotate::Metrics;
 use tidegate_trace::detect::Code;
 use tidegate_trace::read::Nanos;
+use tidegate_trace::rows::{FlowRow, SegmentRow};
 use tidegate_trace::wire::Endpoint;
 
 use crate::cli::Color;

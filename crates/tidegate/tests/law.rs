@@ -61,8 +61,7 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         // What a testbed measures is reported in the lab's tables.
         "tidegate-testbed" => &["tidegate-lab", "tidegate-limiter", "tidegate-table"],
         "tidegate-serve" => &["tidegate-limiter", "tidegate-pace"],
-        // Its present way to the rows goes once trace and lab declare them.
-        "tidegate-store" => &["tidegate-table", "tidegate-trace", "tidegate-lab"],
+        "tidegate-store" => &["tidegate-table"],
         "tidegate" | "tidegate-python" | "tidegate-studies" | "tidegate-bench" => return None,
         other => panic!("{other} is new: give it a place in this law and in ARCHITECTURE.md"),
     })

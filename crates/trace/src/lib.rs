@@ -9,6 +9,7 @@ pub mod annotate;
 pub mod detect;
 pub mod flow;
 pub mod read;
+pub mod rows;
 pub mod wire;
 pub mod write;
 

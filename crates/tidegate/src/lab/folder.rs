@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::scenario::Scenario;
-use tidegate_store::{
-    Format, LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
-    Row, Simulation, Writer,
+use tidegate_lab::rows::{
+    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
 };
+use tidegate_lab::scenario::Scenario;
+use tidegate_store::{Format, Writer};
+use tidegate_table::Row;
 
 use super::pictures::Pictures;
 use crate::output::Output;

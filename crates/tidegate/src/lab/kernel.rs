@@ -7,8 +7,9 @@ use anyhow::Context;
 use tidegate_lab::RunError;
 use tidegate_lab::kernel::KernelError;
 use tidegate_lab::kernel::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
+use tidegate_lab::rows::LabKernelRow;
 use tidegate_lab::scenario::Scenario;
-use tidegate_store::{LabKernelRow, Writer};
+use tidegate_store::Writer;
 
 use super::KERNEL;
 use crate::cli::lab::Kernel;

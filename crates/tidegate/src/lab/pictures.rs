@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::plot::{Axis, Plot, PlotError};
+use tidegate_lab::rows::Simulation;
 use tidegate_lab::scenario::Scenario;
 use tidegate_lab::summary;
-use tidegate_store::Simulation;
 
 /// Points whose first simulation is drawn over time.
 const MOST_POINTS: usize = 24;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_lab::Nanos;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
+use tidegate_lab::rows::{
+    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
+};
 use tidegate_lab::scenario::Scenario;
 use tidegate_lab::summary::Collector;
-use tidegate_store::{
-    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
-    Writer,
-};
+use tidegate_store::Writer;
 
 use super::folder::Folder;
 use super::table::{self, Partial};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tidegate_store::{LabFlowRow, LabPointRow, Row, Value};
+use tidegate_lab::rows::{LabFlowRow, LabPointRow};
+use tidegate_table::{Row, Value};
 
 use crate::table::Paint;
 use crate::units::{count, percent, rate, time};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_trace::annotate::{Marks, Sent, Transfer};
-use tidegate_trace::read::Nanos;
-use tidegate_trace::wire::Endpoint;
+use tidegate_table::convert::{millis, rounded, seconds};
+use tidegate_table::{Column, Row, columns};
 
-use crate::column::{Column, columns, millis, rounded, seconds};
+use crate::annotate::{Marks, Sent, Transfer};
+use crate::read::Nanos;
+use crate::wire::Endpoint;
 
 /// A data packet as it was on the wire, and what became of it.
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ fn spurious(marks: Marks) -> Option<&'static str> {
     .find_map(|(mark, name)| marks.has(mark).then_some(name))
 }
 
-impl crate::Row for PacketRow {
+impl Row for PacketRow {
     const TITLE: &'static str = "a data packet as it was on the wire";
 
     fn columns() -> &'static [Column<Self>] {

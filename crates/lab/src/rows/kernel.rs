@@ -1,9 +1,10 @@
 //! Rows of comparisons of the lab with the kernel's TCP.
 
-use tidegate_lab::kernel::compare::{Compared, Comparison, Measure, Verdict};
+use tidegate_table::convert::{millis, rounded};
+use tidegate_table::{Column, Row, columns};
 
-use crate::column::{Column, columns, millis, rounded};
-use crate::lab::label;
+use super::label;
+use crate::kernel::compare::{Compared, Comparison, Measure, Verdict};
 
 /// A measure of a point of a sweep, by the kernel's TCP and by the lab's.
 #[derive(Debug, Clone)]
@@ -21,7 +22,7 @@ impl LabKernelRow {
             point: point as u64,
             parameters: label(parameters).to_string(),
             compared: Compared {
-                // A row each.
+                // Each has a row of its own.
                 comparisons: Vec::new(),
                 ..compared.clone()
             },
@@ -41,7 +42,7 @@ impl LabKernelRow {
     }
 }
 
-impl crate::Row for LabKernelRow {
+impl Row for LabKernelRow {
     const TITLE: &'static str = "a measure of a point, by the kernel's TCP and by the lab's";
 
     fn columns() -> &'static [Column<Self>] {

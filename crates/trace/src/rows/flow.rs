@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_trace::annotate::Totals;
-use tidegate_trace::flow::{Ended, FlowInfo};
-use tidegate_trace::read::Nanos;
-use tidegate_trace::wire::Endpoint;
+use tidegate_table::convert::{bits, millis, rounded, seconds};
+use tidegate_table::{Column, Row, columns};
 
-use crate::column::{Column, bits, columns, millis, rounded, seconds};
+use crate::annotate::Totals;
+use crate::flow::{Ended, FlowInfo};
+use crate::read::Nanos;
+use crate::wire::Endpoint;
 
 /// What one endpoint sent in a whole flow.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ pub struct FlowRow {
     pub policed_segments: u64,
 }
 
-impl crate::Row for FlowRow {
+impl Row for FlowRow {
     const TITLE: &'static str = "a flow and an endpoint that sent data in it";
 
     fn columns() -> &'static [Column<Self>] {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_trace::annotate::{Metrics, Tally, Transfer};
-use tidegate_trace::detect::{Judgement, Verdict};
-use tidegate_trace::read::Nanos;
-use tidegate_trace::wire::Endpoint;
+use tidegate_table::convert::{bits, millis, rounded, seconds};
+use tidegate_table::{Column, Row, columns};
 
-use crate::column::{Column, bits, columns, millis, rounded, seconds};
+use crate::annotate::{Metrics, Tally, Transfer};
+use crate::detect::{Judgement, Verdict};
+use crate::read::Nanos;
+use crate::wire::Endpoint;
 
 /// What one endpoint sent in one segment, measured and judged.
 #[derive(Debug, Clone)]
@@ -79,7 +80,7 @@ impl SegmentRow {
     }
 }
 
-impl crate::Row for SegmentRow {
+impl Row for SegmentRow {
     const TITLE: &'static str = "a segment and an endpoint that sent data in it";
 
     fn columns() -> &'static [Column<Self>] {

@@ -1,4 +1,13 @@
-//! What a column is.
+//! Columns, their types and values, and the rows that have them.
+
+/// A type whose values are the rows of a table.
+pub trait Row: Sized + 'static {
+    /// What a row is, for people: "a flow of a simulation".
+    const TITLE: &'static str;
+
+    /// The columns, in order. [`columns!`](crate::columns) declares them.
+    fn columns() -> &'static [Column<Self>];
+}
 
 /// The type of a column's values. Any of them may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,38 +91,32 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// A rate as whole bits per second.
-pub(crate) fn bits(rate: f64) -> u64 {
-    rate.round().max(0.0) as u64
-}
-
-/// Nanoseconds as seconds.
-pub(crate) fn seconds(nanos: u64) -> f64 {
-    // Two steps keep microseconds exact in times since the epoch.
-    (nanos / 1000) as f64 / 1e6 + (nanos % 1000) as f64 / 1e9
-}
-
-/// Nanoseconds as milliseconds.
-pub(crate) fn millis(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
-}
-
-/// Rounded to so many decimals: what lies behind is noise, and makes files larger.
-pub(crate) fn rounded(number: f64, decimals: i32) -> f64 {
-    let scale = 10f64.powi(decimals);
-    (number * scale).round() / scale
-}
-
 /// Declares the columns of a row type.
+///
+/// First the row type, then for each column its name, [`Kind`], unit (empty where there is none), meaning, and a function
+/// from a row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a truth value, or an
+/// [`Option`] of them where the value may be missing.
+///
+/// ```
+/// use tidegate_table::{Column, columns};
+///
+/// struct Packet {
+///     length: u64,
+/// }
+///
+/// const COLUMNS: &[Column<Packet>] = columns! { Packet;
+///     length: Integer ["B"] "Bytes at the IP layer." = |row| row.length;
+/// };
+/// ```
+#[macro_export]
 macro_rules! columns {
     ($row:ty; $($name:ident: $kind:ident [$unit:literal] $doc:literal = $get:expr;)*) => {
-        &[$(crate::column::Column::<$row> {
+        &[$($crate::Column::<$row> {
             name: stringify!($name),
-            kind: crate::column::Kind::$kind,
+            kind: $crate::Kind::$kind,
             unit: $unit,
             doc: $doc,
-            get: |row| crate::column::Value::from(($get as fn(&$row) -> _)(row)),
+            get: |row| $crate::Value::from(($get as fn(&$row) -> _)(row)),
         }),*]
     };
 }
-pub(crate) use columns;

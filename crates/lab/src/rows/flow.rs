@@ -1,0 +1,148 @@
+//! A row for each flow of a simulation.
+
+use tidegate_table::convert::{bits, millis, rounded, seconds};
+use tidegate_table::{Column, Row, columns};
+
+use super::{Flow, Simulation};
+use crate::Nanos;
+use crate::experiment::Finished;
+use crate::outcome::{Distribution, FlowOutcome, StreamOutcome, Throttled};
+use crate::plan::{FlowPlan, Pace, StreamPlan, Traffic};
+use crate::playback::Viewing;
+use crate::summary;
+use crate::tcp::Algorithm;
+
+/// What became of a flow.
+#[derive(Debug, Clone)]
+pub struct LabFlowRow {
+    flow: Flow,
+    plan: FlowPlan,
+    outcome: FlowOutcome,
+}
+
+impl LabFlowRow {
+    /// The flows of a simulation.
+    pub fn of(of: &Simulation, finished: &Finished) -> Vec<Self> {
+        let flows = finished
+            .group
+            .plan
+            .flows
+            .iter()
+            .zip(&finished.outcome.flows);
+        let row = |(index, (plan, outcome)): (usize, (&FlowPlan, &FlowOutcome))| Self {
+            flow: Flow::new(of, finished, index),
+            plan: plan.clone(),
+            outcome: FlowOutcome {
+                // They have rows of their own.
+                windows: Vec::new(),
+                ..outcome.clone()
+            },
+        };
+        flows.enumerate().map(row).collect()
+    }
+
+    fn lasted(&self) -> Nanos {
+        self.outcome.end.saturating_sub(self.outcome.start)
+    }
+}
+
+impl Row for LabFlowRow {
+    const TITLE: &'static str = "a flow of a simulation";
+
+    fn columns() -> &'static [Column<Self>] {
+        FLOW
+    }
+}
+
+const FLOW: &[Column<LabFlowRow>] = columns! { LabFlowRow;
+    point: Integer [""] "The point of the sweep." = |r| r.flow.of.point;
+    parameters: Text [""] "What is varied, and its values at the point." = |r| r.flow.of.parameters.to_string();
+    seed: Integer [""] "The seed." = |r| r.flow.of.seed;
+    aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
+    flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
+    number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
+    traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
+    cc: Text [""] "Its congestion control: reno, cubic, bbr or vegas; missing for udp." = |r| congestion_control(&r.plan);
+    delay_ms: Real ["ms"] "Its own round-trip delay." = |r| millis(r.plan.delay);
+    start_s: Real ["s"] "When it began to send." = |r| seconds(r.outcome.start);
+    end_s: Real ["s"] "When its last byte was received, or the simulation ended." = |r| seconds(r.outcome.end);
+    sent_packets: Integer ["packets"] "Packets with payload that the server sent, retransmissions among them." = |r| r.outcome.sent_packets;
+    sent_bytes: Integer ["B"] "Their bytes at the IP layer." = |r| r.outcome.sent_bytes;
+    retransmitted_packets: Integer ["packets"] "Of these packets, those sent again." = |r| r.outcome.retransmitted;
+    dropped_packets: Integer ["packets"] "Of these packets, those dropped on the way." = |r| r.outcome.dropped;
+    drop_rate: Real [""] "Dropped over sent, 0 to 1." = |r| (r.outcome.sent_packets > 0).then(|| rounded(r.outcome.dropped as f64 / r.outcome.sent_packets as f64, 6));
+    timeouts: Integer [""] "Retransmission timeouts." = |r| r.outcome.timeouts;
+    delivered_bytes: Integer ["B"] "Payload that the client's application received, in order." = |r| r.outcome.delivered;
+    goodput_bps: Integer ["bit/s"] "Delivered, from the flow's start to its end." = |r| (r.lasted() > 0).then(|| bits(summary::bits_per_second(r.outcome.delivered, r.lasted())));
+    rtt_samples: Integer [""] "Round-trip times that the server measured." = |r| r.outcome.rtt.count;
+    rtt_min_ms: Real ["ms"] "Least of them." = |r| rtt(r, |rtt| rtt.min);
+    rtt_mean_ms: Real ["ms"] "Their mean." = |r| rtt(r, |rtt| rtt.mean);
+    rtt_p50_ms: Real ["ms"] "Their median." = |r| rtt(r, |rtt| rtt.p50);
+    rtt_p95_ms: Real ["ms"] "95th percentile." = |r| rtt(r, |rtt| rtt.p95);
+    rtt_p99_ms: Real ["ms"] "99th percentile." = |r| rtt(r, |rtt| rtt.p99);
+    rtt_max_ms: Real ["ms"] "Greatest of them." = |r| rtt(r, |rtt| rtt.max);
+    transfers: Integer [""] "Transfers that were completed." = |r| r.outcome.completions.len() as u64;
+    pace: Text [""] "Of a stream, how the server keeps the throttled rate: none, blocks, max-rate or trickle." = |r| stream(r).map(|(plan, _)| pace(plan));
+    encoding_bps: Integer ["bit/s"] "Of a stream, the encoding rate." = |r| stream(r).map(|(plan, _)| plan.rate.bits_per_second());
+    join_s: Real ["s"] "Of a stream, from the request to the first picture; missing if it never came." = |r| viewing(r).and_then(|viewing| viewing.join).map(seconds);
+    rebufferings: Integer [""] "Of a stream, rebuffering events." = |r| viewing(r).map(|viewing| viewing.rebufferings);
+    rebuffering_hz: Real ["1/s"] "Rebuffering events over the time from the request to the end of the video, or of the simulation." = |r| viewing(r).map(|viewing| rounded(viewing.frequency(), 6));
+    stalled_s: Real ["s"] "Time spent in rebuffering events." = |r| viewing(r).map(|viewing| seconds(viewing.stalled));
+    throttled_s: Real ["s"] "Of a stream, how long the throttling phase lasted: from the last packet of the start-up phase to the last acknowledgement." = |r| throttled(r).map(|phase| seconds(phase.end.saturating_sub(phase.start)));
+    throttled_bps: Integer ["bit/s"] "Payload delivered in it: the streaming rate." = |r| throttled(r).filter(|phase| phase.end > phase.start).map(|phase| bits(summary::bits_per_second(phase.delivered, phase.end - phase.start)));
+    throttled_sent_packets: Integer ["packets"] "Packets with payload sent in it." = |r| throttled(r).map(|phase| phase.sent);
+    throttled_retransmitted_packets: Integer ["packets"] "Of these, those sent again." = |r| throttled(r).map(|phase| phase.retransmitted);
+    throttled_retransmission_rate: Real [""] "Sent again over sent in it, 0 to 1." = |r| throttled(r).and_then(|phase| phase.retransmission_rate()).map(|rate| rounded(rate, 6));
+    srtt_end_ms: Real ["ms"] "Of a stream, the server's smoothed round trip when all was acknowledged, or the simulation ended." = |r| stream(r).and_then(|(_, stream)| stream.srtt).map(millis);
+};
+
+fn stream(row: &LabFlowRow) -> Option<(&StreamPlan, &StreamOutcome)> {
+    match &row.plan.traffic {
+        Traffic::Stream(plan) => Some((plan, row.outcome.stream.as_ref()?)),
+        _ => None,
+    }
+}
+
+fn viewing(row: &LabFlowRow) -> Option<&Viewing> {
+    stream(row).map(|(_, stream)| &stream.viewing)
+}
+
+fn throttled(row: &LabFlowRow) -> Option<&Throttled> {
+    stream(row).and_then(|(_, stream)| stream.throttled.as_ref())
+}
+
+fn pace(plan: &StreamPlan) -> &'static str {
+    match plan.pace {
+        Pace::None => "none",
+        Pace::Blocks { .. } => "blocks",
+        Pace::MaxRate => "max-rate",
+        Pace::Trickle { .. } => "trickle",
+    }
+}
+
+fn rtt(row: &LabFlowRow, pick: fn(&Distribution) -> Nanos) -> Option<f64> {
+    let rtt = &row.outcome.rtt;
+    (rtt.count > 0).then(|| millis(pick(rtt)))
+}
+
+fn traffic(traffic: &Traffic) -> &'static str {
+    match traffic {
+        Traffic::Bulk { .. } => "bulk",
+        Traffic::OnOff { .. } => "on-off",
+        Traffic::Video { .. } => "video",
+        Traffic::Stream(_) => "stream",
+        Traffic::Datagrams { .. } => "udp",
+    }
+}
+
+fn congestion_control(plan: &FlowPlan) -> Option<&'static str> {
+    if matches!(plan.traffic, Traffic::Datagrams { .. }) {
+        return None;
+    }
+    Some(match plan.tcp.algorithm {
+        Algorithm::Reno => "reno",
+        Algorithm::Cubic => "cubic",
+        Algorithm::Bbr => "bbr",
+        Algorithm::Vegas => "vegas",
+    })
+}

@@ -1,0 +1,95 @@
+//! The rows of simulations: points of a sweep, flows, windows, elements, samples, transfers.
+
+mod element;
+mod flow;
+#[cfg(target_os = "linux")]
+mod kernel;
+mod point;
+mod sample;
+mod transfer;
+mod window;
+
+use std::sync::Arc;
+
+use crate::experiment::Finished;
+
+pub use element::LabElementRow;
+pub use flow::LabFlowRow;
+#[cfg(target_os = "linux")]
+pub use kernel::LabKernelRow;
+pub use point::LabPointRow;
+pub use sample::LabSampleRow;
+pub use transfer::LabTransferRow;
+pub use window::LabWindowRow;
+
+/// Which simulation a row is of.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// The point of the sweep.
+    pub point: u64,
+    /// What is varied, and its values there.
+    pub parameters: Arc<str>,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Simulation {
+    /// The simulation that was run; `parameters` are those of its point.
+    pub fn new(finished: &Finished, parameters: &[(String, String)]) -> Self {
+        Self {
+            point: finished.point as u64,
+            parameters: label(parameters),
+            seed: finished.seed,
+        }
+    }
+}
+
+/// Parameters as one text.
+fn label(parameters: &[(String, String)]) -> Arc<str> {
+    let parts: Vec<String> = parameters
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    parts.join(", ").into()
+}
+
+/// Which flow a row is of.
+#[derive(Debug, Clone)]
+struct Flow {
+    of: Simulation,
+    aggregate: String,
+    name: String,
+    number: u64,
+}
+
+impl Flow {
+    fn new(of: &Simulation, finished: &Finished, index: usize) -> Self {
+        let flow = &finished.group.plan.flows[index];
+        Self {
+            of: of.clone(),
+            aggregate: finished.group.plan.aggregates[flow.aggregate].clone(),
+            name: flow.name.clone(),
+            number: u64::from(finished.group.numbers[index]),
+        }
+    }
+}
+
+/// Which element a row is of.
+#[derive(Debug, Clone)]
+struct Element {
+    of: Simulation,
+    name: String,
+    aggregate: Option<String>,
+}
+
+impl Element {
+    fn new(of: &Simulation, finished: &Finished, index: usize) -> Self {
+        let instance = &finished.group.elements[index];
+        let name = |aggregate| finished.group.plan.aggregates.get(aggregate).cloned();
+        Self {
+            of: of.clone(),
+            name: instance.name.clone(),
+            aggregate: instance.aggregate.and_then(name),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A row for each transfer that was completed.
+
+use tidegate_table::convert::seconds;
+use tidegate_table::{Column, Row, columns};
+
+use super::{Flow, Simulation};
+use crate::experiment::Finished;
+use crate::outcome::Completion;
+
+/// A transfer.
+#[derive(Debug, Clone)]
+pub struct LabTransferRow {
+    flow: Flow,
+    transfer: Completion,
+}
+
+impl LabTransferRow {
+    /// The transfers of a simulation.
+    pub fn of(of: &Simulation, finished: &Finished) -> Vec<Self> {
+        let mut rows = Vec::new();
+        for (index, outcome) in finished.outcome.flows.iter().enumerate() {
+            let flow = Flow::new(of, finished, index);
+            rows.extend(outcome.completions.iter().map(|&transfer| Self {
+                flow: flow.clone(),
+                transfer,
+            }));
+        }
+        rows
+    }
+}
+
+impl Row for LabTransferRow {
+    const TITLE: &'static str = "a transfer that was completed: a download, a chunk, an on period";
+
+    fn columns() -> &'static [Column<Self>] {
+        TRANSFER
+    }
+}
+
+const TRANSFER: &[Column<LabTransferRow>] = columns! { LabTransferRow;
+    point: Integer [""] "The point of the sweep." = |r| r.flow.of.point;
+    parameters: Text [""] "What is varied, and its values at the point." = |r| r.flow.of.parameters.to_string();
+    seed: Integer [""] "The seed." = |r| r.flow.of.seed;
+    aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
+    flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
+    number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
+    start_s: Real ["s"] "When it was asked for, or its first byte written." = |r| seconds(r.transfer.start);
+    duration_s: Real ["s"] "From then to its last byte at the client." = |r| seconds(r.transfer.end.saturating_sub(r.transfer.start));
+    bytes: Integer ["B"] "Its payload." = |r| r.transfer.bytes;
+};
