@@ -153,3 +153,59 @@ fn every_page_is_in_the_index() {
         );
     }
 }
+
+/// Writes the files that a page shows behind `<!-- file: NAME -->` to a folder.
+fn write_files(text: &str, folder: &Path) {
+    for shown in text.split("<!-- file: ").skip(1) {
+        let (name, rest) = shown.split_once(" -->").expect("a file's name");
+        let (_, rest) = rest.split_once("```toml\n").expect("a file's text");
+        let (text, _) = rest.split_once("```").expect("its end");
+        std::fs::write(folder.join(name), text).expect("a file written");
+    }
+}
+
+/// Whether the output has all of these lines, in order; `…` stands for any lines.
+fn shows(output: &str, lines: &str) -> bool {
+    let mut rest = output;
+    lines.split("…\n").all(|part| {
+        let found = rest.split_once(part);
+        rest = found.map_or(rest, |(_, behind)| behind);
+        found.is_some()
+    })
+}
+
+/// Commands that need neither root nor a server are run as the page shows them.
+#[test]
+fn commands_print_what_the_pages_show() {
+    let path = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+    let path = path.parent().expect("its folder").display();
+    let path = format!("{path}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut run = 0;
+    for page in tracked(&["README.md", "docs/*.md"]) {
+        let text = read(&page);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(root().join("corpus"), folder.path().join("corpus"))
+            .expect("a link");
+        write_files(&text, folder.path());
+        let blocks = text.split("```console\n").skip(1);
+        let blocks = blocks.filter_map(|rest| rest.split_once("```"));
+        for command in blocks.flat_map(|(block, _)| block.split("$ ").skip(1)) {
+            let (line, shown) = command.split_once('\n').expect("a line");
+            let here = ["detect", "explain", "lab", "columns"];
+            let verb = line.trim_start_matches("tidegate ").split(' ').next();
+            if !verb.is_some_and(|verb| here.contains(&verb)) {
+                continue;
+            }
+            let output = Command::new("sh")
+                .args(["-ec", line])
+                .env("PATH", &path)
+                .current_dir(folder.path())
+                .output()
+                .expect("a shell");
+            let output = String::from_utf8_lossy(&output.stdout);
+            assert!(shows(&output, shown), "{page}: {line} prints\n{output}");
+            run += 1;
+        }
+    }
+    assert!(run >= 5, "{run} commands");
+}

@@ -506,13 +506,16 @@ fn only_what_the_kernel_can_do_is_compared() {
 }
 
 #[test]
-fn the_readme_shows_what_its_command_prints() {
+fn the_page_on_limiters_shows_what_its_command_prints() {
     let (_, example, _) = run(&["lab", "example", "policer-or-shaper"]);
     let (_folder, path) = scenario(&example);
     let (code, out, err) = run(&["lab", "run", &path, "--set", "gate.rate=10mbit"]);
     assert_eq!(code, 0, "{err}");
     let (table, _) = out.split_once("\n\n").expect("a legend below the table");
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = fs::read_to_string(readme).expect("a README");
-    assert!(readme.contains(table), "put this into it:\n{table}");
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/how-to/compare-limiters.md"
+    );
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains(table), "put this into it:\n{table}");
 }

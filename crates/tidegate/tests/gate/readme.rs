@@ -1,4 +1,4 @@
-//! What README.md tells an operator to type does what it says.
+//! What the page on bridges tells an operator to type does what it says.
 
 use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,10 @@ const STALL: Duration = Duration::from_millis(20);
 
 /// The commands behind this mark.
 fn commands(mark: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/how-to/limit-subscribers-on-a-bridge.md"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text
         .split_once(&format!("<!-- gate: {mark} -->\n```sh\n"))
