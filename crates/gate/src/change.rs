@@ -10,7 +10,7 @@ use crate::config::{Config, Subscriber};
 use crate::limits::Limits;
 use crate::path::Seat;
 use crate::room::Room;
-use crate::state::{DIRECTIONS, Lane, Member, Plans, State};
+use crate::state::{Lane, Member, Plans, State};
 use crate::table::{Attachment, Direction, Match};
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ fn keep(
         }
     }
     let mut touched = false;
-    for direction in DIRECTIONS {
+    for direction in Direction::BOTH {
         let index = direction as usize;
         let former = member.lanes[index];
         let base = acquire(&mut new.plans, known, &subscriber.limits[index])?;
@@ -255,9 +255,10 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         let old = before(name, member);
         // Numbers that nobody has had are as new.
         if old.is_none() && fresh && member.number < from.next {
-            changes.extend(DIRECTIONS.map(|direction| Change::Forget(member.limiter(direction))));
+            changes
+                .extend(Direction::BOTH.map(|direction| Change::Forget(member.limiter(direction))));
         }
-        for direction in DIRECTIONS {
+        for direction in Direction::BOTH {
             let seat = member.seat(direction);
             let same = old.is_some_and(|old| old.seat(direction) == seat);
             if same && old.is_some_and(|old| old.matches == member.matches) {
@@ -287,7 +288,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     }
     let unseat = |changes: &mut Vec<Change>| {
         if !left.is_empty() {
-            for direction in DIRECTIONS {
+            for direction in Direction::BOTH {
                 changes.push(Change::Unseat(direction, left.iter().copied().collect()));
             }
         }
@@ -297,7 +298,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     if first {
         unseat(&mut changes);
     }
-    for (direction, seats) in DIRECTIONS.into_iter().zip(seats) {
+    for (direction, seats) in Direction::BOTH.into_iter().zip(seats) {
         if !seats.is_empty() {
             changes.push(Change::Seat(direction, seats));
         }

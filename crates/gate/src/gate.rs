@@ -15,7 +15,6 @@
 
 mod apply;
 mod error;
-mod status;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -28,13 +27,14 @@ use std::sync::Arc;
 pub use crate::change::Report;
 pub use crate::state::Setting;
 pub use error::GateError;
-pub use status::{InterfaceStatus, LaneStatus, Other, PlanStatus, Status, SubscriberStatus};
 pub use view::{View, pins};
 
 use crate::change::{self, Change, ChangeError};
 use crate::config::{Config, ConfigErrors};
 use crate::path::DataPath;
-use crate::state::{DIRECTIONS, Member, State};
+use crate::reading::{Overview, Subscriber};
+use crate::state::{Member, State};
+use crate::table::Direction;
 use apply::{apply, make_room};
 use error::path_error;
 use store::{Entry, Store, Undo};
@@ -278,7 +278,7 @@ impl<D: DataPath> Gate<D> {
     ///
     /// # Errors
     /// If there is no such subscriber or plan, or the limits are none that a limiter takes.
-    pub fn set(&mut self, name: &str, setting: &Setting) -> Result<SubscriberStatus, GateError> {
+    pub fn set(&mut self, name: &str, setting: &Setting) -> Result<(), GateError> {
         if *setting == Setting::default() {
             let message = "nothing is set: give a plan or a rate".to_owned();
             return Err(GateError::Setting(message));
@@ -290,39 +290,22 @@ impl<D: DataPath> Gate<D> {
     ///
     /// # Errors
     /// If there is no such subscriber.
-    pub fn reset(&mut self, name: &str) -> Result<SubscriberStatus, GateError> {
+    pub fn reset(&mut self, name: &str) -> Result<(), GateError> {
         self.change_one(name, None)
     }
 
-    /// All that runs, without queues.
-    ///
-    /// # Errors
-    /// If the data path cannot be read.
-    pub fn status(&self) -> Result<Status, GateError> {
-        self.tell(false)
+    /// The gate but for its subscribers.
+    pub fn overview(&self) -> Overview {
+        Overview::of(&self.state, &self.path, self.is_unsettled())
     }
 
-    /// All that runs, with the queues of all limiters.
+    /// A subscriber, as it is limited now.
     ///
     /// # Errors
-    /// If the data path cannot be read.
-    pub fn status_with_queues(&self) -> Result<Status, GateError> {
-        self.tell(true)
-    }
-
-    fn tell(&self, queues: bool) -> Result<Status, GateError> {
-        status::status(&self.state, &self.path, self.pending.is_some(), queues)
-            .map_err(|source| path_error(&self.state.pins, source))
-    }
-
-    /// A subscriber with its queues.
-    ///
-    /// # Errors
-    /// If there is no such subscriber, or the data path cannot be read.
-    pub fn subscriber(&self, name: &str) -> Result<SubscriberStatus, GateError> {
+    /// If there is no such subscriber.
+    pub fn subscriber(&self, name: &str) -> Result<Subscriber, GateError> {
         let member = self.member(name)?;
-        status::subscriber(&self.state, &self.path, name, member, true, &|_| None)
-            .map_err(|source| path_error(&self.state.pins, source))
+        Ok(Subscriber::of(&self.state, name, member))
     }
 
     /// What the gate holds, by name and number.
@@ -398,27 +381,6 @@ impl<D: DataPath> Gate<D> {
         cleared.and(forgotten).map(|()| there)
     }
 
-    /// All that runs, without taking the gate: also while another process has it.
-    ///
-    /// # Errors
-    /// If none is up, or what it holds is not known.
-    pub fn look(pins: &Path, state: &Path) -> Result<Status, GateError> {
-        if !D::exists(pins) {
-            return Err(GateError::NotUp {
-                pins: pins.to_owned(),
-            });
-        }
-        let loaded = store::load(state)?;
-        let unsettled = loaded.next.is_some() || loaded.undo.is_some();
-        let current = loaded.undo.map(|undo| undo.to).or(loaded.current);
-        let current = current.ok_or_else(|| GateError::Lost {
-            pins: pins.to_owned(),
-            folder: state.to_owned(),
-        })?;
-        let path = D::open(pins).map_err(|source| path_error(pins, source))?;
-        status::status(&current, &path, unsettled, false).map_err(|source| path_error(pins, source))
-    }
-
     fn member(&self, name: &str) -> Result<&Member, GateError> {
         self.state.members.get(name).ok_or_else(|| {
             let names = self.state.members.keys().map(String::as_str);
@@ -430,11 +392,7 @@ impl<D: DataPath> Gate<D> {
     }
 
     /// Changes what is set for one subscriber.
-    fn change_one(
-        &mut self,
-        name: &str,
-        setting: Option<&Setting>,
-    ) -> Result<SubscriberStatus, GateError> {
+    fn change_one(&mut self, name: &str, setting: Option<&Setting>) -> Result<(), GateError> {
         self.settle()?;
         if self.entries >= Self::MOST_ENTRIES {
             let mut whole = self.state.clone();
@@ -476,8 +434,7 @@ impl<D: DataPath> Gate<D> {
             self.state.plans.release(lane.plan);
         }
         self.state.plans.settle();
-        made?;
-        self.subscriber(name)
+        made
     }
 
     /// Writes a line and does it; undoes it if it fails.
@@ -501,7 +458,7 @@ impl<D: DataPath> Gate<D> {
             .iter()
             .map(|(number, limits)| Change::Plan(*number, limits.clone()))
             .collect();
-        changes.extend(DIRECTIONS.map(|direction| {
+        changes.extend(Direction::BOTH.map(|direction| {
             let seat = member.seat(direction);
             let seats = member.matches.iter().map(|what| (*what, seat));
             Change::Seat(direction, seats.collect())

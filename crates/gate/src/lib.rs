@@ -6,12 +6,14 @@
 
 pub mod change;
 pub mod config;
+pub mod control;
 pub mod gate;
 pub mod kernel;
 pub mod limits;
 pub mod matches;
 pub mod memory;
 pub mod path;
+pub mod reading;
 mod room;
 pub mod state;
 pub mod table;

@@ -12,9 +12,6 @@ use crate::matches;
 use crate::path::Seat;
 use crate::table::{Accounting, Attachment, Direction, Match, Settings, Unknown};
 
-/// Both directions, in the order of their lanes.
-pub const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
-
 /// What is set live for one subscriber, over what the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +62,13 @@ impl Member {
     /// The number of its limiter in a direction.
     pub fn limiter(&self, direction: Direction) -> u32 {
         2 * self.number + direction as u32
+    }
+
+    /// The plan that it runs under: the one that was set live, or else the file's.
+    pub fn plan_in_force(&self) -> Option<&str> {
+        let set = self.setting.as_ref();
+        set.and_then(|setting| setting.plan.as_deref())
+            .or(self.plan.as_deref())
     }
 
     /// Where its packets of a direction are led.
@@ -303,7 +307,7 @@ impl State {
             None => None,
         };
         let mut limits = Vec::with_capacity(2);
-        for (direction, set) in DIRECTIONS.into_iter().zip([setting.down, setting.up]) {
+        for (direction, set) in Direction::BOTH.into_iter().zip([setting.down, setting.up]) {
             let default = Template::default();
             let template = template.map_or(&default, |plan| plan.of(direction));
             // Own rates belong to the plan of the file; another plan brings its own.

@@ -4,6 +4,7 @@
 //! subscriber's packets (a [`Match`]), runs under a [`Plan`] that many may share, and keeps its state
 //! as long as it keeps its number.
 
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,63 @@ pub enum Direction {
     Down,
     /// From the subscriber: its addresses are sources.
     Up,
+}
+
+impl Direction {
+    /// Both, in the order in which files and maps hold them.
+    pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
+
+    /// The direction in tables, labels, files and JSON: `down` or `up`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+        }
+    }
+}
+
+/// A value for each direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PerDirection<T> {
+    /// To the subscriber.
+    pub down: T,
+    /// From the subscriber.
+    pub up: T,
+}
+
+impl<T> PerDirection<T> {
+    /// The value that `make` gives for each direction.
+    pub fn new(mut make: impl FnMut(Direction) -> T) -> Self {
+        Self {
+            down: make(Direction::Down),
+            up: make(Direction::Up),
+        }
+    }
+
+    /// Both values with their directions, down first.
+    pub fn iter(&self) -> impl Iterator<Item = (Direction, &T)> {
+        [(Direction::Down, &self.down), (Direction::Up, &self.up)].into_iter()
+    }
+}
+
+impl<T> Index<Direction> for PerDirection<T> {
+    type Output = T;
+
+    fn index(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Down => &self.down,
+            Direction::Up => &self.up,
+        }
+    }
+}
+
+impl<T> IndexMut<Direction> for PerDirection<T> {
+    fn index_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Down => &mut self.down,
+            Direction::Up => &mut self.up,
+        }
+    }
 }
 
 /// What tells a subscriber's packets from others'. Tags count before addresses, PPPoE before QinQ
@@ -128,6 +186,18 @@ pub enum Hook {
     XdpGeneric,
 }
 
+impl Hook {
+    /// The hook in tables, labels, files and JSON, such as `tc-ingress`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TcIngress => "tc-ingress",
+            Self::TcEgress => "tc-egress",
+            Self::XdpNative => "xdp-native",
+            Self::XdpGeneric => "xdp-generic",
+        }
+    }
+}
+
 /// A place where packets pass.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attachment {
@@ -150,6 +220,32 @@ pub struct Counters {
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
+}
+
+impl Counters {
+    /// The sum of two counts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::wrapping_add)
+    }
+
+    /// What was counted since an earlier count. A counter that fell was reset, and all of it came
+    /// since.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        self.zip(earlier, |now, before| {
+            now.checked_sub(before).unwrap_or(now)
+        })
+    }
+
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            passed_packets: with(self.passed_packets, other.passed_packets),
+            passed_bytes: with(self.passed_bytes, other.passed_bytes),
+            excess_packets: with(self.excess_packets, other.excess_packets),
+            excess_bytes: with(self.excess_bytes, other.excess_bytes),
+        }
+    }
 }
 
 /// A phantom queue, as it is.

@@ -56,7 +56,7 @@ impl Model {
     fn holds(&self, state: &State) {
         let mut directory = HashMap::new();
         for member in state.members.values() {
-            for direction in DIRECTIONS {
+            for direction in Direction::BOTH {
                 for what in &member.matches {
                     directory.insert((direction, *what), member.seat(direction));
                 }

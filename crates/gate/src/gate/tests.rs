@@ -6,6 +6,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::memory::Memory;
+use crate::path::Others;
+use crate::reading::{Reading, Roster};
+use crate::table::{Counters, PerDirection};
 
 type Own = Gate<Memory>;
 
@@ -48,7 +51,7 @@ impl Place {
         Memory::at(&self.pins(), |own| {
             let mut directory = HashMap::new();
             for member in state.members.values() {
-                for direction in DIRECTIONS {
+                for direction in Direction::BOTH {
                     for what in &member.matches {
                         directory.insert((direction, *what), member.seat(direction));
                         let number = member.seat(direction).plan;
@@ -82,6 +85,21 @@ impl Place {
         names.sort();
         names
     }
+}
+
+/// All that can be read of a gate's subscribers.
+fn all_read(state: &State, path: &Memory) -> (Roster, Vec<PerDirection<Counters>>, Others) {
+    let roster = Arc::new(Roster::of(state));
+    let reading = Reading::take(Arc::clone(&roster), state, path).expect("a reading");
+    ((*roster).clone(), reading.counters, reading.unlimited)
+}
+
+fn rate_down(gate: &Own, name: &str) -> Option<u64> {
+    gate.subscriber(name).expect("there").limits.down.rate
+}
+
+fn setting(gate: &Own, name: &str) -> Option<Setting> {
+    gate.state().members[name].setting.clone()
 }
 
 const ONE: &str = r#"
@@ -196,8 +214,12 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     assert!(busy(Own::down_at(&place.pins(), &place.state()).err()));
     assert!(busy(Own::up(&place.config(ONE)).err()));
     // Looking is free.
-    let status = Own::look(&place.pins(), &place.state()).expect("a status");
-    assert_eq!(status, gate.status().expect("a status"));
+    let view = View::<Memory>::open(&place.state(), &place.pins()).expect("a view");
+    assert_eq!(
+        all_read(view.state(), view.path()),
+        all_read(gate.state(), gate.path())
+    );
+    assert_eq!(view.overview(), gate.overview());
     drop(gate);
     assert!(matches!(
         Own::up(&place.config(ONE)),
@@ -253,51 +275,43 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
         down: Some(rate),
         ..Setting::default()
     };
-    let told = gate.set("ann", &rate(5_000_000)).expect("set");
+    gate.set("ann", &rate(5_000_000)).expect("set");
+    let limits = gate.subscriber("ann").expect("there").limits;
     assert_eq!(
-        (told.down.rate, told.up.rate),
+        (limits.down.rate, limits.up.rate),
         (Some(5_000_000), Some(20_000_000))
     );
-    assert_eq!((told.down.version, told.up.version), (2, 1));
+    let lanes = gate.state().members["ann"].lanes;
+    assert_eq!((lanes[0].version, lanes[1].version), (2, 1));
     place.holds(gate.state());
     // Also for those who come after us, and over reloads that change others.
     drop(gate);
     let mut gate = place.take_over().expect("ours");
-    assert_eq!(
-        gate.subscriber("ann").expect("there").setting,
-        Some(rate(5_000_000))
-    );
+    assert_eq!(setting(&gate, "ann"), Some(rate(5_000_000)));
     gate.reload(&place.config(TWO)).expect("reloaded");
     place.holds(gate.state());
-    assert_eq!(
-        gate.subscriber("ann").expect("there").down.rate,
-        Some(5_000_000)
-    );
+    assert_eq!(rate_down(&gate, "ann"), Some(5_000_000));
     // Another plan, whose rates change in the file.
     let silver = Setting {
         plan: Some("silver".into()),
         ..Setting::default()
     };
-    let told = gate.set("ann", &silver).expect("set");
-    assert_eq!(
-        (told.down.rate, told.plan.as_deref()),
-        (Some(40_000_000), Some("silver"))
-    );
+    gate.set("ann", &silver).expect("set");
+    assert_eq!(rate_down(&gate, "ann"), Some(40_000_000));
+    assert_eq!(gate.subscriber("ann").expect("there").plan_name(), "silver");
     gate.reload(&place.config(&TWO.replace("40mbit", "30mbit")))
         .expect("reloaded");
-    assert_eq!(
-        gate.subscriber("ann").expect("there").down.rate,
-        Some(30_000_000)
-    );
+    assert_eq!(rate_down(&gate, "ann"), Some(30_000_000));
     // The file says otherwise of ann.
     let other = TWO.replacen("plan = \"gold\"", "plan = \"gold\"\ndown = \"70mbit\"", 1);
     let report = gate.reload(&place.config(&other)).expect("reloaded");
     assert_eq!(report.reset, ["ann"]);
-    let told = gate.subscriber("ann").expect("there");
-    assert_eq!((told.down.rate, told.setting), (Some(70_000_000), None));
+    assert_eq!(rate_down(&gate, "ann"), Some(70_000_000));
+    assert_eq!(setting(&gate, "ann"), None);
     gate.set("ann", &rate(8_000_000)).expect("set");
-    let told = gate.reset("ann").expect("reset");
-    assert_eq!((told.down.rate, told.setting), (Some(70_000_000), None));
+    gate.reset("ann").expect("reset");
+    assert_eq!(rate_down(&gate, "ann"), Some(70_000_000));
+    assert_eq!(setting(&gate, "ann"), None);
     place.holds(gate.state());
     for (name, setting, told) in [
         (
@@ -419,10 +433,8 @@ fn a_setting_that_is_killed_at_any_step_is_made_whole() {
             .expect("set, or dead");
         },
         |_, gate| {
-            assert_eq!(
-                gate.subscriber("cem").expect("there").plan.as_deref(),
-                Some("silver")
-            );
+            let cem = gate.subscriber("cem").expect("there");
+            assert_eq!(cem.plan.as_deref(), Some("silver"));
         },
     );
 }
@@ -486,7 +498,7 @@ fn a_change_that_fails_at_any_step_is_undone() {
     for step in 0.. {
         let place = Place::new();
         let (mut gate, _) = Own::up(&place.config(ONE)).expect("up");
-        let before = gate.status().expect("a status");
+        let before = Roster::of(gate.state());
         Memory::at(&place.pins(), |own| own.left = Some(step));
         let made = gate.reload(&place.config(TWO));
         Memory::at(&place.pins(), |own| own.left = None);
@@ -497,20 +509,15 @@ fn a_change_that_fails_at_any_step_is_undone() {
         }
         // Nothing more could be done, also not undone: the next change does.
         assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
-        assert!(gate.status().expect("a status").unsettled);
+        assert!(gate.overview().unsettled);
         let report = gate.reload(&place.config(ONE)).expect("reloaded");
         assert_eq!(report.unchanged, 3);
         place.holds(gate.state());
-        let after = gate.status().expect("a status");
-        assert_eq!(
-            (after.subscribers.len(), after.unsettled),
-            (before.subscribers.len(), false)
-        );
+        let after = Roster::of(gate.state());
+        assert_eq!(after.subscribers.len(), before.subscribers.len());
+        assert!(!gate.overview().unsettled);
         for (was, is) in before.subscribers.iter().zip(&after.subscribers) {
-            assert_eq!(
-                (was.down.limiter, was.down.rate),
-                (is.down.limiter, is.down.rate)
-            );
+            assert_eq!(was.limits.down, is.limits.down);
         }
         // Or whoever comes after a kill.
         Memory::at(&place.pins(), |own| own.left = Some(step));
@@ -545,9 +552,13 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
             let other = gate.set("ann", &setting);
             assert!(other.is_err(), "nothing is changed before");
-            let seen = Own::look(&place.pins(), &place.state()).expect("a status");
-            assert_eq!(seen, gate.status().expect("a status"));
-            assert!(seen.unsettled && gate.is_unsettled());
+            let view = View::<Memory>::open(&place.state(), &place.pins()).expect("a view");
+            assert_eq!(
+                all_read(view.state(), view.path()),
+                all_read(gate.state(), gate.path())
+            );
+            assert_eq!(view.overview(), gate.overview());
+            assert!(view.is_unsettled() && gate.is_unsettled());
             Memory::at(&place.pins(), |own| own.left = None);
             let gate = if later {
                 drop(gate);
@@ -559,8 +570,9 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             assert!(!gate.is_unsettled());
             place.holds(gate.state());
             let cem = gate.subscriber("cem").expect("there");
-            assert_eq!((cem.setting, cem.down.rate), (None, Some(100_000_000)));
-            assert!(cem.down.version > 1, "limiters may have followed");
+            assert_eq!((cem.set, cem.limits.down.rate), (false, Some(100_000_000)));
+            let version = gate.state().members["cem"].lanes[0].version;
+            assert!(version > 1, "limiters may have followed");
             assert!(!place.state().join("undo.json").exists());
             // Plans that only it brought are not kept.
             let plans = gate.state().plans.contents().len();
@@ -619,10 +631,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
     for cut in [whole.len(), whole.len() + 1, both.len() - 2] {
         std::fs::write(&path, &both[..cut]).expect("written");
         let mut gate = place.take_over().expect("ours");
-        assert_eq!(
-            gate.subscriber("bob").expect("there").down.rate,
-            Some(2_000_000)
-        );
+        assert_eq!(rate_down(&gate, "bob"), Some(2_000_000));
         gate.set(
             "ann",
             &Setting {
@@ -633,11 +642,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
         .expect("set");
         drop(gate);
         let gate = place.take_over().expect("ours");
-        assert_eq!(
-            gate.subscriber("ann").expect("there").down.rate,
-            Some(9_000_000),
-            "cut {cut}"
-        );
+        assert_eq!(rate_down(&gate, "ann"), Some(9_000_000), "cut {cut}");
     }
 }
 
@@ -669,6 +674,17 @@ fn a_folder_that_others_write_in_is_refused() {
         (0o700, 0o600, 0o600)
     );
     gate.down().expect("down");
+}
+
+#[test]
+fn files_of_the_state_keep_their_format() {
+    fn same<T: serde::de::DeserializeOwned + serde::Serialize>(text: &str) {
+        let read: T = serde_json::from_str(text).expect("of the format");
+        let written = serde_json::to_string(&read).expect("written");
+        assert_eq!(written, text.trim_end());
+    }
+    same::<State>(include_str!("../../tests/state.json"));
+    same::<Entry>(include_str!("../../tests/journal"));
 }
 
 #[test]
@@ -879,7 +895,7 @@ fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
         assert!(!gate.is_unsettled());
         place.holds(gate.state());
         let bob = gate.subscriber("bob").expect("there");
-        assert_eq!(bob.setting.is_some(), deadly);
+        assert_eq!(bob.set, deadly);
         let state = gate.state().clone();
         drop(gate);
         let gate = place.take_over().expect("ours");

@@ -1,13 +1,13 @@
-//! A gate that is looked at again and again, without taking it: by `top`, while another process may
-//! change it.
+//! A gate that is read again and again without its lock, while another process may change it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::store::{self, JOURNAL, NEXT, STATE};
+use super::store::{self, JOURNAL, NEXT, STATE, UNDO};
 use super::{GateError, path_error};
 use crate::path::DataPath;
+use crate::reading::Overview;
 use crate::state::State;
 
 /// What a file was when it was read: replaced or longer, it is another.
@@ -19,12 +19,12 @@ pub struct View<D: DataPath> {
     folder: PathBuf,
     path: D,
     state: State,
-    marks: [Mark; 3],
+    marks: [Mark; 4],
     unsettled: bool,
 }
 
-fn marks(folder: &Path) -> [Mark; 3] {
-    [STATE, NEXT, JOURNAL].map(|name| {
+fn marks(folder: &Path) -> [Mark; 4] {
+    [STATE, NEXT, UNDO, JOURNAL].map(|name| {
         let file = fs::metadata(folder.join(name)).ok()?;
         Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
     })
@@ -36,8 +36,7 @@ fn marks(folder: &Path) -> [Mark; 3] {
 /// If what is there cannot be read.
 pub fn pins(folder: &Path) -> Result<Option<PathBuf>, GateError> {
     let loaded = store::load(folder)?;
-    let known = loaded.current.or(loaded.next);
-    Ok(known.map(|state| state.pins))
+    Ok(loaded.known().map(|state| state.pins.clone()))
 }
 
 impl<D: DataPath> View<D> {
@@ -50,8 +49,9 @@ impl<D: DataPath> View<D> {
         // What is written while it is read is read again by the first refresh.
         let marks = marks(folder);
         let loaded = store::load(folder)?;
-        let unsettled = loaded.next.is_some();
-        let Some(state) = loaded.current else {
+        let unsettled = loaded.next.is_some() || loaded.undo.is_some();
+        let current = loaded.undo.map(|undo| undo.to).or(loaded.current);
+        let Some(state) = current else {
             return Err(if D::exists(pins) {
                 GateError::Lost {
                     pins: pins.to_owned(),
@@ -92,6 +92,11 @@ impl<D: DataPath> View<D> {
     /// Whether a change is being made, or could be made neither whole nor undone.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
+    }
+
+    /// The gate but for its subscribers.
+    pub fn overview(&self) -> Overview {
+        Overview::of(&self.state, &self.path, self.unsettled)
     }
 
     /// What it holds, by name and number.

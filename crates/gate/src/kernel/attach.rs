@@ -18,7 +18,6 @@ const HOOKS: [(Hook, &str); 4] = [
     (Hook::XdpNative, "xdp"),
     (Hook::XdpGeneric, "xdpg"),
 ];
-const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Down, "down"), (Direction::Up, "up")];
 
 fn hex(interface: &str) -> String {
     interface
@@ -30,18 +29,10 @@ fn hex(interface: &str) -> String {
 /// The name of a pin. The BPF file system takes no dots, which interfaces may have.
 fn name_of(attachment: &Attachment, how: &str) -> String {
     let hook = HOOKS.iter().find(|(hook, _)| *hook == attachment.hook);
-    let direction = DIRECTIONS
-        .iter()
-        .find(|(direction, _)| *direction == attachment.direction);
+    let hook = hook.map_or("", |&(_, name)| name);
+    let direction = attachment.direction.name();
     let interface = hex(&attachment.interface);
-    let text = |found: Option<&str>| found.unwrap_or_default().to_owned();
-    [
-        how.to_owned(),
-        text(hook.map(|&(_, name)| name)),
-        text(direction.map(|&(_, name)| name)),
-        interface,
-    ]
-    .join("-")
+    [how, hook, direction, &interface].join("-")
 }
 
 fn parse(name: &str) -> Option<Attachment> {
@@ -52,7 +43,9 @@ fn parse(name: &str) -> Option<Attachment> {
     Some(Attachment {
         interface: String::from_utf8(interface?).ok()?,
         hook: HOOKS.iter().find(|(_, name)| *name == hook)?.0,
-        direction: DIRECTIONS.iter().find(|(_, name)| *name == direction)?.0,
+        direction: Direction::BOTH
+            .into_iter()
+            .find(|one| one.name() == direction)?,
     })
 }
 

@@ -18,17 +18,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
-use tidegate_gate::table::LimiterState;
+use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
+use tidegate_gate::reading;
+use tidegate_gate::table::{LimiterState, PerDirection};
 use tidegate_limiter::Rate;
 use tokio::sync::Notify;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
-use super::control::{Change, Failure, Reloaded};
-use super::daemon;
-use super::desk::Desk;
+use super::logs;
 use super::metrics::{self, Bounds};
-use super::reading::Entry;
-use super::view::{self, Page, Patch, Problem, Status, Subscriber};
+use super::view::{self, Page, Patch, Problem, Reloaded, Status, Subscriber};
 
 /// Bytes of a request's body; none needs a tenth of it.
 const BODY: usize = 16 << 10;
@@ -42,7 +41,7 @@ const MOST_ON_PAGE: usize = 10_000;
 #[derive(Clone)]
 pub struct Api {
     /// The gate.
-    pub desk: Arc<Desk>,
+    pub gate: Arc<SharedGate>,
     /// Of metrics.
     pub bounds: Bounds,
     /// Ends the daemon.
@@ -170,16 +169,16 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
-        let status = match failure {
-            Failure::Down(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Failure::Unknown(_) => StatusCode::NOT_FOUND,
-            Failure::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Self {
+        let status = match error {
+            ControlError::Down(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ControlError::Unknown(_) => StatusCode::NOT_FOUND,
+            ControlError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
             // The daemon's rights, not the client's.
-            Failure::Rights(_) | Failure::Other(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ControlError::Rights(_) | ControlError::Other(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self::new(status, failure.to_string())
+        Self::new(status, error.to_string())
     }
 }
 
@@ -224,7 +223,7 @@ async fn logged(request: Request, next: Next) -> Response {
 /// Asks the gate, which blocks, on a thread that may.
 async fn ask<T: Send + 'static>(
     api: Api,
-    question: impl FnOnce(&Api) -> Result<T, Failure> + Send + 'static,
+    question: impl FnOnce(&Api) -> Result<T, ControlError> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(move || question(&api)).await {
         Ok(answer) => Ok(answer?),
@@ -241,9 +240,8 @@ async fn ask<T: Send + 'static>(
     (status = 200, description = "What is limited, and sums of what was counted", body = Status),
     (status = "default", description = "Why not", body = Problem)))]
 async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
-    let all = ask(api, |api| api.desk.everything()).await?;
-    let status = view::status(&all.overview, &all.reading, all.reading.sums());
-    Ok(Json(status))
+    let all = ask(api, |api| api.gate.everything()).await?;
+    Ok(Json(view::status(&all.overview, &all.reading)))
 }
 
 /// Which subscribers to list.
@@ -278,28 +276,31 @@ async fn subscribers(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
     let page = ask(api, move |api| {
-        let reading = api.desk.reading()?;
-        let fits = |entry: &Entry| {
-            let has = |part: &String| entry.name.contains(part.as_str());
+        let reading = api.gate.reading()?;
+        let fits = |one: &reading::Subscriber| {
+            let has = |part: &String| one.name.contains(part.as_str());
             filter.name.as_ref().is_none_or(has)
-                && filter.plan.as_ref().is_none_or(|plan| *plan == *entry.plan)
-                && filter.set.is_none_or(|set| set == entry.set)
+                && filter
+                    .plan
+                    .as_ref()
+                    .is_none_or(|plan| plan == one.plan_name())
+                && filter.set.is_none_or(|set| set == one.set)
         };
-        let entries = &reading.roster.entries;
+        let all = &reading.roster.subscribers;
         let from = filter
             .after
             .as_ref()
             .map_or(0, |name| reading.roster.after(name));
-        let mut places = (from..entries.len()).filter(|&place| fits(&entries[place]));
-        let page: Vec<_> = places
+        let mut fitting = (from..all.len()).filter(|&index| fits(&all[index]));
+        let page: Vec<_> = fitting
             .by_ref()
             .take(limit)
-            .map(|place| view::subscriber(&entries[place], reading.counters[place]))
+            .map(|index| view::subscriber(&reading, index))
             .collect();
-        let more = places.next().is_some();
+        let more = fitting.next().is_some();
         let next = page.last().filter(|_| more);
         Ok(Page {
-            matched: entries.iter().filter(|entry| fits(entry)).count() as u64,
+            matched: all.iter().filter(|one| fits(one)).count() as u64,
             next: next.map(|last: &Subscriber| last.name.clone()),
             subscribers: page,
         })
@@ -309,8 +310,8 @@ async fn subscribers(
 
 type Detail = Result<Json<Subscriber>, Refusal>;
 
-fn detail((entry, states): (Entry, [Option<LimiterState>; 2])) -> Detail {
-    Ok(Json(view::detail(&entry, &states)))
+fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>)) -> Detail {
+    Ok(Json(view::detail(&subscriber, &states)))
 }
 
 /// One subscriber, with its queues
@@ -321,7 +322,7 @@ fn detail((entry, states): (Entry, [Option<LimiterState>; 2])) -> Detail {
     (status = "default", description = "Why not", body = Problem)))]
 async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejection>) -> Detail {
     let Path(name) = name?;
-    detail(ask(api, move |api| api.desk.subscriber(&name)).await?)
+    detail(ask(api, move |api| api.gate.subscriber(&name)).await?)
 }
 
 /// Change one subscriber, live
@@ -340,16 +341,16 @@ async fn set(
     body: Result<Json<Patch>, JsonRejection>,
 ) -> Detail {
     let (Path(name), Json(patch)) = (name?, body?);
-    let change = change(patch).map_err(Failure::Invalid)?;
+    let adjustment = adjustment(patch).map_err(ControlError::Invalid)?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
-        let done = api.desk.set(&name, &change)?;
-        let Change {
+        let done = api.gate.set(&name, &adjustment)?;
+        let Adjustment {
             reset,
             plan,
             down,
             up,
-        } = change;
+        } = adjustment;
         let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
         let (down, up) = (text(down), text(up));
         tracing::info!(subscriber = name, reset, plan, down, up, by, "set");
@@ -358,23 +359,23 @@ async fn set(
     detail(done.await?)
 }
 
-/// A change, checked.
-fn change(patch: Patch) -> Result<Change, String> {
+/// The adjustment that a request asks for, checked.
+fn adjustment(patch: Patch) -> Result<Adjustment, String> {
     let rate = |key: &str, text: Option<String>| {
         text.map(|text| text.parse::<Rate>())
             .transpose()
             .map_err(|error| format!("{key}: {error}"))
     };
-    let change = Change {
+    let adjustment = Adjustment {
         reset: patch.reset,
         plan: patch.plan,
         down: rate("down", patch.down)?,
         up: rate("up", patch.up)?,
     };
-    if change == Change::default() {
+    if adjustment == Adjustment::default() {
         return Err("nothing to change: give plan, down, up or reset".into());
     }
-    Ok(change)
+    Ok(adjustment)
 }
 
 /// One subscriber is again as the configuration has it
@@ -391,11 +392,11 @@ async fn reset(
     let Path(name) = name?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
-        let reset = Change {
+        let reset = Adjustment {
             reset: true,
-            ..Change::default()
+            ..Adjustment::default()
         };
-        let done = api.desk.set(&name, &reset)?;
+        let done = api.gate.set(&name, &reset)?;
         tracing::info!(subscriber = name, by, "reset");
         Ok(done)
     });
@@ -431,8 +432,10 @@ async fn reload(
         let text = "another file can only be named to the daemon's own socket";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
     }
-    let done = ask(api, move |api| daemon::reload(&api.desk, file.as_deref()));
-    Ok(Json(done.await?))
+    let done = ask(api, move |api| {
+        logs::reloaded(api.gate.reload(file.as_deref()))
+    });
+    Ok(Json(Reloaded::from(&done.await?)))
 }
 
 /// Nothing.
@@ -461,7 +464,7 @@ async fn stop(State(api): State<Api>, own: Option<Extension<Own>>) -> Result<Jso
         content_type = "application/openmetrics-text", body = String),
     (status = "default", description = "Why not", body = Problem)))]
 async fn scrape(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
-    let text = ask(api, |api| metrics::scrape(&api.desk, api.bounds)).await?;
+    let text = ask(api, |api| metrics::scrape(&api.gate, api.bounds)).await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 

@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use tidegate_gate::config::{Config, Listen};
 use tidegate_gate::limits::Limits;
-use tidegate_gate::table::Match;
+use tidegate_gate::table::{Direction, Match};
 
 use super::api::listen;
-use super::reading::direction_name;
 use super::remote;
-use super::view::hook_name;
 use crate::Exit;
 use crate::cli::gate::Check;
 use crate::output::Output;
@@ -43,8 +41,8 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
 fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Result<()> {
     writeln!(out, "{} is sound", config.file.display())?;
     for attachment in &config.attachments {
-        let (interface, hook) = (&attachment.interface, hook_name(attachment.hook));
-        let way = direction_name(attachment.direction);
+        let (interface, hook) = (&attachment.interface, attachment.hook.name());
+        let way = attachment.direction.name();
         writeln!(out, "  {interface:<15} {hook:<11} {way}")?;
     }
     let subscribers = config.subscribers.len() as u64;
@@ -109,9 +107,10 @@ fn warnings(config: &Config) -> Vec<String> {
             warnings.push(format!("there is no interface {name} on this machine now"));
         }
     }
-    for way in ["down", "up"] {
-        let named = |one: &tidegate_gate::table::Attachment| direction_name(one.direction) == way;
-        if !config.attachments.iter().any(named) {
+    for direction in Direction::BOTH {
+        let mut attachments = config.attachments.iter();
+        if !attachments.any(|one| one.direction == direction) {
+            let way = direction.name();
             warnings.push(format!(
                 "no interface takes what goes {way}: it is not limited"
             ));

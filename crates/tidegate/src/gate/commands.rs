@@ -4,19 +4,18 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_gate::config::{Config, Log};
+use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
 use tidegate_gate::gate::{Gate, GateError};
 use tidegate_gate::path::DataPath;
 
-use super::control::{Change, Control, Failure, Reloaded};
-use super::daemon::{self, Doors};
-use super::live::{self, Live};
+use super::daemon::Doors;
 use super::logs;
 use super::remote::Remote;
-use super::view::Attached;
+use super::view::{Attached, Reloaded};
 use crate::Exit;
 use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
 use crate::output::Output;
@@ -32,8 +31,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Tries until nobody else is at the gate. What `meanwhile` gives is the result, if it gives any.
 fn patiently<T>(
     mut attempt: impl FnMut() -> Result<T, GateError>,
-    mut meanwhile: impl FnMut(Option<u32>) -> Option<Result<T, Failure>>,
-) -> Result<T, Failure> {
+    mut meanwhile: impl FnMut(Option<u32>) -> Option<Result<T, ControlError>>,
+) -> Result<T, ControlError> {
     let until = Instant::now() + PATIENCE;
     loop {
         match attempt() {
@@ -48,20 +47,7 @@ fn patiently<T>(
     }
 }
 
-/// Where the gate is that has this state.
-pub fn pins(state: &Path) -> Result<PathBuf, Failure> {
-    match tidegate_gate::gate::pins(state)? {
-        Some(pins) => Ok(pins),
-        // Where it would be; what is there is told.
-        None if state == Path::new(Config::STATE) => Ok(Config::PINS.into()),
-        None => Err(Failure::Down(format!(
-            "no gate is up with its state in {}: start one with `tidegate gate up`",
-            state.display()
-        ))),
-    }
-}
-
-fn read(file: &Path) -> Result<Config, Failure> {
+fn read(file: &Path) -> Result<Config, ControlError> {
     // As the daemon will find it, wherever it runs.
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Ok(Config::read(&whole).map_err(GateError::from)?)
@@ -74,7 +60,7 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let number = report.added.len() as u64;
     let limited = plural(number, "subscriber is", "subscribers are");
     writeln!(out, "{limited} limited until `tidegate gate down`")?;
-    places(&mut out, &live::reloaded(&report))?;
+    places(&mut out, &Reloaded::from(&report))?;
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;
     }
@@ -86,7 +72,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     let pins = match (&options.pins, pins(state)) {
         (Some(pins), _) => pins.clone(),
         (None, Ok(pins)) => pins,
-        (None, Err(Failure::Down(_))) => {
+        (None, Err(ControlError::Down(_))) => {
             let mut out = Output::stdout();
             writeln!(out, "no gate was up with its state in {}", state.display())?;
             out.commit()?;
@@ -136,9 +122,9 @@ fn clear(state: &Path) {
 /// Does something with the gate, or asks the daemon that has it.
 fn drive<D: DataPath + Send, T>(
     state: &Path,
-    ours: impl FnOnce(&mut Live<D>) -> Result<T, Failure>,
-    daemons: impl FnOnce(Remote) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    ours: impl FnOnce(&mut LocalGate<D>) -> Result<T, ControlError>,
+    daemons: impl FnOnce(Remote) -> Result<T, ControlError>,
+) -> Result<T, ControlError> {
     // A daemon has the gate, and has read what is in it.
     if let Some(daemon) = Remote::connect(state) {
         return daemons(daemon);
@@ -158,13 +144,13 @@ fn drive<D: DataPath + Send, T>(
     )?;
     match (gate, daemon) {
         (_, Some(daemon)) => daemons(daemon),
-        (Some(gate), None) => ours(&mut Live::held(gate)),
-        (None, None) => Err(Failure::Other("the gate was not taken".into())),
+        (Some(gate), None) => ours(&mut LocalGate::held(gate)),
+        (None, None) => Err(ControlError::Other("the gate was not taken".into())),
     }
 }
 
 pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Exit> {
-    let change = Change {
+    let adjustment = Adjustment {
         reset: options.reset,
         plan: options.plan.clone(),
         down: options.down,
@@ -173,8 +159,8 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
     let name = &options.name;
     drive::<D, _>(
         state,
-        |gate| gate.set(name, &change),
-        |daemon| daemon.set(name, &change),
+        |gate| gate.set(name, &adjustment),
+        |daemon| daemon.set(name, &adjustment),
     )?;
     Ok(Exit::Done)
 }
@@ -186,7 +172,7 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     };
     let done = drive::<D, _>(
         state,
-        |gate| gate.reload(file.as_deref()),
+        |gate| Ok(Reloaded::from(&gate.reload(file.as_deref())?)),
         |daemon| daemon.reload(file.as_deref()),
     )?;
     let mut out = Output::stdout();
@@ -248,11 +234,11 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
             let other = Remote::connect(&config.state).is_some();
             let who = process.map_or(String::new(), |process| format!(" (process {process})"));
             let text = format!("another daemon{who} drives this gate");
-            other.then_some(Err(Failure::Other(text)))
+            other.then_some(Err(ControlError::Other(text)))
         },
     )?;
     let what = if taken { "took over" } else { "up" };
-    daemon::tell(&live::reloaded(&report), what);
-    doors.serve(Box::new(Live::held(gate)))?;
+    logs::report(&report, what);
+    doors.serve(Box::new(LocalGate::held(gate)))?;
     Ok(Exit::Done)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_gate::config::{Config, Listen};
+use tidegate_gate::control::{Control, SharedGate};
 use tidegate_gate::gate::Missing;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
@@ -15,10 +16,8 @@ use tokio::time::MissedTickBehavior;
 use super::api::access::{Access, guarded};
 use super::api::listen::{self, Socket};
 use super::api::{self, Api, serve};
-use super::control::{Control, Failure, Reloaded};
-use super::desk::Desk;
 use super::metrics::Bounds;
-use super::{notify, remote};
+use super::{logs, notify, remote};
 
 /// Interfaces that came back are looked for so often.
 const HEAL: Duration = Duration::from_secs(5);
@@ -91,20 +90,20 @@ impl Doors {
             .enable_all()
             .build()
             .context("cannot start threads")?;
-        let desk = Arc::new(Desk::new(control));
-        let result = runtime.block_on(self.answer(desk));
+        let gate = Arc::new(SharedGate::new(control));
+        let result = runtime.block_on(self.answer(gate));
         // Whoever still asks the kernel does not keep us.
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
     }
 
-    async fn answer(self, desk: Arc<Desk>) -> anyhow::Result<()> {
+    async fn answer(self, gate: Arc<SharedGate>) -> anyhow::Result<()> {
         let (end, ended) = watch::channel(false);
         let stop = Arc::new(Notify::new());
         let mut serving = JoinSet::new();
         for door in self.doors {
             let state = Api {
-                desk: Arc::clone(&desk),
+                gate: Arc::clone(&gate),
                 bounds: self.bounds,
                 end: Arc::clone(&stop),
             };
@@ -126,19 +125,20 @@ impl Doors {
         let name = loop {
             tokio::select! {
                 _ = hang_up.recv() => {
-                    let desk = Arc::clone(&desk);
-                    let done = tokio::task::spawn_blocking(move || reload(&desk, None)).await;
+                    let gate = Arc::clone(&gate);
+                    let reload = move || logs::reloaded(gate.reload(None));
+                    let done = tokio::task::spawn_blocking(reload).await;
                     if let Err(error) = done {
                         tracing::error!(%error, "a reload failed by a bug");
                     }
                 }
                 _ = heal.tick() => {
-                    let desk = Arc::clone(&desk);
-                    let now = tokio::task::spawn_blocking(move || desk.heal()).await;
+                    let gate = Arc::clone(&gate);
+                    let now = tokio::task::spawn_blocking(move || gate.heal()).await;
                     let mut now = now.context("a bug")?;
                     // An interface may be missing in several places.
                     now.dedup();
-                    tell_missing(&missing, &now);
+                    logs::missing(&missing, &now);
                     missing = now;
                 }
                 () = stop.notified() => break "stop",
@@ -154,58 +154,5 @@ impl Doors {
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
         Ok(())
-    }
-}
-
-/// Logs where packets are no longer taken, and where they are again.
-fn tell_missing(before: &[Missing], now: &[Missing]) {
-    for place in now.iter().filter(|place| !before.contains(place)) {
-        let (interface, why) = (&*place.interface, &*place.why);
-        tracing::warn!(
-            interface,
-            why,
-            "packets are not taken there: nothing is limited at it"
-        );
-    }
-    let mut told = None;
-    for place in before {
-        let interface = &*place.interface;
-        let back = now.iter().all(|other| other.interface != interface);
-        if back && told != Some(interface) {
-            tracing::info!(interface, "packets are taken there again");
-            told = Some(interface);
-        }
-    }
-}
-
-/// Applies what has changed in the file, and logs what became of it.
-pub fn reload(desk: &Desk, file: Option<&Path>) -> Result<Reloaded, Failure> {
-    let done = desk.reload(file);
-    match &done {
-        Ok(done) => tell(done, "reloaded"),
-        Err(error) => tracing::error!(%error, "not reloaded; all is as before"),
-    }
-    done
-}
-
-/// Logs what a reload came to.
-pub fn tell(done: &Reloaded, what: &str) {
-    let &Reloaded {
-        added,
-        removed,
-        limited,
-        moved,
-        unchanged,
-        ..
-    } = done;
-    tracing::info!(added, removed, limited, moved, unchanged, "{what}");
-    for subscriber in &done.reset {
-        tracing::warn!(
-            subscriber,
-            "what was set live no longer holds: the file changed"
-        );
-    }
-    for place in &done.missing {
-        tracing::warn!(place, "packets are not taken there");
     }
 }

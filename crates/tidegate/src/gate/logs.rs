@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
+use tidegate_gate::change::Report;
 use tidegate_gate::config::Log;
+use tidegate_gate::control::ControlError;
+use tidegate_gate::gate::Missing;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
@@ -23,6 +26,56 @@ pub fn start(format: Log, rules: &str) -> anyhow::Result<()> {
         Log::Text => log.with_target(false).with_timer(Clock::new()).init(),
     }
     Ok(())
+}
+
+/// Logs where packets are no longer taken, and where they are again.
+pub fn missing(before: &[Missing], now: &[Missing]) {
+    for place in now.iter().filter(|place| !before.contains(place)) {
+        let (interface, why) = (&*place.interface, &*place.why);
+        tracing::warn!(
+            interface,
+            why,
+            "packets are not taken there: nothing is limited at it"
+        );
+    }
+    let mut told = None;
+    for place in before {
+        let interface = &*place.interface;
+        let back = now.iter().all(|other| other.interface != interface);
+        if back && told != Some(interface) {
+            tracing::info!(interface, "packets are taken there again");
+            told = Some(interface);
+        }
+    }
+}
+
+/// Logs what a reload came to, and passes it on.
+pub fn reloaded(result: Result<Report, ControlError>) -> Result<Report, ControlError> {
+    match &result {
+        Ok(report) => self::report(report, "reloaded"),
+        Err(error) => tracing::error!(%error, "not reloaded; all is as before"),
+    }
+    result
+}
+
+/// Logs what a start or a reload changed.
+pub fn report(report: &Report, what: &str) {
+    let count = |names: &[String]| names.len() as u64;
+    let added = count(&report.added);
+    let removed = count(&report.removed);
+    let limited = count(&report.limited);
+    let moved = count(&report.moved);
+    let unchanged = report.unchanged as u64;
+    tracing::info!(added, removed, limited, moved, unchanged, "{what}");
+    for subscriber in &report.reset {
+        tracing::warn!(
+            subscriber,
+            "what was set live no longer holds: the file changed"
+        );
+    }
+    for place in &report.missing {
+        tracing::warn!(place, "packets are not taken there");
+    }
 }
 
 /// The time of an event, unless whoever reads them notes it.

@@ -8,12 +8,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_gate::table::{Counters, LimiterState};
-
-use super::control::Failure;
-use super::desk::{Desk, Everything};
-use super::reading::{DIRECTIONS, direction_name, plus};
-use super::view::hook_name;
+use tidegate_gate::control::{ControlError, Everything, SharedGate};
+use tidegate_gate::reading::Subscriber;
+use tidegate_gate::table::{Counters, Direction, LimiterState};
 
 #[cfg(test)]
 mod tests;
@@ -35,11 +32,11 @@ pub struct Bounds {
 }
 
 /// All metrics as text. Blocks: on the kernel, and on other requests.
-pub fn scrape(desk: &Desk, bounds: Bounds) -> Result<String, Failure> {
+pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError> {
     let began = Instant::now();
-    let everything = desk.everything()?;
+    let everything = gate.everything()?;
     let listed = heaviest(&everything, bounds.subscribers);
-    let queues = queues(desk, &everything, &listed, bounds.queues, began + PATIENCE)?;
+    let queues = queues(gate, &everything, &listed, bounds.queues, began + PATIENCE)?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape {
         everything,
@@ -49,67 +46,75 @@ pub fn scrape(desk: &Desk, bounds: Bounds) -> Result<String, Failure> {
     }));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)
-        .map_err(|error| Failure::Other(format!("metrics cannot be written: {error}")))?;
+        .map_err(|error| ControlError::Other(format!("metrics cannot be written: {error}")))?;
     Ok(text)
 }
 
-/// The subscribers with most bytes, passed and not, since they came to be: places in the roster,
-/// ascending. By what was counted in all, not of late, so that few come and go between scrapes.
+/// The subscribers with most bytes, passed and not, since they came to be: their indices in
+/// the roster, ascending. By what was counted in all, not of late, so that few come and go between scrapes.
 fn heaviest(everything: &Everything, most: usize) -> Vec<usize> {
     let counters = &everything.reading.counters;
-    let mut places: Vec<usize> = (0..counters.len()).collect();
-    if places.len() > most {
-        let weight = |&place: &usize| {
-            let [down, up] = counters[place];
-            let both = plus(down, up);
+    let mut indices: Vec<usize> = (0..counters.len()).collect();
+    if indices.len() > most {
+        let weight = |&index: &usize| {
+            let both = counters[index].down.plus(counters[index].up);
             let bytes = both.passed_bytes.saturating_add(both.excess_bytes);
-            (std::cmp::Reverse(bytes), place)
+            (std::cmp::Reverse(bytes), index)
         };
-        places.select_nth_unstable_by_key(most, weight);
-        places.truncate(most);
-        places.sort_unstable();
+        indices.select_nth_unstable_by_key(most, weight);
+        indices.truncate(most);
+        indices.sort_unstable();
     }
-    places
+    indices
 }
 
-/// A limiter's place in the roster, its direction, and its state.
-type Queues = Vec<(usize, usize, LimiterState)>;
+/// A limiter with its queues.
+struct Queues {
+    /// The index of its subscriber in the roster.
+    subscriber: usize,
+    direction: Direction,
+    state: LimiterState,
+}
 
 fn queues(
-    desk: &Desk,
+    gate: &SharedGate,
     everything: &Everything,
     listed: &[usize],
     most: usize,
     until: Instant,
-) -> Result<Queues, Failure> {
+) -> Result<Vec<Queues>, ControlError> {
     let mut heaviest = listed.to_vec();
     if heaviest.len() > most {
-        let bytes = |&place: &usize| {
-            let [down, up] = everything.reading.counters[place];
-            std::cmp::Reverse(plus(down, up).passed_bytes)
+        let bytes = |&index: &usize| {
+            let counters = everything.reading.counters[index];
+            std::cmp::Reverse(counters.down.plus(counters.up).passed_bytes)
         };
         heaviest.sort_by_key(bytes);
         heaviest.truncate(most);
     }
     let roster = &everything.reading.roster;
-    let (places, numbers): (Vec<_>, Vec<_>) = heaviest
+    let (limiters, numbers): (Vec<_>, Vec<_>) = heaviest
         .iter()
-        .flat_map(|&place| {
-            let limits = roster.entries[place].limits.iter().enumerate();
-            limits.filter_map(move |(way, limit)| Some(((place, way), limit.as_ref()?.limiter)))
+        .flat_map(|&index| {
+            let limits = roster.subscribers[index].limits.iter();
+            limits.map(move |(direction, limit)| ((index, direction), limit.limiter))
         })
         .unzip();
-    let states = desk.limiters(numbers.into_iter(), until)?;
-    let read = places.into_iter().zip(states);
+    let states = gate.limiters(numbers.into_iter(), until)?;
+    let read = limiters.into_iter().zip(states);
     Ok(read
-        .map(|((place, way), state)| (place, way, state))
+        .map(|((subscriber, direction), state)| Queues {
+            subscriber,
+            direction,
+            state,
+        })
         .collect())
 }
 
 struct Scrape {
     everything: Everything,
     listed: Vec<usize>,
-    queues: Queues,
+    queues: Vec<Queues>,
     began: Instant,
 }
 
@@ -222,7 +227,7 @@ impl Scrape {
                 ("version", env!("CARGO_PKG_VERSION")),
                 ("file", &overview.file),
             ])?;
-        let all = reading.roster.entries.len();
+        let all = reading.roster.subscribers.len();
         family("tidegate_gate_subscribers", "Subscribers").gauge(encoder, all as f64)?;
         family(
             "tidegate_gate_subscribers_listed",
@@ -244,15 +249,15 @@ impl Scrape {
             overview.attachments.iter().map(|(attachment, attached)| {
                 let labels = [
                     ("interface", attachment.interface.as_str()),
-                    ("hook", hook_name(attachment.hook)),
-                    ("direction", direction_name(attachment.direction)),
+                    ("hook", attachment.hook.name()),
+                    ("direction", attachment.direction.name()),
                 ];
                 (labels, u64::from(*attached))
             }),
         )?;
         let sums = |of: fn(Counters) -> [u64; 2]| {
-            totals.iter().zip(DIRECTIONS).flat_map(move |(sum, way)| {
-                let way = direction_name(way);
+            totals.iter().flat_map(move |(direction, sum)| {
+                let way = direction.name();
                 let values = VERDICTS.into_iter().zip(of(*sum));
                 values.map(move |(verdict, v)| ([("direction", way), ("verdict", verdict)], v))
             })
@@ -291,9 +296,9 @@ impl Scrape {
     fn subscribers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let reading = &self.everything.reading;
         let limits = || {
-            self.listed.iter().flat_map(|&place| {
-                let entry = &reading.roster.entries[place];
-                (0..2).filter_map(move |way| Some((place, way, entry, entry.limits[way]?)))
+            self.listed.iter().flat_map(|&index| {
+                let subscriber = &reading.roster.subscribers[index];
+                Direction::BOTH.map(|direction| (index, direction, subscriber))
             })
         };
         family(
@@ -302,23 +307,24 @@ impl Scrape {
         )
         .gauges(
             encoder,
-            limits().map(|(_, way, entry, limit)| {
-                let labels = [
-                    ("subscriber", &*entry.name),
-                    ("plan", &*entry.plan),
-                    ("direction", direction_name(DIRECTIONS[way])),
-                ];
-                (labels, limit.rate.unwrap_or(0))
-            }),
+            limits().map(
+                |(_, direction, subscriber): (usize, Direction, &Subscriber)| {
+                    let labels = [
+                        ("subscriber", &*subscriber.name),
+                        ("plan", subscriber.plan_name()),
+                        ("direction", direction.name()),
+                    ];
+                    (labels, subscriber.limits[direction].rate.unwrap_or(0))
+                },
+            ),
         )?;
         let counted = |of: fn(Counters) -> [u64; 2]| {
-            limits().flat_map(move |(place, way, entry, _)| {
-                let values = of(reading.counters[place][way]);
-                let way = direction_name(DIRECTIONS[way]);
+            limits().flat_map(move |(index, direction, subscriber)| {
+                let values = of(reading.counters[index][direction]);
                 VERDICTS.into_iter().zip(values).map(move |(verdict, v)| {
                     let labels = [
-                        ("subscriber", &*entry.name),
-                        ("direction", way),
+                        ("subscriber", &*subscriber.name),
+                        ("direction", direction.name()),
                         ("verdict", verdict),
                     ];
                     (labels, v)
@@ -338,17 +344,17 @@ impl Scrape {
     }
 
     fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let entries = &self.everything.reading.roster.entries;
+        let subscribers = &self.everything.reading.roster.subscribers;
         let numbers: Vec<String> = (0..256).map(|number| number.to_string()).collect();
         let queues = || {
-            self.queues.iter().flat_map(|(place, way, state)| {
-                let name = &*entries[*place].name;
-                let way = direction_name(DIRECTIONS[*way]);
-                let queues = numbers.iter().zip(&state.queues);
+            self.queues.iter().flat_map(|limiter| {
+                let name = &*subscribers[limiter.subscriber].name;
+                let way = limiter.direction.name();
+                let queues = numbers.iter().zip(&limiter.state.queues);
                 queues.map(move |(number, queue)| (name, way, number.as_str(), queue))
             })
         };
-        let place = |(name, way, number, _): &(_, _, _, _)| {
+        let labels = |(name, way, number, _): &(_, _, _, _)| {
             [
                 ("subscriber", *name),
                 ("direction", *way),
@@ -356,12 +362,12 @@ impl Scrape {
             ]
         };
         in_bytes("tidegate_gate_queue_length", "Bytes in a phantom queue")
-            .gauges(encoder, queues().map(|it| (place(&it), it.3.length)))?;
+            .gauges(encoder, queues().map(|it| (labels(&it), it.3.length)))?;
         in_bytes(
             "tidegate_gate_queue_magic",
             "Magic bytes in a phantom queue, which are part of its length",
         )
-        .gauges(encoder, queues().map(|it| (place(&it), it.3.magic)))?;
+        .gauges(encoder, queues().map(|it| (labels(&it), it.3.magic)))?;
         in_bytes(
             "tidegate_gate_queue",
             "Bytes that came to a phantom queue, passed and beyond the limit",

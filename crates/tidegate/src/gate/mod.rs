@@ -7,14 +7,10 @@
 mod api;
 mod check;
 mod commands;
-mod control;
 mod daemon;
-mod desk;
-mod live;
 mod logs;
 mod metrics;
 mod notify;
-mod reading;
 mod remote;
 mod rights;
 mod status;
@@ -25,6 +21,7 @@ mod view;
 
 use std::io::Write;
 
+use tidegate_gate::control::{ControlError, LocalGate};
 use tidegate_gate::kernel::Kernel;
 use tidegate_gate::path::DataPath;
 
@@ -33,8 +30,6 @@ use crate::cli::gate::{Command, Gate};
 use crate::cli::{Common, RightsError};
 use crate::output::Output;
 use crate::table::Paint;
-use control::Failure;
-use live::Live;
 
 pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
@@ -45,7 +40,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     }
     drive::<Kernel>(options, common).map_err(|error| match error.downcast_ref() {
         // Exit code 3.
-        Some(Failure::Rights(text)) => RightsError(text.clone()).into(),
+        Some(ControlError::Rights(text)) => RightsError(text.clone()).into(),
         _ => error,
     })
 }
@@ -60,9 +55,9 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Reload(options) => commands::reload::<D>(options, state),
         Command::Status(options) => {
             let paint = Paint::for_stdout(common.color, false);
-            status::run(options, &mut Live::<D>::seen(state)?, paint)
+            status::run(options, &mut LocalGate::<D>::watched(state)?, paint)
         }
-        Command::Top(options) => top::run(options, &mut Live::<D>::seen(state)?),
+        Command::Top(options) => top::run(options, &mut LocalGate::<D>::watched(state)?),
         Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tidegate_gate::control::{Adjustment, ControlError};
 
-use super::control::{Change, Failure, Reloaded};
+use super::view::Reloaded;
 
 /// The daemon's own socket, in the folder of its gate's state. Only root can open it.
 pub fn socket(state: &Path) -> PathBuf {
@@ -33,14 +34,14 @@ impl Remote {
     }
 
     /// Changes one subscriber.
-    pub fn set(self, name: &str, change: &Change) -> Result<(), Failure> {
+    pub fn set(self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
         let path = format!("/v1/subscribers/{}", encoded(name));
         let bits = |rate: tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
-        let mut patch = json!({ "reset": change.reset });
-        if let Some(plan) = &change.plan {
+        let mut patch = json!({ "reset": adjustment.reset });
+        if let Some(plan) = &adjustment.plan {
             patch["plan"] = json!(plan);
         }
-        for (key, rate) in [("down", change.down), ("up", change.up)] {
+        for (key, rate) in [("down", adjustment.down), ("up", adjustment.up)] {
             if let Some(rate) = rate {
                 patch[key] = json!(bits(rate));
             }
@@ -50,13 +51,13 @@ impl Remote {
     }
 
     /// Reads the file again, or another.
-    pub fn reload(self, file: Option<&Path>) -> Result<Reloaded, Failure> {
+    pub fn reload(self, file: Option<&Path>) -> Result<Reloaded, ControlError> {
         let body = file.map_or(Value::Null, |file| json!({ "file": file }));
         self.ask("POST", "/v1/reload", &body)
     }
 
     /// Ends the daemon, which leaves the limits in place.
-    pub fn stop(self) -> Result<(), Failure> {
+    pub fn stop(self) -> Result<(), ControlError> {
         let _: Value = self.ask("POST", "/v1/stop", &Value::Null)?;
         Ok(())
     }
@@ -67,13 +68,13 @@ impl Remote {
         method: &str,
         path: &str,
         body: &Value,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ControlError> {
         let failed = |error: std::io::Error| {
             let error = match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".into(),
                 _ => error.to_string(),
             };
-            Failure::Other(format!("the daemon does not answer: {error}"))
+            ControlError::Other(format!("the daemon does not answer: {error}"))
         };
         let body = match body {
             Value::Null => String::new(),
@@ -94,7 +95,7 @@ impl Remote {
             .and_then(|()| self.stream.write_all(request.as_bytes()))
             .and_then(|()| (&self.stream).take(ANSWER).read_to_end(&mut answer))
             .map_err(failed)?;
-        let nonsense = || Failure::Other("the daemon's answer makes no sense".into());
+        let nonsense = || ControlError::Other("the daemon's answer makes no sense".into());
         let text = String::from_utf8(answer).map_err(|_| nonsense())?;
         let (head, body) = text.split_once("\r\n\r\n").ok_or_else(nonsense)?;
         let status = head.split(' ').nth(1).ok_or_else(nonsense)?;
@@ -106,10 +107,10 @@ impl Remote {
             .and_then(|body| Some(body["error"].as_str()?.to_owned()))
             .ok_or_else(nonsense)?;
         Err(match status {
-            "404" => Failure::Unknown(reason),
-            "422" => Failure::Invalid(reason),
-            "503" => Failure::Down(reason),
-            _ => Failure::Other(reason),
+            "404" => ControlError::Unknown(reason),
+            "422" => ControlError::Invalid(reason),
+            "503" => ControlError::Down(reason),
+            _ => ControlError::Other(reason),
         })
     }
 }

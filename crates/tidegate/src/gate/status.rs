@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tidegate_gate::control::{Control, ControlError, inspect};
+use tidegate_gate::reading::Reading;
 
-use super::control::{self, Control, Failure};
-use super::reading::{Reading, plus};
 use super::view::{self, Counted, Limited, Status, Subscriber};
 use crate::Exit;
 use crate::cli::gate::{self, SortStatus};
@@ -33,7 +33,7 @@ pub fn run(
         }
         None => {
             let reading = control.read()?;
-            let status = view::status(&control.overview()?, &reading, reading.sums());
+            let status = view::status(&control.overview()?, &reading);
             let most = if options.all {
                 usize::MAX
             } else {
@@ -78,28 +78,29 @@ fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(control: &mut dyn Control, name: &str) -> Result<Subscriber, Failure> {
-    let (entry, states) = control::subscriber(control, name)?;
-    Ok(view::detail(&entry, &states))
+fn one(control: &mut dyn Control, name: &str) -> Result<Subscriber, ControlError> {
+    let (subscriber, states) = inspect(control, name)?;
+    Ok(view::detail(&subscriber, &states))
 }
 
 fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<Subscriber> {
-    let entries = &reading.roster.entries;
-    let both = |place: usize| plus(reading.counters[place][0], reading.counters[place][1]);
-    let key = |&place: &usize| {
-        let both = both(place);
+    let key = |&index: &usize| {
+        let counters = reading.counters[index];
+        let both = counters.down.plus(counters.up);
         let weight = match sort {
             SortStatus::Bytes => both.passed_bytes.saturating_add(both.excess_bytes),
             SortStatus::Drops => both.excess_packets,
             SortStatus::Name => 0,
         };
-        (std::cmp::Reverse(weight), place)
+        (std::cmp::Reverse(weight), index)
     };
-    let mut places: Vec<usize> = (0..entries.len()).collect();
-    places.sort_unstable_by_key(key);
-    places.truncate(most);
-    let one = |&place: &usize| view::subscriber(&entries[place], reading.counters[place]);
-    places.iter().map(one).collect()
+    let mut indices: Vec<usize> = (0..reading.counters.len()).collect();
+    indices.sort_unstable_by_key(key);
+    indices.truncate(most);
+    let indices = indices.into_iter();
+    indices
+        .map(|index| view::subscriber(reading, index))
+        .collect()
 }
 
 /// The gate as a whole.

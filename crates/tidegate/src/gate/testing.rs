@@ -4,29 +4,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_gate::change::Report;
+use tidegate_gate::control::{Adjustment, Control, ControlError};
+use tidegate_gate::reading::{Limit, Overview, Reading, Roster, Subscriber};
 use tidegate_gate::table::{
-    Attachment, Counters, Direction, Hook, LimiterState, Match, QueueState,
+    Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
-
-use super::control::{Change, Control, Failure, Overview, Reloaded};
-use super::reading::{Entry, Limit, Reading, Roster};
 
 /// Subscribers `s000000` and so on, on two plans, with 50 Mbit/s down and 10 up.
 pub fn roster(subscribers: u32) -> Roster {
     let plans: [Arc<str>; 2] = ["gold".into(), "basic".into()];
-    let limit = |limiter, rate| {
-        Some(Limit {
-            limiter,
-            rate: Some(rate),
-        })
+    let limit = |limiter, rate| Limit {
+        limiter,
+        rate: Some(rate),
     };
     Roster {
-        entries: (0..subscribers)
-            .map(|i| Entry {
+        subscribers: (0..subscribers)
+            .map(|i| Subscriber {
                 name: format!("s{i:06}").into(),
-                plan: Arc::clone(&plans[i as usize % 2]),
+                plan: Some(Arc::clone(&plans[i as usize % 2])),
                 set: false,
-                limits: [limit(2 * i, 50_000_000), limit(2 * i + 1, 10_000_000)],
+                limits: PerDirection {
+                    down: limit(2 * i, 50_000_000),
+                    up: limit(2 * i + 1, 10_000_000),
+                },
                 matches: vec![Match::Vlan((i % 4000) as u16 + 1)],
             })
             .collect(),
@@ -38,11 +39,13 @@ pub fn reading(roster: &Arc<Roster>, bytes: u64) -> Reading {
     Reading {
         at: Instant::now(),
         took: Duration::from_millis(1),
-        counters: roster
-            .entries
-            .iter()
-            .map(|_| [counters(bytes), Counters::default()])
-            .collect(),
+        counters: vec![
+            PerDirection {
+                down: counters(bytes),
+                up: Counters::default(),
+            };
+            roster.subscribers.len()
+        ],
         roster: Arc::clone(roster),
         unlimited: vec![("no_subscriber", 7), ("malformed", 0)],
     }
@@ -63,7 +66,7 @@ pub struct Fake {
     /// Counted so far by the subscriber of this place in the roster.
     pub bytes: fn(usize) -> u64,
     /// What the next reload comes to.
-    pub reload: Result<Reloaded, &'static str>,
+    pub reload: Result<Report, &'static str>,
 }
 
 impl Fake {
@@ -71,24 +74,24 @@ impl Fake {
         Self {
             roster: Arc::new(roster(subscribers)),
             bytes: |index| 1_000_000 * (index as u64 + 1),
-            reload: Ok(Reloaded {
-                unchanged: u64::from(subscribers),
-                ..Reloaded::default()
+            reload: Ok(Report {
+                unchanged: subscribers as usize,
+                ..Report::default()
             }),
         }
     }
 
-    fn find(&mut self, name: &str) -> Result<&mut Entry, Failure> {
+    fn find(&mut self, name: &str) -> Result<&mut Subscriber, ControlError> {
         let index = self
             .roster
             .find(name)
-            .ok_or_else(|| Failure::Unknown(format!("there is no subscriber `{name}`")))?;
-        Ok(&mut Arc::make_mut(&mut self.roster).entries[index])
+            .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))?;
+        Ok(&mut Arc::make_mut(&mut self.roster).subscribers[index])
     }
 }
 
 impl Control for Fake {
-    fn overview(&mut self) -> Result<Overview, Failure> {
+    fn overview(&mut self) -> Result<Overview, ControlError> {
         Ok(Overview {
             file: "/etc/tidegate/gate.toml".into(),
             attachments: vec![(
@@ -104,19 +107,19 @@ impl Control for Fake {
         })
     }
 
-    fn roster(&mut self) -> Result<Arc<Roster>, Failure> {
+    fn roster(&mut self) -> Result<Arc<Roster>, ControlError> {
         Ok(Arc::clone(&self.roster))
     }
 
-    fn read(&mut self) -> Result<Reading, Failure> {
+    fn read(&mut self) -> Result<Reading, ControlError> {
         let mut reading = reading(&self.roster, 0);
         for (index, counted) in reading.counters.iter_mut().enumerate() {
-            counted[0] = counters((self.bytes)(index));
+            counted.down = counters((self.bytes)(index));
         }
         Ok(reading)
     }
 
-    fn limiter(&mut self, number: u32) -> Result<LimiterState, Failure> {
+    fn limiter(&mut self, number: u32) -> Result<LimiterState, ControlError> {
         let queue = |length, magic| QueueState {
             length,
             magic,
@@ -129,27 +132,28 @@ impl Control for Fake {
         })
     }
 
-    fn set(&mut self, name: &str, change: &Change) -> Result<(), Failure> {
-        if let Some(plan) = &change.plan
+    fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
+        if let Some(plan) = &adjustment.plan
             && plan != "gold"
             && plan != "basic"
         {
-            return Err(Failure::Invalid(format!("there is no plan '{plan}'")));
+            return Err(ControlError::Invalid(format!("there is no plan '{plan}'")));
         }
-        let change = change.clone();
+        let change = adjustment.clone();
         let entry = self.find(name)?;
         if change.reset {
             entry.set = false;
-            entry.plan = "basic".into();
+            entry.plan = Some("basic".into());
             if change.plan.is_none() && change.down.is_none() && change.up.is_none() {
                 return Ok(());
             }
         }
         if let Some(plan) = change.plan {
-            entry.plan = plan.into();
+            entry.plan = Some(plan.into());
         }
-        for (limit, rate) in entry.limits.iter_mut().zip([change.down, change.up]) {
-            if let (Some(limit), Some(rate)) = (limit, rate) {
+        let limits = &mut entry.limits;
+        for (limit, rate) in [(&mut limits.down, change.down), (&mut limits.up, change.up)] {
+            if let Some(rate) = rate {
                 limit.rate = Some(rate.bits_per_second());
             }
         }
@@ -157,10 +161,10 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn reload(&mut self, _file: Option<&Path>) -> Result<Reloaded, Failure> {
+    fn reload(&mut self, _file: Option<&Path>) -> Result<Report, ControlError> {
         self.reload
             .clone()
-            .map_err(|reason| Failure::Invalid(reason.into()))
+            .map_err(|reason| ControlError::Invalid(reason.into()))
     }
 
     fn heal(&mut self) -> Vec<tidegate_gate::gate::Missing> {
@@ -169,37 +173,18 @@ impl Control for Fake {
 }
 
 /// A folder with a configuration, of a gate in memory.
-pub struct Place {
+pub struct Site {
     folder: tempfile::TempDir,
 }
 
-impl Place {
-    pub const FILE: &str = r#"
-pins = "PINS"
-state = "STATE"
-[[interface]]
-name = "lo"
-side = "core"
-[plan.gold]
-down = "50mbit"
-up = "10mbit"
-[plan.basic]
-down = "10mbit"
-[[subscriber]]
-name = "alice"
-plan = "gold"
-addresses = ["192.0.2.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "basic"
-vlan = 7
-"#;
+impl Site {
+    pub const FILE: &str = include_str!("../../../gate/tests/gate.toml");
 
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Self { folder };
-        place.write(Self::FILE);
-        place
+        let site = Self { folder };
+        site.write(Self::FILE);
+        site
     }
 
     pub fn file(&self) -> PathBuf {
@@ -214,11 +199,9 @@ vlan = 7
         self.folder.path().join("pins")
     }
 
-    /// Writes the configuration anew.
+    /// Writes the file, with the folders of this site.
     pub fn write(&self, text: &str) {
-        let text = text
-            .replace("PINS", &self.pins().display().to_string())
-            .replace("STATE", &self.state().display().to_string());
-        std::fs::write(self.file(), text).expect("written");
+        let folders = format!("pins = {:?}\nstate = {:?}\n", self.pins(), self.state());
+        std::fs::write(self.file(), folders + text).expect("written");
     }
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tidegate_gate::control::{Control, ControlError};
+use tidegate_gate::reading::Reading;
 use tidegate_gate::table::QueueState;
 
-use super::control::{Control, Failure};
-use super::reading::{Limit, Reading};
 use crate::Exit;
 use crate::cli::UsageError;
 use crate::cli::gate::{SortTop, Top};
@@ -62,7 +62,7 @@ fn watch(
             let took = match refresh(model, control) {
                 Ok(took) => took,
                 // A gate that was taken off may come back.
-                Err(Failure::Down(reason)) => {
+                Err(ControlError::Down(reason)) => {
                     model.message = Some(reason);
                     Duration::ZERO
                 }
@@ -103,7 +103,7 @@ fn watch(
     Ok(())
 }
 
-fn refresh(model: &mut Model, control: &mut dyn Control) -> Result<Duration, Failure> {
+fn refresh(model: &mut Model, control: &mut dyn Control) -> Result<Duration, ControlError> {
     if model.paused {
         return Ok(Duration::ZERO);
     }
@@ -142,9 +142,8 @@ fn look(model: &mut Model, control: &mut dyn Control) -> bool {
 /// What is in a subscriber's queues; nothing where that cannot be read.
 fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
     let mut load = Load::default();
-    let limits = reading.roster.entries[place].limits.iter().flatten();
-    for &Limit { limiter, .. } in limits {
-        let Ok(state) = control.limiter(limiter) else {
+    for (_, limit) in reading.roster.subscribers[place].limits.iter() {
+        let Ok(state) = control.limiter(limit.limiter) else {
             continue;
         };
         for queue in &state.queues {

@@ -1,12 +1,13 @@
-//! What a gate is seen as: the objects of the HTTP API and of `--json`.
+//! The objects of the HTTP API and of `--json`.
 
 use serde::{Deserialize, Serialize};
+use tidegate_gate::change::Report;
 use tidegate_gate::matches;
-use tidegate_gate::table::{Attachment, Counters, Hook, LimiterState};
+use tidegate_gate::reading::{self, Overview, Reading};
+use tidegate_gate::table::{
+    Attachment, Counters, Direction, LimiterState, PerDirection, QueueState,
+};
 use utoipa::ToSchema;
-
-use super::control::Overview;
-use super::reading::{Entry, Reading, direction_name};
 
 /// The gate as a whole.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -143,6 +144,31 @@ pub struct Patch {
     pub up: Option<String>,
 }
 
+/// What a reload did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct Reloaded {
+    /// How many subscribers are new.
+    pub added: u64,
+    /// How many are no more.
+    pub removed: u64,
+    /// How many are limited otherwise than before.
+    pub limited: u64,
+    /// How many are told by other addresses or tags than before.
+    pub moved: u64,
+    /// How many were not touched.
+    pub unchanged: u64,
+    /// Subscribers that were set live, and are as the file has them now, since the file changed.
+    pub reset: Vec<String>,
+    /// Where packets are taken now.
+    pub attached: Vec<Attached>,
+    /// Where they no longer are.
+    pub detached: Vec<Attached>,
+    /// Where they should be, and the interface is not there or does not let us.
+    pub missing: Vec<String>,
+    /// Whether accounting changed, or what becomes of unknown traffic.
+    pub settings: bool,
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Problem {
@@ -161,30 +187,74 @@ impl From<Counters> for Counted {
     }
 }
 
+impl From<&QueueState> for Queue {
+    fn from(queue: &QueueState) -> Self {
+        Self {
+            length: queue.length,
+            magic: queue.magic,
+            passed_bytes: queue.passed_bytes,
+            excess_bytes: queue.excess_bytes,
+        }
+    }
+}
+
+impl From<&Report> for Reloaded {
+    fn from(report: &Report) -> Self {
+        let count = |names: &[String]| names.len() as u64;
+        let places = |attachments: &[Attachment], attached| {
+            let places = attachments.iter();
+            places.map(|place| Attached::new(place, attached)).collect()
+        };
+        Self {
+            added: count(&report.added),
+            removed: count(&report.removed),
+            limited: count(&report.limited),
+            moved: count(&report.moved),
+            unchanged: report.unchanged as u64,
+            reset: report.reset.clone(),
+            attached: places(&report.attached, true),
+            detached: places(&report.detached, false),
+            missing: report.missing.clone(),
+            settings: report.settings,
+        }
+    }
+}
+
+impl Subscriber {
+    fn new(subscriber: &reading::Subscriber, counters: PerDirection<Counters>) -> Self {
+        let limited = |direction| {
+            Some(Limited {
+                rate: subscriber.limits[direction].rate,
+                counted: counters[direction].into(),
+                queues: None,
+            })
+        };
+        Self {
+            name: subscriber.name.to_string(),
+            plan: subscriber.plan_name().to_owned(),
+            set: subscriber.set,
+            matches: subscriber.matches.iter().map(matches::text).collect(),
+            down: limited(Direction::Down),
+            up: limited(Direction::Up),
+        }
+    }
+}
+
 impl Attached {
     /// A place, and whether packets are taken there now.
     pub fn new(attachment: &Attachment, attached: bool) -> Self {
         Self {
             interface: attachment.interface.clone(),
-            hook: hook_name(attachment.hook).into(),
-            direction: direction_name(attachment.direction).into(),
+            hook: attachment.hook.name().into(),
+            direction: attachment.direction.name().into(),
             attached,
         }
     }
 }
 
-/// As the configuration has it.
-pub fn hook_name(hook: Hook) -> &'static str {
-    match hook {
-        Hook::TcIngress => "tc-ingress",
-        Hook::TcEgress => "tc-egress",
-        Hook::XdpNative => "xdp-native",
-        Hook::XdpGeneric => "xdp-generic",
-    }
-}
-
-/// The gate as a whole, with these sums.
-pub fn status(overview: &Overview, reading: &Reading, [down, up]: [Counters; 2]) -> Status {
+/// The gate as a whole, with sums over all subscribers.
+pub fn status(overview: &Overview, reading: &Reading) -> Status {
+    let PerDirection { down, up } = reading.sums();
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
         file: overview.file.clone(),
@@ -194,7 +264,7 @@ pub fn status(overview: &Overview, reading: &Reading, [down, up]: [Counters; 2])
             .map(|(place, attached)| Attached::new(place, *attached))
             .collect(),
         plans: overview.plans,
-        subscribers: reading.roster.entries.len() as u64,
+        subscribers: reading.roster.subscribers.len() as u64,
         set: reading.roster.set(),
         unsettled: overview.unsettled,
         down: down.into(),
@@ -207,44 +277,21 @@ pub fn status(overview: &Overview, reading: &Reading, [down, up]: [Counters; 2])
     }
 }
 
-/// A subscriber without its queues.
-pub fn subscriber(entry: &Entry, counters: [Counters; 2]) -> Subscriber {
-    let way = |way: usize| {
-        entry.limits[way].map(|limit| Limited {
-            rate: limit.rate,
-            counted: counters[way].into(),
-            queues: None,
-        })
-    };
-    Subscriber {
-        name: entry.name.to_string(),
-        plan: entry.plan.to_string(),
-        set: entry.set,
-        matches: entry.matches.iter().map(matches::text).collect(),
-        down: way(0),
-        up: way(1),
-    }
+/// A subscriber without its queues: what is at this index in a reading.
+pub fn subscriber(reading: &Reading, index: usize) -> Subscriber {
+    Subscriber::new(&reading.roster.subscribers[index], reading.counters[index])
 }
 
-/// A subscriber with its queues: what its limiters are, where it has any.
-pub fn detail(entry: &Entry, states: &[Option<LimiterState>; 2]) -> Subscriber {
-    let counters = states
-        .each_ref()
-        .map(|state| state.as_ref().map_or(Counters::default(), |s| s.counters));
-    let mut subscriber = subscriber(entry, counters);
-    for (limited, state) in [&mut subscriber.down, &mut subscriber.up]
-        .into_iter()
-        .zip(states)
-    {
-        if let (Some(limited), Some(state)) = (limited, state) {
-            let queue = |queue: &tidegate_gate::table::QueueState| Queue {
-                length: queue.length,
-                magic: queue.magic,
-                passed_bytes: queue.passed_bytes,
-                excess_bytes: queue.excess_bytes,
-            };
-            limited.queues = Some(state.queues.iter().map(queue).collect());
-        }
+/// A subscriber with its queues, from the state of its limiters.
+pub fn detail(subscriber: &reading::Subscriber, states: &PerDirection<LimiterState>) -> Subscriber {
+    let counters = PerDirection::new(|direction| states[direction].counters);
+    let queues = |state: &LimiterState| Some(state.queues.iter().map(Queue::from).collect());
+    let mut subscriber = Subscriber::new(subscriber, counters);
+    if let Some(down) = &mut subscriber.down {
+        down.queues = queues(&states.down);
+    }
+    if let Some(up) = &mut subscriber.up {
+        up.queues = queues(&states.up);
     }
     subscriber
 }

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use super::*;
 use crate::config::Config;
-use crate::gate::{Gate, GateError, Setting};
+use crate::gate::{Gate, GateError, Setting, View};
+use crate::reading::{Reading, Roster};
 
 /// Runs this in a network namespace of its own, with the interfaces core and access; skips without
 /// rights.
@@ -94,18 +95,20 @@ qinq = "100.200"
 pppoe = 9
 "#;
 
+/// Whether packets are taken from each of the interfaces.
+fn attached(gate: &Gate<Kernel>) -> Vec<bool> {
+    let attachments = gate.overview().attachments.into_iter();
+    attachments.map(|(_, attached)| attached).collect()
+}
+
 #[test]
 fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
     in_namespace("taken-over", |place| {
         let (gate, report) = Gate::<Kernel>::up(&place.config(ONE)).expect("up");
         assert_eq!(report.added, ["ann", "bob"]);
-        let status = gate.status().expect("a status");
-        assert!(
-            status.interfaces.iter().all(|own| own.attached),
-            "{:?}",
-            status.interfaces
-        );
-        assert_eq!(status.others.len(), 15);
+        let attached = attached(&gate);
+        assert!(attached.iter().all(|&attached| attached), "{attached:?}");
+        assert_eq!(gate.path().unknown().expect("counters").len(), 15);
         let state = gate.state().clone();
         drop(gate);
         assert!(matches!(
@@ -118,8 +121,10 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
             down: Some(5_000_000),
             ..Setting::default()
         };
-        let ann = gate.set("ann", &setting).expect("set");
-        assert_eq!((ann.down.rate, ann.down.version), (Some(5_000_000), 2));
+        gate.set("ann", &setting).expect("set");
+        let ann = gate.subscriber("ann").expect("there");
+        assert_eq!(ann.limits.down.rate, Some(5_000_000));
+        assert_eq!(gate.state().members["ann"].lanes[0].version, 2);
         let two = ONE
             .replace("name = \"bob\"", "name = \"cem\"")
             .replace("pppoe = 9", "vlan = 5");
@@ -128,17 +133,15 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
             (report.removed, report.unchanged),
             (vec!["bob".to_owned()], 1)
         );
-        let looked = Gate::<Kernel>::look(&place.pins, &place.state).expect("a status");
-        assert_eq!(looked.subscribers.len(), 2);
+        let view = View::<Kernel>::open(&place.state, &place.pins).expect("a view");
+        assert_eq!(Roster::of(view.state()).subscribers.len(), 2);
         // An interface that goes and comes back.
         let ip = |line: &str| {
             let done = Command::new("ip").args(line.split(' ')).status();
             assert!(done.expect("ip runs").success(), "{line}");
         };
         ip("link del access");
-        let status = gate.status().expect("a status");
-        let attached: Vec<bool> = status.interfaces.iter().map(|own| own.attached).collect();
-        assert_eq!(attached, [true, false]);
+        assert_eq!(self::attached(&gate), [true, false]);
         assert_eq!(
             gate.reload(&place.config(ONE)).expect("reloaded").missing,
             ["access"]
@@ -148,7 +151,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         assert_eq!(missing[0].interface, "access");
         ip("link add access type veth peer name access-far");
         assert!(gate.heal().is_empty());
-        assert!(gate.status().expect("a status").interfaces[1].attached);
+        assert!(self::attached(&gate)[1]);
         gate.down().expect("down");
         assert!(!place.pins.exists() && !place.state.exists());
         let left = Command::new("tc")
@@ -291,7 +294,9 @@ fn a_hundred_thousand_subscribers_load() {
         .expect("set");
         time("set", began);
         let began = clock();
-        assert_eq!(gate.status().expect("a status").subscribers.len(), 100_000);
+        let roster = Roster::of(gate.state());
+        let reading = Reading::take(roster.into(), gate.state(), gate.path()).expect("a reading");
+        assert_eq!(reading.counters.len(), 100_000);
         time("status", began);
         drop(gate);
         let began = clock();

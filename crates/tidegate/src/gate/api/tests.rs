@@ -27,10 +27,10 @@ impl Running {
             subscribers: 5,
             queues: 5,
         };
-        let desk = Arc::new(Desk::new(Box::new(fake)));
+        let gate = Arc::new(SharedGate::new(Box::new(fake)));
         let router = guarded(
             router(Api {
-                desk,
+                gate,
                 bounds,
                 end: Arc::default(),
             }),
@@ -171,6 +171,52 @@ fn tells_the_whole_and_pages_of_subscribers() {
 }
 
 #[test]
+fn answers_keep_their_form() {
+    let gate = running(1);
+    let counted = |n: u64| {
+        json!({ "passed_packets": n, "passed_bytes": 1000 * n,
+            "excess_packets": n / 10, "excess_bytes": 100 * n })
+    };
+    let status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "file": "/etc/tidegate/gate.toml",
+        "attachments": [{ "interface": "eth0", "hook": "tc-egress", "direction": "down", "attached": true }],
+        "plans": 2, "subscribers": 1, "set": 0, "unsettled": false,
+        "down": counted(1000), "up": counted(0),
+        "unlimited": [{ "reason": "no_subscriber", "packets": 7 }, { "reason": "malformed", "packets": 0 }],
+    });
+    assert_eq!(gate.get("/v1/status").1, status);
+    let limited = |rate: u64, counted: Value| {
+        let mut limited = counted;
+        limited["rate"] = rate.into();
+        limited
+    };
+    let mut subscriber = json!({
+        "name": "s000000", "plan": "gold", "set": false, "matches": ["vlan 1"],
+        "down": limited(50_000_000, counted(1000)), "up": limited(10_000_000, counted(0)),
+    });
+    let page = json!({ "matched": 1, "subscribers": [subscriber], "next": null });
+    assert_eq!(gate.get("/v1/subscribers").1, page);
+    let queue = |length: u64, magic: u64, passed: u64| json!({ "length": length, "magic": magic, "passed_bytes": passed, "excess_bytes": 1 });
+    for (direction, limiter) in [("down", 0), ("up", 1)] {
+        let queues = [(3000, 1000), (500, 500), (0, 0)];
+        let queues = queues.map(|(length, magic)| queue(length, magic, limiter));
+        let rate = subscriber[direction]["rate"].as_u64().expect("a rate");
+        subscriber[direction] = limited(
+            rate,
+            json!({ "passed_packets": 1, "passed_bytes": 1000,
+            "excess_packets": 0, "excess_bytes": 100, "queues": queues }),
+        );
+    }
+    assert_eq!(gate.get("/v1/subscribers/s000000").1, subscriber);
+    let reloaded = json!({
+        "added": 0, "removed": 0, "limited": 0, "moved": 0, "unchanged": 1, "reset": [],
+        "attached": [], "detached": [], "missing": [], "settings": false,
+    });
+    assert_eq!(gate.with("POST", "/v1/reload", "", "").1, reloaded);
+}
+
+#[test]
 fn sets_and_resets_one_subscriber() {
     let gate = running(2);
     let path = "/v1/subscribers/s000001";
@@ -221,7 +267,7 @@ fn sets_and_resets_one_subscriber() {
 #[test]
 fn a_name_may_hold_anything() {
     let mut fake = Fake::new(1);
-    Arc::make_mut(&mut fake.roster).entries[0].name = "Dr. Ö/7 ?".into();
+    Arc::make_mut(&mut fake.roster).subscribers[0].name = "Dr. Ö/7 ?".into();
     let gate = Running::new(fake, Access::Anybody);
     let (status, one) = gate.get("/v1/subscribers/Dr.%20%C3%96%2F7%20%3F");
     assert_eq!((status, &one["name"]), (200, &json!("Dr. Ö/7 ?")));

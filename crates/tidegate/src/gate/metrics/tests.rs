@@ -1,8 +1,8 @@
 use super::*;
 use crate::gate::testing::Fake;
 
-fn desk(subscribers: u32) -> Desk {
-    Desk::new(Box::new(Fake::new(subscribers)))
+fn gate(subscribers: u32) -> SharedGate {
+    SharedGate::new(Box::new(Fake::new(subscribers)))
 }
 
 fn lines<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
@@ -17,7 +17,7 @@ fn tells_of_the_whole_of_subscribers_and_of_queues() {
         subscribers: 10,
         queues: 1,
     };
-    let text = scrape(&desk(2), bounds).expect("metrics");
+    let text = scrape(&gate(2), bounds).expect("metrics");
     for line in [
         "# TYPE tidegate_gate_packets counter",
         "# UNIT tidegate_gate_subscriber_bytes bytes",
@@ -47,7 +47,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 3,
         queues: 1000,
     };
-    let text = scrape(&desk(1000), bounds).expect("metrics");
+    let text = scrape(&gate(1000), bounds).expect("metrics");
     let rates = lines(&text, "tidegate_gate_subscriber_rate{");
     assert_eq!(rates.len(), 6);
     assert!(rates[0].contains("s000997"), "{rates:?}");
@@ -60,7 +60,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 0,
         queues: 0,
     };
-    let text = scrape(&desk(1000), none).expect("metrics");
+    let text = scrape(&gate(1000), none).expect("metrics");
     assert!(lines(&text, "tidegate_gate_subscriber_rate{").is_empty());
     assert!(text.contains(total));
 }
@@ -68,12 +68,12 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
 #[test]
 fn names_cannot_break_out_of_their_labels() {
     let mut fake = Fake::new(1);
-    std::sync::Arc::make_mut(&mut fake.roster).entries[0].name = "a\"} 1\nb\\".into();
+    std::sync::Arc::make_mut(&mut fake.roster).subscribers[0].name = "a\"} 1\nb\\".into();
     let bounds = Bounds {
         subscribers: 1,
         queues: 0,
     };
-    let text = scrape(&Desk::new(Box::new(fake)), bounds).expect("metrics");
+    let text = scrape(&SharedGate::new(Box::new(fake)), bounds).expect("metrics");
     assert!(text.contains(r#"{subscriber="a\"} 1\nb\\","#), "{text}");
 }
 
@@ -84,9 +84,9 @@ fn a_scrape_takes_as_long_as_what_it_lists() {
             subscribers: listed,
             queues: 100,
         };
-        let desk = desk(subscribers);
+        let gate = gate(subscribers);
         let began = Instant::now();
-        let text = scrape(&desk, bounds).expect("metrics");
+        let text = scrape(&gate, bounds).expect("metrics");
         (began.elapsed(), text.len())
     };
     let (few, _) = time(1000, 1000);

@@ -18,7 +18,7 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
     fake.set("s000029", &Default::default()).expect("set");
     let reading = fake.read().expect("read");
     let overview = fake.overview().expect("one");
-    let status = view::status(&overview, &reading, reading.sums());
+    let status = view::status(&overview, &reading);
     let whole = text(|out| whole(out, &status, paint()));
     assert!(
         whole.contains("eth0            tc-egress   down\n"),
@@ -71,7 +71,10 @@ fn shows_one_subscriber_with_its_queues() {
         "{detail}"
     );
     assert!(detail.contains("    0   3.00 kB   1.00 kB"), "{detail}");
-    assert!(matches!(one(&mut fake, "bob"), Err(Failure::Unknown(_))));
+    assert!(matches!(
+        one(&mut fake, "bob"),
+        Err(ControlError::Unknown(_))
+    ));
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn a_gate_that_is_attached_nowhere_says_so() {
     let reading = fake.read().expect("read");
     let mut overview = fake.overview().expect("one");
     overview.attachments[0].1 = false;
-    let status = view::status(&overview, &reading, reading.sums());
+    let status = view::status(&overview, &reading);
     let whole = text(|out| whole(out, &status, paint()));
     assert!(whole.contains("nothing is limited"), "{whole}");
 }

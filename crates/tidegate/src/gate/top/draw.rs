@@ -5,11 +5,11 @@ use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use tidegate_gate::reading::Subscriber;
+use tidegate_gate::table::Direction;
 
 use super::model::{Load, Model, Rates};
 use crate::cli::gate::SortTop;
-use crate::gate::reading::Entry;
-use crate::gate::view::hook_name;
 use crate::units::{bytes, count, percent, rate};
 
 /// The lines above the list.
@@ -35,8 +35,8 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     if let Some(overview) = &model.overview {
         title.push(overview.file.clone().into());
         for (attached, now) in &overview.attachments {
-            let way = crate::gate::reading::direction_name(attached.direction);
-            let hook = hook_name(attached.hook);
+            let way = attached.direction.name();
+            let hook = attached.hook.name();
             let text = format!("  {} {hook} {way}", attached.interface);
             title.push(if *now {
                 text.dim()
@@ -48,7 +48,7 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     let total = &model.total;
     let subscribers = model
         .reading()
-        .map_or(0, |reading| reading.roster.entries.len());
+        .map_or(0, |reading| reading.roster.subscribers.len());
     let took = model
         .reading()
         .map_or(0.0, |reading| reading.took.as_secs_f64() * 1000.0);
@@ -99,7 +99,7 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         None => Vec::new(),
         Some(reading) => model
             .rows()
-            .map(|(place, rates, load)| row(&reading.roster.entries[place], rates, load))
+            .map(|(place, rates, load)| row(&reading.roster.subscribers[place], rates, load))
             .collect(),
     };
     // Two columns of names share what is left.
@@ -118,17 +118,17 @@ fn table(model: &Model, width: u16) -> Table<'static> {
     Table::new(rows, widths).header(header)
 }
 
-fn row(entry: &Entry, rates: &Rates, load: Option<&Load>) -> Row<'static> {
+fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'static> {
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
     // Of the limit; what is counted and not limited has none.
-    let share = |way: usize, bits: f64| match entry.limits[way].and_then(|limit| limit.rate) {
+    let share = |direction, bits: f64| match subscriber.limits[direction].rate {
         Some(limit) if limit > 0 => format!("{:.0}%", 100.0 * bits / limit as f64),
         _ => "-".into(),
     };
-    let name = if entry.set {
-        format!("{}*", entry.name)
+    let name = if subscriber.set {
+        format!("{}*", subscriber.name)
     } else {
-        entry.name.to_string()
+        subscriber.name.to_string()
     };
     let drops = match rates.drop_share() {
         0.0 => "-".into(),
@@ -136,11 +136,11 @@ fn row(entry: &Entry, rates: &Rates, load: Option<&Load>) -> Row<'static> {
     };
     let cells = [
         Cell::from(plain(&name)),
-        Cell::from(plain(&entry.plan)),
+        Cell::from(plain(subscriber.plan_name())),
         right(rate(rates.down)),
-        right(share(0, rates.down)),
+        right(share(Direction::Down, rates.down)),
         right(rate(rates.up)),
-        right(share(1, rates.up)),
+        right(share(Direction::Up, rates.up)),
         right(drops),
         right(load.map_or("…".into(), |load| match load.active {
             0 => "-".into(),

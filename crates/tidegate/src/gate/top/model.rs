@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_gate::table::Counters;
+use tidegate_gate::reading::{Overview, Reading};
+use tidegate_gate::table::{Counters, PerDirection};
 
 use crate::cli::gate::SortTop;
-use crate::gate::control::Overview;
-use crate::gate::reading::{Reading, difference};
 
 /// Subscribers whose queues are read to sort by them: those with the highest rates.
 const CANDIDATES: usize = 200;
@@ -29,8 +28,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    fn between(now: [Counters; 2], before: [Counters; 2], seconds: f64) -> Self {
-        let [down, up] = [0, 1].map(|way| difference(now[way], before[way]));
+    fn between(now: PerDirection<Counters>, before: PerDirection<Counters>, seconds: f64) -> Self {
+        let (down, up) = (now.down.since(before.down), now.up.since(before.up));
         let per = |count: u64| count as f64 / seconds;
         let drops = per(down.excess_packets) + per(up.excess_packets);
         Self {
@@ -169,11 +168,11 @@ impl Model {
         let Some(reading) = &self.reading else {
             return;
         };
-        let entries = &reading.roster.entries;
+        let subscribers = &reading.roster.subscribers;
         let filter = self.filter.to_lowercase();
         self.order.clear();
-        self.order.extend((0..entries.len()).filter(|&place| {
-            filter.is_empty() || entries[place].name.to_lowercase().contains(&filter)
+        self.order.extend((0..subscribers.len()).filter(|&place| {
+            filter.is_empty() || subscribers[place].name.to_lowercase().contains(&filter)
         }));
         let (rates, loads) = (&self.rates, &self.loads);
         let load = |place: usize| loads.get(&place).copied().unwrap_or_default();

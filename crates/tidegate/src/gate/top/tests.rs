@@ -2,10 +2,10 @@ use std::time::Instant;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tidegate_gate::table::Counters;
+use tidegate_gate::reading::Roster;
+use tidegate_gate::table::{Counters, PerDirection};
 
 use super::*;
-use crate::gate::reading::Roster;
 use crate::gate::testing::{self, Fake};
 
 /// So many bytes down by each, in one second each.
@@ -14,7 +14,10 @@ fn reading(roster: &Arc<Roster>, start: Instant, second: u64, bytes: fn(u64) -> 
     reading.at = start + Duration::from_secs(second);
     for (place, counters) in reading.counters.iter_mut().enumerate() {
         let bytes = bytes(place as u64) * second;
-        *counters = [testing::counters(bytes), Counters::default()];
+        *counters = PerDirection {
+            down: testing::counters(bytes),
+            up: Counters::default(),
+        };
     }
     reading
 }
@@ -44,7 +47,7 @@ fn screen(model: &mut Model, width: u16, height: u16) -> String {
 
 fn names(model: &Model) -> Vec<String> {
     let roster = &model.reading().expect("one").roster;
-    let name = |(place, ..): (usize, _, _)| roster.entries[place].name.to_string();
+    let name = |(place, ..): (usize, _, _)| roster.subscribers[place].name.to_string();
     model.rows().map(name).collect()
 }
 
@@ -170,7 +173,7 @@ fn pauses_and_survives_a_gate_that_goes() {
 #[test]
 fn fits_any_terminal_and_names_cannot_write_to_it() {
     let mut fake = testing::roster(3);
-    fake.entries[0].name = "a\u{1b}[2J\nb".into();
+    fake.subscribers[0].name = "a\u{1b}[2J\nb".into();
     let mut model = Model::new(SortTop::Name, String::new());
     model.update(Arc::new(testing::reading(&Arc::new(fake), 5)));
     for (width, height) in [(1, 1), (10, 3), (80, 5), (300, 100)] {

@@ -1,0 +1,120 @@
+//! What commands, an API, metrics and `top` ask of a gate, whichever process drives it.
+
+mod local;
+mod shared;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_limiter::Rate;
+
+use crate::change::Report;
+use crate::gate::Missing;
+use crate::reading::{Overview, Reading, Roster, Subscriber};
+use crate::table::{LimiterState, PerDirection};
+
+pub use local::{LocalGate, pins};
+pub use shared::{Everything, Reloads, SharedGate};
+
+/// Why a gate did not do what it was asked. The text says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No gate is up.
+    #[error("{0}")]
+    Down(String),
+    /// There is no such subscriber.
+    #[error("{0}")]
+    Unknown(String),
+    /// What was asked for is wrong: there is no such plan, or the file has errors.
+    #[error("{0}")]
+    Invalid(String),
+    /// The kernel or the file system refused.
+    #[error("{0}")]
+    Rights(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What to change of one subscriber, live. `None` leaves as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adjustment {
+    /// Return to the configuration's plan and rates before anything else.
+    pub reset: bool,
+    /// Another plan, by name.
+    pub plan: Option<String>,
+    /// Another rate down.
+    pub down: Option<Rate>,
+    /// Another rate up.
+    pub up: Option<Rate>,
+}
+
+/// A running gate.
+pub trait Control: Send {
+    /// The gate but for its subscribers.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    fn overview(&mut self) -> Result<Overview, ControlError>;
+
+    /// All subscribers: the same allocation as long as nothing changed.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    fn roster(&mut self) -> Result<Arc<Roster>, ControlError>;
+
+    /// One subscriber.
+    ///
+    /// # Errors
+    /// If there is no such subscriber, or the gate cannot be read.
+    fn subscriber(&mut self, name: &str) -> Result<Subscriber, ControlError> {
+        let roster = self.roster()?;
+        let index = roster
+            .find(name)
+            .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))?;
+        Ok(roster.subscribers[index].clone())
+    }
+
+    /// The counters of all subscribers.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    fn read(&mut self) -> Result<Reading, ControlError>;
+
+    /// The counters and queues of one limiter, by its number.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    fn limiter(&mut self, number: u32) -> Result<LimiterState, ControlError>;
+
+    /// Changes one subscriber until it is reset, or changes in the file.
+    ///
+    /// # Errors
+    /// If there is no such subscriber or plan, a rate is out of range, or the data path refuses.
+    fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError>;
+
+    /// Reads the configuration's file again, or another one from now on, and applies the difference.
+    ///
+    /// # Errors
+    /// If the file has errors, or the data path refuses.
+    fn reload(&mut self, file: Option<&Path>) -> Result<Report, ControlError>;
+
+    /// Attaches to interfaces that came back. Returns those that are still missing, and why.
+    fn heal(&mut self) -> Vec<Missing>;
+}
+
+/// A subscriber, and its limiters as they are now.
+///
+/// # Errors
+/// If there is no such subscriber, or the gate cannot be read.
+pub fn inspect(
+    control: &mut dyn Control,
+    name: &str,
+) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+    let subscriber = control.subscriber(name)?;
+    let states = PerDirection {
+        down: control.limiter(subscriber.limits.down.limiter)?,
+        up: control.limiter(subscriber.limits.up.limiter)?,
+    };
+    Ok((subscriber, states))
+}

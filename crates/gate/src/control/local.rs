@@ -1,0 +1,213 @@
+//! A gate on this machine, without a daemon between.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_limiter::Rate;
+
+use super::{Adjustment, Control, ControlError};
+use crate::change::Report;
+use crate::config::Config;
+use crate::gate::{self, Gate, GateError, Missing, Setting, View};
+use crate::path::{DataPath, PathError};
+use crate::reading::{Overview, Reading, Roster, Subscriber};
+use crate::state::State;
+use crate::table::LimiterState;
+
+#[cfg(test)]
+mod tests;
+
+/// A gate that is up, held by this process or only watched.
+#[derive(Debug)]
+pub struct LocalGate<D: DataPath> {
+    source: Source<D>,
+    roster: Option<Arc<Roster>>,
+}
+
+#[derive(Debug)]
+enum Source<D: DataPath> {
+    /// No other process changes it.
+    Held(Box<Gate<D>>),
+    /// Other processes may change it, and this one does not.
+    Watched(Box<View<D>>),
+}
+
+/// Where the gate is pinned whose state is in this folder.
+///
+/// # Errors
+/// If the folder holds no state, unless it is the default one; if the state cannot be read.
+pub fn pins(state: &Path) -> Result<PathBuf, ControlError> {
+    match gate::pins(state)? {
+        Some(pins) => Ok(pins),
+        // A gate may be there whose state was lost; what opens it says so.
+        None if state == Path::new(Config::STATE) => Ok(Config::PINS.into()),
+        None => Err(ControlError::Down(format!(
+            "no gate is up with its state in {}: start one with `tidegate gate up`",
+            state.display()
+        ))),
+    }
+}
+
+impl<D: DataPath> LocalGate<D> {
+    /// A gate that this process has taken.
+    pub fn held(gate: Gate<D>) -> Self {
+        Self {
+            source: Source::Held(Box::new(gate)),
+            roster: None,
+        }
+    }
+
+    /// The gate whose state is in this folder, to be read while any process may change it.
+    ///
+    /// # Errors
+    /// If no gate is up, or its state cannot be read.
+    pub fn watched(state: &Path) -> Result<Self, ControlError> {
+        let view = View::open(state, &pins(state)?)?;
+        Ok(Self {
+            source: Source::Watched(Box::new(view)),
+            roster: None,
+        })
+    }
+
+    /// The state and the data path as they are now.
+    fn fresh(&mut self) -> Result<(&State, &D), ControlError> {
+        match &mut self.source {
+            Source::Held(gate) => Ok((gate.state(), gate.path())),
+            Source::Watched(view) => {
+                if view.refresh()? {
+                    self.roster = None;
+                }
+                Ok((view.state(), view.path()))
+            }
+        }
+    }
+
+    fn gate(&mut self) -> Result<&mut Gate<D>, ControlError> {
+        match &mut self.source {
+            Source::Held(gate) => Ok(gate),
+            Source::Watched(_) => Err(ControlError::Other(
+                "this process only watches the gate and cannot change it".into(),
+            )),
+        }
+    }
+}
+
+impl<D: DataPath + Send> Control for LocalGate<D> {
+    fn overview(&mut self) -> Result<Overview, ControlError> {
+        self.fresh()?;
+        Ok(match &self.source {
+            Source::Held(gate) => gate.overview(),
+            Source::Watched(view) => view.overview(),
+        })
+    }
+
+    fn roster(&mut self) -> Result<Arc<Roster>, ControlError> {
+        self.fresh()?;
+        // The same allocation for the same content: readings are compared without a look at names.
+        if let Some(roster) = &self.roster {
+            return Ok(Arc::clone(roster));
+        }
+        let (state, _) = self.fresh()?;
+        let roster = Arc::new(Roster::of(state));
+        self.roster = Some(Arc::clone(&roster));
+        Ok(roster)
+    }
+
+    fn subscriber(&mut self, name: &str) -> Result<Subscriber, ControlError> {
+        let (state, _) = self.fresh()?;
+        // Without the roster, which is made again after each change.
+        let member = state.members.get(name);
+        member
+            .map(|member| Subscriber::of(state, name, member))
+            .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))
+    }
+
+    fn read(&mut self) -> Result<Reading, ControlError> {
+        let roster = self.roster()?;
+        let (state, path) = self.fresh()?;
+        Ok(Reading::take(roster, state, path)?)
+    }
+
+    fn limiter(&mut self, number: u32) -> Result<LimiterState, ControlError> {
+        // The state is not refreshed: many limiters are read in a row, after a reading.
+        let path = match &self.source {
+            Source::Held(gate) => gate.path(),
+            Source::Watched(view) => view.path(),
+        };
+        Ok(path.read(number)?)
+    }
+
+    fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
+        self.roster = None;
+        let gate = self.gate()?;
+        let member = gate.state().members.get(name);
+        let before = member.and_then(|member| member.setting.clone());
+        let mut setting = before.filter(|_| !adjustment.reset).unwrap_or_default();
+        setting.plan = adjustment.plan.clone().or(setting.plan);
+        setting.down = adjustment.down.map(Rate::bits_per_second).or(setting.down);
+        setting.up = adjustment.up.map(Rate::bits_per_second).or(setting.up);
+        if adjustment.reset && setting == Setting::default() {
+            gate.reset(name)?;
+        } else {
+            gate.set(name, &setting)?;
+        }
+        Ok(())
+    }
+
+    fn reload(&mut self, file: Option<&Path>) -> Result<Report, ControlError> {
+        self.roster = None;
+        let gate = self.gate()?;
+        let file = file.unwrap_or(&gate.state().config).to_owned();
+        let config = Config::read(&file).map_err(GateError::from)?;
+        Ok(gate.reload(&config)?)
+    }
+
+    fn heal(&mut self) -> Vec<Missing> {
+        match &mut self.source {
+            Source::Held(gate) => gate.heal(),
+            Source::Watched(_) => Vec::new(),
+        }
+    }
+}
+
+/// Whether the kernel or the file system refused.
+fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
+    let denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref().is_some_and(denied) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+impl From<PathError> for ControlError {
+    fn from(error: PathError) -> Self {
+        let text = error.to_string();
+        if is_refused(&error) {
+            Self::Rights(text)
+        } else {
+            Self::Other(text)
+        }
+    }
+}
+
+impl From<GateError> for ControlError {
+    fn from(error: GateError) -> Self {
+        let text = error.to_string();
+        match &error {
+            GateError::NotUp { .. } | GateError::Lost { .. } => Self::Down(text),
+            GateError::Subscriber { .. } => Self::Unknown(text),
+            GateError::Config(_)
+            | GateError::Change(_)
+            | GateError::Setting(_)
+            | GateError::Fixed { .. }
+            | GateError::Elsewhere { .. }
+            | GateError::AlreadyUp { .. } => Self::Invalid(text),
+            _ if is_refused(&error) => Self::Rights(text),
+            _ => Self::Other(text),
+        }
+    }
+}

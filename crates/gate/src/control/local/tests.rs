@@ -1,0 +1,169 @@
+use super::*;
+use crate::control::inspect;
+use crate::memory::Memory;
+
+/// A folder with a gate's file.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    const FILE: &str = include_str!("../../../tests/gate.toml");
+
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let site = Self { folder };
+        site.write(Self::FILE);
+        site
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("gate.toml")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    fn pins(&self) -> PathBuf {
+        self.folder.path().join("pins")
+    }
+
+    /// Writes the file, with the folders of this site.
+    fn write(&self, text: &str) {
+        let folders = format!("pins = {:?}\nstate = {:?}\n", self.pins(), self.state());
+        std::fs::write(self.file(), folders + text).expect("written");
+    }
+}
+
+fn up(site: &Site) -> LocalGate<Memory> {
+    let config = Config::read(&site.file()).expect("a configuration");
+    LocalGate::held(Gate::up(&config).expect("up").0)
+}
+
+fn rates(gate: &mut LocalGate<Memory>, name: &str) -> (String, [Option<u64>; 2]) {
+    let one = gate.subscriber(name).expect("there");
+    let rates = [one.limits.down.rate, one.limits.up.rate];
+    (one.plan_name().to_owned(), rates)
+}
+
+#[test]
+fn settings_add_up_until_they_are_reset() {
+    let site = Site::new();
+    let mut gate = up(&site);
+    let mut set = |adjustment: Adjustment| {
+        gate.set("alice", &adjustment)?;
+        Ok::<_, ControlError>(rates(&mut gate, "alice"))
+    };
+    let rate = |text: &str| Some(text.parse().expect("a rate"));
+    let none = Adjustment::default;
+    let mbit = |down: u64, up: u64| [Some(down * 1_000_000), Some(up * 1_000_000)];
+
+    let down = Adjustment {
+        down: rate("20mbit"),
+        ..none()
+    };
+    assert_eq!(
+        set(down.clone()).expect("set"),
+        ("gold".into(), mbit(20, 10))
+    );
+    let up = Adjustment {
+        up: rate("5mbit"),
+        ..none()
+    };
+    assert_eq!(set(up).expect("set"), ("gold".into(), mbit(20, 5)));
+    let plan = Adjustment {
+        plan: Some("basic".into()),
+        ..none()
+    };
+    assert_eq!(
+        set(plan.clone()).expect("set"),
+        ("basic".into(), mbit(20, 5))
+    );
+    let anew = Adjustment {
+        reset: true,
+        ..plan
+    };
+    assert_eq!(set(anew).expect("set").1, [Some(10_000_000), None]);
+    let reset = Adjustment {
+        reset: true,
+        ..none()
+    };
+    assert_eq!(set(reset).expect("reset"), ("gold".into(), mbit(50, 10)));
+
+    let lead = Adjustment {
+        plan: Some("lead".into()),
+        ..none()
+    };
+    assert!(matches!(set(lead), Err(ControlError::Invalid(_))));
+    assert!(matches!(set(none()), Err(ControlError::Invalid(_))));
+    let nobody = gate.set("alise", &down);
+    let Err(ControlError::Unknown(text)) = nobody else {
+        panic!("{nobody:?}");
+    };
+    assert!(text.contains("alice"), "{text}");
+}
+
+#[test]
+fn who_looks_sees_what_others_change() {
+    let site = Site::new();
+    let watched = || LocalGate::<Memory>::watched(&site.state());
+    assert!(matches!(watched(), Err(ControlError::Down(_))));
+    let mut gate = up(&site);
+    let mut view = watched().expect("up");
+    assert_eq!(view.roster().expect("one").subscribers.len(), 2);
+    let same = view.read().expect("read").roster;
+    assert!(Arc::ptr_eq(&same, &view.read().expect("read").roster));
+    assert!(matches!(
+        view.set("alice", &Adjustment::default()),
+        Err(ControlError::Other(_))
+    ));
+
+    let set = Adjustment {
+        down: Some("20mbit".parse().expect("a rate")),
+        ..Adjustment::default()
+    };
+    gate.set("alice", &set).expect("set");
+    assert_eq!(rates(&mut view, "alice").1[0], Some(20_000_000));
+    assert_eq!(view.roster().expect("one").set(), 1);
+
+    // Of the file, one changes and one comes; what was set for another stays.
+    let text = Site::FILE.replace(
+        "vlan = 7",
+        "vlan = 8\n[[subscriber]]\nname = \"carl\"\nplan = \"basic\"\nvlan = 9",
+    );
+    site.write(&text);
+    let done = gate.reload(None).expect("reloaded");
+    assert_eq!(
+        (done.added.len(), done.moved.len(), done.unchanged),
+        (1, 1, 1)
+    );
+    let reading = view.read().expect("read");
+    assert_eq!(reading.counters.len(), 3);
+    assert_eq!(rates(&mut view, "alice").1[0], Some(20_000_000));
+
+    site.write("plan = 7");
+    let Err(ControlError::Invalid(text)) = gate.reload(None) else {
+        panic!("reloaded");
+    };
+    assert!(text.contains("gate.toml:3"), "{text}");
+    assert_eq!(view.roster().expect("one").subscribers.len(), 3);
+
+    drop(gate);
+    let pins = site.pins();
+    assert!(Gate::<Memory>::down_at(&pins, &site.state()).expect("down"));
+    assert!(matches!(view.read(), Err(ControlError::Down(_))));
+}
+
+#[test]
+fn tells_the_whole_of_a_gate() {
+    let site = Site::new();
+    let mut gate = up(&site);
+    let overview = gate.overview().expect("one");
+    assert_eq!(overview.file, site.file().display().to_string());
+    assert_eq!(overview.plans, 2);
+    assert!(overview.attachments[0].1 && !overview.unsettled);
+    let (alice, states) = inspect(&mut gate, "alice").expect("there");
+    assert_eq!(alice.matches.len(), 2);
+    assert_eq!((states.down.queues.len(), states.up.queues.len()), (16, 16));
+}

@@ -1,0 +1,173 @@
+//! A gate for many callers: one at a time, and all counters are read at most once a second.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Adjustment, Control, ControlError, inspect};
+use crate::change::Report;
+use crate::gate::Missing;
+use crate::reading::{Overview, Reading, Subscriber, Totals};
+use crate::table::{Counters, LimiterState, PerDirection};
+
+/// How old a reading of all counters may be. A reading costs tens of milliseconds with 100,000
+/// subscribers, and frequent requests must not keep a core busy.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A gate that an API and metrics share. Calls block: on the kernel, and on each other.
+pub struct SharedGate {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    control: Box<dyn Control>,
+    reading: Option<Arc<Reading>>,
+    totals: Totals,
+    reloads: Reloads,
+}
+
+/// Reloads since the process began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reloads {
+    /// Number of reloads that were applied.
+    pub done: u64,
+    /// Number of reloads that failed.
+    pub failed: u64,
+}
+
+/// All that metrics need.
+#[derive(Debug)]
+pub struct Everything {
+    /// The gate but for its subscribers.
+    pub overview: Overview,
+    /// All counters, at most a second old.
+    pub reading: Arc<Reading>,
+    /// Sums over all subscribers that there were; they never fall.
+    pub totals: PerDirection<Counters>,
+    /// Reloads since the process began.
+    pub reloads: Reloads,
+}
+
+impl std::fmt::Debug for SharedGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedGate").finish_non_exhaustive()
+    }
+}
+
+impl SharedGate {
+    /// Shares a gate.
+    pub fn new(control: Box<dyn Control>) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                control,
+                reading: None,
+                totals: Totals::default(),
+                reloads: Reloads::default(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A thread that panicked left nothing half done: all is read again when it is asked for.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that metrics need, at most a second old.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    pub fn everything(&self) -> Result<Everything, ControlError> {
+        let mut inner = self.lock();
+        let reading = inner.reading()?;
+        Ok(Everything {
+            overview: inner.control.overview()?,
+            reading,
+            totals: inner.totals.get(),
+            reloads: inner.reloads,
+        })
+    }
+
+    /// All counters, at most a second old.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    pub fn reading(&self) -> Result<Arc<Reading>, ControlError> {
+        self.lock().reading()
+    }
+
+    /// A subscriber, and its limiters as they are now.
+    ///
+    /// # Errors
+    /// If there is no such subscriber, or the gate cannot be read.
+    pub fn subscriber(
+        &self,
+        name: &str,
+    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+        inspect(&mut *self.lock().control, name)
+    }
+
+    /// Limiters by number, as they are now. Those that are not read by `until` are left out.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    pub fn limiters(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        until: Instant,
+    ) -> Result<Vec<LimiterState>, ControlError> {
+        let mut inner = self.lock();
+        numbers
+            .take_while(|_| Instant::now() < until)
+            .map(|number| inner.control.limiter(number))
+            .collect()
+    }
+
+    /// Changes a subscriber. Returns it as it is then.
+    ///
+    /// # Errors
+    /// As of [`Control::set`].
+    pub fn set(
+        &self,
+        name: &str,
+        adjustment: &Adjustment,
+    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+        let mut inner = self.lock();
+        inner.control.set(name, adjustment)?;
+        inner.reading = None;
+        inspect(&mut *inner.control, name)
+    }
+
+    /// Attaches to interfaces that came back. Returns those that are still missing, and why.
+    pub fn heal(&self) -> Vec<Missing> {
+        self.lock().control.heal()
+    }
+
+    /// Applies what has changed in the file.
+    ///
+    /// # Errors
+    /// As of [`Control::reload`].
+    pub fn reload(&self, file: Option<&Path>) -> Result<Report, ControlError> {
+        let mut inner = self.lock();
+        inner.reading = None;
+        let result = inner.control.reload(file);
+        match &result {
+            Ok(_) => inner.reloads.done += 1,
+            Err(_) => inner.reloads.failed += 1,
+        }
+        result
+    }
+}
+
+impl Inner {
+    fn reading(&mut self) -> Result<Arc<Reading>, ControlError> {
+        if let Some(reading) = &self.reading
+            && reading.at.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(reading));
+        }
+        let reading = Arc::new(self.control.read()?);
+        self.totals.add(&reading);
+        self.reading = Some(Arc::clone(&reading));
+        Ok(reading)
+    }
+}

@@ -1,0 +1,215 @@
+//! What runs, for people and programs: who is limited and how, and what was counted of everybody at
+//! one time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::path::{DataPath, Others, PathError};
+use crate::state::{Member, State};
+use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
+
+#[cfg(test)]
+mod tests;
+
+/// The gate but for its subscribers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overview {
+    /// The configuration's file.
+    pub file: String,
+    /// Where packets are to be taken, and whether they are: an interface may be gone.
+    pub attachments: Vec<(Attachment, bool)>,
+    /// Number of plans in the file.
+    pub plans: u64,
+    /// A change could neither be completed nor undone; the next change tries it again.
+    pub unsettled: bool,
+}
+
+impl Overview {
+    /// The overview of a gate with this state and data path.
+    pub(crate) fn of<D: DataPath>(state: &State, path: &D, unsettled: bool) -> Self {
+        let attached = path.attachments();
+        let attachments = state.attachments.iter();
+        Self {
+            file: state.config.display().to_string(),
+            attachments: attachments
+                .map(|attachment| (attachment.clone(), attached.contains(attachment)))
+                .collect(),
+            plans: state.templates.len() as u64,
+            unsettled,
+        }
+    }
+}
+
+/// A subscriber's limit in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The limiter's number.
+    pub limiter: u32,
+    /// Bits per second; `None` if packets are counted and not limited.
+    pub rate: Option<u64>,
+}
+
+/// A subscriber, as it is limited now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscriber {
+    /// The name in the configuration.
+    pub name: Box<str>,
+    /// The plan's name.
+    pub plan: Option<Arc<str>>,
+    /// Whether it was set live and differs from the configuration.
+    pub set: bool,
+    /// Its limits.
+    pub limits: PerDirection<Limit>,
+    /// What its packets are recognised by.
+    pub matches: Vec<Match>,
+}
+
+impl Subscriber {
+    /// The subscriber of this name in a gate's state.
+    pub(crate) fn of(state: &State, name: &str, member: &Member) -> Self {
+        Self {
+            name: name.into(),
+            plan: member.plan_in_force().map(Arc::from),
+            set: member.setting.is_some(),
+            limits: PerDirection::new(|direction| {
+                let limits = state.plans.get(member.lanes[direction as usize].plan);
+                Limit {
+                    limiter: member.limiter(direction),
+                    rate: limits.map(|limits| limits.rate).filter(|&rate| rate > 0),
+                }
+            }),
+            matches: member.matches.clone(),
+        }
+    }
+
+    /// The plan's name, or `-` if it has no plan.
+    pub fn plan_name(&self) -> &str {
+        self.plan.as_deref().unwrap_or("-")
+    }
+}
+
+/// All subscribers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roster {
+    /// Sorted by name, without duplicates.
+    pub subscribers: Vec<Subscriber>,
+}
+
+impl Roster {
+    /// The subscribers of a gate with this state.
+    pub(crate) fn of(state: &State) -> Self {
+        // Members are sorted by name.
+        let members = state.members.iter();
+        Self {
+            subscribers: members
+                .map(|(name, member)| Subscriber::of(state, name, member))
+                .collect(),
+        }
+    }
+
+    /// The index of the subscriber of this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.subscribers
+            .binary_search_by(|subscriber| (*subscriber.name).cmp(name))
+            .ok()
+    }
+
+    /// The index of the first subscriber whose name sorts behind this one.
+    pub fn after(&self, name: &str) -> usize {
+        self.subscribers
+            .partition_point(|subscriber| &*subscriber.name <= name)
+    }
+
+    /// Number of subscribers that were set live and differ from the configuration.
+    pub fn set(&self) -> u64 {
+        self.subscribers.iter().filter(|one| one.set).count() as u64
+    }
+}
+
+/// All counters, read at one time.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// When reading began.
+    pub at: Instant,
+    /// How long it took.
+    pub took: Duration,
+    /// The subscribers.
+    pub roster: Arc<Roster>,
+    /// The counters of each subscriber, in the order of the roster.
+    pub counters: Vec<PerDirection<Counters>>,
+    /// Packets that no limiter saw, by reason.
+    pub unlimited: Others,
+}
+
+impl Reading {
+    /// Reads the counters of the subscribers of a gate with this state.
+    pub(crate) fn take<D: DataPath>(
+        roster: Arc<Roster>,
+        state: &State,
+        path: &D,
+    ) -> Result<Self, PathError> {
+        let began = Instant::now();
+        let all = path.counters(0..state.limiters())?;
+        let counted = |limit: Limit| all.get(limit.limiter as usize).copied().unwrap_or_default();
+        let subscribers = roster.subscribers.iter();
+        let counters = subscribers
+            .map(|one| PerDirection::new(|direction| counted(one.limits[direction])))
+            .collect();
+        let unlimited = path.unknown()?;
+        Ok(Self {
+            at: began,
+            took: began.elapsed(),
+            roster,
+            counters,
+            unlimited,
+        })
+    }
+
+    /// The index in an earlier reading of the subscriber that is at `index` in this one.
+    pub fn index_in(&self, earlier: &Self, index: usize) -> Option<usize> {
+        if Arc::ptr_eq(&self.roster, &earlier.roster) {
+            return Some(index);
+        }
+        earlier.roster.find(&self.roster.subscribers[index].name)
+    }
+
+    /// The sums over all subscribers.
+    pub fn sums(&self) -> PerDirection<Counters> {
+        let sum = |direction| {
+            let counters = self.counters.iter().map(|counters| counters[direction]);
+            counters.fold(Counters::default(), Counters::plus)
+        };
+        PerDirection::new(sum)
+    }
+}
+
+/// Sums over subscribers that never fall, also when some subscribers go: a monitoring system takes
+/// a counter that falls for one that was reset, and would count all of it again.
+#[derive(Debug, Default)]
+pub struct Totals {
+    sums: PerDirection<Counters>,
+    last: Option<Arc<Reading>>,
+}
+
+impl Totals {
+    /// Adds what was counted since the reading before.
+    pub fn add(&mut self, reading: &Arc<Reading>) {
+        for (index, counters) in reading.counters.iter().enumerate() {
+            let before = self.last.as_ref().and_then(|last| {
+                let index = reading.index_in(last, index)?;
+                Some(last.counters[index])
+            });
+            let before = before.unwrap_or_default();
+            for direction in Direction::BOTH {
+                let counted = counters[direction].since(before[direction]);
+                self.sums[direction] = self.sums[direction].plus(counted);
+            }
+        }
+        self.last = Some(Arc::clone(reading));
+    }
+
+    /// The sums.
+    pub fn get(&self) -> PerDirection<Counters> {
+        self.sums
+    }
+}
