@@ -2,6 +2,7 @@
 //!
 //! What a table's columns are, its rows say: see [`tidegate_table`].
 
+mod parquet;
 mod write;
 
 pub use write::{Format, Writer};

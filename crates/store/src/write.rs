@@ -1,15 +1,10 @@
 //! Rows to CSV, JSON and Parquet.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use tidegate_table::{Column, Kind, Row, Value};
+use tidegate_table::{Row, Value};
+
+use crate::parquet::ParquetWriter;
 
 /// A file format for rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +25,9 @@ pub struct Writer<W: Write + Send> {
 }
 
 enum Sink<W: Write + Send> {
-    Json {
-        out: W,
-        rows: u64,
-        array: bool,
-    },
+    Json { out: W, rows: u64, array: bool },
     Csv(Box<csv::Writer<W>>),
-    Parquet {
-        out: Box<ArrowWriter<W>>,
-        schema: Arc<Schema>,
-    },
+    Parquet(Box<ParquetWriter<W>>),
 }
 
 impl<W: Write + Send> Writer<W> {
@@ -60,22 +48,7 @@ impl<W: Write + Send> Writer<W> {
                     .map_err(io::Error::from)?;
                 Sink::Csv(Box::new(out))
             }
-            Format::Parquet => {
-                let schema = Arc::new(schema::<R>());
-                let docs = R::columns().iter().map(|column| {
-                    KeyValue::new(format!("tidegate.column.{}", column.name), describe(column))
-                });
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                    .set_key_value_metadata(Some(docs.collect()))
-                    .build();
-                let out = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
-                    .map_err(io::Error::other)?;
-                Sink::Parquet {
-                    out: Box::new(out),
-                    schema,
-                }
-            }
+            Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out)?)),
         };
         Ok(Self { sink })
     }
@@ -119,15 +92,7 @@ impl<W: Write + Send> Writer<W> {
                 }
                 out.flush()
             }
-            Sink::Parquet { out, schema } => {
-                let arrays = R::columns()
-                    .iter()
-                    .map(|column| array(column, rows))
-                    .collect();
-                let batch =
-                    RecordBatch::try_new(Arc::clone(schema), arrays).map_err(io::Error::other)?;
-                out.write(&batch).map_err(io::Error::other)
-            }
+            Sink::Parquet(out) => out.rows(rows),
         }
     }
 
@@ -149,7 +114,7 @@ impl<W: Write + Send> Writer<W> {
                 Ok(out)
             }
             Sink::Csv(out) => out.into_inner().map_err(|error| error.into_error()),
-            Sink::Parquet { out, .. } => out.into_inner().map_err(io::Error::other),
+            Sink::Parquet(out) => out.finish(),
         }
     }
 }
@@ -171,49 +136,4 @@ fn json<R: Row>(out: &mut impl Write, row: &R) -> io::Result<()> {
         }
     }
     out.write_all(b"}")
-}
-
-fn describe<R>(column: &Column<R>) -> String {
-    if column.unit.is_empty() {
-        column.doc.to_owned()
-    } else {
-        format!("[{}] {}", column.unit, column.doc)
-    }
-}
-
-fn schema<R: Row>() -> Schema {
-    let fields = R::columns().iter().map(|column| {
-        let kind = match column.kind {
-            Kind::Text => DataType::Utf8,
-            Kind::Integer => DataType::UInt64,
-            Kind::Real => DataType::Float64,
-            Kind::Truth => DataType::Boolean,
-        };
-        Field::new(column.name, kind, true)
-    });
-    Schema::new(fields.collect::<Vec<_>>())
-}
-
-/// A column of a batch. A value that is not of the column's kind would be a bug in its
-/// declaration; it is left out, and the test over all columns finds it.
-fn array<R: Row>(column: &Column<R>, rows: &[R]) -> ArrayRef {
-    let values = rows.iter().map(column.get);
-    match column.kind {
-        Kind::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }))),
-        Kind::Integer => Arc::new(UInt64Array::from_iter(values.map(|value| match value {
-            Value::Integer(number) => Some(number),
-            _ => None,
-        }))),
-        Kind::Real => Arc::new(Float64Array::from_iter(values.map(|value| match value {
-            Value::Real(number) => Some(number),
-            _ => None,
-        }))),
-        Kind::Truth => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
-            Value::Truth(truth) => Some(truth),
-            _ => None,
-        }))),
-    }
 }
