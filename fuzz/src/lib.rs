@@ -15,7 +15,7 @@ use tidegate_gate::config::{Config, ConfigErrors};
 use tidegate_gate::state::State;
 use tidegate_lab::scenario::Scenario;
 use tidegate_limiter::{BurstControl, Decision, PacketMeta, PhantomQueues, PolicyTree, Program};
-use tidegate_pace::media::{Media, Prefix};
+use tidegate_serve::media::{Media, Prefix};
 use tidegate_trace::annotate::{Marks, Metrics, Totals, Transfer};
 use tidegate_trace::detect::{self, Code, Detector, Judgement, rate_clusters};
 use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};

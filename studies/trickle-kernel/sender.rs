@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use socket2::SockRef;
 use tidegate_lab::kernel::namespace::Namespace;
-use tidegate_pace::{Pace, Phase, Ready, State, Target, Way, Writer};
+use tidegate_pace::{Hold, Pacer, Phase, Ready, Target, Way, Writer};
 
 /// Both kinds of pacing that the kernel has, for all transfers.
 pub struct Kernel {
     /// The clamp.
-    pub clamp: Pace,
+    pub clamp: Pacer,
     /// `SO_MAX_PACING_RATE`.
-    pub pacing: Pace,
+    pub pacing: Pacer,
 }
 
 impl Kernel {
@@ -24,7 +24,7 @@ impl Kernel {
     /// # Errors
     /// If it cannot be had.
     pub fn new() -> Result<Self> {
-        let clamp = Pace::open();
+        let clamp = Pacer::open();
         if let tidegate_pace::Mode::Fallback { why } = clamp.mode() {
             let why = why.as_ref().map_or_else(String::new, ToString::to_string);
             anyhow::bail!("the clamp cannot be had: {why}");
@@ -33,7 +33,7 @@ impl Kernel {
         options.without_kernel = true;
         Ok(Self {
             clamp,
-            pacing: Pace::open_with(&options),
+            pacing: Pacer::open_with(&options),
         })
     }
 
@@ -97,7 +97,7 @@ pub fn send(kernel: &Kernel, mut socket: TcpStream, video: &Video, origin: Insta
                 kernel.spread(&socket, rate)?;
             }
         }
-        let state: Option<State> = clamped.then(|| kernel.clamp.state(&socket)).transpose()?;
+        let state: Option<Hold> = clamped.then(|| kernel.clamp.hold(&socket)).transpose()?;
         let now = origin.elapsed().as_nanos() as u64;
         match writer.ready(now, state) {
             Ready::Write(most) => {

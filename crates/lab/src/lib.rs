@@ -20,7 +20,7 @@ mod traffic;
 
 pub use sim::{RunError, run};
 pub use tidegate_limiter::Nanos;
-pub use traffic::playback;
+pub use tidegate_limiter::pacing::playback;
 
 /// A second.
 pub const SECOND: Nanos = 1_000_000_000;

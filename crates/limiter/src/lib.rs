@@ -10,6 +10,7 @@ mod classify;
 mod fair_policer;
 mod marker;
 mod meter;
+pub mod pacing;
 mod phantom;
 mod policy;
 mod prefetch;

@@ -16,7 +16,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
-use crate::pacer::{Mode, Options, Pace, PaceError, State, Target};
+use tidegate_limiter::pacing::Hold;
+
+use crate::pacer::{Mode, Options, PaceError, Pacer, Target};
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
@@ -25,7 +27,7 @@ thread_local! {
 /// `struct tidegate_pace`.
 #[derive(Debug)]
 pub struct Opened {
-    pace: Pace,
+    pace: Pacer,
     why: CString,
 }
 
@@ -97,7 +99,7 @@ fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
 fn with(
     pace: *const Opened,
     fd: c_int,
-    call: impl FnOnce(&Pace, BorrowedFd<'_>) -> Result<c_int, PaceError>,
+    call: impl FnOnce(&Pacer, BorrowedFd<'_>) -> Result<c_int, PaceError>,
 ) -> c_int {
     // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed, by the interface.
     let Some(opened) = (unsafe { pace.as_ref() }) else {
@@ -150,13 +152,13 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
     Ok(target)
 }
 
-fn number(state: State) -> u32 {
-    match state {
-        State::StartUp => 0,
-        State::Clamped => 1,
-        State::Floor => 2,
-        State::Behind => 3,
-        State::Fallback => 4,
+fn number(hold: Hold) -> u32 {
+    match hold {
+        Hold::StartUp => 0,
+        Hold::Clamped => 1,
+        Hold::Floor => 2,
+        Hold::Behind => 3,
+        Hold::Fallback => 4,
     }
 }
 
@@ -170,7 +172,7 @@ pub unsafe extern "C" fn tidegate_pace_open(cgroup: *const c_char) -> *mut Opene
         let path = unsafe { CStr::from_ptr(cgroup) };
         options.cgroup = Some(OsStr::from_bytes(path.to_bytes()).into());
     }
-    let pace = Pace::open_with(&options);
+    let pace = Pacer::open_with(&options);
     let why = match pace.mode() {
         Mode::Fallback { why: Some(why) } => words(&why.to_string()),
         _ => CString::default(),
@@ -241,7 +243,7 @@ pub unsafe extern "C" fn tidegate_pace_remove(pace: *const Opened, fd: c_int) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_state(pace: *const Opened, fd: c_int) -> c_int {
     with(pace, fd, |pace, socket| {
-        pace.state(socket).map(|state| number(state).cast_signed())
+        pace.hold(socket).map(|hold| number(hold).cast_signed())
     })
 }
 
@@ -262,7 +264,7 @@ pub unsafe extern "C" fn tidegate_pace_get(
     with(pace, fd, |pace, socket| {
         let stats = pace.stats(socket)?;
         let stats = CStats {
-            state: number(stats.state),
+            state: number(stats.hold),
             clamp: stats.clamp,
             window: stats.window,
             srtt: stats.srtt,

@@ -1,17 +1,16 @@
 //! Servers that keep their own rate: Trickle, and the other ways to pace.
 //!
-//! [`Pace`] bounds the congestion window of sockets, in the kernel; [`Writer`] says when a server may
-//! write how much, for each [`Way`]; [`server`] is a server that does both, and [`media`] tells it how
-//! fast videos play. How it works, and what it costs: `docs/explanation/pace.md`.
+//! [`Pacer`] bounds the congestion window of sockets, in the kernel; [`Writer`] says when a server may
+//! write how much, for each [`Way`]. How it works, and what it costs: `docs/explanation/pace.md`.
 //!
 //! ```no_run
 //! use std::io::Write;
 //! use std::time::{Duration, Instant};
-//! use tidegate_pace::{Mode, Pace, Phase, Ready, Target, Way, Writer};
+//! use tidegate_pace::{Mode, Pacer, Phase, Ready, Target, Way, Writer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pace = Pace::open();
-//! if let Mode::Fallback { why: Some(why) } = pace.mode() {
+//! let pacer = Pacer::open();
+//! if let Mode::Fallback { why: Some(why) } = pacer.mode() {
 //!     eprintln!("no clamp: {why}");
 //! }
 //! # let mut socket = std::net::TcpStream::connect("[::1]:80")?;
@@ -24,12 +23,12 @@
 //! while !video.is_empty() {
 //!     if !paced && writer.phase() == Phase::Throttling {
 //!         if let Some(rate) = writer.settings().clamp {
-//!             pace.pace(&socket, &Target::new(rate))?;
+//!             pacer.pace(&socket, &Target::new(rate))?;
 //!         }
 //!         paced = true;
 //!     }
-//!     let state = if paced { Some(pace.state(&socket)?) } else { None };
-//!     match writer.ready(now(), state) {
+//!     let hold = if paced { Some(pacer.hold(&socket)?) } else { None };
+//!     match writer.ready(now(), hold) {
 //!         Ready::Write(bytes) => {
 //!             let most = bytes.min(65_536).min(video.len() as u64) as usize;
 //!             let wrote = socket.write(&video[..most])?;
@@ -45,12 +44,9 @@
 
 mod clamp;
 mod ffi;
-pub mod media;
 mod pacer;
-pub mod server;
-mod sys;
-mod writer;
+pub mod socket;
 
 pub use clamp::cgroup::{CgroupError, own_cgroup};
-pub use pacer::{Mode, OpenError, Options, Pace, PaceError, State, Stats, Target};
-pub use writer::{Phase, Ready, Settings, Way, Writer};
+pub use pacer::{Mode, OpenError, Options, PaceError, Pacer, Stats, Target};
+pub use tidegate_limiter::pacing::{Hold, Phase, Ready, Settings, Way, Writer};

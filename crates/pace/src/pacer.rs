@@ -6,12 +6,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate_limiter::pacing::Hold;
+
 use crate::clamp::Clamp;
 use crate::clamp::cgroup::{CgroupError, own_cgroup};
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Record, Request};
-use crate::sys::{self, TcpInfo};
+use crate::socket::{self, TcpInfo};
 
-/// How a [`Pace`] is opened.
+/// How a [`Pacer`] is opened.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Options {
@@ -205,28 +207,12 @@ impl Target {
     }
 }
 
-/// What holds a paced socket at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// What was written before it was paced is still under way: nothing.
-    StartUp,
-    /// The clamp, at headroom · R · RTT: the writer need not throttle, unless it had to before.
-    Clamped,
-    /// The clamp at its floor, which allows more than R: the writer must throttle.
-    Floor,
-    /// Goodput is below R: nothing, so that it catches up.
-    Behind,
-    /// No clamp can be had: the writer must throttle.
-    Fallback,
-}
-
 /// How a paced socket is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// What holds it.
-    pub state: State,
+    pub hold: Hold,
     /// Target rate, bytes per second.
     pub rate: u64,
     /// headroom · R · RTT / MSS, at least the floor, in segments; 0 before the first round trip.
@@ -263,7 +249,7 @@ pub struct Stats {
 /// process dies, the programs leave the kernel. Limits go away with their sockets, or with this from
 /// all that the process still has open.
 #[derive(Debug)]
-pub struct Pace {
+pub struct Pacer {
     clamp: Option<Clamp>,
     mode: Mode,
     /// Which sockets are paced without the clamp; of others the kernel knows.
@@ -293,7 +279,7 @@ impl Paced {
         if self.sockets.len() >= self.full.max(Self::LEAST) {
             // Nobody tells when a socket is closed.
             let mut open = HashSet::new();
-            let looked = sys::each_open(|socket| open.extend(sys::cookie(socket)));
+            let looked = socket::each_open(|socket| open.extend(socket::cookie(socket)));
             if looked.is_ok() {
                 self.sockets.retain(|cookie, _| open.contains(cookie));
             }
@@ -303,14 +289,14 @@ impl Paced {
     }
 }
 
-impl Pace {
-    /// Attaches the clamp to this process's own cgroup, or falls back; see [`Pace::mode`].
+impl Pacer {
+    /// Attaches the clamp to this process's own cgroup, or falls back; see [`Pacer::mode`].
     #[must_use]
     pub fn open() -> Self {
         Self::open_with(&Options::default())
     }
 
-    /// As [`Pace::open`], with options.
+    /// As [`Pacer::open`], with options.
     #[must_use]
     pub fn open_with(options: &Options) -> Self {
         let (clamp, mode) = if options.without_kernel {
@@ -351,15 +337,15 @@ impl Pace {
         let failed = |source| failed(socket, source);
         match &self.clamp {
             Some(clamp) => {
-                let queued = sys::queued(socket).map_err(failed)?;
+                let queued = socket::unacknowledged(socket).map_err(failed)?;
                 clamp
                     .set(socket, &target.request(clamp.owner, queued))
                     .map_err(failed)
             }
             None => {
-                let cookie = sys::cookie(socket).map_err(failed)?;
+                let cookie = socket::cookie(socket).map_err(failed)?;
                 fall_back(socket, target).map_err(failed)?;
-                let begin = sys::tcp_info(socket).map_err(failed)?.acked;
+                let begin = socket::tcp_info(socket).map_err(failed)?.acked;
                 let paced = Fallback {
                     target: *target,
                     begin,
@@ -410,7 +396,7 @@ impl Pace {
             }
             None => {
                 let (cookie, _) = self.fallen_back(socket)?;
-                sys::set_max_pacing_rate(socket, None).map_err(failed)?;
+                socket::set_max_pacing_rate(socket, None).map_err(failed)?;
                 self.paced().sockets.remove(&cookie);
                 Ok(())
             }
@@ -423,7 +409,7 @@ impl Pace {
     /// If it is not paced, or is no TCP socket.
     pub fn stats(&self, socket: impl AsFd) -> Result<Stats, PaceError> {
         let socket = socket.as_fd();
-        let info = || sys::tcp_info(socket).map_err(|source| failed(socket, source));
+        let info = || socket::tcp_info(socket).map_err(|source| failed(socket, source));
         match &self.clamp {
             Some(clamp) => {
                 let record = record(clamp, socket)?;
@@ -440,11 +426,11 @@ impl Pace {
     ///
     /// # Errors
     /// If it is not paced.
-    pub fn state(&self, socket: impl AsFd) -> Result<State, PaceError> {
+    pub fn hold(&self, socket: impl AsFd) -> Result<Hold, PaceError> {
         let socket = socket.as_fd();
         match &self.clamp {
-            Some(clamp) => record(clamp, socket).map(|record| state(&record)),
-            None => self.fallen_back(socket).map(|_| State::Fallback),
+            Some(clamp) => record(clamp, socket).map(|record| hold(&record)),
+            None => self.fallen_back(socket).map(|_| Hold::Fallback),
         }
     }
 
@@ -453,7 +439,7 @@ impl Pace {
     }
 
     fn fallen_back(&self, socket: BorrowedFd<'_>) -> Result<(u64, Fallback), PaceError> {
-        let cookie = sys::cookie(socket).map_err(|source| failed(socket, source))?;
+        let cookie = socket::cookie(socket).map_err(|source| failed(socket, source))?;
         let paced = self.paced().sockets.get(&cookie).copied();
         paced
             .map(|paced| (cookie, paced))
@@ -461,12 +447,12 @@ impl Pace {
     }
 }
 
-impl Drop for Pace {
+impl Drop for Pacer {
     /// Frees the sockets that this process has open, since a clamp stays where it was last set.
     fn drop(&mut self) {
         // What cannot be freed is a socket that no longer is; without /proc none can be found.
         let _ = match &self.clamp {
-            Some(clamp) => sys::each_open(|socket| {
+            Some(clamp) => socket::each_open(|socket| {
                 if clamp.holds(socket) {
                     let _ = clamp.free(socket);
                 }
@@ -474,9 +460,9 @@ impl Drop for Pace {
             None => {
                 let paced = std::mem::take(&mut self.paced().sockets);
                 let is_ours = |cookie: u64| paced.contains_key(&cookie);
-                sys::each_open(|socket| {
-                    if sys::cookie(socket).is_ok_and(is_ours) {
-                        let _ = sys::set_max_pacing_rate(socket, None);
+                socket::each_open(|socket| {
+                    if socket::cookie(socket).is_ok_and(is_ours) {
+                        let _ = socket::set_max_pacing_rate(socket, None);
                     }
                 })
             }
@@ -499,15 +485,15 @@ fn attach(options: &Options) -> Result<Clamp, OpenError> {
 
 /// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.
 fn fall_back(socket: BorrowedFd<'_>, target: &Target) -> io::Result<()> {
-    sys::set_max_pacing_rate(socket, Some(target.with_headroom()))
+    socket::set_max_pacing_rate(socket, Some(target.with_headroom()))
 }
 
-fn state(record: &Record) -> State {
+fn hold(record: &Record) -> Hold {
     match record.state {
-        0 => State::StartUp,
-        1 => State::Clamped,
-        2 => State::Floor,
-        _ => State::Behind,
+        0 => Hold::StartUp,
+        1 => Hold::Clamped,
+        2 => Hold::Floor,
+        _ => Hold::Behind,
     }
 }
 
@@ -520,7 +506,7 @@ fn record(clamp: &Clamp, socket: BorrowedFd<'_>) -> Result<Record, PaceError> {
 
 fn clamped(record: &Record, info: &TcpInfo) -> Stats {
     Stats {
-        state: state(record),
+        hold: hold(record),
         rate: record.rate,
         clamp: record.target,
         window: info.window,
@@ -539,7 +525,7 @@ fn clamped(record: &Record, info: &TcpInfo) -> Stats {
 
 fn fallen_back(paced: &Fallback, info: &TcpInfo) -> Stats {
     Stats {
-        state: State::Fallback,
+        hold: Hold::Fallback,
         rate: paced.target.rate,
         clamp: 0,
         window: info.window,

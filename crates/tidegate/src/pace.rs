@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use tidegate_pace::{Mode, Options, Pace, own_cgroup};
+use tidegate_pace::{Mode, Options, Pacer, own_cgroup};
 
 use crate::Exit;
-use crate::cli::{Pace as Arguments, RightsError};
+use crate::cli::{Pace, RightsError};
 use crate::output::Output;
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub fn run(arguments: &Pace) -> anyhow::Result<Exit> {
     let cgroup = match &arguments.cgroup {
         Some(cgroup) => Ok(cgroup.clone()),
         None => own_cgroup(),
@@ -16,8 +16,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // Attached for as long as this lives; nothing is paced by it.
     let mut options = Options::default();
     options.cgroup.clone_from(&arguments.cgroup);
-    let pace = Pace::open_with(&options);
-    if let Mode::Fallback { why: Some(why) } = pace.mode() {
+    let pacer = Pacer::open_with(&options);
+    if let Mode::Fallback { why: Some(why) } = pacer.mode() {
         let others = "Servers fall back to application pacing with SO_MAX_PACING_RATE";
         return Err(RightsError(format!("no clamp here: {why}. {others}")).into());
     }

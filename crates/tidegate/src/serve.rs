@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tidegate_pace::media::make;
-use tidegate_pace::server::{self, Config, Limits, LogTo, ServeError, Server};
+use tidegate_serve::media::make;
+use tidegate_serve::server::{self, Config, Limits, LogTo, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -30,7 +30,7 @@ pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
         })
         .build()
         .context("cannot start the server's threads")?;
-    // What is no access: RUST_LOG=tidegate_pace=debug tells why connections end.
+    // What is no access: RUST_LOG=tidegate_serve=debug tells why connections end.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let messages = tracing_subscriber::fmt()
         .with_env_filter(filter)

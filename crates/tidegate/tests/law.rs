@@ -118,10 +118,7 @@ fn heavy_libraries_stay_where_they_belong() {
                 | "tidegate-studies"
                 | "tidegate-bench"
         );
-        let runs_tasks = matches!(
-            package.as_str(),
-            "tidegate-pace" | "tidegate-serve" | "tidegate"
-        );
+        let runs_tasks = matches!(package.as_str(), "tidegate-serve" | "tidegate");
         for dependency in others {
             assert!(
                 above_store || !arrow(&dependency),
@@ -129,7 +126,7 @@ fn heavy_libraries_stay_where_they_belong() {
             );
             assert!(
                 runs_tasks || !runtime(&dependency),
-                "{package}: {dependency} belongs in pace and the binary"
+                "{package}: {dependency} belongs in serve and the binary"
             );
         }
     }

@@ -371,7 +371,7 @@ fn messages_are_plain_and_files_are_counted() {
     );
     let mut child = Command::new("sh")
         .args(["-c", &script])
-        .env("RUST_LOG", "tidegate_pace=debug")
+        .env("RUST_LOG", "tidegate_serve=debug")
         .stderr(Stdio::piped())
         .spawn()
         .expect("sh runs");
@@ -403,7 +403,7 @@ fn messages_are_plain_and_files_are_counted() {
         "{all}"
     );
     assert!(
-        all.contains("DEBUG tidegate_pace") && !all.contains('\u{1b}'),
+        all.contains("DEBUG tidegate_serve") && !all.contains('\u{1b}'),
         "{all}"
     );
 }

@@ -3,7 +3,6 @@
 mod bulk;
 pub mod datagrams;
 mod on_off;
-pub mod playback;
 mod stream;
 mod trickle;
 mod video;

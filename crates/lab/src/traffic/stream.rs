@@ -2,9 +2,9 @@
 //! full speed, the rest at a throttled rate, by one of the ways that servers have; and the player.
 
 use tidegate_limiter::Nanos;
+use tidegate_limiter::pacing::playback::{self, Playback};
 
 use super::Ends;
-use super::playback::{self, Playback};
 use super::trickle::bucket::Bucket;
 use super::trickle::{Target, Trickle};
 use crate::SECOND;

@@ -15,7 +15,7 @@ use libbpf_rs::{ErrorExt, MapCore, MapFlags, MapHandle, ObjectBuilder, PrintCall
 use socket2::{Domain, Socket, Type};
 
 use self::wire::{CHANGE, FREE, LEVEL, REMOVE, REMOVED, Record, Request, SET};
-use crate::sys;
+use crate::socket;
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
 
@@ -99,21 +99,21 @@ impl Clamp {
     }
 
     pub(crate) fn set(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, SET, &request.bytes())
+        socket::set_option(socket, LEVEL, SET, &request.bytes())
     }
 
     /// An error of `ENOENT` if it is not paced.
     pub(crate) fn change(&self, socket: BorrowedFd<'_>, request: &Request) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, CHANGE, &request.bytes())
+        socket::set_option(socket, LEVEL, CHANGE, &request.bytes())
     }
 
     pub(crate) fn remove(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, REMOVE, &self.owner.to_ne_bytes())
+        socket::set_option(socket, LEVEL, REMOVE, &self.owner.to_ne_bytes())
     }
 
     /// At once, for when the programs go, which cannot move the clamp away afterwards.
     pub(crate) fn free(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        sys::set_option(socket, LEVEL, FREE, &self.owner.to_ne_bytes())
+        socket::set_option(socket, LEVEL, FREE, &self.owner.to_ne_bytes())
     }
 
     /// What the kernel keeps of a socket; `None` if it is not paced.

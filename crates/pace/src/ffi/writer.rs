@@ -2,16 +2,15 @@
 
 use std::ffi::c_int;
 
-use crate::pacer::State;
-use crate::writer::{Phase, Ready, Way, Writer};
+use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer};
 
-fn state(number: c_int) -> Option<State> {
+fn hold(number: c_int) -> Option<Hold> {
     Some(match number {
-        0 => State::StartUp,
-        1 => State::Clamped,
-        2 => State::Floor,
-        3 => State::Behind,
-        4 => State::Fallback,
+        0 => Hold::StartUp,
+        1 => Hold::Clamped,
+        2 => Hold::Floor,
+        3 => Hold::Behind,
+        4 => Hold::Fallback,
         _ => return None,
     })
 }
@@ -68,7 +67,7 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
     let Some(writer) = (unsafe { writer.as_mut() }) else {
         return 0;
     };
-    let (bytes, nanoseconds) = match writer.ready(now, state(number)) {
+    let (bytes, nanoseconds) = match writer.ready(now, hold(number)) {
         Ready::Write(bytes) => (bytes, 0),
         Ready::Wait(nanoseconds) => (0, nanoseconds),
     };

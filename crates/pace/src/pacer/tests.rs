@@ -2,8 +2,8 @@ use std::net::{TcpListener, TcpStream};
 
 use super::*;
 
-fn without_kernel() -> Pace {
-    Pace::open_with(&Options {
+fn without_kernel() -> Pacer {
+    Pacer::open_with(&Options {
         without_kernel: true,
         ..Options::default()
     })
@@ -22,12 +22,12 @@ fn a_socket_is_the_same_by_another_descriptor() {
     pace.pace(&socket, &Target::new(8_000_000)).unwrap();
     let duplicate = socket.try_clone().unwrap();
     drop(socket);
-    assert_eq!(pace.state(&duplicate).unwrap(), State::Fallback);
+    assert_eq!(pace.hold(&duplicate).unwrap(), Hold::Fallback);
     pace.change(&duplicate, &Target::new(16_000_000)).unwrap();
     assert_eq!(pace.stats(&duplicate).unwrap().rate, 2_000_000);
-    assert_eq!(sys::max_pacing_rate(&duplicate).unwrap(), 2_400_000);
+    assert_eq!(socket::max_pacing_rate(&duplicate).unwrap(), 2_400_000);
     drop(pace);
-    assert_eq!(sys::max_pacing_rate(&duplicate).unwrap(), u64::MAX);
+    assert_eq!(socket::max_pacing_rate(&duplicate).unwrap(), u64::MAX);
 }
 
 #[test]
@@ -41,5 +41,5 @@ fn sockets_that_are_closed_are_forgotten() {
         pace.pace(&socket, &Target::new(8_000_000)).unwrap();
     }
     assert!(pace.paced().sockets.len() <= Paced::LEAST);
-    assert_eq!(pace.state(&kept).unwrap(), State::Fallback);
+    assert_eq!(pace.hold(&kept).unwrap(), Hold::Fallback);
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use socket2::SockRef;
-use tidegate_pace::{Mode, Options, Pace, PaceError, State, Target};
+use tidegate_pace::{Hold, Mode, Options, PaceError, Pacer, Target};
 
 use super::net::{Net, SERVER};
 use super::{Killed, MS, alone, connection, near, open, read_all, wait_for, window, writing};
@@ -44,7 +44,7 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
             );
             pace.remove(&socket).unwrap();
             assert!(matches!(
-                pace.state(&socket),
+                pace.hold(&socket),
                 Err(PaceError::NotPaced { .. })
             ));
             wait_for("no clamp", 10_000 * MS, || window() > 60);
@@ -77,7 +77,7 @@ fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
             first.change(socket, &Target::new(20_000_000)).unwrap();
             assert_eq!(first.stats(socket).unwrap().rate, 2_500_000);
             for refused in [
-                second.state(socket).map(drop),
+                second.hold(socket).map(drop),
                 second.change(socket, &Target::new(5_000_000)),
                 second.remove(socket),
             ] {
@@ -140,7 +140,7 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
             // Ahead by 0.4 s of R, by the headroom.
             wait_for("being ahead", 20_000 * MS, || {
                 let stats = state();
-                stats.state == State::Clamped && stats.delivered > stats.due + 500_000
+                stats.hold == Hold::Clamped && stats.delivered > stats.due + 500_000
             });
         });
         let begin = Instant::now();
@@ -162,8 +162,8 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
             "{silence:?} {before:?} {after:?}"
         );
         assert_eq!(
-            (after.state, after.lifts, after.sets),
-            (State::Clamped, before.lifts, before.sets)
+            (after.hold, after.lifts, after.sets),
+            (Hold::Clamped, before.lifts, before.sets)
         );
     });
 }
@@ -188,7 +188,7 @@ fn removing_a_clamp_does_not_forget_a_loss() {
             assert!(before > 0);
             pace.pace(&socket, &Target::new(5_000_000)).unwrap();
             wait_for("the clamp", 10_000 * MS, || {
-                window() < 30 && pace.state(&socket).is_ok_and(|s| s == State::Clamped)
+                window() < 30 && pace.hold(&socket).is_ok_and(|s| s == Hold::Clamped)
             });
             let clamped = net.link.dropped.load(Ordering::Relaxed);
             pace.remove(&socket).unwrap();
@@ -230,7 +230,7 @@ fn without_the_kernel_s_help_it_falls_back_and_says_so() {
         net.link.set_rtt(20 * MS);
         let mut options = Options::default();
         options.cgroup = Some("/proc/self".into());
-        let pace = Pace::open_with(&options);
+        let pace = Pacer::open_with(&options);
         let Mode::Fallback { why: Some(why) } = pace.mode() else {
             panic!("{:?}", pace.mode());
         };
@@ -242,7 +242,7 @@ fn without_the_kernel_s_help_it_falls_back_and_says_so() {
             let first = pace.stats(&socket).unwrap();
             thread::sleep(2_000 * MS);
             let last = pace.stats(&socket).unwrap();
-            assert_eq!(last.state, State::Fallback);
+            assert_eq!(last.hold, Hold::Fallback);
             // The kernel paces at 1.2 R; the average is for the writer.
             let rate = (last.delivered - first.delivered) * 8 / 2;
             assert!((4_300_000..5_200_000).contains(&rate), "{rate}");

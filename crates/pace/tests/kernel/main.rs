@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tidegate_pace::{Mode, Options, Pace, Phase, Ready, State, Stats, Target, Way, Writer};
+use tidegate_pace::{Hold, Mode, Options, Pacer, Phase, Ready, Stats, Target, Way, Writer};
 
 use self::net::{Net, SERVER, SERVER6};
 
@@ -28,10 +28,10 @@ fn alone() -> MutexGuard<'static, ()> {
 
 const MS: Duration = Duration::from_millis(1);
 
-fn open(net: &Net) -> Pace {
+fn open(net: &Net) -> Pacer {
     let mut options = Options::default();
     options.cgroup = Some(net.cgroup.clone());
-    let pace = Pace::open_with(&options);
+    let pace = Pacer::open_with(&options);
     assert!(matches!(pace.mode(), Mode::Kernel), "{:?}", pace.mode());
     pace
 }
@@ -122,7 +122,7 @@ fn the_clamp_moves_tenfold_with_the_round_trip() {
                 let state = || -> Stats { pace.stats(&socket).unwrap() };
                 wait_for(&format!("clamp of {expected}"), 20_000 * MS, || {
                     let stats = state();
-                    stats.state == State::Clamped
+                    stats.hold == Hold::Clamped
                         && near(stats.clamp, expected, 25)
                         && near(window(), stats.clamp, 12)
                 });
@@ -149,12 +149,12 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
             let state = || pace.stats(&socket).unwrap();
             let clamped = |window: u32| {
                 let stats = state();
-                stats.state == State::Clamped && near(window, 21, 25)
+                stats.hold == Hold::Clamped && near(window, 21, 25)
             };
             wait_for("the clamp", 10_000 * MS, || clamped(window()));
             // A third of the rate: what it was ahead is soon used up.
             net.link.rate.store(3_000_000, Ordering::Relaxed);
-            wait_for("behind", 15_000 * MS, || state().state == State::Behind);
+            wait_for("behind", 15_000 * MS, || state().hold == Hold::Behind);
             thread::sleep(1_500 * MS);
             let deficit = state();
             assert!(deficit.delivered < deficit.due, "{deficit:?}");
@@ -163,7 +163,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
             let mut widest = 0;
             wait_for("the clamp again", 20_000 * MS, || {
                 let window = window();
-                if state().state == State::Behind {
+                if state().hold == Hold::Behind {
                     widest = widest.max(window);
                 }
                 clamped(window)
@@ -214,7 +214,7 @@ fn losses_are_not_undone_by_the_clamp() {
         let (plain, _) = measure(false);
         let (paced, stats) = measure(true);
         println!("losses: plain {plain}, paced {paced}: {stats:?}");
-        assert_eq!(stats.state, State::Behind, "{stats:?}");
+        assert_eq!(stats.hold, Hold::Behind, "{stats:?}");
         assert!(
             paced <= 2 * plain + 20,
             "plain {plain}, paced {paced}: {stats:?}"
@@ -237,7 +237,7 @@ fn both_families_are_paced() {
             pace.pace(&socket, &Target::new(10_000_000)).unwrap();
             writing(&socket, || {
                 wait_for(connect, 10_000 * MS, || near(window(), 21, 25));
-                assert_eq!(pace.state(&socket).unwrap(), State::Clamped);
+                assert_eq!(pace.hold(&socket).unwrap(), Hold::Clamped);
             });
             // At once, with all that is still to be sent.
             SockRef::from(&socket)
@@ -276,10 +276,10 @@ fn start_up_is_not_clamped() {
         (&socket).write_all(&vec![0; 2 << 20]).unwrap();
         let begin = Instant::now();
         pace.pace(&socket, &Target::new(1_000_000)).unwrap();
-        assert_eq!(pace.state(&socket).unwrap(), State::StartUp);
+        assert_eq!(pace.hold(&socket).unwrap(), Hold::StartUp);
         writing(&socket, || {
             wait_for("the end of start-up", 3_000 * MS, || {
-                pace.state(&socket).unwrap() != State::StartUp
+                pace.hold(&socket).unwrap() != Hold::StartUp
             });
             println!("start-up took {:?}", begin.elapsed());
             wait_for("the clamp", 5_000 * MS, || window() == 10);
@@ -313,11 +313,11 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
                 paced = Some((Instant::now(), pace.stats(&socket).unwrap().delivered));
                 net.link.data.lock().unwrap().clear();
             }
-            let state = paced.map(|_| pace.state(&socket).unwrap());
-            if state == Some(State::StartUp) {
+            let state = paced.map(|_| pace.hold(&socket).unwrap());
+            if state == Some(Hold::StartUp) {
                 net.link.data.lock().unwrap().clear();
             }
-            behind += u32::from(state == Some(State::Behind));
+            behind += u32::from(state == Some(Hold::Behind));
             match writer.ready(now(), state) {
                 Ready::Write(bytes) => {
                     let bytes = bytes.min(block.len() as u64) as usize;
@@ -337,7 +337,7 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
         let rate = stats.delivered as f64 * 8.0 / since.elapsed().as_secs_f64();
         let burst = net.link.longest_burst();
         println!("{rate:.0} bit/s, longest burst {burst}, behind {behind} times, {stats:?}");
-        assert_eq!((stats.state, stats.clamp), (State::Floor, 10), "{stats:?}");
+        assert_eq!((stats.hold, stats.clamp), (Hold::Floor, 10), "{stats:?}");
         assert!((600_000.0..1_050_000.0).contains(&rate), "{rate}");
         // Where this thread was not run in time, it could not keep the rate, nor the link the gaps.
         if stalled < 50 * MS {
@@ -477,7 +477,7 @@ fn bbr_is_bounded_too() {
             wait_for("a wide window", 10_000 * MS, || window() > 60);
             pace.pace(&socket, &Target::new(10_000_000)).unwrap();
             wait_for("the clamp", 10_000 * MS, || near(window(), 21, 25));
-            assert_eq!(pace.state(&socket).unwrap(), State::Clamped);
+            assert_eq!(pace.hold(&socket).unwrap(), Hold::Clamped);
         });
     });
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use socket2::SockRef;
-use tidegate_pace::{Pace, PaceError, State, Target};
+use tidegate_pace::{Hold, PaceError, Pacer, Target};
 
 use super::net::Net;
 use super::{Killed, MS, alone, open, wait_for};
@@ -34,7 +34,7 @@ fn counting() -> OwnedFd {
 }
 
 /// Runs and nanoseconds of a program, by name.
-fn cost(pace: &Pace) -> HashMap<String, (u64, u64)> {
+fn cost(pace: &Pacer) -> HashMap<String, (u64, u64)> {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|info| pace.programs().contains(&info.id))
         .map(|info| {
@@ -93,7 +93,7 @@ fn option(socket: &TcpListener) -> u128 {
 
 /// Sends on all, a piece a socket in turn; returns the clamp's runs, their nanoseconds, and
 /// the acknowledgements.
-fn transfer(pace: &Pace, sockets: &[TcpStream]) -> (u64, u64, u64) {
+fn transfer(pace: &Pacer, sockets: &[TcpStream]) -> (u64, u64, u64) {
     let before = (cost(pace)["tidegate_clamp"], acknowledgements(sockets));
     let block = vec![0; BYTES / 10];
     for _ in 0..10 {
@@ -202,7 +202,7 @@ fn ten_thousand_sockets_at_once() {
         for socket in sockets {
             let stats = pace.stats(socket).unwrap();
             assert!(stats.round_trips > 1 && stats.delivered > 0, "{stats:?}");
-            assert_eq!((stats.state, stats.clamp), (State::Floor, 12), "{stats:?}");
+            assert_eq!((stats.hold, stats.clamp), (Hold::Floor, 12), "{stats:?}");
         }
         let port = format!(":{}", address.port());
         let output = Command::new("ss")
@@ -227,11 +227,8 @@ fn ten_thousand_sockets_at_once() {
         wait_for("the end", 10_000 * MS, || {
             let client = TcpStream::connect(address).unwrap();
             let server = listener.accept().unwrap().0;
-            let state = pace.state(&server);
-            assert!(
-                matches!(state, Err(PaceError::NotPaced { .. })),
-                "{state:?}"
-            );
+            let hold = pace.hold(&server);
+            assert!(matches!(hold, Err(PaceError::NotPaced { .. })), "{hold:?}");
             let again = numbers.contains(&server.as_raw_fd());
             held.push((client, server));
             again

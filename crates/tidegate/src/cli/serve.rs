@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::Way;
-use tidegate_pace::server::Group;
+use tidegate_serve::player::Arrivals;
+use tidegate_serve::server::Group;
 
 use super::EXIT_CODES;
 
@@ -241,43 +242,6 @@ pub enum Http {
     /// HTTP/2; without TLS by prior knowledge (RFC 9113, section 3.3)
     #[value(name = "2")]
     Two,
-}
-
-/// When viewers come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrivals {
-    Once,
-    Spread(Duration),
-    /// So many a second.
-    Poisson(f64),
-}
-
-impl std::str::FromStr for Arrivals {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("'{text}' is no way to arrive: write once, spread:30s or poisson:2/s");
-        if text == "once" {
-            return Ok(Self::Once);
-        }
-        match text.split_once(':') {
-            Some(("spread", time)) => match humantime::parse_duration(time) {
-                Ok(time) if time <= Duration::from_secs(86_400) => Ok(Self::Spread(time)),
-                _ => Err(wrong()),
-            },
-            Some(("poisson", rate)) => {
-                let rate = rate.strip_suffix("/s").unwrap_or(rate);
-                let rate: f64 = rate.parse().map_err(|_| wrong())?;
-                if rate.is_finite() && rate >= 1e-6 {
-                    Ok(Self::Poisson(rate))
-                } else {
-                    Err(wrong())
-                }
-            }
-            _ => Err(wrong()),
-        }
-    }
 }
 
 /// Write a video that plays nothing: true headers and zeros, for tests.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use tidegate_limiter::Rate;
+use tidegate_serve::player::{Ended, PlayError, Viewed, Viewing};
 
-use super::viewer::Viewed;
 use crate::cli::Common;
 use crate::cli::serve::{Play, PlayFormat};
 use crate::output::Output;
@@ -23,7 +24,7 @@ pub fn write(options: &Play, common: &Common, viewed: &[Viewed]) -> anyhow::Resu
             table(&mut out, paint, viewed)?;
         }
         PlayFormat::Json => {
-            let viewers: Vec<Value> = viewed.iter().map(Viewed::json).collect();
+            let viewers: Vec<Value> = viewed.iter().map(json_of).collect();
             let groups: Vec<Value> = groups(viewed).iter().map(Group::json).collect();
             let all = json!({ "viewers": viewers, "groups": groups });
             serde_json::to_writer_pretty(&mut out, &all)?;
@@ -31,12 +32,56 @@ pub fn write(options: &Play, common: &Common, viewed: &[Viewed]) -> anyhow::Resu
         }
         PlayFormat::Jsonl => {
             for one in viewed {
-                writeln!(out, "{}", one.json())?;
+                writeln!(out, "{}", json_of(one))?;
             }
         }
         PlayFormat::Csv => csv(&mut out, viewed)?,
     }
     out.commit()
+}
+
+fn json_of(viewed: &Viewed) -> Value {
+    let viewing = |field: fn(&Viewing) -> Value| viewed.viewing.as_ref().map(field);
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    json!({
+        "viewer": viewed.viewer,
+        "url": viewed.url,
+        "group": viewed.group,
+        "port": viewed.port,
+        "http": (!viewed.http.is_empty()).then_some(viewed.http),
+        "arrived_seconds": viewed.arrived.as_secs_f64(),
+        "seconds": viewed.duration.as_secs_f64(),
+        "bytes": viewed.bytes,
+        "length": viewed.length,
+        "encoding_bits_per_second": viewed.rate.map(Rate::bits_per_second),
+        "join_seconds": viewed.viewing.and_then(|viewing| viewing.join).map(seconds),
+        "rebufferings": viewing(|viewing| viewing.rebufferings.into()),
+        "rebuffering_seconds": viewed.viewing.map(|viewing| seconds(viewing.stalled)),
+        "rebuffering_per_second": viewing(|viewing| viewing.frequency().into()),
+        "played_seconds": viewed.viewing.map(|viewing| seconds(viewing.played)),
+        "goodput_bits_per_second": viewed.goodput(),
+        "throttled_bytes": viewed.throttled.map(|(bytes, _)| bytes),
+        "throttled_goodput_bits_per_second": viewed.throttled_goodput(),
+        "ended": viewed.ended.as_ref().map_or("failed", |ended| word(*ended)),
+        "error": viewed.ended.as_ref().err().map(with_remedy),
+    })
+}
+
+/// What went wrong, and the option that helps, where there is one.
+pub fn with_remedy(error: &PlayError) -> String {
+    let option = match error {
+        PlayError::UnknownRate => ": give --rate",
+        PlayError::NoRoots(_) => ": give --ca or --insecure",
+        _ => "",
+    };
+    format!("{error}{option}")
+}
+
+fn word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Complete => "complete",
+        Ended::Left => "left",
+    }
 }
 
 /// Viewers whose connections the server treated alike.
@@ -135,8 +180,8 @@ fn table(out: &mut impl Write, paint: Paint, viewed: &[Viewed]) -> io::Result<()
             let stops = one.viewing.map(|viewing| viewing.rebufferings.to_string());
             let stopped = one.viewing.map(|viewing| time(viewing.stalled));
             let ended = match &one.ended {
-                Ok(why) => (*why).to_owned(),
-                Err(error) => format!("failed: {error}"),
+                Ok(ended) => word(*ended).to_owned(),
+                Err(error) => format!("failed: {}", with_remedy(error)),
             };
             writeln!(
                 out,
@@ -178,7 +223,7 @@ fn table(out: &mut impl Write, paint: Paint, viewed: &[Viewed]) -> io::Result<()
         if let Some(why) = why {
             let failed = viewed.iter().filter(|one| one.failed()).count() as u64;
             let failed = plural(failed, "viewer", "viewers");
-            writeln!(out, "{failed} failed; the first: {why}")?;
+            writeln!(out, "{failed} failed; the first: {}", with_remedy(why))?;
         }
     }
     Ok(())
@@ -187,7 +232,7 @@ fn table(out: &mut impl Write, paint: Paint, viewed: &[Viewed]) -> io::Result<()
 fn csv(out: &mut impl Write, viewed: &[Viewed]) -> io::Result<()> {
     let empty = serde_json::Map::new();
     for (number, one) in viewed.iter().enumerate() {
-        let value = one.json();
+        let value = json_of(one);
         let fields = value.as_object().unwrap_or(&empty);
         if number == 0 {
             let names: Vec<&str> = fields.keys().map(String::as_str).collect();

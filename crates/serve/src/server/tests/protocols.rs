@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use super::{Running, start};
-use crate::Way;
+use tidegate_pace::Way;
 
 type Sender = http2::SendRequest<Empty<Bytes>>;
 

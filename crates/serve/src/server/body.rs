@@ -18,7 +18,7 @@ use super::log::Request;
 use super::places::Place;
 use super::range::Span;
 use crate::media::Source;
-use crate::{Phase, Ready, Writer};
+use tidegate_pace::{Phase, Ready, Writer};
 
 /// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
 const BLOCK: usize = 64 << 10;

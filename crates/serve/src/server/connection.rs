@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::Rate;
+use tidegate_pace::{Hold, Way, Writer, socket};
 use tokio::net::TcpStream;
 use tokio::task::{self, AbortHandle};
 use tokio::time::Instant;
@@ -17,7 +17,6 @@ use super::files::Identity;
 use super::kernel::Snapshot;
 use super::range::Span;
 use super::{Group, Shared};
-use crate::{State as Held, Way, Writer};
 
 /// Files whose position is remembered on a connection.
 const POSITIONS: usize = 8;
@@ -278,7 +277,7 @@ impl Connection {
         let (now, limit) = (Instant::now(), self.shared.config.limits.stall_timeout);
         let progress = self.last_progress();
         // A socket that cannot be asked takes nothing.
-        let queued = crate::sys::queued(self.socket.as_fd()).unwrap_or(u32::MAX);
+        let queued = socket::unacknowledged(&self.socket).unwrap_or(u32::MAX);
         if queued > 0 && progress + limit <= now {
             return false;
         }
@@ -314,13 +313,13 @@ impl Connection {
 
     /// What holds the socket, for a writer. Of several videos the socket holds the sum alone, or nothing, so that each that is throttled is kept
     /// to its rate by its own bucket; so is one whose socket the kernel did not pace.
-    pub fn held(&self) -> Option<Held> {
+    pub fn held(&self) -> Option<Hold> {
         let state = self.state();
         if state.refused || state.videos.len() > 1 {
-            return Some(Held::Fallback);
+            return Some(Hold::Fallback);
         }
         drop(state);
-        self.shared.sockets.state(self.way(), &self.socket)
+        self.shared.sockets.hold(self.way(), &self.socket)
     }
 
     /// The connection's time, in nanoseconds.

@@ -1,7 +1,7 @@
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Config, Counted, Server, prepare};
-use crate::Way;
+use tidegate_pace::Way;
 
 #[tokio::test]
 async fn connections_whose_task_panics_are_counted_as_ended() {

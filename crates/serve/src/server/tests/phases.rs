@@ -10,7 +10,6 @@ use hyper::body::Buf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-use crate::Way;
 use crate::media::make::{self, Layout};
 use crate::server::body::Answer;
 use crate::server::connection::Connection;
@@ -21,6 +20,7 @@ use crate::server::metrics::Metrics;
 use crate::server::places::{Kind, Place as Open};
 use crate::server::range::Span;
 use crate::server::{Config, Shared};
+use tidegate_pace::Way;
 
 /// A connection to nobody who reads, and a video of 1 Mbit/s and 60 s.
 struct Stage {
@@ -191,7 +191,7 @@ async fn a_file_that_shrinks_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn a_socket_keeps_the_sum_of_its_responses() {
     let stage = stage(Way::MAX_PACING_RATE, 2).await;
-    let rate = || crate::sys::max_pacing_rate(stage.connection.socket()).unwrap();
+    let rate = || tidegate_pace::socket::max_pacing_rate(stage.connection.socket()).unwrap();
     assert_eq!(rate(), u64::MAX);
     let mut one = stage.video(0);
     blocks(&mut one, 4).await;

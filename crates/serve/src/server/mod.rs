@@ -17,7 +17,6 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod ways;
 
 use std::fmt;
 use std::io;
@@ -27,13 +26,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tidegate_limiter::Rate;
-
-use crate::Way;
+use tidegate_limiter::pacing::{Way, WayError};
 
 pub use listen::Server;
 pub use log::Format as LogFormat;
 pub use privileges::drop_privileges;
-pub use ways::WayError;
 
 use connection::Connection;
 use files::Folder;

@@ -2,7 +2,7 @@
 //!
 //! Pure: time is passed in, and waiting is the server's.
 
-use crate::pacer::State;
+use super::Way;
 
 const SECOND: u64 = 1_000_000_000;
 /// Packets of 1448 bytes, that a full Ethernet frame carries: the paper's bursts are of 10.
@@ -11,57 +11,6 @@ const BURST: u64 = 10 * 1448;
 /// socket takes at once.
 const AHEAD: i128 = 1 << 18;
 
-/// A way to pace the throttling phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Way {
-    /// Not at all: the start-up phase lasts.
-    None,
-    /// A block at a time, when a token bucket has enough for it.
-    Application {
-        /// Bytes; the paper's were 65536 and 16384.
-        block: u64,
-        /// Tokens, in per cent of the encoding rate; the paper's 125.
-        percent: u32,
-    },
-    /// SO_MAX_PACING_RATE: the kernel spaces the packets.
-    MaxPacingRate {
-        /// Its rate, in per cent of the encoding rate.
-        percent: u32,
-    },
-    /// The clamp.
-    Trickle {
-        /// The target rate R, in per cent of the encoding rate; the paper's 125.
-        percent: u32,
-    },
-}
-
-impl Way {
-    /// Application pacing as the paper's servers had it: 64 kB, 125 %.
-    pub const APPLICATION_64K: Self = Self::Application {
-        block: 65_536,
-        percent: 125,
-    };
-    /// The paper's "shrunk block": 16 kB, 125 %.
-    pub const APPLICATION_16K: Self = Self::Application {
-        block: 16_384,
-        percent: 125,
-    };
-    /// The kernel's pacing at 125 %.
-    pub const MAX_PACING_RATE: Self = Self::MaxPacingRate { percent: 125 };
-    /// The clamp at 125 %.
-    pub const TRICKLE: Self = Self::Trickle { percent: 125 };
-
-    fn percent(self) -> u32 {
-        match self {
-            Self::None => 100,
-            Self::Application { percent, .. }
-            | Self::MaxPacingRate { percent }
-            | Self::Trickle { percent } => percent,
-        }
-    }
-}
-
 /// The paper's two phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -69,6 +18,21 @@ pub enum Phase {
     StartUp,
     /// The rest, paced.
     Throttling,
+}
+
+/// What holds a paced socket at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// What was written before it was paced is still under way: nothing.
+    StartUp,
+    /// The clamp, at headroom · R · RTT: the writer need not throttle, unless it had to before.
+    Clamped,
+    /// The clamp at its floor, which allows more than R: the writer must throttle.
+    Floor,
+    /// Goodput is below R: nothing, so that it catches up.
+    Behind,
+    /// No clamp can be had: the writer must throttle.
+    Fallback,
 }
 
 /// What the writer may do now.
@@ -83,7 +47,7 @@ pub enum Ready {
 /// What to set on the socket when the throttling phase begins, bit/s each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// For [`crate::Pace::pace`].
+    /// For `tidegate_pace::Pacer::pace`.
     pub clamp: Option<u64>,
     /// For SO_MAX_PACING_RATE.
     pub max_pacing_rate: Option<u64>,
@@ -225,10 +189,10 @@ impl Writer {
         }
     }
 
-    /// What may be written at `now` (ns, from any beginning). `state` is what [`crate::Pace::state`]
-    /// says; only [`Way::Trickle`] asks for it. [`State::Fallback`] throttles by time alone: pass it
+    /// What may be written at `now` (ns, from any beginning). `hold` is what `tidegate_pace::Pacer::hold`
+    /// says; only [`Way::Trickle`] asks for it. [`Hold::Fallback`] throttles by time alone: pass it
     /// for each of several transfers that share a connection, whose clamp holds only their sum.
-    pub fn ready(&mut self, now: u64, state: Option<State>) -> Ready {
+    pub fn ready(&mut self, now: u64, hold: Option<Hold>) -> Ready {
         if self.way == Way::None {
             return Ready::Write(u64::MAX);
         }
@@ -237,15 +201,15 @@ impl Writer {
         }
         // Once set it is never cleared [Trickle, Algorithm 1]. A round trip that grows for a moment, and
         // the clamp with it, would let the socket take all that it has room for, ahead of R.
-        self.throttled |= state == Some(State::Floor);
+        self.throttled |= hold == Some(Hold::Floor);
         let (block, keep) = match self.way {
             Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
             Way::Application { block, .. } => (block.max(1), Keep::All),
-            Way::Trickle { .. } => match state {
+            Way::Trickle { .. } => match hold {
                 // Of what is under way nothing is missing; what comes after it waits for the clamp.
-                Some(State::Floor | State::StartUp) => (BURST, Keep::Bursts),
-                Some(State::Fallback) => (BURST, Keep::All),
-                Some(State::Clamped) if self.throttled => (BURST, Keep::Bursts),
+                Some(Hold::Floor | Hold::StartUp) => (BURST, Keep::Bursts),
+                Some(Hold::Fallback) => (BURST, Keep::All),
+                Some(Hold::Clamped) if self.throttled => (BURST, Keep::Bursts),
                 // The window holds the rate, or nothing does: all that there is [Trickle,
                 // Algorithm 1].
                 _ => (BURST, Keep::Count),

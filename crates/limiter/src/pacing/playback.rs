@@ -3,7 +3,7 @@
 //! It tells what viewers notice [Trickle §3.4]: how long a video takes to begin, and how often it
 //! stops because the buffer ran empty.
 
-use tidegate_limiter::{Nanos, Rate};
+use crate::{Nanos, Rate};
 
 #[cfg(test)]
 mod tests;

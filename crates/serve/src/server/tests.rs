@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Config, LogFormat, LogTo, Server};
-use crate::Way;
 use crate::media::make::{self, Layout};
+use tidegate_pace::Way;
 
 /// A server that runs, and ends with the test.
 struct Running {

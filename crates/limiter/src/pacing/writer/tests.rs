@@ -3,7 +3,7 @@ use super::*;
 const MS: u64 = 1_000_000;
 
 /// Writes whatever may be written, at once, until `end`; returns when and how much.
-fn drive(writer: &mut Writer, state: Option<State>, end: u64) -> Vec<(u64, u64)> {
+fn drive(writer: &mut Writer, state: Option<Hold>, end: u64) -> Vec<(u64, u64)> {
     let mut now = 0;
     let mut writes = vec![];
     while now < end {
@@ -76,11 +76,11 @@ fn short_waits_lend_tokens() {
 #[test]
 fn trickle_writes_all_there_is_unless_at_its_floor() {
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    for state in [State::Clamped, State::Behind] {
+    for state in [Hold::Clamped, Hold::Behind] {
         assert_eq!(writer.ready(0, Some(state)), Ready::Write(u64::MAX));
     }
     // 62,500 bytes/s: 10 segments of 1448 bytes every 231.68 ms.
-    let writes = drive(&mut writer, Some(State::Floor), 1_000 * MS);
+    let writes = drive(&mut writer, Some(Hold::Floor), 1_000 * MS);
     let expected: Vec<_> = (1..=4).map(|i| (i * 231_680_000, 14_480)).collect();
     assert_eq!(writes, expected);
 }
@@ -88,19 +88,19 @@ fn trickle_writes_all_there_is_unless_at_its_floor() {
 #[test]
 fn trickle_goes_on_throttling_once_it_was_at_its_floor() {
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    writer.ready(0, Some(State::Floor));
-    let writes = drive(&mut writer, Some(State::Clamped), 1_000 * MS);
+    writer.ready(0, Some(Hold::Floor));
+    let writes = drive(&mut writer, Some(Hold::Clamped), 1_000 * MS);
     let expected: Vec<_> = (1..=4).map(|i| (i * 231_680_000, 14_480)).collect();
     assert_eq!(writes, expected);
     // What is missing is caught up as before.
-    let state = Some(State::Behind);
+    let state = Some(Hold::Behind);
     assert_eq!(writer.ready(1_000 * MS, state), Ready::Write(u64::MAX));
 }
 
 #[test]
 fn at_the_floor_a_late_writer_keeps_two_bursts_apart() {
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    let state = Some(State::Floor);
+    let state = Some(Hold::Floor);
     assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
     // A little late: nothing is lost.
     let late = 300 * MS;
@@ -126,20 +126,17 @@ fn at_the_floor_a_late_writer_keeps_two_bursts_apart() {
 fn what_the_window_let_out_ahead_counts_at_the_floor() {
     // 62,500 bytes/s. The round trip is long from the start-up, and the socket takes 125,000 bytes: 2 s.
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    assert_eq!(
-        writer.ready(0, Some(State::Clamped)),
-        Ready::Write(u64::MAX)
-    );
+    assert_eq!(writer.ready(0, Some(Hold::Clamped)), Ready::Write(u64::MAX));
     writer.wrote(125_000, 0);
     assert_eq!(
-        writer.ready(0, Some(State::Floor)),
+        writer.ready(0, Some(Hold::Floor)),
         Ready::Wait(2_231_680_000)
     );
     // Ahead by ever so much: 262,144 bytes of it count.
-    assert_eq!(writer.ready(0, Some(State::Behind)), Ready::Write(u64::MAX));
+    assert_eq!(writer.ready(0, Some(Hold::Behind)), Ready::Write(u64::MAX));
     writer.wrote(1 << 40, 0);
     assert_eq!(
-        writer.ready(0, Some(State::Floor)),
+        writer.ready(0, Some(Hold::Floor)),
         Ready::Wait(4_425_984_000)
     );
 }
@@ -149,19 +146,16 @@ fn what_was_behind_and_is_caught_up_is_not_ahead() {
     // Nothing goes out for 20 s, two bursts of which are kept; the kernel says so, and all of it,
     // 1,250,000 bytes, is written at once: on time, neither ahead nor behind.
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    assert!(matches!(
-        writer.ready(0, Some(State::Floor)),
-        Ready::Wait(_)
-    ));
+    assert!(matches!(writer.ready(0, Some(Hold::Floor)), Ready::Wait(_)));
     let now = 20_000 * MS;
-    writer.ready(now - MS, Some(State::Floor));
+    writer.ready(now - MS, Some(Hold::Floor));
     assert_eq!(
-        writer.ready(now, Some(State::Behind)),
+        writer.ready(now, Some(Hold::Behind)),
         Ready::Write(u64::MAX)
     );
     writer.wrote(1_250_000, now);
     assert_eq!(
-        writer.ready(now, Some(State::Floor)),
+        writer.ready(now, Some(Hold::Floor)),
         Ready::Wait(231_680_000)
     );
 }
@@ -170,7 +164,7 @@ fn what_was_behind_and_is_caught_up_is_not_ahead() {
 fn a_transfer_that_gets_company_goes_on_at_its_rate() {
     // Alone and clamped, a second ahead of 62,500 bytes/s; then beside others, by time; and alone.
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    let (alone, beside) = (Some(State::Clamped), Some(State::Fallback));
+    let (alone, beside) = (Some(Hold::Clamped), Some(Hold::Fallback));
     assert_eq!(writer.ready(0, alone), Ready::Write(u64::MAX));
     writer.wrote(62_500, 0);
     let (mut now, mut written) = (0, 62_500);
@@ -196,7 +190,7 @@ fn a_transfer_that_gets_company_goes_on_at_its_rate() {
 #[test]
 fn the_fallback_keeps_the_average() {
     let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
-    let state = Some(State::Fallback);
+    let state = Some(Hold::Fallback);
     assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
     let mut bursts = 0;
     while let Ready::Write(bytes) = writer.ready(10_000 * MS, state) {
@@ -298,11 +292,11 @@ proptest::proptest! {
     ) {
         let mut writer = Writer::new(Way::TRICKLE, encoding, 0);
         let rate = u128::from(encoding * 125 / 800);
-        writer.ready(0, Some(State::Floor));
+        writer.ready(0, Some(Hold::Floor));
         let (mut now, mut written) = (0, 0u128);
         for (delay, state, socket) in steps {
             now += delay;
-            let states = [State::Floor, State::Fallback, State::Clamped, State::Behind];
+            let states = [Hold::Floor, Hold::Fallback, Hold::Clamped, Hold::Behind];
             loop {
                 let due = rate * u128::from(now) / 1_000_000_000;
                 match writer.ready(now, Some(states[state])) {
@@ -336,7 +330,7 @@ proptest::proptest! {
         let (mut now, mut last) = (0, None);
         for delay in delays {
             now += delay;
-            while let Ready::Write(bytes) = writer.ready(now, Some(State::Floor)) {
+            while let Ready::Write(bytes) = writer.ready(now, Some(Hold::Floor)) {
                 proptest::prop_assert_eq!(bytes, 14_480);
                 if let Some(last) = last {
                     proptest::prop_assert!(now - last >= half);

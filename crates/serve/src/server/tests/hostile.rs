@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::{log_to, split, start, start_with};
-use crate::Way;
 use crate::server::LogFormat;
+use tidegate_pace::Way;
 
 #[tokio::test]
 async fn slow_headers() {

@@ -1,9 +1,9 @@
-//! The system calls that no safe wrapper has: private socket options, `TCP_INFO`, the send queue.
+//! What the kernel says of a TCP socket, and the rate at which it paces one by itself (`SO_MAX_PACING_RATE`).
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Sets a socket option from bytes.
 pub(crate) fn set_option(
@@ -62,11 +62,14 @@ pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Bytes written and not yet acknowledged.
-pub(crate) fn queued(socket: BorrowedFd<'_>) -> io::Result<u32> {
+/// Bytes that were written and are not acknowledged yet.
+///
+/// # Errors
+/// If it is no TCP socket.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int, and `bytes` is one.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 {
         Ok(u32::try_from(bytes).unwrap_or(0))
     } else {
@@ -74,30 +77,46 @@ pub(crate) fn queued(socket: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
-/// Lets the kernel pace the socket at this many bytes a second; `None` as fast as it can.
-pub(crate) fn set_max_pacing_rate(socket: BorrowedFd<'_>, rate: Option<u64>) -> io::Result<()> {
-    let rate = rate.unwrap_or(u64::MAX);
+/// Lets the kernel pace the socket at this many bytes per second, or as fast as it can (`None`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: Option<u64>) -> io::Result<()> {
+    let rate = bytes_per_second.unwrap_or(u64::MAX);
     set_option(
-        socket,
+        socket.as_fd(),
         libc::SOL_SOCKET,
         libc::SO_MAX_PACING_RATE,
         &rate.to_ne_bytes(),
     )
 }
 
-/// What `TCP_INFO` says.
+/// How a TCP connection is doing, as `TCP_INFO` says.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TcpInfo {
-    pub(crate) window: u32,
-    pub(crate) mss: u32,
-    pub(crate) srtt: u32,
-    pub(crate) min_rtt: u32,
-    pub(crate) retransmitted: u32,
-    pub(crate) sent: u32,
-    pub(crate) acked: u64,
+#[non_exhaustive]
+pub struct TcpInfo {
+    /// Congestion window, in segments.
+    pub window: u32,
+    /// Largest segment, in bytes of payload.
+    pub mss: u32,
+    /// Smoothed round-trip time, in µs; 0: not known.
+    pub srtt: u32,
+    /// The least round-trip time of late, in µs.
+    pub min_rtt: u32,
+    /// Segments retransmitted.
+    pub retransmitted: u32,
+    /// Segments with data sent, retransmissions included.
+    pub sent: u32,
+    /// Bytes acknowledged.
+    pub acked: u64,
 }
 
-pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+/// Asks the kernel how a connection is doing.
+///
+/// # Errors
+/// If it is no TCP socket.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    let socket = socket.as_fd();
     let mut bytes = [0; 256];
     let length = get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
     // The layout is fixed (include/uapi/linux/tcp.h); an older kernel gives fewer bytes, and the
@@ -138,9 +157,11 @@ pub(crate) fn each_open(mut call: impl FnMut(BorrowedFd<'_>)) -> io::Result<()> 
     Ok(())
 }
 
-/// The rate that a socket is paced to, in bytes per second; all ones: none.
-#[cfg(test)]
-pub(crate) fn max_pacing_rate(socket: impl std::os::fd::AsFd) -> io::Result<u64> {
+/// The rate at which the kernel paces the socket at most, in bytes per second; all ones: no bound.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<u64> {
     let mut bytes = [0; 8];
     get_option(
         socket.as_fd(),

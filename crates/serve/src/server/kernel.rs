@@ -1,10 +1,7 @@
 //! What the kernel keeps for a connection: the pace of its socket, and how it goes.
 
-use std::os::fd::AsFd;
-
+use tidegate_pace::{Hold, Mode, Pacer, Target, Way, socket as tcp};
 use tokio::net::TcpStream;
-
-use crate::{Mode, Pace, State, Target, Way, sys};
 
 /// How a connection stands, as the kernel says (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +23,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub fn of(socket: &TcpStream) -> Self {
         // A connection that is gone has nothing to tell.
-        let info = sys::tcp_info(socket.as_fd()).unwrap_or_default();
+        let info = tcp::tcp_info(socket).unwrap_or_default();
         Self {
             srtt_us: info.srtt,
             min_rtt_us: info.min_rtt,
@@ -41,14 +38,14 @@ impl Snapshot {
 /// Paces sockets; loads what that needs only if some way does.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    clamp: Option<Pace>,
+    clamp: Option<Pacer>,
 }
 
 impl Sockets {
     pub fn new(mut ways: impl Iterator<Item = Way>) -> Self {
         let trickle = ways.any(|way| matches!(way, Way::Trickle { .. }));
         Self {
-            clamp: trickle.then(Pace::open),
+            clamp: trickle.then(Pacer::open),
         }
     }
 
@@ -63,12 +60,12 @@ impl Sockets {
     }
 
     /// What holds a socket, for the writer; only the clamp has an answer.
-    pub fn state(&self, way: Way, socket: &TcpStream) -> Option<State> {
+    pub fn hold(&self, way: Way, socket: &TcpStream) -> Option<Hold> {
         match way {
             // A socket that cannot be asked is paced without the clamp.
             Way::Trickle { .. } => {
-                let state = self.clamp.as_ref()?.state(socket);
-                Some(state.unwrap_or(State::Fallback))
+                let hold = self.clamp.as_ref()?.hold(socket);
+                Some(hold.unwrap_or(Hold::Fallback))
             }
             _ => None,
         }
@@ -88,7 +85,7 @@ impl Sockets {
             (Way::Trickle { .. }, Some(clamp), None) => clamp.remove(socket),
             (Way::MaxPacingRate { .. }, _, rate) => {
                 let rate = rate.map(|rate| rate.div_ceil(8));
-                return sys::set_max_pacing_rate(socket.as_fd(), rate).is_ok();
+                return tcp::set_max_pacing_rate(socket, rate).is_ok();
             }
             _ => return true,
         };

@@ -1,5 +1,6 @@
 use super::*;
-use crate::SECOND;
+
+const SECOND: u64 = 1_000_000_000;
 
 /// 1 Mbit/s: a second of video has 125,000 bytes. Begins with 2 s, goes on with 4 s.
 const A_SECOND: u64 = 125_000;

@@ -1,0 +1,80 @@
+//! Why a video cannot be watched.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a video cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlayError {
+    /// The URL cannot be fetched.
+    #[error("'{url}': {problem}")]
+    Url {
+        /// As it was written.
+        url: String,
+        /// What is wrong with it, and what to write.
+        problem: String,
+    },
+    /// No certificates to trust were found in a file.
+    #[error("{}: no certificate in PEM{}", path.display(), why.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; `None` if it merely has none.
+        why: Option<String>,
+    },
+    /// The system has no certificates to trust.
+    #[error("this system has no certificates to trust{0}")]
+    NoRoots(String),
+    /// The server did not do its part within the timeout.
+    #[error("{0}")]
+    Timeout(&'static str),
+    /// No TCP connection to the server.
+    #[error("cannot connect to {server}: {source}")]
+    Connect {
+        /// Its name and port.
+        server: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No TLS session with the server.
+    #[error("no TLS with {server}: {source}")]
+    Tls {
+        /// Its name and port.
+        server: String,
+        /// What failed.
+        source: io::Error,
+    },
+    /// HTTP/2 was asked for, and TLS agreed on HTTP/1.1.
+    #[error("the server does not offer HTTP/2")]
+    NoHttp2,
+    /// The connection failed, or what came on it is not HTTP.
+    #[error("{}", with_causes(.0))]
+    Http(#[from] hyper::Error),
+    /// The server's answer is none that a player can use.
+    #[error("{0}")]
+    Answer(String),
+    /// The headers at the beginning of the file do not say how fast it plays.
+    #[error("the beginning of the file does not say its encoding rate")]
+    UnknownRate,
+    /// What was given is not for TLS or HTTP.
+    #[error("{what}: {problem}")]
+    Setting {
+        /// What was given.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// hyper's errors keep what happened in their causes.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,126 @@
+//! Viewers of videos, many at once if wanted: each fetches as a browser would, keeps account of a player's buffer, and
+//! reports what a viewer would have seen.
+
+mod arrivals;
+mod error;
+mod screen;
+mod tls;
+mod transport;
+mod viewer;
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use hyper::Uri;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+pub use arrivals::{Arrivals, ArrivalsError};
+pub use error::PlayError;
+pub use screen::Patience;
+pub use tidegate_limiter::pacing::playback::Viewing;
+pub use tls::Trust;
+pub use transport::{HttpVersion, Transport};
+pub use viewer::{Ended, Player, Viewed};
+
+/// Viewers, and when and from where they come.
+#[derive(Debug)]
+pub struct Audience {
+    /// What they watch: viewers take one URL after the other. At least one; see [`video_url`].
+    pub urls: Vec<Uri>,
+    /// Addresses of this machine that they come from, one after the other; if empty, the kernel chooses.
+    pub from: Vec<IpAddr>,
+    /// How many come.
+    pub viewers: u32,
+    /// When they come.
+    pub arrivals: Arrivals,
+    /// Where the randomness of arrivals begins.
+    pub seed: u64,
+    /// How each of them watches.
+    pub player: Player,
+}
+
+impl Audience {
+    /// Lets all viewers watch, and says what each saw, by number. When `leave` is done, all of them leave; viewers
+    /// who have not come by then are left out.
+    ///
+    /// # Panics
+    /// If there is no URL.
+    pub async fn watch(self, leave: impl Future<Output = ()>) -> Vec<Viewed> {
+        let began = Instant::now();
+        let (leaves, leaving) = watch::channel(false);
+        let player = Arc::new(self.player);
+        let mut viewers = JoinSet::new();
+        let times = self.arrivals.times(self.viewers, self.seed);
+        for (number, at) in times.into_iter().enumerate() {
+            let url = self.urls[number % self.urls.len()].clone();
+            let from = self.from.get(number % self.from.len().max(1)).copied();
+            let (player, leaving) = (Arc::clone(&player), leaving.clone());
+            viewers.spawn(async move {
+                let mut early = leaving.clone();
+                tokio::select! {
+                    () = tokio::time::sleep_until(began + at) => {}
+                    _ = early.wait_for(|&leave| leave) => return None,
+                }
+                Some(viewer::watch(number, (url, from), &player, began, leaving).await)
+            });
+        }
+        let mut viewed = Vec::new();
+        let mut leave = pin!(leave);
+        let mut left = false;
+        loop {
+            tokio::select! {
+                next = viewers.join_next() => match next {
+                    Some(Ok(one)) => viewed.extend(one),
+                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                    None => break,
+                },
+                () = &mut leave, if !left => {
+                    left = true;
+                    // Nobody listens only if all have left by themselves.
+                    let _ = leaves.send(true);
+                }
+            }
+        }
+        viewed.sort_by_key(|one| one.viewer);
+        viewed
+    }
+}
+
+/// The URL of a video, of HTTP or HTTPS with a host.
+///
+/// # Errors
+/// If it is anything else.
+pub fn video_url(url: &str) -> Result<Uri, PlayError> {
+    let wrong = |problem: String| PlayError::Url {
+        url: url.to_owned(),
+        problem,
+    };
+    let uri: Uri = url
+        .parse()
+        .map_err(|error| wrong(format!("this is no URL: {error}")))?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("http" | "https"), Some(_)) => Ok(uri),
+        _ => Err(wrong(
+            "this is no URL of a video: write http://HOST:PORT/PATH".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_http_urls_are_taken() {
+        for right in ["http://[::1]:8080/v.mp4", "https://h/v.mp4"] {
+            assert!(video_url(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "v.mp4", "/v.mp4", "ftp://h/v", "http://"] {
+            assert!(video_url(wrong).is_err(), "{wrong}");
+        }
+    }
+}

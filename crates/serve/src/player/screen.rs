@@ -1,0 +1,154 @@
+//! What a viewer has of a video: its first bytes until they say how fast it plays, and then a player's buffer.
+
+use std::time::Duration;
+
+use tidegate_limiter::Rate;
+use tidegate_limiter::pacing::playback::{Playback, Settings, Viewing};
+use tokio::time::Instant;
+
+use super::error::PlayError;
+use crate::media::{Media, Prefix};
+
+/// The beginning of a file in which its headers are looked for, in bytes.
+const HEADERS: usize = 1 << 20;
+
+/// How much video a player wants in its buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Before it begins to play.
+    pub start: Duration,
+    /// Before it plays again, once the buffer ran empty.
+    pub restart: Duration,
+}
+
+/// The buffer of a video whose rate may not be known yet.
+#[derive(Debug)]
+pub(super) struct Screen {
+    patience: Patience,
+    start_up: Duration,
+    began: Instant,
+    /// The first bytes, until they have said the rate.
+    head: Vec<u8>,
+    /// How many of them were probed.
+    probed: usize,
+    /// What came until then.
+    early: Vec<(u64, u64)>,
+    playback: Option<Playback>,
+    given: Option<Rate>,
+    pub rate: Option<Rate>,
+    pub length: Option<u64>,
+    pub bytes: u64,
+    /// The server's start-up phase: when the last byte of it came, and how many had come.
+    start_up_over: Option<(Instant, u64)>,
+    /// When the last byte came.
+    pub last: Instant,
+}
+
+impl Screen {
+    /// A screen without a picture; `rate` comes before what the file says.
+    pub fn new(patience: Patience, start_up: Duration, rate: Option<Rate>, began: Instant) -> Self {
+        Self {
+            patience,
+            start_up,
+            began,
+            head: Vec::new(),
+            probed: 0,
+            early: Vec::new(),
+            playback: None,
+            given: rate,
+            rate: None,
+            length: None,
+            bytes: 0,
+            start_up_over: None,
+            last: began,
+        }
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        u64::try_from((at - self.began).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// These bytes of the video have come.
+    pub fn arrived(&mut self, bytes: &[u8]) -> Result<(), PlayError> {
+        let now = Instant::now();
+        self.last = now;
+        let count = bytes.len() as u64;
+        self.bytes += count;
+        let nanos = self.nanos(now);
+        match &mut self.playback {
+            Some(playback) => playback.arrived(nanos, count),
+            None => {
+                self.early.push((nanos, count));
+                let room = HEADERS - self.head.len();
+                self.head.extend(&bytes[..bytes.len().min(room)]);
+                // Only when there is twice as much as last time, so that it takes no time.
+                if room == 0 || self.head.len() >= self.probed * 2 {
+                    self.probed = self.head.len();
+                    self.find_rate(room == 0)?;
+                }
+            }
+        }
+        if let (None, Some(rate)) = (self.start_up_over, self.rate) {
+            let start_up = rate.bits_per_second() as f64 / 8.0 * self.start_up.as_secs_f64();
+            if self.bytes as f64 >= start_up {
+                self.start_up_over = Some((now, self.bytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// All has come.
+    pub fn complete(&mut self) -> Result<(), PlayError> {
+        if self.playback.is_none() {
+            self.find_rate(true)?;
+        }
+        Ok(())
+    }
+
+    /// What was seen until `end`; `complete`: no more will come.
+    pub fn viewing(&mut self, end: Instant, complete: bool) -> Option<Viewing> {
+        let nanos = self.nanos(end);
+        let playback = self.playback.as_mut()?;
+        if complete {
+            playback.finish(nanos);
+        }
+        Some(playback.viewing(nanos))
+    }
+
+    /// Bytes after the start-up phase, and the time that they took until the last of them.
+    pub fn throttled(&self) -> Option<(u64, Duration)> {
+        self.start_up_over
+            .map(|(at, bytes)| (self.bytes - bytes, self.last.saturating_duration_since(at)))
+    }
+
+    /// Begins to play if the rate is known by now; `last`: no more of the head will come.
+    fn find_rate(&mut self, last: bool) -> Result<(), PlayError> {
+        self.rate = self.given.or_else(|| {
+            let prefix = Prefix {
+                bytes: &self.head,
+                length: self.length?,
+            };
+            Some(Media::probe(&prefix).ok()?.rate())
+        });
+        let Some(rate) = self.rate else {
+            if last {
+                return Err(PlayError::UnknownRate);
+            }
+            return Ok(());
+        };
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let settings = Settings {
+            rate,
+            start: nanos(self.patience.start),
+            restart: nanos(self.patience.restart),
+            length: self.length,
+        };
+        let mut playback = Playback::new(settings, 0);
+        for (at, bytes) in std::mem::take(&mut self.early) {
+            playback.arrived(at, bytes);
+        }
+        self.playback = Some(playback);
+        self.head = Vec::new();
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! A viewer's connection: TCP, TLS if the URL says so, and the version of HTTP.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::HOST;
+use hyper::{Request, Response, Uri, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::error::PlayError;
+use super::tls::{self, Trust};
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS by prior knowledge (RFC 9113, section 3.3).
+    Http2,
+}
+
+/// How connections are made.
+pub struct Transport {
+    tls: Option<TlsConnector>,
+    http: Option<HttpVersion>,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+impl Transport {
+    /// Connections to servers that have this time for each of their steps; with TLS for URLs of `https` if it is said
+    /// whom to trust. Without a version of HTTP it is the one that TLS agrees on, and HTTP/1.1 without TLS.
+    ///
+    /// # Errors
+    /// If there are no certificates to trust.
+    pub fn new(
+        timeout: Duration,
+        http: Option<HttpVersion>,
+        trust: Option<&Trust>,
+    ) -> Result<Self, PlayError> {
+        let (one, two) = (b"http/1.1".to_vec(), b"h2".to_vec());
+        let protocols = match http {
+            None => vec![two, one],
+            Some(HttpVersion::Http1) => vec![one],
+            Some(HttpVersion::Http2) => vec![two],
+        };
+        Ok(Self {
+            tls: trust
+                .map(|trust| tls::connector(trust, protocols))
+                .transpose()?,
+            http,
+            timeout,
+        })
+    }
+
+    /// How long a server may take for each of its steps.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// A connection to a URL's server, from an address of this machine if it matters. `local_port` is set before TLS begins.
+    pub(super) async fn connect(
+        &self,
+        url: &Uri,
+        from: Option<IpAddr>,
+        local_port: &mut u16,
+    ) -> Result<Sender, PlayError> {
+        let host = url.host().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let secure = url.scheme_str() == Some("https");
+        let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let server = format!("{host}:{port}");
+        let failed = |source| PlayError::Connect {
+            server: server.clone(),
+            source,
+        };
+        let socket = timeout(self.timeout, open(bare, port, from))
+            .await
+            .map_err(|_| PlayError::Timeout("nobody answers"))?
+            .map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        *local_port = socket.local_addr().map_err(failed)?.port();
+        let Some(tls) = self.tls.as_ref().filter(|_| secure) else {
+            let http = self.http.unwrap_or(HttpVersion::Http1);
+            return Ok(Sender::new(socket, http).await?);
+        };
+        let name = ServerName::try_from(bare.to_owned()).map_err(|error| PlayError::Setting {
+            what: "the server's name is none for TLS",
+            problem: error.to_string(),
+        })?;
+        let stream = timeout(self.timeout, tls.connect(name, socket))
+            .await
+            .map_err(|_| PlayError::Timeout("the server does not answer TLS"))?
+            .map_err(|source| PlayError::Tls { server, source })?;
+        let http = match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => HttpVersion::Http2,
+            _ if self.http == Some(HttpVersion::Http2) => return Err(PlayError::NoHttp2),
+            _ => HttpVersion::Http1,
+        };
+        Ok(Sender::new(stream, http).await?)
+    }
+}
+
+async fn open(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(from) = from else {
+        return TcpStream::connect((host, port)).await;
+    };
+    let mut to = tokio::net::lookup_host((host, port)).await?;
+    let other = "the server has no address of that kind";
+    let to = to
+        .find(|to| to.is_ipv4() == from.is_ipv4())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, other))?;
+    let socket = if from.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.bind(SocketAddr::new(from, 0))?;
+    socket.connect(to).await
+}
+
+/// Where requests go in.
+pub(super) struct Sender {
+    requests: Requests,
+    /// What moves their bytes; it ends with this.
+    connection: JoinHandle<()>,
+}
+
+enum Requests {
+    One(http1::SendRequest<Empty<Bytes>>),
+    Two(http2::SendRequest<Empty<Bytes>>),
+}
+
+impl Sender {
+    async fn new<S>(stream: S, http: HttpVersion) -> hyper::Result<Self>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = TokioIo::new(stream);
+        // Why a connection failed, its requests say.
+        let (requests, connection) = match http {
+            HttpVersion::Http1 => {
+                let (sender, connection) = http1::handshake(stream).await?;
+                let run = async { drop(connection.await) };
+                (Requests::One(sender), tokio::spawn(run))
+            }
+            HttpVersion::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+                let run = async { drop(connection.await) };
+                (Requests::Two(sender), tokio::spawn(run))
+            }
+        };
+        Ok(Self {
+            requests,
+            connection,
+        })
+    }
+
+    /// Sends a request for an absolute URL.
+    pub async fn send(
+        &mut self,
+        mut request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, PlayError> {
+        Ok(match &mut self.requests {
+            Requests::One(sender) => {
+                let host = request.uri().authority().map(ToString::to_string);
+                let host =
+                    host.and_then(|host| host.parse().ok())
+                        .ok_or_else(|| PlayError::Url {
+                            url: request.uri().to_string(),
+                            problem: "there is no host in it".into(),
+                        })?;
+                let path = request.uri().path_and_query().cloned();
+                request.headers_mut().insert(HOST, host);
+                *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+                sender.send_request(request).await?
+            }
+            Requests::Two(sender) => {
+                *request.version_mut() = Version::HTTP_2;
+                sender.send_request(request).await?
+            }
+        })
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
