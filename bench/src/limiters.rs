@@ -22,8 +22,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, FairPolicer, Fleet, FlowKey, HashKey, Nanos, PacketMeta,
-    PhantomQueues, PolicyTree, Program, Rate, ShaperConfig, TokenBucket, WaterFillingPolicer,
+    BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FlowKey, HashKey,
+    Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program,
+    Rate, ShaperConfig, TokenBucket, WaterFillingConfig, WaterFillingPolicer,
 };
 
 use super::{Figures, median};
@@ -268,16 +269,10 @@ impl Run<'_> {
     /// The deficit round robin shaper with its buffering, as a middlebox runs it: a packet's first
     /// bytes are written when it comes (as receiving it would have), and read when it leaves (as a
     /// driver does).
-    fn shaper(&self, program: &Arc<Program>) -> Found {
-        let config = ShaperConfig {
-            rate: Rate::from_bits_per_second(RATE),
-            burst: BYTES.into(),
-            queue_bytes: None,
-            queue_packets: Some(48),
-        };
+    fn shaper(&self, config: &ShaperConfig) -> Found {
         // All queues full, or a gigabyte.
         let held = (self.aggregates as usize * 16 * 48).min(700_000);
-        let shapers = (0..self.aggregates).map(|_| (Arc::clone(program), config));
+        let shapers = (0..self.aggregates).map(|_| config.clone());
         let fleet = &mut Fleet::new(shapers, held, 10_000, 0);
         let mut buffers = vec![[0u8; 1536]; held + 1];
         let mut free: Vec<u32> = (0..=held as u32).collect();
@@ -303,40 +298,54 @@ impl Run<'_> {
     }
 
     /// A scheme by its name.
-    fn scheme(&self, name: &str, program: &Arc<Program>) -> Found {
+    fn scheme(&self, name: &str, program: &Arc<Program>) -> Result<Found> {
         let rate = Rate::from_bits_per_second(RATE);
-        let phantom = |size, control| {
+        let phantom = |config: &PhantomQueuesConfig| {
             self.bufferless(
-                || {
-                    PhantomQueues::<16, 1>::new(Arc::clone(program), rate, size, control, 0)
-                        .expect("within its limits")
-                },
+                || PhantomQueues::new(config, 0).expect("16 queues"),
                 |limiter, packet| limiter.prefetch(packet.queue),
                 PhantomQueues::offer,
             )
         };
-        match name {
-            "policer" => self.bufferless(
-                || TokenBucket::new(rate, BURST, 0),
-                |bucket, _| bucket.prefetch(),
-                TokenBucket::offer,
-            ),
-            "pqp" => phantom(SMALL_QUEUE, None),
-            "bc-pqp" => phantom(QUEUE, Some(BurstControl::default())),
-            "fair-policer.exact" => self.bufferless(
-                || FairPolicer::exact(rate, BURST, QUEUES, 0),
-                |_, _| {},
-                FairPolicer::offer,
-            ),
-            "fair-policer.water-filling" => self.bufferless(
-                || {
-                    WaterFillingPolicer::new(rate, BURST, &[1; QUEUES as usize], 0)
-                        .expect("16 queues")
-                },
-                |_, _| {},
-                WaterFillingPolicer::offer,
-            ),
-            "shaper.drr" => self.shaper(program),
+        Ok(match name {
+            "policer" => {
+                let config = PolicerConfig::new(rate, BURST)?;
+                self.bufferless(
+                    || TokenBucket::new(&config, 0),
+                    |bucket, _| bucket.prefetch(),
+                    TokenBucket::offer,
+                )
+            }
+            "pqp" => phantom(&PhantomQueuesConfig::new(
+                Arc::clone(program),
+                rate,
+                SMALL_QUEUE,
+            )?),
+            "bc-pqp" => {
+                let config = PhantomQueuesConfig::new(Arc::clone(program), rate, QUEUE)?;
+                phantom(&config.with_burst_control(BurstControl::DEFAULT))
+            }
+            "fair-policer.exact" => {
+                let config = FairPolicerConfig::new(rate, BURST)?.with_flows(QUEUES);
+                self.bufferless(
+                    || FairPolicer::new(&config, 0),
+                    |_, _| {},
+                    FairPolicer::offer,
+                )
+            }
+            "fair-policer.water-filling" => {
+                let config = WaterFillingConfig::new(rate, BURST, &[1; QUEUES as usize])?;
+                self.bufferless(
+                    || WaterFillingPolicer::new(&config, 0),
+                    |_, _| {},
+                    WaterFillingPolicer::offer,
+                )
+            }
+            "shaper.drr" => {
+                let config = ShaperConfig::new(Arc::clone(program), rate)?;
+                let config = config.with_burst(BYTES.into());
+                self.shaper(&config.with_queue_packets(48)?)
+            }
             _ => self.bufferless(
                 || (),
                 |(), _| {},
@@ -345,7 +354,7 @@ impl Run<'_> {
                     Decision::Pass
                 },
             ),
-        }
+        })
     }
 }
 
@@ -384,7 +393,7 @@ pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
                         // Some packets for each queue first.
                         packets: ((aggregates as usize * 40).max(200_000), 2_000_000),
                     };
-                    let (time, share) = run.scheme(name, &program);
+                    let (time, share) = run.scheme(name, &program)?;
                     times[scheme].push(time);
                     passed[scheme] = share;
                 }

@@ -14,7 +14,9 @@ use tidegate_gate::change::{self, Change};
 use tidegate_gate::config::{Config, ConfigErrors};
 use tidegate_gate::state::State;
 use tidegate_lab::scenario::Scenario;
-use tidegate_limiter::{BurstControl, Decision, PacketMeta, PhantomQueues, PolicyTree, Program};
+use tidegate_limiter::{
+    BurstControl, Decision, PacketMeta, PhantomQueuesConfig, PolicyTree, SizedPhantomQueues,
+};
 use tidegate_serve::media::{Media, Prefix};
 use tidegate_trace::annotate::{Marks, Metrics, Totals, Transfer};
 use tidegate_trace::detect::{self, Code, Detector, Judgement, rate_clusters};
@@ -495,12 +497,17 @@ pub fn phantom(data: &[u8]) {
         policy = next;
         shape >>= 9;
     }
-    let program = Arc::new(Program::new(&policy));
     let control = (head[11] & 1 == 1).then(BurstControl::default);
     let rate = tidegate_limiter::Rate::from_bits_per_second(u64::from(word(4)) << (head[10] & 7));
     let size = u64::from(word(8) & 0xffff) + 1;
-    let made = PhantomQueues::<32, 8>::new(Arc::clone(&program), rate, size, control, 0);
-    let Ok(mut limiter) = made else {
+    let Ok(mut config) = PhantomQueuesConfig::new(&policy, rate, size) else {
+        return;
+    };
+    if let Some(control) = control {
+        config = config.with_burst_control(control);
+    }
+    let program = Arc::clone(config.program());
+    let Ok(mut limiter) = SizedPhantomQueues::<32, 8>::new(&config, 0) else {
         return;
     };
     let mut now = 0u64;

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plan::{ElementKind, LimiterKind, Plan, QueueKind, Traffic};
+use tidegate_lab::plan::{ElementKind, Plan, QueueKind, Traffic};
+use tidegate_limiter::LimiterConfig;
 use tidegate_trace::detect::{Code, Judgement};
 use tidegate_trace::flow::Settings;
 
@@ -73,9 +74,12 @@ fn truth(plan: &Plan) -> Result<(Truth, &'static str)> {
         match &element.kind {
             ElementKind::Loss { probability, .. } => random_loss_percent = probability * 100.0,
             ElementKind::Limiter {
-                kind: LimiterKind::Policer { rate, burst },
+                config: LimiterConfig::Policer(config),
                 ..
-            } => found = Some((Device::Policer, *rate, Some(*burst), "policer")),
+            } => {
+                let (rate, burst) = (config.rate(), config.burst());
+                found = Some((Device::Policer, rate, Some(burst), "policer"));
+            }
             ElementKind::Link { rate, queue } if element.name == "bottleneck" => {
                 let (device, size, name) = match *queue {
                     QueueKind::DropTail { bytes, .. } => (Device::Shaper, bytes, "drop-tail"),

@@ -11,9 +11,9 @@ use anyhow::Result;
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::kernel::link::{Link, LinkPlan};
 use tidegate_lab::kernel::namespace::Namespace;
-use tidegate_lab::plan::{ElementKind, LimiterKind, QueueKind};
+use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_lab::summary::{bits_per_second, percentile};
-use tidegate_limiter::Rate;
+use tidegate_limiter::{PolicerConfig, Rate};
 use tidegate_pace::Way;
 use tidegate_studies::experiment::simulate;
 
@@ -178,10 +178,8 @@ fn line(near: &Namespace, far: &Namespace, number: usize) -> Result<Link> {
                 },
             },
             ElementKind::Limiter {
-                kind: LimiterKind::Policer {
-                    rate: Rate::from_bits_per_second(1_500_000),
-                    burst: 8000,
-                },
+                config: PolicerConfig::new(Rate::from_bits_per_second(1_500_000), 8000)?.into(),
+                classes: None,
                 overhead: 18,
             },
         ],

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
-    BurstControl, Classifier, HashKey, PhantomQueues, PolicyError, PolicyTree, Prefix, Program,
-    Rate, Rule,
+    BurstControl, Classifier, HashKey, PhantomQueuesConfig, PolicyError, PolicyTree, Prefix,
+    Program, Rate, Room, Rule, Thresholds,
 };
 
 use crate::table::{Direction, Excess, Plan, Scheme};
@@ -223,11 +223,12 @@ impl Limits {
                 lower,
             } => Scheme::PhantomQueues {
                 size: queue,
-                control: Some(BurstControl {
-                    period,
-                    upper,
-                    lower,
-                }),
+                control: Some(
+                    BurstControl::DEFAULT
+                        .with_period(period)
+                        .and_then(|control| control.with_thresholds(Thresholds { upper, lower }))
+                        .map_err(|error| error.to_string())?,
+                ),
             },
             Means::Pqp { queue } => Scheme::PhantomQueues {
                 size: queue,
@@ -237,16 +238,21 @@ impl Limits {
             Means::Unlimited => Scheme::Unlimited,
         };
         // Limiters know best what they can be: a bucket is held to the same bounds as a queue.
-        let (size, control) = match scheme {
-            Scheme::PhantomQueues { size, control } => (size, control),
-            Scheme::Policer { burst } => (burst, None),
-            Scheme::Unlimited => (1, None),
+        let size = match scheme {
+            Scheme::PhantomQueues { size, .. } => size,
+            Scheme::Policer { burst } => burst,
+            Scheme::Unlimited => 1,
         };
         let checked = match scheme {
             Scheme::Unlimited => Rate::from_bits_per_second(1_000_000),
             _ => rate,
         };
-        PhantomQueues::<MAX_QUEUES, MAX_SHARES>::new(program.clone(), checked, size, control, 0)
+        let room = Room {
+            queues: MAX_QUEUES,
+            shares: MAX_SHARES,
+        };
+        PhantomQueuesConfig::new(program.clone(), checked, size)
+            .and_then(|_| program.check_room(room))
             .map_err(|error| error.to_string())?;
         Ok(Plan {
             rate,

@@ -4,8 +4,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-pub use tidegate_limiter::BurstControl;
-use tidegate_limiter::{Nanos, PolicyTree, Rate, Rule};
+use tidegate_limiter::{LimiterConfig, Nanos, Rate, Rule};
 
 use crate::tcp::TcpConfig;
 
@@ -86,7 +85,9 @@ pub enum ElementKind {
     /// A rate limiter: bufferless, or a shaper.
     Limiter {
         /// Which, and its settings.
-        kind: LimiterKind,
+        config: LimiterConfig,
+        /// What packets belong to which class of its policy, unless flows say it.
+        classes: Option<Classes>,
         /// Added to the length of each IP packet before it is charged, in bytes: 14 charges
         /// Ethernet headers, 18 their check sequence too, 0 is layer 3.
         overhead: u32,
@@ -161,102 +162,6 @@ pub enum QueueKind {
     },
 }
 
-/// A rate limiter and its settings; see `tidegate_limiter` for what they mean.
-#[derive(Debug, Clone, PartialEq)]
-pub enum LimiterKind {
-    /// A token bucket that drops.
-    Policer {
-        /// Rate of tokens.
-        rate: Rate,
-        /// Depth of the bucket in bytes.
-        burst: u64,
-    },
-    /// Single-rate three-colour marker, RFC 2697, colour-blind.
-    SrTcm {
-        /// Committed information rate.
-        rate: Rate,
-        /// Committed burst size in bytes.
-        committed: u64,
-        /// Excess burst size in bytes.
-        excess: u64,
-        /// DSCP of yellow packets; dropped if `None`.
-        yellow: Option<u8>,
-        /// DSCP of red packets; dropped if `None`.
-        red: Option<u8>,
-    },
-    /// Two-rate three-colour marker, RFC 2698, colour-blind.
-    TrTcm {
-        /// Committed information rate.
-        rate: Rate,
-        /// Committed burst size in bytes.
-        committed: u64,
-        /// Peak information rate.
-        peak: Rate,
-        /// Peak burst size in bytes.
-        peak_burst: u64,
-        /// DSCP of yellow packets; dropped if `None`.
-        yellow: Option<u8>,
-        /// DSCP of red packets; dropped if `None`.
-        red: Option<u8>,
-    },
-    /// FairPolicer.
-    FairPolicer {
-        /// Rate of tokens.
-        rate: Rate,
-        /// Depth of the bucket in bytes.
-        burst: u64,
-        /// Which of its forms.
-        form: FairPolicerForm,
-        /// Weights of flows, by queue number; all equal if empty. Only in form `BcPqp`.
-        weights: Vec<u32>,
-        /// Number of queues that flows are spread to, where flows are not told apart exactly.
-        queues: u16,
-    },
-    /// Phantom queues; burst-controlled if `control` is there.
-    Phantom {
-        /// Rate of the aggregate.
-        rate: Rate,
-        /// How it is shared.
-        policy: PolicyTree,
-        /// What packets belong to which class, unless flows say it.
-        classes: Option<Classes>,
-        /// Size of each phantom queue in bytes.
-        queue: u64,
-        /// Burst control: BC-PQP.
-        control: Option<BurstControl>,
-    },
-    /// Real queues, released at the rate.
-    Shaper {
-        /// Rate of the aggregate.
-        rate: Rate,
-        /// How it is shared.
-        policy: PolicyTree,
-        /// What packets belong to which class, unless flows say it.
-        classes: Option<Classes>,
-        /// Bytes that may leave at once after silence: one packet unless burst-tolerant.
-        burst: u64,
-        /// Most bytes in each queue.
-        queue_bytes: Option<u64>,
-        /// Most packets in each queue.
-        queue_packets: Option<u64>,
-    },
-}
-
-impl LimiterKind {
-    /// How it is shared, and how packets are classified where flows do not say it.
-    pub fn policy(&self) -> Option<(&PolicyTree, Option<&Classes>)> {
-        match self {
-            Self::Phantom {
-                policy, classes, ..
-            }
-            | Self::Shaper {
-                policy, classes, ..
-            } => Some((policy, classes.as_ref())),
-            _ => None,
-        }
-    }
-}
-
 /// How packets are classified by what they carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classes {
@@ -264,17 +169,6 @@ pub struct Classes {
     pub rules: Vec<Rule>,
     /// The class of packets that no rule fits; the last if `None`.
     pub default: Option<u16>,
-}
-
-/// The forms of FairPolicer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FairPolicerForm {
-    /// Its authors', with exact counters for each flow.
-    Exact,
-    /// Its authors', with their sketch.
-    Sketch,
-    /// That of BC-PQP's authors: tokens are spread to active queues at every packet.
-    BcPqp,
 }
 
 /// A connection, or a stream of datagrams, from a server to a client.

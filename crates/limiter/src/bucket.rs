@@ -1,10 +1,41 @@
 //! The plain policer: one bucket of tokens.
 
+use crate::config::{check_rate, check_size};
 use crate::prefetch::prefetch;
-use crate::{Decision, Meter, Nanos, PacketMeta, Rate};
+use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Rate};
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// What a [`TokenBucket`] enforces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PolicerConfig {
+    pub(crate) rate: Rate,
+    pub(crate) burst: u64,
+}
+
+impl PolicerConfig {
+    /// Tokens arrive at the rate, into a bucket of `burst` bytes. Packets larger than the bucket
+    /// never pass; [`sizing`](crate::sizing) has advice.
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`], or the bucket has no bytes or more than 2^60.
+    pub fn new(rate: Rate, burst: u64) -> Result<Self, ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        check_size(Field::Burst, burst)?;
+        Ok(Self { rate, burst })
+    }
+
+    /// The rate at which tokens arrive.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The bucket's size in bytes.
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+}
 
 /// A single-rate token-bucket policer [BCPQP §2.2]: tokens arrive at the rate, up to the burst; a
 /// packet passes if it finds as many as it has bytes, and takes them. Over every interval no more
@@ -21,12 +52,12 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of so many bytes. Packets larger than it never pass.
-    pub fn new(rate: Rate, burst: u64, now: Nanos) -> Self {
+    /// A full bucket.
+    pub fn new(config: &PolicerConfig, now: Nanos) -> Self {
         Self {
-            meter: Meter::new(rate, now),
-            tokens: burst,
-            burst,
+            meter: Meter::new(config.rate, now),
+            tokens: config.burst,
+            burst: config.burst,
         }
     }
 
@@ -64,6 +95,12 @@ impl TokenBucket {
         let left = self.tokens.checked_sub(bytes.into());
         self.tokens = left.unwrap_or(self.tokens);
         left.is_some()
+    }
+
+    /// Tokens that are missing from a full bucket, at this time.
+    pub(crate) fn missing(&mut self, now: Nanos) -> u64 {
+        self.refill(now);
+        self.burst - self.tokens
     }
 
     /// Bytes that could pass at once, as of the last packet or change.

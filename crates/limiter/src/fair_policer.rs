@@ -2,26 +2,95 @@
 
 use std::collections::VecDeque;
 
-use crate::{Decision, Meter, Nanos, PacketMeta, Rate, TokenBucket};
+use crate::config::{check_rate, check_size};
+use crate::{
+    ConfigError, Decision, Field, Meter, Nanos, PacketMeta, PolicerConfig, Rate, TokenBucket,
+};
 
 mod counters;
 #[cfg(test)]
 mod tests;
 mod water_filling;
 
-pub use water_filling::WaterFillingPolicer;
+pub use water_filling::{WaterFillingConfig, WaterFillingPolicer};
 
 use counters::{Counters, FlowTable, Sketch};
 
 /// Bytes that a flow is given back at a turn, as in the authors' kernel module.
 const QUANTUM: u64 = 100;
 
+/// What a [`FairPolicer`] enforces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FairPolicerConfig {
+    pub(crate) rate: Rate,
+    pub(crate) burst: u64,
+    pub(crate) flows: u16,
+    /// The seed of the sketch; without one, each flow has an exact counter.
+    pub(crate) sketch: Option<u64>,
+}
+
+impl FairPolicerConfig {
+    /// Flows that are told apart at a time, unless [`with_flows`](Self::with_flows) says otherwise.
+    pub const FLOWS: u16 = 4096;
+
+    /// With an exact counter for each of [`FLOWS`](Self::FLOWS) flows, and a bucket of `burst` bytes.
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`], or the bucket has no bytes or more than 2^60.
+    pub fn new(rate: Rate, burst: u64) -> Result<Self, ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        check_size(Field::Burst, burst)?;
+        Ok(Self {
+            rate,
+            burst,
+            flows: Self::FLOWS,
+            sketch: None,
+        })
+    }
+
+    /// With another number of flows that are active at a time; packets of further flows are dropped.
+    #[must_use]
+    pub fn with_flows(self, flows: u16) -> Self {
+        Self { flows, ..self }
+    }
+
+    /// With a Count-Min sketch of 4 × 1024 counters in place of exact ones, whose hashes depend on
+    /// the seed. Flows that share all their counters with others are taken for them: what such a
+    /// flow occupies while it is not active may never be given back, which is so in the authors'
+    /// module as well.
+    #[must_use]
+    pub fn with_sketch(self, seed: u64) -> Self {
+        let sketch = Some(seed);
+        Self { sketch, ..self }
+    }
+
+    /// Whether it counts by a sketch.
+    pub fn is_sketched(&self) -> bool {
+        self.sketch.is_some()
+    }
+
+    /// The rate at which tokens arrive.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The bucket's size in bytes.
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Twice as many slots as flows, of 16 bytes.
+    pub(crate) fn memory(&self) -> usize {
+        usize::from(self.flows) * 2 * 16
+    }
+}
+
 /// FairPolicer as its authors published it (sch_ftbf.c of ants-xjtu/FairPolicer): a token bucket
 /// in which a flow that passes a packet occupies as many bytes, and may not occupy more than there
 /// are tokens left. Flows that occupy any take turns at being given back a quantum, at the rate of
 /// the bucket. Over every interval no more passes than the rate times its length, and the burst.
 ///
-/// The flow is [`PacketMeta::flow`]. No more flows than given at first are active at a time:
+/// The flow is [`PacketMeta::flow`]. No more flows than configured are active at a time:
 /// meanwhile packets of others are dropped, until one has been given back all it occupied. (The
 /// module's bound is 2000; beyond, it would never give back what further flows occupy.)
 ///
@@ -40,31 +109,23 @@ pub struct FairPolicer {
 }
 
 impl FairPolicer {
-    /// With a counter for each active flow, of which there are at most so many; `burst` in bytes.
-    pub fn exact(rate: Rate, burst: u64, flows: u16, now: Nanos) -> Self {
-        Self::new(
-            rate,
-            burst,
-            flows,
-            now,
-            Counters::Exact(FlowTable::new(flows)),
-        )
+    /// A full bucket, which no flow occupies.
+    pub fn new(config: &FairPolicerConfig, now: Nanos) -> Self {
+        let counters = match config.sketch {
+            None => Counters::Exact(FlowTable::new(config.flows)),
+            Some(seed) => Counters::Sketch(Sketch::new(seed)),
+        };
+        Self::counting(config, counters, now)
     }
 
-    /// With a Count-Min sketch of 4 × 1024 counters, whose hashes depend on the seed. Flows that
-    /// share all their counters with others are taken for them: what such a flow occupies while it
-    /// is not active may never be given back, which is so in the authors' module as well.
-    pub fn sketched(rate: Rate, burst: u64, flows: u16, seed: u64, now: Nanos) -> Self {
-        Self::new(rate, burst, flows, now, Counters::Sketch(Sketch::new(seed)))
-    }
-
-    fn new(rate: Rate, burst: u64, flows: u16, now: Nanos, occupied: Counters) -> Self {
+    fn counting(config: &FairPolicerConfig, occupied: Counters, now: Nanos) -> Self {
+        let FairPolicerConfig { rate, burst, .. } = *config;
         Self {
-            bucket: TokenBucket::new(rate, burst, now),
+            bucket: TokenBucket::new(&PolicerConfig { rate, burst }, now),
             given: Meter::new(rate, now),
             below_quantum: 0,
-            active: VecDeque::with_capacity(flows.into()),
-            most_active: flows.into(),
+            active: VecDeque::with_capacity(config.flows.into()),
+            most_active: config.flows.into(),
             occupied,
         }
     }
@@ -121,11 +182,9 @@ impl FairPolicer {
         self.bucket.tokens()
     }
 
-    /// The same at a time, before a packet that may come then.
-    pub fn tokens_at(&self, now: Nanos) -> u64 {
-        let mut bucket = self.bucket.clone();
-        bucket.refill(now);
-        bucket.tokens()
+    /// Tokens that are missing from the bucket at a time, before a packet that may come then.
+    pub(crate) fn missing(&self, now: Nanos) -> u64 {
+        self.bucket.clone().missing(now)
     }
 
     /// Another rate from now on.

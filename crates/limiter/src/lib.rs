@@ -7,7 +7,9 @@
 
 mod bucket;
 mod classify;
+mod config;
 mod fair_policer;
+mod limiter;
 mod marker;
 mod meter;
 pub mod pacing;
@@ -15,21 +17,31 @@ mod phantom;
 mod policy;
 mod prefetch;
 mod rate;
+mod scheme;
 mod shaper;
 pub mod sizing;
 mod units;
 mod wheel;
 
-pub use bucket::TokenBucket;
+pub use bucket::{PolicerConfig, TokenBucket};
 pub use classify::{
     Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Prefix, PrefixError, Rule,
 };
-pub use fair_policer::{FairPolicer, WaterFillingPolicer};
-pub use marker::{Colour, ColourMode, MarkerError, Marking, SingleRateMarker, TwoRateMarker};
+pub use config::{ConfigError, Field, LimiterConfig};
+pub use fair_policer::{FairPolicer, FairPolicerConfig, WaterFillingConfig, WaterFillingPolicer};
+pub use limiter::{Fate, Limiter, Occupancy};
+pub use marker::{
+    Colour, ColourMode, Marking, SingleRateBursts, SingleRateConfig, SingleRateMarker,
+    TwoRateConfig, TwoRateMarker, TwoRates,
+};
 pub use meter::Meter;
-pub use phantom::{BurstControl, PhantomError, PhantomQueues};
-pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program, Step};
+pub use phantom::{
+    BurstControl, PhantomQueues, PhantomQueuesConfig, RoomyPhantomQueues, SizedPhantomQueues,
+    Thresholds,
+};
+pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program, Room, Step};
 pub use rate::{Rate, RateError};
+pub use scheme::{Scheme, SchemeError};
 pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError, TimeError, parse_time};
 pub use wheel::Wheel;

@@ -1,6 +1,10 @@
 //! The three-colour markers of differentiated services.
 
-use crate::{Decision, DscpSet, Meter, Nanos, PacketMeta, Rate, TokenBucket};
+use crate::config::{check_rate, check_size};
+use crate::{
+    ConfigError, Decision, DscpSet, Field, Meter, Nanos, PacketMeta, PolicerConfig, Rate,
+    TokenBucket,
+};
 
 #[cfg(test)]
 mod tests;
@@ -73,23 +77,164 @@ impl Marking {
     }
 }
 
-/// Why there is no such marker.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MarkerError {
-    /// RFC 2697 §2: at least one of CBS and EBS must be larger than 0.
-    #[error("one of the committed and the excess burst has to be larger than 0")]
-    NoBurst,
-    /// RFC 2698 §2: PBS and CBS must be larger than 0.
-    #[error("the peak burst and the committed burst both have to be larger than 0")]
-    EmptyBurst,
-    /// RFC 2698 §2: PIR must be at least CIR.
-    #[error("the peak rate ({peak}) has to be at least the committed rate ({committed})")]
-    Peak {
-        /// PIR.
-        peak: Rate,
-        /// CIR.
-        committed: Rate,
-    },
+/// What a [`SingleRateMarker`] enforces, RFC 2697 §2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SingleRateConfig {
+    pub(crate) rate: Rate,
+    pub(crate) bursts: SingleRateBursts,
+    pub(crate) mode: ColourMode,
+    pub(crate) marking: Marking,
+}
+
+/// The sizes of the two buckets of a [`SingleRateMarker`], in bytes. Each should be 0 or hold the
+/// largest packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SingleRateBursts {
+    /// CBS, the committed burst size.
+    pub committed: u64,
+    /// EBS, the excess burst size.
+    pub excess: u64,
+}
+
+impl SingleRateConfig {
+    /// A colour-blind marker. The rate is CIR, the committed information rate.
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`], both bursts are 0, or one is above 2^60 bytes.
+    pub fn new(
+        rate: Rate,
+        bursts: SingleRateBursts,
+        marking: Marking,
+    ) -> Result<Self, ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        let SingleRateBursts { committed, excess } = bursts;
+        if committed == 0 && excess == 0 {
+            return Err(ConfigError::NoBurst);
+        }
+        check_size(Field::CommittedBurst, committed.max(1))?;
+        check_size(Field::ExcessBurst, excess.max(1))?;
+        Ok(Self {
+            rate,
+            bursts,
+            mode: ColourMode::Blind,
+            marking,
+        })
+    }
+
+    /// With the colours that packets come with.
+    #[must_use]
+    pub fn with_mode(self, mode: ColourMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// CIR.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The largest packet that can ever pass, in bytes: unless red packets pass, one of the buckets
+    /// has to hold it.
+    pub(crate) fn largest_packet(&self) -> u64 {
+        match (self.marking.red, self.marking.yellow) {
+            (Decision::Drop, Decision::Drop) => self.bursts.committed,
+            (Decision::Drop, _) => self.bursts.committed.max(self.bursts.excess),
+            _ => u64::MAX,
+        }
+    }
+
+    /// CBS and EBS.
+    pub fn bursts(&self) -> SingleRateBursts {
+        self.bursts
+    }
+
+    /// What becomes of each colour.
+    pub fn marking(&self) -> Marking {
+        self.marking
+    }
+}
+
+/// What a [`TwoRateMarker`] enforces, RFC 2698 §2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TwoRateConfig {
+    pub(crate) rates: TwoRates,
+    pub(crate) mode: ColourMode,
+    pub(crate) marking: Marking,
+}
+
+/// The two buckets of a [`TwoRateMarker`]. Bursts are in bytes and should hold the largest packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TwoRates {
+    /// CIR, the committed information rate.
+    pub committed: Rate,
+    /// CBS, the committed burst size.
+    pub committed_burst: u64,
+    /// PIR, the peak information rate: at least CIR.
+    pub peak: Rate,
+    /// PBS, the peak burst size.
+    pub peak_burst: u64,
+}
+
+impl TwoRateConfig {
+    /// A colour-blind marker.
+    ///
+    /// # Errors
+    /// If the peak rate is below the committed rate, a rate is not one of [`Rate::LIMITABLE`], or a
+    /// burst is 0 or above 2^60 bytes.
+    pub fn new(rates: TwoRates, marking: Marking) -> Result<Self, ConfigError> {
+        let TwoRates {
+            committed,
+            committed_burst,
+            peak,
+            peak_burst,
+        } = rates;
+        check_rate(Field::Rate, committed)?;
+        if peak < committed {
+            return Err(ConfigError::PeakBelowCommitted { peak, committed });
+        }
+        check_rate(Field::PeakRate, peak)?;
+        check_size(Field::CommittedBurst, committed_burst)?;
+        check_size(Field::PeakBurst, peak_burst)?;
+        Ok(Self {
+            rates,
+            mode: ColourMode::Blind,
+            marking,
+        })
+    }
+
+    /// With the colours that packets come with.
+    #[must_use]
+    pub fn with_mode(self, mode: ColourMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// The rate that passes in the long run.
+    pub(crate) fn long_run_rate(&self) -> Rate {
+        match self.marking.yellow {
+            Decision::Drop => self.rates.committed,
+            _ => self.rates.peak,
+        }
+    }
+
+    /// The largest packet that can ever pass, in bytes.
+    pub(crate) fn largest_packet(&self) -> u64 {
+        match (self.marking.red, self.marking.yellow) {
+            (Decision::Drop, Decision::Drop) => {
+                self.rates.committed_burst.min(self.rates.peak_burst)
+            }
+            (Decision::Drop, _) => self.rates.peak_burst,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Both rates and bursts.
+    pub fn rates(&self) -> TwoRates {
+        self.rates
+    }
+
+    /// What becomes of each colour.
+    pub fn marking(&self) -> Marking {
+        self.marking
+    }
 }
 
 /// The single-rate three-colour marker, RFC 2697: tokens arrive at one rate, and what the
@@ -106,31 +251,18 @@ pub struct SingleRateMarker {
 }
 
 impl SingleRateMarker {
-    /// Both buckets full. `rate` is CIR, the bursts are CBS and EBS in bytes; they should be 0 or
-    /// hold the largest packet.
-    ///
-    /// # Errors
-    /// If both bursts are 0.
-    pub fn new(
-        rate: Rate,
-        committed_burst: u64,
-        excess_burst: u64,
-        mode: ColourMode,
-        marking: Marking,
-        now: Nanos,
-    ) -> Result<Self, MarkerError> {
-        if committed_burst == 0 && excess_burst == 0 {
-            return Err(MarkerError::NoBurst);
+    /// Both buckets full.
+    pub fn new(config: &SingleRateConfig, now: Nanos) -> Self {
+        let SingleRateBursts { committed, excess } = config.bursts;
+        Self {
+            meter: Meter::new(config.rate, now),
+            committed,
+            excess,
+            committed_burst: committed,
+            excess_burst: excess,
+            mode: config.mode,
+            marking: config.marking,
         }
-        Ok(Self {
-            meter: Meter::new(rate, now),
-            committed: committed_burst,
-            excess: excess_burst,
-            committed_burst,
-            excess_burst,
-            mode,
-            marking,
-        })
     }
 
     /// What becomes of the packet.
@@ -169,6 +301,12 @@ impl SingleRateMarker {
         }
     }
 
+    /// Tokens that are missing from both buckets together, at this time.
+    pub(crate) fn missing(&mut self, now: Nanos) -> u64 {
+        self.refill(now);
+        (self.committed_burst - self.committed) + (self.excess_burst - self.excess)
+    }
+
     /// Tc and Te, the tokens of the committed and of the excess bucket, as of the last packet.
     pub fn tokens(&self) -> (u64, u64) {
         (self.committed, self.excess)
@@ -186,33 +324,16 @@ pub struct TwoRateMarker {
 }
 
 impl TwoRateMarker {
-    /// Both buckets full. `peak` and `committed` are the pairs of PIR and PBS, CIR and CBS, bursts
-    /// in bytes; they should hold the largest packet.
-    ///
-    /// # Errors
-    /// If the peak rate is below the committed rate, or a burst is 0.
-    pub fn new(
-        peak: (Rate, u64),
-        committed: (Rate, u64),
-        mode: ColourMode,
-        marking: Marking,
-        now: Nanos,
-    ) -> Result<Self, MarkerError> {
-        if peak.0 < committed.0 {
-            return Err(MarkerError::Peak {
-                peak: peak.0,
-                committed: committed.0,
-            });
+    /// Both buckets full.
+    pub fn new(config: &TwoRateConfig, now: Nanos) -> Self {
+        let bucket = |rate, burst| TokenBucket::new(&PolicerConfig { rate, burst }, now);
+        let rates = &config.rates;
+        Self {
+            peak: bucket(rates.peak, rates.peak_burst),
+            committed: bucket(rates.committed, rates.committed_burst),
+            mode: config.mode,
+            marking: config.marking,
         }
-        if peak.1 == 0 || committed.1 == 0 {
-            return Err(MarkerError::EmptyBurst);
-        }
-        Ok(Self {
-            peak: TokenBucket::new(peak.0, peak.1, now),
-            committed: TokenBucket::new(committed.0, committed.1, now),
-            mode,
-            marking,
-        })
     }
 
     /// What becomes of the packet.
@@ -235,6 +356,11 @@ impl TwoRateMarker {
         } else {
             Colour::Green
         }
+    }
+
+    /// Tokens that are missing from both buckets together, at this time.
+    pub(crate) fn missing(&mut self, now: Nanos) -> u64 {
+        self.peak.missing(now) + self.committed.missing(now)
     }
 
     /// Tp and Tc, the tokens of the peak and of the committed bucket, as of the last packet.

@@ -1,71 +1,41 @@
 //! Policing with phantom queues: PQP [BCPQP §3], and with burst control BC-PQP [BCPQP §4].
 
 mod ahead;
+mod config;
 mod queue;
+mod roomy;
 mod tree;
 
 use std::sync::Arc;
 
+use crate::config::check_rate;
 use crate::meter::BYTE;
+use crate::policy::Room;
 use crate::prefetch::prefetch;
-use crate::{Decision, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Program, Rate};
 use ahead::Ahead;
 use tree::Tree;
+
+pub use config::{BurstControl, PhantomQueuesConfig, Thresholds};
+pub use roomy::RoomyPhantomQueues;
 
 #[cfg(test)]
 mod tests;
 
-/// Burst control, [BCPQP §4]: what fills a phantom queue before its flow has done so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BurstControl {
-    /// T: the time over which accepted bytes are counted.
-    pub period: Nanos,
-    /// θ+ in thousandths: a queue that accepts more than this part of what it is served in a
-    /// period is filled with magic bytes.
-    pub upper: u32,
-    /// θ− in thousandths: from a queue that accepts less, they are taken out again.
-    pub lower: u32,
-}
-
-impl Default for BurstControl {
-    /// What the paper recommends: 100 ms, 1.5 and 0.5.
-    fn default() -> Self {
-        Self {
-            period: 100_000_000,
-            upper: 1500,
-            lower: 500,
-        }
-    }
-}
-
-/// Why phantom queues cannot be set up so.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PhantomError {
-    /// The policy needs more of something than the type has room for.
-    #[error("the policy has {found} {what}, and there is room for {room}")]
-    Room {
-        /// Queues, or sharing nodes.
-        what: &'static str,
-        /// How many the policy has.
-        found: usize,
-        /// How many there may be.
-        room: usize,
-    },
-    /// Queues of no size, or of more than 2^60 bytes together.
-    #[error(
-        "a phantom queue has at least 1 byte, and all together at most 2^60; {0} is out of range"
-    )]
-    Size(u64),
-    /// A rate that is not between 8 kbit/s and 400 Gbit/s.
-    #[error("{0} is out of range: phantom queues serve from 8 kbit/s to 400 Gbit/s")]
-    Rate(Rate),
-    /// A period of 0 or of more than a minute.
-    #[error("the period of burst control is between 1 ns and 60 s")]
-    Period,
-    /// Thresholds out of order or out of range.
-    #[error("burst control needs a lower threshold below its upper one, which is at most 1000")]
-    Thresholds,
-}
+/// Phantom queues with room for a flat policy of 16 queues, in less than 1 KiB. Policies that are
+/// larger or nested need a [`SizedPhantomQueues`] or [`RoomyPhantomQueues`].
+///
+/// ```
+/// use tidegate_limiter::*;
+/// let policy = PolicyTree::fair(16)?;
+/// let config = PhantomQueuesConfig::new(&policy, "10mbit".parse()?, 1_000_000)?
+///     .with_burst_control(BurstControl::DEFAULT);
+/// let mut limiter = PhantomQueues::new(&config, 0)?;
+/// let packet = PacketMeta { bytes: 1500, queue: 3, ..PacketMeta::default() };
+/// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type PhantomQueues = SizedPhantomQueues<16, 1>;
 
 /// Limits an aggregate by phantom queues, at a policer's cost.
 ///
@@ -73,24 +43,11 @@ pub enum PhantomError {
 /// at the aggregate's rate as the policy shares it. With burst control, a queue that accepts
 /// bytes faster than its rate is filled at once, so that its flow meets losses before it bursts.
 ///
-/// Room for `QUEUES` queues and `SHARES` sharing nodes is inside: 16 queues and one node are less
-/// than 1 KiB.
-///
-/// ```
-/// use std::sync::Arc;
-/// use tidegate_limiter::*;
-/// let program = Arc::new(Program::new(&PolicyTree::fair(16)?));
-/// let rate = "10mbit".parse()?;
-/// let mut limiter: PhantomQueues = PhantomQueues::new(
-///     program, rate, 1_000_000, Some(BurstControl::default()), 0)?;
-/// let packet = PacketMeta { bytes: 1500, queue: 3, ..PacketMeta::default() };
-/// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Room for `QUEUES` queues and `SHARES` sharing nodes is inside, without a pointer to follow.
 // What most packets need is in the first cache line and in their queue's half of another one.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
-pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
+pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     ahead: Ahead,
     // What some need besides, in another.
     /// T; endless without burst control.
@@ -110,80 +67,59 @@ pub struct PhantomQueues<const QUEUES: usize = 16, const SHARES: usize = 1> {
     thresholds: (u64, u64),
 }
 
-impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
-    /// Empty queues of so many bytes each. Without burst control this is PQP.
+impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES> {
+    /// Empty queues.
     ///
     /// # Errors
-    /// If the policy is too large for the type or a number is out of range.
-    pub fn new(
-        program: Arc<Program>,
-        rate: Rate,
-        size: u64,
-        control: Option<BurstControl>,
-        now: Nanos,
-    ) -> Result<Self, PhantomError> {
-        for (what, found, room) in [
-            ("queues", program.queues(), QUEUES),
-            ("sharing nodes", program.shares(), SHARES),
-        ] {
-            if found > room {
-                return Err(PhantomError::Room { what, found, room });
-            }
-        }
-        if !(1..=(1 << 60) / program.queues() as u64).contains(&size) {
-            return Err(PhantomError::Size(size));
-        }
+    /// If the policy is too large for the type.
+    pub fn new(config: &PhantomQueuesConfig, now: Nanos) -> Result<Self, ConfigError> {
+        let (queues, shares) = (QUEUES, SHARES);
+        config.program().check_room(Room { queues, shares })?;
+        Ok(Self::empty(config, now))
+    }
+
+    /// Empty queues of a policy that there is room for.
+    fn empty(config: &PhantomQueuesConfig, now: Nanos) -> Self {
+        let program = Arc::clone(config.program());
         let mut new = Self {
             fair: program.is_fair(),
             ahead: Ahead::NOTHING,
-            tree: Tree::new(size),
+            tree: Tree::new(config.queue()),
             program,
-            meter: Meter::new(rate, now),
+            meter: Meter::new(config.rate(), now),
             period: Nanos::MAX,
             due: Nanos::MAX,
             thresholds: (0, 0),
             least: 0,
             active: 0,
         };
-        new.set(now, rate, control)?;
-        Ok(new)
+        new.apply(now, config.rate(), config.burst_control());
+        new
     }
 
     /// Another rate or burst control from now on; queues keep what is in them.
     ///
     /// # Errors
-    /// If a number is out of range; nothing is changed then.
+    /// If the rate is not one of [`Rate::LIMITABLE`]; nothing is changed then.
     pub fn set(
         &mut self,
         now: Nanos,
         rate: Rate,
         control: Option<BurstControl>,
-    ) -> Result<(), PhantomError> {
-        if !(8_000..=400_000_000_000).contains(&rate.bits_per_second()) {
-            return Err(PhantomError::Rate(rate));
-        }
-        let mut thresholds = (u64::MAX, 0);
-        if let Some(control) = control {
-            if !(1..=60_000_000_000).contains(&control.period) {
-                return Err(PhantomError::Period);
-            }
-            if control.lower >= control.upper || control.upper > 1_000_000 {
-                return Err(PhantomError::Thresholds);
-            }
-            // bit/s × ns × thousandths
-            let of = |thousandths: u32| {
-                let product = u128::from(rate.bits_per_second())
-                    * u128::from(control.period)
-                    * u128::from(thousandths);
-                (product / 8_000_000_000_000) as u64
-            };
-            thresholds = (of(control.upper), of(control.lower));
-        }
+    ) -> Result<(), ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        self.apply(now, rate, control);
+        Ok(())
+    }
+
+    fn apply(&mut self, now: Nanos, rate: Rate, control: Option<BurstControl>) {
         let now = self.latest(now);
         self.advance(now);
         self.meter.set_rate(rate);
-        self.thresholds = thresholds;
-        let period = control.map_or(Nanos::MAX, |control| control.period);
+        self.thresholds = control.map_or((u64::MAX, 0), |control| {
+            (control.upper_bytes(rate), control.lower_bytes(rate))
+        });
+        let period = control.map_or(Nanos::MAX, |control| control.period());
         for at in &mut self.tree.queues {
             at.set_period(self.period, period);
         }
@@ -191,7 +127,6 @@ impl<const QUEUES: usize, const SHARES: usize> PhantomQueues<QUEUES, SHARES> {
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
         // The next packet settles, and looks ahead again.
         (self.ahead.event, self.active) = (0, 0);
-        Ok(())
     }
 
     /// Decides about a packet. Times that go back count as the latest so far.

@@ -1,6 +1,10 @@
 //! How the rate of an aggregate is shared among its queues.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
+
+use crate::ConfigError;
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +23,9 @@ mod tests;
 /// assert_eq!(program.classes().len(), 3);
 /// # Ok::<(), tidegate_limiter::PolicyError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Branch", try_from = "Branch"))]
 pub struct PolicyTree {
     root: Branch,
     /// Nodes of the whole tree, its root included.
@@ -27,12 +33,53 @@ pub struct PolicyTree {
     depth: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 enum Branch {
     Queue,
     Fair(u16),
     Weighted(Vec<(u32, Branch)>),
     Priority(Vec<Branch>),
+}
+
+impl Default for PolicyTree {
+    /// Sixteen queues with equal shares.
+    fn default() -> Self {
+        Self {
+            root: Branch::Fair(16),
+            nodes: 17,
+            depth: 1,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<PolicyTree> for Branch {
+    fn from(policy: PolicyTree) -> Self {
+        policy.root
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Branch> for PolicyTree {
+    type Error = PolicyError;
+
+    fn try_from(branch: Branch) -> Result<Self, PolicyError> {
+        match branch {
+            Branch::Queue => Ok(Self::queue()),
+            Branch::Fair(queues) => Self::fair(queues),
+            Branch::Weighted(parts) => {
+                let part = |(weight, part)| Ok((weight, Self::try_from(part)?));
+                let parts: Result<_, PolicyError> = parts.into_iter().map(part).collect();
+                Self::weighted(parts?)
+            }
+            Branch::Priority(parts) => {
+                let parts: Result<_, _> = parts.into_iter().map(Self::try_from).collect();
+                Self::priority(parts?)
+            }
+        }
+    }
 }
 
 /// Why there is no such policy.
@@ -126,7 +173,7 @@ impl PolicyTree {
 }
 
 /// What a node does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Holds packets, phantom or real: the queue of this number.
     Queue(u16),
@@ -137,7 +184,7 @@ pub enum Kind {
 }
 
 /// A node of a [`Program`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Node {
     /// What it does.
     pub kind: Kind,
@@ -161,7 +208,7 @@ impl Node {
 }
 
 /// A leaf of the policy as it was written: one queue, or the queues that its flows are spread to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class {
     /// The first of its queues.
     pub first: u16,
@@ -171,7 +218,7 @@ pub struct Class {
 
 /// A policy as flat tables, as data paths use it. Parents come before their children, children of
 /// a node follow each other (and in order of priority), the root is node 0 and always shares.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Program {
     nodes: Box<[Node]>,
     leaves: Box<[Leaf]>,
@@ -179,6 +226,28 @@ pub struct Program {
     sharing: Box<[u16]>,
     classes: Box<[Class]>,
     fair: bool,
+    policy: PolicyTree,
+}
+
+/// Policies that are written differently may come to the same tables.
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.nodes, &self.classes) == (&other.nodes, &other.classes)
+    }
+}
+
+impl Eq for Program {}
+
+impl Hash for Program {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.nodes, &self.classes).hash(state);
+    }
+}
+
+impl From<&PolicyTree> for Arc<Program> {
+    fn from(policy: &PolicyTree) -> Self {
+        Self::new(Program::new(policy))
+    }
 }
 
 /// Where a queue is in the tree.
@@ -200,6 +269,15 @@ pub struct Step {
     pub slot: u16,
     /// It serves by priority, not by weight.
     pub priority: bool,
+}
+
+/// How large a policy a data path has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Most queues.
+    pub queues: usize,
+    /// Most nodes that share, the root among them.
+    pub shares: usize,
 }
 
 impl Program {
@@ -275,7 +353,29 @@ impl Program {
             nodes: nodes.into(),
             sharing: sharing.into(),
             classes: classes.into(),
+            policy: policy.clone(),
         }
+    }
+
+    /// The policy that these are the tables of.
+    pub fn policy(&self) -> &PolicyTree {
+        &self.policy
+    }
+
+    /// Whether it has at most so many queues and so many nodes that share.
+    ///
+    /// # Errors
+    /// What it has too many of.
+    pub fn check_room(&self, room: Room) -> Result<(), ConfigError> {
+        for (what, found, room) in [
+            ("queues", self.queues(), room.queues),
+            ("sharing nodes", self.shares(), room.shares),
+        ] {
+            if found > room {
+                return Err(ConfigError::Room { what, found, room });
+            }
+        }
+        Ok(())
     }
 
     /// All nodes.

@@ -1,6 +1,7 @@
 //! A rate in bits per second, written as people write it.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::units::{Unread, quantity, three_digits};
@@ -38,6 +39,12 @@ pub enum RateError {
 }
 
 impl Rate {
+    /// The rates that limiters can enforce. Within them, no product of a rate and a time of the
+    /// limiters' arithmetic overflows, and a byte takes at most 1 ms.
+    pub const LIMITABLE: RangeInclusive<Self> = Self(8_000)..=Self(400_000_000_000);
+    /// [`LIMITABLE`](Self::LIMITABLE) in words, for messages.
+    pub const LIMITABLE_TEXT: &'static str = "from 8 kbit/s to 400 Gbit/s";
+
     /// A rate of so many bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits)

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Nanos, PacketMeta, Program, Rate};
+use crate::config::check_rate;
+use crate::{ConfigError, Field, Nanos, PacketMeta, Program, Rate};
 
 mod aggregate;
 mod fleet;
@@ -16,19 +17,92 @@ use aggregate::Aggregate;
 pub use fleet::Fleet;
 use pool::Pool;
 
-/// What a shaper does, apart from its policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a [`Shaper`] enforces.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShaperConfig {
-    /// Rate at which packets leave.
-    pub rate: Rate,
-    /// Bytes that may leave at once after silence, and one packet in any case: with one packet or
-    /// less, packets leave exactly at the rate; with more, the shaper is burst-tolerant
-    /// [Flach16 §5.1.2].
-    pub burst: u64,
-    /// Most bytes in each queue; what finds no space is dropped.
-    pub queue_bytes: Option<u64>,
+    pub(crate) program: Arc<Program>,
+    pub(crate) rate: Rate,
+    pub(crate) burst: u64,
+    pub(crate) queue_bytes: Option<u64>,
+    pub(crate) queue_packets: Option<u64>,
+}
+
+impl ShaperConfig {
+    /// Packets leave at the rate, as the policy shares it, and exactly at the rate: nothing is saved
+    /// up in silence. Queues are unbounded, but for [`Shaper::MAX_PACKETS`].
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`].
+    pub fn new(program: impl Into<Arc<Program>>, rate: Rate) -> Result<Self, ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        Ok(Self {
+            program: program.into(),
+            rate,
+            burst: 0,
+            queue_bytes: None,
+            queue_packets: None,
+        })
+    }
+
+    /// With so many bytes that may leave at once after silence, and one packet in any case. With
+    /// more than a packet, the shaper is burst-tolerant [Flach16 §5.1.2].
+    #[must_use]
+    pub fn with_burst(self, burst: u64) -> Self {
+        Self { burst, ..self }
+    }
+
+    /// With a bound of bytes for each queue; what finds no space is dropped.
+    ///
+    /// # Errors
+    /// If it is 0.
+    pub fn with_queue_bytes(self, bytes: u64) -> Result<Self, ConfigError> {
+        let most = u64::MAX;
+        match bytes {
+            0 => Err(ConfigError::Size {
+                field: Field::Queue,
+                bytes,
+                most,
+            }),
+            _ => Ok(Self {
+                queue_bytes: Some(bytes),
+                ..self
+            }),
+        }
+    }
+
+    /// With a bound of packets for each queue; what finds no space is dropped.
+    ///
+    /// # Errors
+    /// If it is 0.
+    pub fn with_queue_packets(self, packets: u64) -> Result<Self, ConfigError> {
+        match packets {
+            0 => Err(ConfigError::NoPackets),
+            _ => Ok(Self {
+                queue_packets: Some(packets),
+                ..self
+            }),
+        }
+    }
+
+    /// The policy.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The rate at which packets leave.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Most bytes in each queue.
+    pub fn queue_bytes(&self) -> Option<u64> {
+        self.queue_bytes
+    }
+
     /// Most packets in each queue.
-    pub queue_packets: Option<u64>,
+    pub fn queue_packets(&self) -> Option<u64> {
+        self.queue_packets
+    }
 }
 
 /// What waits.
@@ -44,16 +118,10 @@ pub struct Backlog {
 /// deficit round robin and strict priority.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use tidegate_limiter::{PacketMeta, PolicyTree, Program, Shaper, ShaperConfig};
-/// let program = Arc::new(Program::new(&PolicyTree::fair(2)?));
-/// let config = ShaperConfig {
-///     rate: "12mbit".parse()?,
-///     burst: 1500,
-///     queue_bytes: None,
-///     queue_packets: Some(48),
-/// };
-/// let mut shaper = Shaper::new(program, &config, 0);
+/// use tidegate_limiter::{PacketMeta, PolicyTree, Shaper, ShaperConfig};
+/// let policy = PolicyTree::fair(2)?;
+/// let config = ShaperConfig::new(&policy, "12mbit".parse()?)?.with_queue_packets(48)?;
+/// let mut shaper = Shaper::new(&config, 0);
 /// for (queue, packet) in [(0, "a"), (0, "b"), (1, "c")] {
 ///     let meta = PacketMeta { bytes: 1500, queue, ..PacketMeta::default() };
 ///     assert_eq!(shaper.offer(0, &meta, packet), Ok(()));
@@ -78,14 +146,14 @@ impl<P> Shaper<P> {
     /// its queues can hold, where they are limited by bytes only for packets of 64 bytes and more
     /// (smaller ones may find no space before the bytes are reached); at most
     /// [`MAX_PACKETS`](Self::MAX_PACKETS).
-    pub fn new(program: Arc<Program>, config: &ShaperConfig, now: Nanos) -> Self {
+    pub fn new(config: &ShaperConfig, now: Nanos) -> Self {
         let by_bytes = config.queue_bytes.map(|bytes| bytes.div_ceil(64));
         let each = config.queue_packets.or(by_bytes).unwrap_or(u64::MAX);
-        let all = each.saturating_mul(program.queues() as u64);
+        let all = each.saturating_mul(config.program.queues() as u64);
         let packets =
             usize::try_from(all).map_or(Self::MAX_PACKETS, |all| all.min(Self::MAX_PACKETS));
         Self {
-            aggregate: Aggregate::new(program, config, now),
+            aggregate: Aggregate::new(config, now),
             pool: Pool::new(packets),
         }
     }
@@ -127,6 +195,12 @@ impl<P> Shaper<P> {
     /// If the policy has no such queue.
     pub fn backlog(&self, queue: u16) -> Backlog {
         self.aggregate.backlog(queue)
+    }
+
+    /// Bytes that wait in each queue.
+    pub(crate) fn occupancy(&self) -> Vec<u64> {
+        let queues = 0..self.aggregate.queues() as u16;
+        queues.map(|queue| self.backlog(queue).bytes).collect()
     }
 
     /// What waits in all queues.

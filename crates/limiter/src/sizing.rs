@@ -8,23 +8,6 @@ use crate::{Nanos, Rate};
 #[cfg(test)]
 mod tests;
 
-/// θ+ in percent: a phantom queue that accepts more than this share of what it drains in the
-/// window [`window`] is filled up [BCPQP §4].
-pub const THETA_PLUS_PERCENT: u32 = 150;
-
-/// θ− in percent: a phantom queue that accepts less than this share is cleared of what filled it
-/// up [BCPQP §4].
-pub const THETA_MINUS_PERCENT: u32 = 50;
-
-/// T, the window in which a phantom queue's arrivals are counted: the 99th percentile of round-trip
-/// times if it is known, else 100 ms [BCPQP §4].
-pub const fn window(p99_rtt: Option<Nanos>) -> Nanos {
-    match p99_rtt {
-        Some(rtt) => rtt,
-        None => 100_000_000,
-    }
-}
-
 /// The bandwidth-delay product, for each queue of a shaper and for a policer that is to drop early
 /// [BCPQP §6.1]. A policer of this size stays below its rate with Reno and CUBIC.
 pub fn bdp(rate: Rate, rtt: Nanos) -> u64 {

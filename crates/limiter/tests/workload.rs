@@ -3,19 +3,20 @@
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::System;
-use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tidegate_limiter::{
-    BurstControl, Classifier, ColourMode, Decision, FairPolicer, FlowKey, HashKey, Marking, Nanos,
-    PacketMeta, PhantomQueues, PolicyTree, Program, Rate, Shaper, ShaperConfig, SingleRateMarker,
-    TokenBucket, TwoRateMarker, WaterFillingPolicer,
+    BurstControl, Classifier, Decision, FairPolicerConfig, Fate, FlowKey, HashKey, Limiter,
+    LimiterConfig, Marking, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree,
+    Program, Rate, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
+    WaterFillingConfig,
 };
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PACKETS: u64 = 200_000;
+const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
 /// Knuth's MMIX generator, upper half.
 struct Random(u64);
@@ -57,104 +58,99 @@ fn digest(queues: u64, mut offer: impl FnMut(Nanos, &PacketMeta) -> u8) -> u64 {
     digest
 }
 
-fn answer(decision: Decision) -> u8 {
-    match decision {
-        Decision::Pass => 1,
-        Decision::Mark(dscp) => 2 + dscp,
-        Decision::Drop => 0,
-    }
-}
-
-fn nested() -> Arc<Program> {
+fn nested() -> PolicyTree {
     let queue = PolicyTree::queue;
     let fair = PolicyTree::fair(4).expect("four queues");
     let weighted =
         PolicyTree::weighted(vec![(4, fair), (1, queue()), (2, queue())]).expect("few parts");
-    let policy = PolicyTree::priority(vec![queue(), weighted, queue()]).expect("few parts");
-    Arc::new(Program::new(&policy))
+    PolicyTree::priority(vec![queue(), weighted, queue()]).expect("few parts")
 }
 
-// Without the test harness: its threads allocate too, and the allocator counts for all.
-fn main() {
-    let rate = Rate::from_bits_per_second(10_000_000);
-    let fair = Arc::new(Program::new(&PolicyTree::fair(16).unwrap()));
-    let control = Some(BurstControl::default());
-    let phantom = |program: &Arc<Program>, control| {
-        let program = Arc::clone(program);
-        PhantomQueues::<16, 4>::new(program, rate, 600_000, control, 0).unwrap()
-    };
+fn phantom(policy: &PolicyTree, control: Option<BurstControl>) -> LimiterConfig {
+    let config = PhantomQueuesConfig::new(policy, RATE, 600_000).unwrap();
+    LimiterConfig::PhantomQueues(match control {
+        Some(control) => config.with_burst_control(control),
+        None => config,
+    })
+}
+
+fn shaper(policy: &PolicyTree) -> LimiterConfig {
+    let config = ShaperConfig::new(policy, RATE).unwrap().with_burst(1500);
+    let config = config.with_queue_bytes(60_000).unwrap();
+    LimiterConfig::Shaper(config.with_queue_packets(50).unwrap())
+}
+
+/// All limiters, and from how many queues their packets come.
+fn limiters() -> Vec<(&'static str, u64, LimiterConfig)> {
+    let (fair, nested) = (PolicyTree::fair(16).unwrap(), nested());
+    let control = Some(BurstControl::DEFAULT);
     let marking = Marking {
         green: Decision::Pass,
         yellow: Decision::Mark(12),
         red: Decision::Drop,
     };
-    let mut found: Vec<(&str, u64)> = Vec::new();
+    let bursts = SingleRateBursts {
+        committed: 50_000,
+        excess: 50_000,
+    };
+    let rates = TwoRates {
+        committed: RATE,
+        committed_burst: 50_000,
+        peak: Rate::from_bits_per_second(20_000_000),
+        peak_burst: 50_000,
+    };
+    let exact = FairPolicerConfig::new(RATE, 125_000)
+        .unwrap()
+        .with_flows(64);
+    let sketch = exact.clone().with_sketch(7);
+    let policer = PolicerConfig::new(RATE, 125_000).unwrap();
+    let single = SingleRateConfig::new(RATE, bursts, marking).unwrap();
+    let double = TwoRateConfig::new(rates, marking).unwrap();
+    let water = WaterFillingConfig::new(RATE, 125_000, &[3; 16]).unwrap();
+    vec![
+        ("policer", 1, LimiterConfig::Policer(policer)),
+        ("srtcm", 1, LimiterConfig::SingleRate(single)),
+        ("trtcm", 1, LimiterConfig::TwoRate(double)),
+        ("fair exact", 16, LimiterConfig::FairPolicer(exact)),
+        ("fair sketch", 16, LimiterConfig::FairPolicer(sketch)),
+        ("water-filling", 16, LimiterConfig::WaterFilling(water)),
+        ("pqp", 16, phantom(&fair, None)),
+        ("bc-pqp", 16, phantom(&fair, control)),
+        ("pqp nested", 8, phantom(&nested, None)),
+        ("bc-pqp nested", 8, phantom(&nested, control)),
+        ("shaper", 16, shaper(&fair)),
+        ("shaper nested", 8, shaper(&nested)),
+    ]
+}
 
-    let mut bucket = TokenBucket::new(rate, 125_000, 0);
-    found.push((
-        "policer",
-        digest(1, |now, packet| answer(bucket.offer(now, packet))),
-    ));
-    let mut single =
-        SingleRateMarker::new(rate, 50_000, 50_000, ColourMode::Blind, marking, 0).unwrap();
-    found.push((
-        "srtcm",
-        digest(1, |now, packet| answer(single.offer(now, packet))),
-    ));
-    let two = (Rate::from_bits_per_second(20_000_000), 50_000);
-    let mut double =
-        TwoRateMarker::new(two, (rate, 50_000), ColourMode::Blind, marking, 0).unwrap();
-    found.push((
-        "trtcm",
-        digest(1, |now, packet| answer(double.offer(now, packet))),
-    ));
-    let mut exact = FairPolicer::exact(rate, 125_000, 64, 0);
-    found.push((
-        "fair exact",
-        digest(16, |now, packet| answer(exact.offer(now, packet))),
-    ));
-    let mut sketch = FairPolicer::sketched(rate, 125_000, 64, 7, 0);
-    found.push((
-        "fair sketch",
-        digest(16, |now, packet| answer(sketch.offer(now, packet))),
-    ));
-    let mut water = WaterFillingPolicer::new(rate, 125_000, &[3; 16], 0).unwrap();
-    found.push((
-        "water-filling",
-        digest(16, |now, packet| answer(water.offer(now, packet))),
-    ));
-    for (name, program, control) in [
-        ("pqp", &fair, None),
-        ("bc-pqp", &fair, control),
-        ("pqp nested", &nested(), None),
-        ("bc-pqp nested", &nested(), control),
-    ] {
-        let mut limiter = phantom(program, control);
-        let queues = program.queues() as u64;
-        found.push((
-            name,
-            digest(queues, |now, packet| answer(limiter.offer(now, packet))),
-        ));
-    }
-    for (name, program) in [("shaper", &fair), ("shaper nested", &nested())] {
-        let config = ShaperConfig {
-            rate,
-            burst: 1500,
-            queue_bytes: Some(60_000),
-            queue_packets: Some(50),
-        };
-        let mut shaper = Shaper::new(Arc::clone(program), &config, 0);
-        let queues = program.queues() as u64;
+// Without the test harness: its threads allocate too, and the allocator counts for all.
+fn main() {
+    let mut found: Vec<(&str, u64)> = Vec::new();
+    for (name, queues, config) in limiters() {
+        let mut limiter = Limiter::new(&config, 0);
         let offer = |now, packet: &PacketMeta| {
             let mut released = 0u8;
-            while let Some(queue) = shaper.poll_release(now) {
+            while let Some(queue) = limiter.poll_release(now) {
                 released = released.wrapping_mul(31).wrapping_add(queue);
             }
-            released ^ u8::from(shaper.offer(now, packet, packet.queue as u8).is_err())
+            let is_shaper = matches!(limiter, Limiter::Shaper(_));
+            match limiter.offer(now, packet, packet.queue as u8) {
+                Fate::Wait => released,
+                Fate::Drop(_) if is_shaper => released ^ 1,
+                Fate::Pass(_) => 1,
+                Fate::Mark(_, dscp) => 2 + dscp,
+                Fate::Drop(_) => 0,
+            }
         };
         found.push((name, digest(queues, offer)));
     }
-    let classifier = Classifier::new(&nested(), Vec::new(), Some(1), HashKey::new(3, 4)).unwrap();
+    let classifier = Classifier::new(
+        &Program::new(&nested()),
+        Vec::new(),
+        Some(1),
+        HashKey::new(3, 4),
+    )
+    .unwrap();
     let classify = |_, packet: &PacketMeta| {
         let source = std::net::Ipv4Addr::from_bits(packet.flow).into();
         let ports = Some((443, packet.bytes as u16));

@@ -98,11 +98,11 @@ fn check(f: &Fields<'_>, template: &Template, direction: Direction, sink: &Sink)
             ("policy", "policy"),
             ("class", "default-class"),
             ("rules", "rule"),
-            ("phantom queue has", "queue"),
+            ("bucket or queue", "queue"),
             ("period", "period"),
             ("lower", "lower"),
-            ("phantom queues serve", self::key(direction)),
-            ("phantom queues serve", "rate"),
+            ("limiters enforce rates", self::key(direction)),
+            ("limiters enforce rates", "rate"),
         ] {
             if message.contains(word)
                 && let Some(node) = f.node(key)

@@ -296,7 +296,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "100mbit",
             "500gbit",
-            "10:8: 500 Gbit/s is out of range: phantom queues serve from 8 kbit/s to 400 Gbit/s",
+            "10:8: 500 Gbit/s is out of range: limiters enforce rates from 8 kbit/s to 400 Gbit/s",
         ),
         ("100mbit", "0mbit", "10:8: `down` must be more than 0"),
         (
@@ -317,7 +317,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "lower = 2",
-            "11:9: burst control needs a lower threshold below its upper one, which is at most 1000",
+            "11:9: the lower threshold of burst control must be below the upper one",
         ),
         (
             "up = \"20mbit\"",
@@ -367,7 +367,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "plan = \"gold\"",
             "down = \"1kbit\"",
-            "15:8: 1.00 kbit/s is out of range: phantom queues serve from 8 kbit/s to 400 Gbit/s",
+            "15:8: 1.00 kbit/s is out of range: limiters enforce rates from 8 kbit/s to 400 Gbit/s",
         ),
         (
             "192.0.2.1",

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use tidegate_limiter::{Kind, PolicyTree, Program, Rule};
+use tidegate_limiter::{Kind, PolicyTree, Program, Rate, Rule};
 
 use super::KernelError;
 use super::layout::{self, MOST_RULES, PLACES, QUEUES, SHARES, Writer, read_u32};
@@ -51,10 +51,11 @@ impl Registry {
     pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
         let refuse = |what: String| Err(KernelError::Plan(what));
         let rate = plan.rate.bits_per_second();
-        if rate > 400_000_000_000 || (rate < 8_000 && plan.scheme != Scheme::Unlimited) {
+        if plan.scheme != Scheme::Unlimited && !Rate::LIMITABLE.contains(&plan.rate) {
             return refuse(format!(
-                "{} is out of range: rates are between 8 kbit/s and 400 Gbit/s",
-                plan.rate
+                "{} is out of range: rates are {}",
+                plan.rate,
+                Rate::LIMITABLE_TEXT
             ));
         }
         if let Excess::Mark(dscp) = plan.excess
@@ -87,21 +88,9 @@ impl Registry {
                 control: burst,
             } => {
                 if let Some(burst) = burst {
-                    if !(1..=60_000_000_000).contains(&burst.period) {
-                        return refuse(
-                            "the period of burst control is between 1 ns and 60 s".into(),
-                        );
-                    }
-                    if burst.lower >= burst.upper || burst.upper > 1_000_000 {
-                        return refuse("burst control needs a lower threshold below its upper one, which is at most 1000".into());
-                    }
-                    let of = |thousandths: u32| {
-                        let product =
-                            u128::from(rate) * u128::from(burst.period) * u128::from(thousandths);
-                        (product / 8_000_000_000_000) as u64
-                    };
-                    (period, upper, lower, control) =
-                        (burst.period, of(burst.upper), of(burst.lower), 1);
+                    (period, control) = (burst.period(), 1);
+                    upper = burst.upper_bytes(plan.rate);
+                    lower = burst.lower_bytes(plan.rate);
                     // Weights are multiplied to it.
                     if upper > 1 << 49 {
                         return refuse("the upper threshold of burst control comes to more than 2^49 bytes in a period".into());
@@ -113,7 +102,7 @@ impl Registry {
                         "a phantom queue has at least 1 byte, and all together at most 2^60; {size} is out of range"
                     ));
                 }
-                fair = u8::from(is_fair(&plan.program));
+                fair = u8::from(plan.program.is_fair());
                 shape = self.shape(&plan.program, maps)?;
                 (2, *size)
             }
@@ -303,13 +292,6 @@ fn write_rule(writer: &mut Writer, rule: &Rule, program: &Program) {
 /// The mask of a prefix of so many bits.
 pub(super) fn mask(bits: u32) -> u128 {
     u128::MAX.checked_shl(128 - bits).unwrap_or(0)
-}
-
-/// Whether packets can be decided about without settling, see phantom.rs of the limiter.
-fn is_fair(program: &Program) -> bool {
-    let mut nodes = program.nodes().iter();
-    nodes.next().is_some_and(|root| root.kind == Kind::Weighted)
-        && nodes.all(|node| node.parent == 0 && node.weight == 1)
 }
 
 /// `struct shape`, after its number.

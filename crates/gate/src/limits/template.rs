@@ -1,7 +1,7 @@
 //! A plan before its rate is known: sizes that are left to us follow from the rate.
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{Rate, sizing};
+use tidegate_limiter::{BurstControl, Rate, sizing};
 
 use super::{FlowRule, Limits, Means, Policy};
 use crate::table::Direction;
@@ -70,9 +70,9 @@ impl Default for Template {
             rtt: 100_000_000,
             queue: None,
             burst: None,
-            period: sizing::window(None),
-            upper: 10 * sizing::THETA_PLUS_PERCENT,
-            lower: 10 * sizing::THETA_MINUS_PERCENT,
+            period: BurstControl::DEFAULT.period(),
+            upper: BurstControl::DEFAULT.thresholds().upper,
+            lower: BurstControl::DEFAULT.thresholds().lower,
         }
     }
 }

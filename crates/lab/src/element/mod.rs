@@ -66,9 +66,9 @@ impl Element {
             ElementKind::Reorder { probability, by } => {
                 Self::Reorder(reorder::Reorder::new(*probability, *by, random))
             }
-            ElementKind::Limiter { kind, overhead } => Self::Limiter(Box::new(
-                limiter::Limiter::new(plan, index, kind, *overhead, wires)?,
-            )),
+            ElementKind::Limiter { .. } => {
+                Self::Limiter(Box::new(limiter::Limiter::new(plan, index, wires)?))
+            }
             ElementKind::Tap { file, snaplen } => Self::Tap(Box::new(tap::Tap::create(
                 file,
                 *snaplen,
@@ -127,7 +127,7 @@ impl Element {
         match self {
             Self::Delay(delay) => delay.next_timeout(),
             Self::Link(link) => link.next_timeout(),
-            Self::Limiter(limiter) => limiter.next_timeout(),
+            Self::Limiter(limiter) => limiter.poll_timeout(),
             Self::Reorder(reorder) => reorder.next_timeout(),
             Self::Loss(_) | Self::Tap(_) => None,
         }

@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_limiter::Rate;
+use tidegate_limiter::{PolicerConfig, Rate};
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire;
 
 use super::compare::{self, CompareError, Measure};
 use super::{KernelError, KernelOutcome, run_checked};
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, Traffic};
 use crate::scenario::Scenario;
 use crate::tcp::{Algorithm, TcpConfig};
 use crate::{MILLISECOND, RunError, SECOND};
@@ -88,8 +88,11 @@ fn plan(algorithm: Algorithm, duration: u64, elements: Vec<ElementKind>) -> Plan
 
 fn policer(burst: u64) -> ElementKind {
     let rate = Rate::from_bits_per_second(RATE);
-    let kind = LimiterKind::Policer { rate, burst };
-    ElementKind::Limiter { kind, overhead: 0 }
+    ElementKind::Limiter {
+        config: PolicerConfig::new(rate, burst).unwrap().into(),
+        classes: None,
+        overhead: 0,
+    }
 }
 
 fn link(packets: u64) -> ElementKind {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_limiter::{Nanos, Program, Rate};
+use tidegate_limiter::{Nanos, Rate};
 use tidegate_notation::{instead, quantity};
 
 use super::draw::Draw;
@@ -12,7 +12,7 @@ use super::keys::{AGGREGATE, FILE, FLOW};
 use super::tree::{Node, Place, Table, Value};
 use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan};
 
 /// An element of the file.
 struct Element<'a> {
@@ -414,9 +414,9 @@ fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result
     let policies: Vec<_> = elements
         .iter()
         .map(|element| match &element.kind {
-            ElementKind::Limiter { kind, .. } => kind
-                .policy()
-                .map(|(policy, rules)| (Program::new(policy), rules.is_some())),
+            ElementKind::Limiter {
+                config, classes, ..
+            } => config.program().map(|program| (program, classes.is_some())),
             _ => None,
         })
         .collect();
@@ -584,23 +584,8 @@ fn group(
 
 /// The rate of a limiter: what it lets through in the long run.
 fn rate(kind: &ElementKind) -> Option<Rate> {
-    let ElementKind::Limiter { kind, .. } = kind else {
-        return None;
-    };
-    Some(match kind {
-        LimiterKind::TrTcm {
-            rate, peak, yellow, ..
-        } => {
-            if yellow.is_some() {
-                *peak
-            } else {
-                *rate
-            }
-        }
-        LimiterKind::Policer { rate, .. }
-        | LimiterKind::SrTcm { rate, .. }
-        | LimiterKind::FairPolicer { rate, .. }
-        | LimiterKind::Phantom { rate, .. }
-        | LimiterKind::Shaper { rate, .. } => *rate,
-    })
+    match kind {
+        ElementKind::Limiter { config, .. } => config.rate(),
+        _ => None,
+    }
 }

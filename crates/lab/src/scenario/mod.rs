@@ -11,6 +11,8 @@ mod fields;
 mod flow;
 mod group;
 mod keys;
+mod limiter;
+mod queue;
 mod sizing;
 mod stream;
 mod sweep;
@@ -161,11 +163,11 @@ impl Scenario {
             for (index, instance) in elements.iter().enumerate() {
                 let element = &plan.elements[index];
                 let mut checked = check::check_element(element);
-                if let ElementKind::Limiter { kind, overhead } = &element.kind
+                if let ElementKind::Limiter { .. } = &element.kind
                     && checked.is_ok()
                     && limiters.insert(instance.name.clone())
                 {
-                    let limiter = Limiter::new(&plan, index, kind, *overhead, &no_wires);
+                    let limiter = Limiter::new(&plan, index, &no_wires);
                     checked = limiter.map(|_| ());
                 }
                 checked.map_err(|error| wrong("element", &instance.name, &error))?;

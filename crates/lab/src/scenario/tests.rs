@@ -2,8 +2,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use tidegate_limiter::{LimiterConfig, Thresholds};
+
 use super::*;
-use crate::plan::{ElementKind, LimiterKind, QueueKind, Traffic};
+use crate::plan::{ElementKind, QueueKind, Traffic};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
@@ -61,23 +63,19 @@ fn a_small_scenario_becomes_a_plan() {
     assert_eq!(plan.aggregates, ["all"]);
     assert_eq!(limits[0].map(Rate::bits_per_second), Some(10_000_000));
     let ElementKind::Limiter {
-        kind:
-            LimiterKind::Phantom {
-                control: Some(control),
-                queue,
-                ..
-            },
+        config: LimiterConfig::PhantomQueues(config),
+        classes: None,
         overhead: 0,
     } = &plan.elements[0].kind
     else {
         panic!("{:?}", plan.elements[0]);
     };
-    assert_eq!(
-        (control.period, control.upper, control.lower),
-        (100 * MILLISECOND, 1500, 500)
-    );
+    let control = config.burst_control().expect("BC-PQP");
+    let (upper, lower) = (1500, 500);
+    assert_eq!(control.period(), 100 * MILLISECOND);
+    assert_eq!(control.thresholds(), Thresholds { upper, lower });
     // 10 times CUBIC's need at the upper end of the range, whatever was drawn.
-    assert!((1_400_000..1_700_000).contains(queue), "{queue}");
+    assert!((1_400_000..1_700_000).contains(&config.queue()));
     let ElementKind::Link {
         queue:
             QueueKind::DropTail {
@@ -357,13 +355,13 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     );
     let group = scenario.groups(5, 1, true).expect("sound").remove(0);
     let ElementKind::Limiter {
-        kind: LimiterKind::Shaper { rate, .. },
+        config: LimiterConfig::Shaper(config),
         ..
-    } = group.plan.elements[0].kind
+    } = &group.plan.elements[0].kind
     else {
         panic!("{:?}", group.plan.elements[0]);
     };
-    assert_eq!(rate.bits_per_second(), 2_000_000);
+    assert_eq!(config.rate().bits_per_second(), 2_000_000);
     assert_eq!(scenario.work(), 12 * 2 * SECOND);
 
     // What is set is not varied any more.
@@ -380,12 +378,13 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     assert_eq!(scenario.parameters(0), parameters);
     let group = scenario.groups(0, 1, true).expect("sound").remove(0);
     let ElementKind::Limiter {
-        kind: LimiterKind::Policer { burst: 8000, .. },
+        config: LimiterConfig::Policer(config),
         ..
-    } = group.plan.elements[0].kind
+    } = &group.plan.elements[0].kind
     else {
         panic!("{:?}", group.plan.elements[0]);
     };
+    assert_eq!(config.burst(), 8000);
     let values: String = (1..=20).map(|ms| format!("\"{ms}ms\",")).collect();
     let huge = (0..6).map(|i| format!("\"a{i}.rtt\" = [{values}]\n"));
     let huge: String = huge.collect();

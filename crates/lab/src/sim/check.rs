@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{LimiterConfig, Nanos, Program};
 
 use super::RunError;
 use super::wire::UDP_HEADERS;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::element::link::HEADER;
-use crate::plan::{
-    ElementKind, ElementPlan, FlowPlan, LimiterKind, Pace, Plan, QueueKind, StreamPlan, Traffic,
-};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Pace, Plan, QueueKind, StreamPlan, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -86,7 +84,7 @@ pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
             queue: QueueKind::FqCoDel { flows, .. },
             ..
         } => FqCoDel::memory(*flows),
-        ElementKind::Limiter { kind, .. } => Limiter::memory(kind, plan.flows.len()),
+        ElementKind::Limiter { config, .. } => Limiter::memory(config, plan.flows.len()),
         _ => 0,
     });
     let all: Vec<u64> = all.collect();
@@ -132,11 +130,10 @@ fn within(kind: &str, name: &str, error: &RunError) -> RunError {
 fn queues(element: &ElementPlan) -> u64 {
     match &element.kind {
         ElementKind::Link { .. } => 1,
-        ElementKind::Limiter { kind, .. } => match kind {
-            LimiterKind::FairPolicer { queues, .. } => u64::from(*queues),
-            kind => kind.policy().map_or(2, |(policy, _)| {
-                2 * tidegate_limiter::Program::new(policy).queues() as u64
-            }),
+        ElementKind::Limiter { config, .. } => match config {
+            LimiterConfig::WaterFilling(config) => config.weights().len() as u64,
+            // Bytes, and of these the magic ones.
+            config => 2 * config.program().map_or(1, Program::queues) as u64,
         },
         _ => 0,
     }
@@ -218,27 +215,9 @@ fn largest(kind: &ElementKind) -> u64 {
             _ => u64::MAX,
         }
         .saturating_sub(HEADER.into()),
-        ElementKind::Limiter { kind, overhead } => match kind {
-            LimiterKind::SrTcm { red: Some(_), .. } | LimiterKind::TrTcm { red: Some(_), .. } => {
-                u64::MAX
-            }
-            LimiterKind::SrTcm {
-                committed,
-                excess,
-                yellow,
-                ..
-            } => yellow.map_or(*committed, |_| *committed.max(excess)),
-            LimiterKind::TrTcm {
-                committed,
-                peak_burst,
-                yellow,
-                ..
-            } => yellow.map_or(*committed.min(peak_burst), |_| *peak_burst),
-            LimiterKind::Policer { burst, .. } | LimiterKind::FairPolicer { burst, .. } => *burst,
-            LimiterKind::Phantom { queue, .. } => *queue,
-            LimiterKind::Shaper { queue_bytes, .. } => queue_bytes.unwrap_or(u64::MAX),
-        }
-        .saturating_sub(u64::from(*overhead)),
+        ElementKind::Limiter {
+            config, overhead, ..
+        } => config.largest_packet().saturating_sub((*overhead).into()),
         _ => u64::MAX,
     }
 }

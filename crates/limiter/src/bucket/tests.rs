@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::TokenBucket;
+use super::{PolicerConfig, TokenBucket};
 use crate::Decision::{Drop, Pass};
 use crate::{Nanos, PacketMeta, Rate};
 
@@ -15,7 +15,12 @@ fn packet(bytes: u32) -> PacketMeta {
 
 /// 1 byte per millisecond.
 fn bucket(burst: u64) -> TokenBucket {
-    TokenBucket::new(Rate::from_bits_per_second(8_000), burst, 0)
+    at(8_000, burst)
+}
+
+fn at(bits: u64, burst: u64) -> TokenBucket {
+    let rate = Rate::from_bits_per_second(bits);
+    TokenBucket::new(&PolicerConfig { rate, burst }, 0)
 }
 
 #[test]
@@ -93,7 +98,7 @@ proptest! {
         // and now and then a long one.
         packets in prop::collection::vec((0u64..2_000, 1u32..9_000, 0u64..20), 1..80),
     ) {
-        let mut bucket = TokenBucket::new(Rate::from_bits_per_second(bits), burst, 0);
+        let mut bucket = at(bits, burst);
         let (mut now, mut passed, mut expected) = (0, Vec::new(), Vec::new());
         // Another's arithmetic: tokens in bit-nanoseconds, which are whole for any rate and time.
         let full = u128::from(burst) * 8_000_000_000;

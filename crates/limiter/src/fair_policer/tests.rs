@@ -11,6 +11,19 @@ fn rate(bits: u64) -> Rate {
     Rate::from_bits_per_second(bits)
 }
 
+fn config(bits: u64, burst: u64, flows: u16) -> FairPolicerConfig {
+    FairPolicerConfig {
+        rate: rate(bits),
+        burst,
+        flows,
+        sketch: None,
+    }
+}
+
+fn exact(bits: u64, burst: u64, flows: u16) -> FairPolicer {
+    FairPolicer::new(&config(bits, burst, flows), 0)
+}
+
 fn packet(flow: u32, bytes: u32) -> PacketMeta {
     PacketMeta {
         flow,
@@ -115,7 +128,7 @@ proptest! {
         most in 1u16..8,
         packets in packets(),
     ) {
-        let mut policer = FairPolicer::exact(rate(bits), burst, most, 0);
+        let mut policer = exact(bits, burst, most);
         let mut reference = Reference::new(bits, burst, most.into(), |flow| vec![flow as usize]);
         let mut passed = Vec::new();
         for (now, flow, bytes) in times(bits, &packets) {
@@ -137,8 +150,8 @@ proptest! {
             std::iter::zip(sketch.places(one), sketch.places(other)).any(|(one, other)| one == other)
         }));
         prop_assume!(!shared);
-        let mut estimated = FairPolicer::sketched(rate(10_000_000), 20_000, 6, seed, 0);
-        let mut exact = FairPolicer::exact(rate(10_000_000), 20_000, 6, 0);
+        let mut estimated = FairPolicer::new(&config(10_000_000, 20_000, 6).with_sketch(seed), 0);
+        let mut exact = exact(10_000_000, 20_000, 6);
         for (now, flow, bytes) in times(10_000_000, &packets) {
             let packet = packet(flow, bytes);
             prop_assert_eq!(estimated.offer(now, &packet), exact.offer(now, &packet));
@@ -160,7 +173,7 @@ proptest! {
         // 8 apart all four. Flows that are hashed would hardly ever.
         let sketch = || Sketch::with_hashes([54, 55, 56, 57].map(|bit| (1 << bit, 0)));
         let occupied = Counters::Sketch(sketch());
-        let mut policer = FairPolicer::new(rate(bits), burst, most, 0, occupied);
+        let mut policer = FairPolicer::counting(&config(bits, burst, most), occupied, 0);
         let sketch = sketch();
         let cells = |flow| {
             let places = sketch.places(flow);
@@ -183,7 +196,7 @@ fn a_sketch_can_starve_a_flow() {
     // The rows are told apart by other bits of the flow.
     let sketch = Sketch::with_hashes([54, 44, 34, 32].map(|bit| (1 << bit, 0)));
     let occupied = Counters::Sketch(sketch);
-    let mut policer = FairPolicer::new(rate(8_000_000), 10_000, 100, 0, occupied);
+    let mut policer = FairPolicer::counting(&config(8_000_000, 10_000, 100), occupied, 0);
     let flow = |low: u32, middle: u32, high: u32| low | middle << 10 | high << 20;
     for other in [flow(1, 2, 2), flow(3, 1, 3), flow(4, 4, 1)] {
         assert_eq!(policer.offer(0, &packet(other, 1_000)), Decision::Pass);
@@ -229,8 +242,8 @@ fn shares(policer: &mut FairPolicer, mbit: &[u64]) -> Vec<u64> {
 #[test]
 fn greedy_flows_get_the_same_and_modest_ones_what_they_ask_for() {
     for mut policer in [
-        FairPolicer::exact(rate(10_000_000), 100_000, 100, 0),
-        FairPolicer::sketched(rate(10_000_000), 100_000, 100, 7, 0),
+        exact(10_000_000, 100_000, 100),
+        FairPolicer::new(&config(10_000_000, 100_000, 100).with_sketch(7), 0),
     ] {
         // 12.5 MB in 10 s: 1.25 for the modest one, and 5.6 each for the others.
         let passed = shares(&mut policer, &[1, 8, 40]);
@@ -245,7 +258,7 @@ fn greedy_flows_get_the_same_and_modest_ones_what_they_ask_for() {
 fn quanta_by_hand() {
     // 100 bytes a millisecond: a quantum each. A bucket of 1000.
     let ms = 1_000_000;
-    let mut policer = FairPolicer::exact(rate(800_000), 1_000, 10, 0);
+    let mut policer = exact(800_000, 1_000, 10);
     assert_eq!(policer.offer(0, &packet(1, 450)), Decision::Pass);
     // 550 tokens; flow 1 occupies 450 of them, and one packet more may go over.
     assert_eq!(policer.offer(0, &packet(1, 200)), Decision::Pass);
@@ -254,8 +267,8 @@ fn quanta_by_hand() {
     assert_eq!(policer.offer(0, &packet(2, 50)), Decision::Pass);
     assert_eq!((policer.active(), policer.tokens()), (2, 300));
     // Looked at, it is not changed.
-    assert_eq!(policer.tokens_at(2 * ms), 500);
-    assert_eq!((policer.tokens(), policer.tokens_at(0)), (300, 300));
+    assert_eq!(policer.missing(2 * ms), 500);
+    assert_eq!((policer.tokens(), policer.missing(0)), (300, 700));
     // Turns of 1, 2, 1: flow 2 leaves with its 50, flow 1 is down to 450. 600 tokens.
     assert_eq!(policer.offer(3 * ms, &packet(1, 1)), Decision::Pass);
     assert_eq!((policer.active(), policer.tokens()), (1, 599));
@@ -263,7 +276,7 @@ fn quanta_by_hand() {
 
 #[test]
 fn a_flow_may_occupy_as_much_as_is_left() {
-    let mut policer = FairPolicer::exact(rate(800_000), 1_000, 10, 0);
+    let mut policer = exact(800_000, 1_000, 10);
     assert_eq!(policer.offer(0, &packet(1, 500)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(1, 1)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(1, 1)), Decision::Drop);
@@ -272,21 +285,21 @@ fn a_flow_may_occupy_as_much_as_is_left() {
 #[test]
 fn beyond_its_flows_it_drops_until_one_leaves() {
     let ms = 1_000_000;
-    let mut policer = FairPolicer::exact(rate(800_000), 10_000, 2, 0);
+    let mut policer = exact(800_000, 10_000, 2);
     assert_eq!(policer.offer(0, &packet(1, 150)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(2, 50)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(3, 50)), Decision::Drop);
     assert_eq!(policer.offer(0, &packet(2, 50)), Decision::Pass);
     assert_eq!(policer.offer(ms, &packet(3, 50)), Decision::Drop);
     assert_eq!(policer.offer(2 * ms, &packet(3, 50)), Decision::Pass);
-    let mut none = FairPolicer::exact(rate(800_000), 10_000, 0, 0);
+    let mut none = exact(800_000, 10_000, 0);
     assert_eq!(none.offer(0, &packet(1, 1)), Decision::Drop);
 }
 
 #[test]
 fn the_rate_changes_live_and_long_pauses_end() {
     let year = 365 * 86_400 * 1_000_000_000;
-    let mut policer = FairPolicer::exact(rate(400_000_000_000), 50_000, 10, 0);
+    let mut policer = exact(400_000_000_000, 50_000, 10);
     assert_eq!(policer.offer(0, &packet(1, 30_000)), Decision::Pass);
     assert_eq!(policer.offer(0, &packet(1, 10_000)), Decision::Drop);
     policer.set_rate(10 * year, rate(8_000));

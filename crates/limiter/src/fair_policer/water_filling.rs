@@ -1,9 +1,52 @@
 //! FairPolicer as the authors of BC-PQP compare with it.
 
-use crate::{Decision, Meter, Nanos, PacketMeta, PolicyError, PolicyTree, Rate};
+use crate::config::{check_rate, check_size};
+use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, PolicyTree, Rate};
 
 #[cfg(test)]
 mod tests;
+
+/// What a [`WaterFillingPolicer`] enforces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WaterFillingConfig {
+    rate: Rate,
+    burst: u64,
+    weights: Box<[u32]>,
+}
+
+impl WaterFillingConfig {
+    /// A queue for each of the weights (1 for all: fair shares), of `burst` bytes in all.
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`], the size is 0 or above 2^60 bytes, or the
+    /// weights are none of [`PolicyTree::weighted`]: there are none, too many, or one is out of range.
+    pub fn new(rate: Rate, burst: u64, weights: &[u32]) -> Result<Self, ConfigError> {
+        check_rate(Field::Rate, rate)?;
+        check_size(Field::Burst, burst)?;
+        let part = |&weight: &u32| (weight, PolicyTree::queue());
+        PolicyTree::weighted(weights.iter().map(part).collect()).map_err(ConfigError::Weights)?;
+        Ok(Self {
+            rate,
+            burst,
+            weights: weights.into(),
+        })
+    }
+
+    /// The rate at which tokens arrive.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The size of all queues together in bytes.
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// The weight of each queue.
+    pub fn weights(&self) -> &[u32] {
+        &self.weights
+    }
+}
 
 /// FairPolicer in the form that [BCPQP §6.1, §6.3] measures: at every packet new tokens are poured
 /// over the queues that hold any bytes, in proportion to their weights, until tokens or bytes run
@@ -33,26 +76,21 @@ struct Queue {
 }
 
 impl WaterFillingPolicer {
-    /// A queue for each of the weights (1 for all: fair shares), of so many bytes in all.
-    ///
-    /// # Errors
-    /// As for [`PolicyTree::weighted`]: without queues, with too many, or a weight out of range.
-    pub fn new(rate: Rate, size: u64, weights: &[u32], now: Nanos) -> Result<Self, PolicyError> {
-        let part = |&weight: &u32| (weight, PolicyTree::queue());
-        PolicyTree::weighted(weights.iter().map(part).collect())?;
+    /// Empty queues, and tokens for all of their size.
+    pub fn new(config: &WaterFillingConfig, now: Nanos) -> Self {
         let queue = |&weight: &u32| Queue {
             bytes: 0,
             weight: weight.into(),
         };
-        Ok(Self {
-            meter: Meter::new(rate, now),
-            tokens: size,
-            size,
-            queues: weights.iter().map(queue).collect(),
+        Self {
+            meter: Meter::new(config.rate, now),
+            tokens: config.burst,
+            size: config.burst,
+            queues: config.weights.iter().map(queue).collect(),
             held: 0,
-            active: Vec::with_capacity(weights.len()),
+            active: Vec::with_capacity(config.weights.len()),
             weight: 0,
-        })
+        }
     }
 
     /// Passes the packet or drops it.

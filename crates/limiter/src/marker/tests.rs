@@ -29,12 +29,25 @@ fn packet(bytes: u32, dscp: u8) -> PacketMeta {
 
 /// 1 byte per millisecond, CBS 2000, EBS 3000.
 fn single(mode: ColourMode) -> SingleRateMarker {
-    SingleRateMarker::new(per_ms(1), 2_000, 3_000, mode, REMARK, 0).unwrap()
+    single_of(2_000, 3_000, mode)
+}
+
+fn single_of(committed: u64, excess: u64, mode: ColourMode) -> SingleRateMarker {
+    let bursts = SingleRateBursts { committed, excess };
+    let config = SingleRateConfig::new(per_ms(1), bursts, REMARK).unwrap();
+    SingleRateMarker::new(&config.with_mode(mode), 0)
 }
 
 /// PIR 2 bytes per millisecond, PBS 3000; CIR 1 byte per millisecond, CBS 2000.
 fn two(mode: ColourMode) -> TwoRateMarker {
-    TwoRateMarker::new((per_ms(2), 3_000), (per_ms(1), 2_000), mode, REMARK, 0).unwrap()
+    let rates = TwoRates {
+        committed: per_ms(1),
+        committed_burst: 2_000,
+        peak: per_ms(2),
+        peak_burst: 3_000,
+    };
+    let config = TwoRateConfig::new(rates, REMARK).unwrap();
+    TwoRateMarker::new(&config.with_mode(mode), 0)
 }
 
 /// Time in ms, bytes, code point; then the colour and both buckets after it.
@@ -156,14 +169,23 @@ fn each_colour_has_its_action() {
 
 #[test]
 fn what_the_rfcs_rule_out_is_refused() {
-    let blind = ColourMode::Blind;
-    let new = |cbs, ebs| SingleRateMarker::new(per_ms(1), cbs, ebs, blind, REMARK, 0).err();
-    assert_eq!(new(0, 0), Some(MarkerError::NoBurst));
+    let new = |committed, excess| {
+        let bursts = SingleRateBursts { committed, excess };
+        SingleRateConfig::new(per_ms(1), bursts, REMARK).err()
+    };
+    assert_eq!(new(0, 0), Some(ConfigError::NoBurst));
     assert_eq!(new(0, 1), None);
     assert_eq!(new(1, 0), None);
-    let new = |peak, pbs, cbs| {
-        TwoRateMarker::new((per_ms(peak), pbs), (per_ms(2), cbs), blind, REMARK, 0).err()
+    let new = |peak, peak_burst, committed_burst| {
+        let rates = TwoRates {
+            committed: per_ms(2),
+            committed_burst,
+            peak: per_ms(peak),
+            peak_burst,
+        };
+        TwoRateConfig::new(rates, REMARK).err()
     };
+    let field = |error: Option<ConfigError>| error.map(|error| error.field());
     assert_eq!(
         new(1, 1, 1).map(|error| error.to_string()),
         Some(
@@ -172,8 +194,8 @@ fn what_the_rfcs_rule_out_is_refused() {
         )
     );
     assert_eq!(new(2, 1, 1), None);
-    assert_eq!(new(2, 0, 1), Some(MarkerError::EmptyBurst));
-    assert_eq!(new(2, 1, 0), Some(MarkerError::EmptyBurst));
+    assert_eq!(field(new(2, 0, 1)), Some(Field::PeakBurst));
+    assert_eq!(field(new(2, 1, 0)), Some(Field::CommittedBurst));
 }
 
 proptest! {
@@ -185,7 +207,7 @@ proptest! {
         ebs in 0u64..600,
     ) {
         let mode = ColourMode::assured_forwarding();
-        let mut marker = SingleRateMarker::new(per_ms(1), cbs, ebs, mode, REMARK, 0).unwrap();
+        let mut marker = single_of(cbs, ebs, mode);
         let (mut now, mut c, mut e) = (0, cbs, ebs);
         for (gap, bytes, before) in packets {
             now += gap;

@@ -18,11 +18,11 @@ pub(super) struct Aggregate {
 }
 
 impl Aggregate {
-    pub(super) fn new(program: Arc<Program>, config: &ShaperConfig, now: Nanos) -> Self {
+    pub(super) fn new(config: &ShaperConfig, now: Nanos) -> Self {
         Self {
             pace: Pace::new(config.rate, config.burst, now),
-            schedule: Schedule::new(&program),
-            program,
+            schedule: Schedule::new(&config.program),
+            program: Arc::clone(&config.program),
             queue_bytes: config.queue_bytes.unwrap_or(u64::MAX),
             queue_packets: config.queue_packets.map_or(u32::MAX, |packets| {
                 u32::try_from(packets).unwrap_or(u32::MAX)
@@ -80,6 +80,10 @@ impl Aggregate {
 
     pub(super) fn backlog(&self, queue: u16) -> Backlog {
         self.schedule.backlog(self.program.leaf(queue))
+    }
+
+    pub(super) fn queues(&self) -> usize {
+        self.program.queues()
     }
 
     pub(super) fn total(&self) -> Backlog {

@@ -1,11 +1,9 @@
 //! Many shapers, as a middlebox runs them.
 
-use std::sync::Arc;
-
 use super::aggregate::Aggregate;
 use super::pool::Pool;
 use super::{Backlog, ShaperConfig};
-use crate::{Nanos, PacketMeta, Program, Rate, Wheel};
+use crate::{Nanos, PacketMeta, Rate, Wheel};
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +25,7 @@ pub struct Fleet<P> {
 }
 
 impl<P> Fleet<P> {
-    /// Shapers of these policies and settings, with room for so many packets in all. What finds no
+    /// Shapers of these configurations, with room for so many packets in all. What finds no
     /// room is dropped, whosever it is: give enough for what the queues hold at once. Releases are
     /// late by up to the granularity (which is at least 1 ns, at most half of the 10 ms that cost
     /// no rate); rates are exact all the same.
@@ -35,14 +33,14 @@ impl<P> Fleet<P> {
     /// # Panics
     /// If there are 2^32 shapers or more.
     pub fn new(
-        shapers: impl IntoIterator<Item = (Arc<Program>, ShaperConfig)>,
+        shapers: impl IntoIterator<Item = ShaperConfig>,
         packets: usize,
         granularity: Nanos,
         now: Nanos,
     ) -> Self {
         let aggregates: Vec<_> = shapers
             .into_iter()
-            .map(|(program, config)| Aggregate::new(program, &config, now))
+            .map(|config| Aggregate::new(&config, now))
             .collect();
         assert!(aggregates.len() < u32::MAX as usize, "too many shapers");
         let granularity = granularity.min(super::pace::LATENESS / 2);

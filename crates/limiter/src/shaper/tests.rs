@@ -11,8 +11,9 @@ mod rates;
 /// Bit-nanoseconds of a byte.
 pub(super) const BYTE: u128 = 8_000_000_000;
 
-pub(super) fn config(bits: u64, burst: u64) -> ShaperConfig {
+pub(super) fn config(program: impl Into<Arc<Program>>, bits: u64, burst: u64) -> ShaperConfig {
     ShaperConfig {
+        program: program.into(),
         rate: Rate::from_bits_per_second(bits),
         burst,
         queue_bytes: None,
@@ -130,9 +131,9 @@ fn queues_drop_at_their_tail_by_packets_and_by_bytes() {
     let limits = ShaperConfig {
         queue_packets: Some(3),
         queue_bytes: Some(2500),
-        ..config(8_000_000, 0)
+        ..config(program, 8_000_000, 0)
     };
-    let mut shaper = Shaper::new(program, &limits, 0);
+    let mut shaper = Shaper::new(&limits, 0);
     let mut offer = |queue, bytes, name| shaper.offer(0, &meta(queue, bytes), name);
     assert_eq!(offer(0, 1500, 'a'), Ok(()));
     assert_eq!(offer(0, 1001, 'b'), Err('b'), "2501 bytes");
@@ -167,9 +168,9 @@ fn limits_by_bytes_reserve_for_the_smallest_frames() {
     let limits = ShaperConfig {
         queue_packets: None,
         queue_bytes: Some(64_000),
-        ..config(8_000_000, 0)
+        ..config(&PolicyTree::queue(), 8_000_000, 0)
     };
-    let mut shaper = Shaper::new(Arc::new(Program::new(&PolicyTree::queue())), &limits, 0);
+    let mut shaper = Shaper::new(&limits, 0);
     let accepted = (0..1200).filter(|&n| shaper.offer(0, &meta(0, 64), n).is_ok());
     assert_eq!(accepted.count(), 1000);
     assert!(shaper.poll_release(0).is_some());
@@ -200,13 +201,13 @@ fn limits_of_any_size_are_taken() {
         (Some(0), Some(u64::MAX)),
     ] {
         let limits = ShaperConfig {
+            program: (&PolicyTree::fair(1000).unwrap()).into(),
             rate: Rate::from_bits_per_second(u64::MAX),
             burst: u64::MAX,
             queue_bytes: bytes,
             queue_packets: packets,
         };
-        let program = Arc::new(Program::new(&PolicyTree::fair(1000).unwrap()));
-        let mut shaper = Shaper::new(program, &limits, 0);
+        let mut shaper = Shaper::new(&limits, 0);
         let fits = bytes != Some(0);
         assert_eq!(shaper.offer(0, &meta(999, u32::MAX), 1).is_ok(), fits);
         assert_eq!(shaper.poll_release(u64::MAX).is_some(), fits);
@@ -224,10 +225,10 @@ proptest! {
     ) {
         let program = Arc::new(Program::new(&policy));
         let arrivals = onto(&program, arrivals);
-        let limits = ShaperConfig { queue_packets: packets, queue_bytes: bytes, ..config(8_000_000, 3000) };
-        let mut shaper = Shaper::new(program.clone(), &limits, 0);
+        let limits = ShaperConfig { queue_packets: packets, queue_bytes: bytes, ..config(program.clone(), 8_000_000, 3000) };
+        let mut shaper = Shaper::new(&limits, 0);
         let events = run(&mut shaper, &arrivals, || 0);
-        let again = run(&mut Shaper::new(program.clone(), &limits, 0), &arrivals, || 0);
+        let again = run(&mut Shaper::new(&limits, 0), &arrivals, || 0);
         prop_assert_eq!(&events, &again, "the same each time");
         prop_assert_eq!(shaper.total(), Backlog::default());
         let mut held = vec![std::collections::VecDeque::new(); program.queues()];
@@ -261,7 +262,7 @@ proptest! {
     #[test]
     fn backlogs_are_what_is_held(policy in policies(), arrivals in arrivals()) {
         let program = Arc::new(Program::new(&policy));
-        let mut shaper = Shaper::new(program.clone(), &config(3_000_000, 0), 0);
+        let mut shaper = Shaper::new(&config(program.clone(), 3_000_000, 0), 0);
         let mut held = vec![Backlog::default(); program.queues()];
         for packet in onto(&program, arrivals) {
             shaper.offer(packet.at, &meta(packet.queue, packet.bytes), packet).unwrap();

@@ -79,8 +79,6 @@ fn the_factor_of_cubic_follows_from_its_window() {
 
 #[test]
 fn the_rest_of_the_advice() {
-    assert_eq!(window(None), 100 * MS);
-    assert_eq!(window(Some(40 * MS)), 40 * MS);
     assert_eq!(phantom_queue(mbit(10), 100 * MS, 1_500), 5_787_040);
     let flach = Rate::from_bits_per_second(500_000);
     assert_eq!(policer_burst(flach, 100 * MS), 32_000);

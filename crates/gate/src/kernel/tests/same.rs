@@ -3,7 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tidegate_limiter::{
-    Classifier, Decision, FlowKey, Nanos, PacketMeta, PhantomQueues, TokenBucket,
+    Classifier, Decision, FlowKey, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig,
+    SizedPhantomQueues, Thresholds, TokenBucket,
 };
 
 use super::*;
@@ -12,17 +13,25 @@ mod host;
 
 /// The reference of one limiter.
 pub(super) enum Reference {
-    Queues(Box<PhantomQueues<24, 5>>),
+    Queues(Box<SizedPhantomQueues<24, 5>>),
     Bucket(TokenBucket),
 }
 
 impl Reference {
     pub(super) fn new(plan: &Plan, now: Nanos) -> Self {
         match plan.scheme {
-            Scheme::PhantomQueues { size, control } => Self::Queues(Box::new(
-                PhantomQueues::new(plan.program.clone(), plan.rate, size, control, now).unwrap(),
-            )),
-            Scheme::Policer { burst } => Self::Bucket(TokenBucket::new(plan.rate, burst, now)),
+            Scheme::PhantomQueues { size, control } => {
+                let config = PhantomQueuesConfig::new(plan.program.clone(), plan.rate, size);
+                let config = match control {
+                    Some(control) => config.unwrap().with_burst_control(control),
+                    None => config.unwrap(),
+                };
+                Self::Queues(Box::new(SizedPhantomQueues::new(&config, now).unwrap()))
+            }
+            Scheme::Policer { burst } => {
+                let config = PolicerConfig::new(plan.rate, burst).unwrap();
+                Self::Bucket(TokenBucket::new(&config, now))
+            }
             Scheme::Unlimited => unreachable!("nothing to compare"),
         }
     }
@@ -201,18 +210,21 @@ fn draw_rate(random: &mut Pcg64) -> Rate {
     Rate::from_bits_per_second(bits)
 }
 
+fn control(period: Nanos, thresholds: Thresholds) -> BurstControl {
+    let control = BurstControl::DEFAULT.with_period(period).unwrap();
+    control.with_thresholds(thresholds).unwrap()
+}
+
 fn draw_control(random: &mut Pcg64) -> Option<BurstControl> {
     match random.random_range(0..8) {
         0 => None,
-        1 => Some(BurstControl {
-            period: random.random_range(1..60_000_000_000),
-            upper: random.random_range(2..3_000),
-            lower: random.random_range(0..2),
-        }),
-        2 => Some(BurstControl {
-            period: 1_000_000,
-            ..BurstControl::default()
-        }),
+        1 => {
+            let period = random.random_range(1..60_000_000_000);
+            let upper = random.random_range(2..3_000);
+            let lower = random.random_range(0..2);
+            Some(control(period, Thresholds { upper, lower }))
+        }
+        2 => Some(control(1_000_000, BurstControl::DEFAULT.thresholds())),
         _ => Some(BurstControl::default()),
     }
 }
@@ -448,11 +460,8 @@ fn what_was_idle_for_any_time_is_empty() {
     let most = PolicyTree::MAX_WEIGHT;
     for idle in [PolicyTree::queue(), PolicyTree::fair(2).unwrap()] {
         let parts = vec![(1, PolicyTree::queue()), (most, idle)];
-        let control = Some(BurstControl {
-            period: 1_000_000,
-            upper: 2,
-            lower: 0,
-        });
+        let (upper, lower) = (2, 0);
+        let control = Some(control(1_000_000, Thresholds { upper, lower }));
         let size = 1 << 54;
         let scheme = Scheme::PhantomQueues { size, control };
         let mut plan = plan(scheme, &PolicyTree::weighted(parts).unwrap());

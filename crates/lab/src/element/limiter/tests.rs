@@ -1,31 +1,32 @@
+use tidegate_limiter::{Decision, Marking, PolicerConfig, SingleRateBursts, SingleRateConfig};
+
 use super::*;
-use crate::plan::{ElementKind, ElementPlan};
+use crate::plan::ElementPlan;
 use crate::tcp::Segment;
 
 /// A limiter alone in a plan without flows but for one slot.
-fn limiter(kind: LimiterKind, overhead: u32) -> Limiter {
+fn limiter(config: LimiterConfig, overhead: u32) -> Limiter {
     let plan = crate::sim::testing::plan(
         vec![ElementPlan {
             name: "limit".into(),
             kind: ElementKind::Limiter {
-                kind: kind.clone(),
+                config,
+                classes: None,
                 overhead,
             },
         }],
         vec![crate::sim::testing::datagrams(1_000_000, 1000)],
     );
     let wires: Arc<[_]> = Arc::new([Wire::new(&plan, 0)]);
-    Limiter::new(&plan, 0, &kind, overhead, &wires).unwrap()
+    Limiter::new(&plan, 0, &wires).unwrap()
 }
 
 #[test]
 fn the_overhead_is_charged() {
-    let kind = LimiterKind::Policer {
-        rate: "8mbit".parse().unwrap(),
-        burst: 10_000,
-    };
+    let config = PolicerConfig::new("8mbit".parse().unwrap(), 10_000).unwrap();
     for (overhead, passed) in [(0, 10), (14, 9), (250, 8)] {
-        let (mut limiter, mut packets) = (limiter(kind.clone(), overhead), Packets::default());
+        let mut limiter = limiter(config.clone().into(), overhead);
+        let mut packets = Packets::default();
         let count = (0..20)
             .filter(|_| {
                 let id = packets.insert(Packet::new(0, true, 1000, Segment::default()));
@@ -42,14 +43,18 @@ fn the_overhead_is_charged() {
 
 #[test]
 fn colours_are_marked_or_dropped() {
-    let kind = LimiterKind::SrTcm {
-        rate: "8kbit".parse().unwrap(),
+    let bursts = SingleRateBursts {
         committed: 2000,
         excess: 3000,
-        yellow: Some(12),
-        red: None,
     };
-    let (mut limiter, mut packets) = (limiter(kind, 0), Packets::default());
+    let marking = Marking {
+        green: Decision::Pass,
+        yellow: Decision::Mark(12),
+        red: Decision::Drop,
+    };
+    let config = SingleRateConfig::new("8kbit".parse().unwrap(), bursts, marking).unwrap();
+    let mut limiter = limiter(config.into(), 0);
+    let mut packets = Packets::default();
     let fates: Vec<_> = (0..6)
         .map(|_| {
             let id = packets.insert(Packet::new(0, true, 1000, Segment::default()));

@@ -4,8 +4,10 @@ use std::process::Command;
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire::{Flags, Packet as Read, Skip, decode};
 
+use tidegate_limiter::PolicerConfig;
+
 use super::*;
-use crate::plan::{ElementKind, ElementPlan, LimiterKind, Plan};
+use crate::plan::{ElementKind, ElementPlan, Plan};
 use crate::sim::run;
 use crate::sim::testing::*;
 use crate::{MILLISECOND, SECOND};
@@ -18,10 +20,8 @@ fn tap(name: &str, file: PathBuf) -> ElementPlan {
 /// Two transfers and datagrams through a policer, with a tap at the server and one at the client.
 fn policed(dir: &Path) -> Plan {
     let policer = ElementKind::Limiter {
-        kind: LimiterKind::Policer {
-            rate: rate(5_000_000),
-            burst: 30_000,
-        },
+        config: PolicerConfig::new(rate(5_000_000), 30_000).unwrap().into(),
+        classes: None,
         overhead: 14,
     };
     let elements = vec![

@@ -1,17 +1,27 @@
 use std::net::SocketAddr;
 
-use tidegate_limiter::Rate;
+use tidegate_limiter::{
+    Decision, LimiterConfig, Marking, PolicerConfig, Rate, SingleRateBursts, SingleRateConfig,
+};
 use tidegate_trace::write::TcpFrame;
 
 use super::super::host;
 use super::super::transfer::Received;
 use super::{Emulator, Toward};
 use crate::outcome::Outcome;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, LimiterKind, Plan, QueueKind, Traffic};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, Traffic};
 use crate::tcp::TcpConfig;
 use crate::{MILLISECOND, SECOND};
 
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
+
+fn limiter(config: impl Into<LimiterConfig>) -> ElementKind {
+    ElementKind::Limiter {
+        config: config.into(),
+        classes: None,
+        overhead: 0,
+    }
+}
 
 /// One flow of 10 ms delay, with this on its way to the client.
 fn plan(kind: ElementKind) -> Plan {
@@ -99,11 +109,7 @@ fn a_link_sends_one_packet_after_the_other_and_drops_what_has_no_place() {
 
 #[test]
 fn a_policer_passes_its_burst_and_then_its_rate() {
-    let kind = LimiterKind::Policer {
-        rate: RATE,
-        burst: 3000,
-    };
-    let plan = plan(ElementKind::Limiter { kind, overhead: 0 });
+    let plan = plan(limiter(PolicerConfig::new(RATE, 3000).unwrap()));
     let mut emulator = Emulator::new(&plan, vec![]).unwrap();
     for at in [0, 0, 0, 1_199_999, 1_200_000] {
         emulator.arrive(at, Toward::Client, &data(0, 1500));
@@ -117,11 +123,7 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
 
 #[test]
 fn the_way_back_has_the_other_half_of_the_delay_and_no_limit() {
-    let kind = LimiterKind::Policer {
-        rate: RATE,
-        burst: 0,
-    };
-    let plan = plan(ElementKind::Limiter { kind, overhead: 0 });
+    let plan = plan(limiter(PolicerConfig::new(RATE, 1).unwrap()));
     let mut emulator = Emulator::new(&plan, vec![]).unwrap();
     let frame = TcpFrame::new(
         SocketAddr::from(([192, 0, 2, 2], 50_000)),
@@ -150,14 +152,17 @@ fn what_is_of_no_flow_is_let_fall() {
 
 #[test]
 fn a_re_marked_packet_has_the_checksum_of_its_new_header() {
-    let kind = LimiterKind::SrTcm {
-        rate: RATE,
+    let bursts = SingleRateBursts {
         committed: 1500,
         excess: 1500,
-        yellow: Some(34),
-        red: Some(1),
     };
-    let plan = plan(ElementKind::Limiter { kind, overhead: 0 });
+    let marking = Marking {
+        green: Decision::Pass,
+        yellow: Decision::Mark(34),
+        red: Decision::Mark(1),
+    };
+    let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
+    let plan = plan(limiter(config));
     let mut emulator = Emulator::new(&plan, vec![]).unwrap();
     for _ in 0..3 {
         emulator.arrive(0, Toward::Client, &data(0, 1500));

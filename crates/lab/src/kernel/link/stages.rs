@@ -51,7 +51,7 @@ impl Stages {
         let plan = plan(link);
         check(&plan)?;
         let ruled = |element: &ElementPlan| match &element.kind {
-            ElementKind::Limiter { kind, .. } => matches!(kind.policy(), Some((_, Some(_)))),
+            ElementKind::Limiter { classes, .. } => classes.is_some(),
             _ => false,
         };
         if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {

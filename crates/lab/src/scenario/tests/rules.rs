@@ -82,13 +82,10 @@ fn packets_that_no_rule_fits_are_of_the_default_class() {
     // Alone, a default class is that of all packets.
     let text = text("shaper", "", "class = 2");
     let text = text.replace("[[element.rule]]\nclass = 0\n", "default-class = 1\n");
-    let ElementKind::Limiter { kind, .. } = &plan(&text).elements[0].kind else {
+    let ElementKind::Limiter { classes, .. } = &plan(&text).elements[0].kind else {
         panic!("no limiter");
     };
-    let classes = kind
-        .policy()
-        .and_then(|(_, classes)| classes)
-        .expect("classified");
+    let classes = classes.as_ref().expect("classified");
     assert_eq!((classes.rules.len(), classes.default), (0, Some(1)));
 }
 

@@ -1,7 +1,11 @@
 //! Random small plans.
 
 use proptest::prelude::*;
-use tidegate_limiter::PolicyTree;
+use tidegate_limiter::{
+    BurstControl, ConfigError, Decision, FairPolicerConfig, LimiterConfig, Marking,
+    PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate, ShaperConfig, SingleRateBursts,
+    SingleRateConfig, WaterFillingConfig,
+};
 
 use crate::plan::*;
 use crate::sim::engine::{Engine, Ledger};
@@ -49,48 +53,46 @@ fn queues() -> impl Strategy<Value = QueueKind> {
     ]
 }
 
-fn limiters() -> impl Strategy<Value = LimiterKind> {
+fn limiters() -> impl Strategy<Value = LimiterConfig> {
     let rates = (100_000u64..20_000_000).prop_map(rate);
-    (rates, 1u64..100_000, 0u8..7, 1u16..20).prop_map(|(rate, burst, which, queues)| {
-        let policy = PolicyTree::fair(queues).unwrap();
-        let fair = |form| LimiterKind::FairPolicer {
-            rate,
-            burst,
-            form,
-            weights: vec![],
-            queues,
-        };
-        match which {
-            0 => LimiterKind::Policer { rate, burst },
-            1 => LimiterKind::SrTcm {
-                rate,
+    (rates, 1u64..100_000, 0u8..7, 1u16..20)
+        .prop_map(|(rate, burst, which, queues)| limiter(rate, burst, which, queues).unwrap())
+}
+
+fn limiter(rate: Rate, burst: u64, which: u8, queues: u16) -> Result<LimiterConfig, ConfigError> {
+    let policy = PolicyTree::fair(queues).unwrap();
+    Ok(match which {
+        0 => PolicerConfig::new(rate, burst)?.into(),
+        1 => {
+            let bursts = SingleRateBursts {
                 committed: burst,
                 excess: burst,
-                yellow: Some(10),
-                red: None,
-            },
-            2 => fair(FairPolicerForm::Exact),
-            3 => fair(FairPolicerForm::Sketch),
-            4 => fair(FairPolicerForm::BcPqp),
-            5 => LimiterKind::Phantom {
-                rate,
-                classes: None,
-                policy,
-                queue: burst,
-                control: (burst % 2 == 0).then_some(BurstControl {
-                    period: 50 * MILLISECOND,
-                    upper: 1500,
-                    lower: 500,
-                }),
-            },
-            _ => LimiterKind::Shaper {
-                rate,
-                classes: None,
-                policy,
-                burst,
-                queue_bytes: Some(burst),
-                queue_packets: (burst % 2 == 0).then_some(20),
-            },
+            };
+            let marking = Marking {
+                green: Decision::Pass,
+                yellow: Decision::Mark(10),
+                red: Decision::Drop,
+            };
+            SingleRateConfig::new(rate, bursts, marking)?.into()
+        }
+        2 => FairPolicerConfig::new(rate, burst)?.into(),
+        3 => FairPolicerConfig::new(rate, burst)?.with_sketch(0).into(),
+        4 => WaterFillingConfig::new(rate, burst, &vec![1; queues.into()])?.into(),
+        5 => {
+            let config = PhantomQueuesConfig::new(&policy, rate, burst)?;
+            let control = BurstControl::DEFAULT.with_period(50 * MILLISECOND)?;
+            match burst % 2 {
+                0 => config.with_burst_control(control).into(),
+                _ => config.into(),
+            }
+        }
+        _ => {
+            let config = ShaperConfig::new(&policy, rate)?.with_burst(burst);
+            let config = config.with_queue_bytes(burst)?;
+            match burst % 2 {
+                0 => config.with_queue_packets(20)?.into(),
+                _ => config.into(),
+            }
         }
     })
 }
@@ -107,7 +109,11 @@ fn elements() -> impl Strategy<Value = ElementKind> {
             .prop_map(|(probability, burst)| ElementKind::Loss { probability, burst }),
         (0.0..0.3f64, 0u64..10_000_000)
             .prop_map(|(probability, by)| ElementKind::Reorder { probability, by }),
-        (limiters(), 0u32..40).prop_map(|(kind, overhead)| ElementKind::Limiter { kind, overhead }),
+        (limiters(), 0u32..40).prop_map(|(config, overhead)| ElementKind::Limiter {
+            config,
+            classes: None,
+            overhead
+        }),
     ]
 }
 

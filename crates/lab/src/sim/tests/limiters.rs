@@ -2,7 +2,10 @@
 
 use std::fs::File;
 
-use tidegate_limiter::PolicyTree;
+use tidegate_limiter::{
+    BurstControl, FairPolicerConfig, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree,
+    ShaperConfig, WaterFillingConfig,
+};
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire;
 
@@ -21,8 +24,27 @@ fn goodput(got: &Outcome, from: usize) -> f64 {
     windows.iter().sum::<u64>() as f64 * 8.0 / seconds / 1e6
 }
 
-fn limiter(kind: LimiterKind) -> ElementPlan {
-    element("limiter", ElementKind::Limiter { kind, overhead: 14 })
+fn limiter(config: impl Into<LimiterConfig>) -> ElementPlan {
+    let kind = ElementKind::Limiter {
+        config: config.into(),
+        classes: None,
+        overhead: 14,
+    };
+    element("limiter", kind)
+}
+
+fn policer(bits: u64, burst: u64) -> LimiterConfig {
+    PolicerConfig::new(rate(bits), burst).unwrap().into()
+}
+
+fn phantom(bits: u64, queues: u16, size: u64) -> PhantomQueuesConfig {
+    let policy = PolicyTree::fair(queues).unwrap();
+    PhantomQueuesConfig::new(&policy, rate(bits), size).unwrap()
+}
+
+fn shaper(policy: &PolicyTree, bits: u64) -> ShaperConfig {
+    let config = ShaperConfig::new(policy, rate(bits)).unwrap();
+    config.with_burst(1514)
 }
 
 #[test]
@@ -40,42 +62,18 @@ fn a_bulk_transfer_fills_a_link() {
 
 #[test]
 fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
-    let fair = |form| LimiterKind::FairPolicer {
-        rate: rate(10_000_000),
-        burst: 60_000,
-        form,
-        weights: vec![],
-        queues: 16,
-    };
-    let phantom = |control| LimiterKind::Phantom {
-        rate: rate(10_000_000),
-        classes: None,
-        policy: PolicyTree::fair(16).unwrap(),
-        queue: 250_000,
-        control,
-    };
-    let kinds = [
-        LimiterKind::Policer {
-            rate: rate(10_000_000),
-            burst: 50_000,
-        },
-        fair(FairPolicerForm::Exact),
-        fair(FairPolicerForm::Sketch),
-        fair(FairPolicerForm::BcPqp),
-        phantom(None),
-        phantom(Some(BurstControl {
-            period: 100 * MILLISECOND,
-            upper: 1500,
-            lower: 500,
-        })),
-        LimiterKind::Shaper {
-            rate: rate(10_000_000),
-            classes: None,
-            policy: PolicyTree::fair(16).unwrap(),
-            burst: 1514,
-            queue_bytes: None,
-            queue_packets: Some(100),
-        },
+    let fair = FairPolicerConfig::new(rate(10_000_000), 60_000).unwrap();
+    let water = WaterFillingConfig::new(rate(10_000_000), 60_000, &[1; 16]).unwrap();
+    let phantom = phantom(10_000_000, 16, 250_000);
+    let shaper = shaper(&PolicyTree::default(), 10_000_000);
+    let kinds: [LimiterConfig; 7] = [
+        policer(10_000_000, 50_000),
+        fair.clone().into(),
+        fair.with_sketch(0).into(),
+        water.into(),
+        phantom.clone().into(),
+        phantom.with_burst_control(BurstControl::DEFAULT).into(),
+        shaper.with_queue_packets(100).unwrap().into(),
     ];
     for kind in kinds {
         let mut plan = plan(vec![limiter(kind.clone())], vec![bulk(None), bulk(None)]);
@@ -103,14 +101,9 @@ fn classes_choose_queues() {
         (3, PolicyTree::queue()),
         (1, PolicyTree::fair(4).unwrap()),
     ]);
-    let shaper = LimiterKind::Shaper {
-        rate: rate(10_000_000),
-        classes: None,
-        policy: policy.unwrap(),
-        burst: 1514,
-        queue_bytes: None,
-        queue_packets: Some(50),
-    };
+    let shaper = shaper(&policy.unwrap(), 10_000_000)
+        .with_queue_packets(50)
+        .unwrap();
     let classified = |class, queue| FlowPlan {
         class: Some(class),
         queue,
@@ -146,10 +139,7 @@ fn classes_choose_queues() {
 
 #[test]
 fn policed_data_are_sent_again_and_all_of_it_arrives() {
-    let policer = LimiterKind::Policer {
-        rate: rate(5_000_000),
-        burst: 20_000,
-    };
+    let policer = policer(5_000_000, 20_000);
     let got = outcome(&plan(vec![limiter(policer)], vec![bulk(Some(2_000_000))]));
     let flow = &got.flows[0];
     assert_eq!(flow.delivered, 2_000_000);
@@ -166,33 +156,14 @@ fn policed_data_are_sent_again_and_all_of_it_arrives() {
 /// Flows that differ in round trip and algorithm, behind real and phantom fair queues.
 #[test]
 fn fair_limiters_are_fair_to_unequal_senders() {
-    let policy = || PolicyTree::fair(4).unwrap();
-    let kinds = [
-        LimiterKind::Shaper {
-            rate: rate(20_000_000),
-            classes: None,
-            policy: policy(),
-            burst: 1514,
-            queue_bytes: Some(150_000),
-            queue_packets: None,
-        },
-        LimiterKind::Phantom {
-            rate: rate(20_000_000),
-            classes: None,
-            policy: policy(),
-            queue: 400_000,
-            control: Some(BurstControl {
-                period: 100 * MILLISECOND,
-                upper: 1500,
-                lower: 500,
-            }),
-        },
+    let shaper = shaper(&PolicyTree::fair(4).unwrap(), 20_000_000);
+    let phantom = phantom(20_000_000, 4, 400_000);
+    let kinds: [LimiterConfig; 2] = [
+        shaper.with_queue_bytes(150_000).unwrap().into(),
+        phantom.with_burst_control(BurstControl::DEFAULT).into(),
     ];
-    let policer = LimiterKind::Policer {
-        rate: rate(20_000_000),
-        burst: 75_000,
-    };
-    let jain = |kind: LimiterKind| {
+    let policer = policer(20_000_000, 75_000);
+    let jain = |kind: LimiterConfig| {
         let flows = (0u16..4).map(|index| {
             let mut flow = bulk(None);
             flow.queue = Some(index);
@@ -233,10 +204,7 @@ fn nothing_leaves_because_of_a_timer_that_was_moved() {
         file: file.clone(),
         snaplen: 96,
     };
-    let policer = limiter(LimiterKind::Policer {
-        rate: rate(10_000_000),
-        burst: 31_000,
-    });
+    let policer = limiter(policer(10_000_000, 31_000));
     let elements = vec![
         element("tap", tap),
         link("access", 100_000_000, 1000),

@@ -1,12 +1,18 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::PolicyError;
 use crate::bucket::tests::exceeds;
 
 const BYTE: u128 = 8_000_000_000;
 
 fn rate(bits: u64) -> Rate {
     Rate::from_bits_per_second(bits)
+}
+
+fn policer(bits: u64, burst: u64, weights: &[u32]) -> WaterFillingPolicer {
+    let config = WaterFillingConfig::new(rate(bits), burst, weights).unwrap();
+    WaterFillingPolicer::new(&config, 0)
 }
 
 fn packet(queue: u16, bytes: u32) -> PacketMeta {
@@ -68,7 +74,7 @@ proptest! {
             1..300,
         ),
     ) {
-        let mut policer = WaterFillingPolicer::new(rate(bits), size, &weights, 0).unwrap();
+        let mut policer = policer(bits, size, &weights);
         let mut reference = Reference {
             bits: bits.into(),
             size: size.into(),
@@ -100,7 +106,7 @@ proptest! {
     ) {
         let weights: Vec<u32> = queues.iter().map(|queue| queue.1).collect();
         // Packets at first find all of the size; then, a byte per 8 ns.
-        let mut policer = WaterFillingPolicer::new(rate(1_000_000_000), 1_000_000, &weights, 0).unwrap();
+        let mut policer = policer(1_000_000_000, 1_000_000, &weights);
         policer.tokens = 0;
         for (number, &(bytes, _)) in queues.iter().enumerate() {
             policer.offer(0, &packet(number as u16, bytes));
@@ -127,7 +133,7 @@ proptest! {
 
 /// Bytes passed in 10 s, at 10 Mbit/s, of queues that each send 1000 bytes every 500 µs.
 fn shares(weights: &[u32], size: u64) -> Vec<u64> {
-    let mut policer = WaterFillingPolicer::new(rate(10_000_000), size, weights, 0).unwrap();
+    let mut policer = policer(10_000_000, size, weights);
     let mut passed = vec![0; weights.len()];
     for step in 0..20_000 {
         for queue in 0..weights.len() as u16 {
@@ -163,7 +169,7 @@ fn greedy_queues_share_by_weight() {
 
 #[test]
 fn each_queue_may_hold_what_is_left_whatever_its_weight() {
-    let mut policer = WaterFillingPolicer::new(rate(8_000), 1_000, &[1, 7], 0).unwrap();
+    let mut policer = policer(8_000, 1_000, &[1, 7]);
     policer.tokens = 0;
     for _ in 0..3 {
         assert_eq!(policer.offer(0, &packet(0, 150)), Decision::Pass);
@@ -184,7 +190,10 @@ fn each_queue_may_hold_what_is_left_whatever_its_weight() {
 
 #[test]
 fn weights_are_checked() {
-    let new = |weights: &[u32]| WaterFillingPolicer::new(rate(8_000), 1, weights, 0).err();
+    let new = |weights: &[u32]| match WaterFillingConfig::new(rate(8_000), 1, weights) {
+        Err(ConfigError::Weights(error)) => Some(error),
+        _ => None,
+    };
     assert_eq!(new(&[]), Some(PolicyError::Empty));
     assert_eq!(new(&[1, 0]), Some(PolicyError::Weight(0)));
     assert_eq!(new(&[1; 1_024]), Some(PolicyError::Nodes(1_025)));
@@ -193,7 +202,7 @@ fn weights_are_checked() {
 
 #[test]
 fn the_rate_changes_live() {
-    let mut policer = WaterFillingPolicer::new(rate(8_000), 1_000, &[1], 0).unwrap();
+    let mut policer = policer(8_000, 1_000, &[1]);
     policer.tokens = 0;
     assert_eq!(policer.offer(0, &packet(0, 500)), Decision::Pass);
     policer.set_rate(100_000_000, rate(800_000));

@@ -1,16 +1,24 @@
 //! Burst control, [BCPQP §4].
 
-use std::sync::Arc;
-
-use super::super::{BurstControl, PhantomError, PhantomQueues};
-use crate::{Decision, PacketMeta, PolicyTree, Program, Rate};
+use super::super::{
+    BurstControl, PhantomQueues, PhantomQueuesConfig, SizedPhantomQueues, Thresholds,
+};
+use crate::{ConfigError, Decision, Field, PacketMeta, PolicyTree, Rate};
 
 const MS: u64 = 1_000_000;
 
 fn limiter(queues: u16, control: Option<BurstControl>) -> PhantomQueues {
-    let program = Program::new(&PolicyTree::fair(queues).unwrap());
-    let rate = Rate::from_bits_per_second(8_000_000);
-    PhantomQueues::new(Arc::new(program), rate, 1_000_000, control, 0).unwrap()
+    limiter_of(&PolicyTree::fair(queues).unwrap(), 8_000_000, control)
+}
+
+fn limiter_of(policy: &PolicyTree, bits: u64, control: Option<BurstControl>) -> PhantomQueues {
+    let rate = Rate::from_bits_per_second(bits);
+    let config = PhantomQueuesConfig::new(policy, rate, 1_000_000).unwrap();
+    let config = match control {
+        Some(control) => config.with_burst_control(control),
+        None => config,
+    };
+    PhantomQueues::new(&config, 0).unwrap()
 }
 
 fn packet(queue: u16) -> PacketMeta {
@@ -37,8 +45,8 @@ fn a_limiter_of_16_queues_is_less_than_a_kibibyte() {
     // Flat, and nested with as many nodes that share as there are likely to be.
     let sizes = [
         size_of::<PhantomQueues>(),
-        size_of::<PhantomQueues<16, 4>>(),
-        size_of::<PhantomQueues<16, 6>>(),
+        size_of::<SizedPhantomQueues<16, 4>>(),
+        size_of::<SizedPhantomQueues<16, 6>>(),
     ];
     assert!(sizes.iter().all(|&size| size <= 1024), "{sizes:?}");
 }
@@ -146,11 +154,7 @@ fn magic_stays_while_the_flow_sends_at_its_rate() {
 fn what_is_behind_others_is_filled_at_once() {
     // r* = 0 for a queue behind a busy one of higher priority [BCPQP §4].
     let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
-    let rate = Rate::from_bits_per_second(8_000_000);
-    let control = Some(BurstControl::default());
-    let program = Arc::new(Program::new(&policy));
-    let mut limiter: PhantomQueues =
-        PhantomQueues::new(program, rate, 1_000_000, control, 0).unwrap();
+    let mut limiter = limiter_of(&policy, 8_000_000, Some(BurstControl::default()));
     assert_eq!(burst(&mut limiter, 0, 0, 10), 10);
     assert_eq!(burst(&mut limiter, 0, 1, 10), 1);
 }
@@ -177,33 +181,35 @@ fn years_of_silence_and_time_that_goes_back() {
 }
 
 #[test]
-fn nonsense_is_refused() {
-    let program = Arc::new(Program::new(&PolicyTree::fair(17).unwrap()));
+fn what_cannot_be_is_rejected_with_the_field_that_is_wrong() {
     let rate = Rate::from_bits_per_second(8_000_000);
-    let new = |program, rate, size, control| {
-        PhantomQueues::<16, 1>::new(program, rate, size, control, 0)
-            .map(|_| ())
-            .unwrap_err()
-    };
-    let room = PhantomError::Room {
+    let config = PhantomQueuesConfig::new(&PolicyTree::fair(17).unwrap(), rate, 1).unwrap();
+    let room = ConfigError::Room {
         what: "queues",
         found: 17,
         room: 16,
     };
-    assert_eq!(new(program, rate, 1, None), room);
-    let program = Arc::new(Program::new(&PolicyTree::queue()));
-    assert_eq!(new(program.clone(), rate, 0, None), PhantomError::Size(0));
-    let slow = Rate::from_bits_per_second(7_999);
-    assert_eq!(
-        new(program.clone(), slow, 1, None),
-        PhantomError::Rate(slow)
-    );
-    let control = BurstControl {
-        lower: 1500,
-        ..BurstControl::default()
+    assert_eq!(PhantomQueues::new(&config, 0).unwrap_err(), room);
+    let field = |rate, size| {
+        let config = PhantomQueuesConfig::new(&PolicyTree::queue(), rate, size);
+        config.err().map(|error| error.field())
     };
-    assert_eq!(
-        new(program, rate, 1, Some(control)),
-        PhantomError::Thresholds
-    );
+    assert_eq!(field(rate, 1), None);
+    assert_eq!(field(rate, 0), Some(Field::Queue));
+    assert_eq!(field(rate, (1 << 60) + 1), Some(Field::Queue));
+    for bits in [7_999, 400_000_000_001] {
+        let rate = Rate::from_bits_per_second(bits);
+        assert_eq!(field(rate, 1), Some(Field::Rate));
+    }
+    let field = |upper, lower| {
+        let control = BurstControl::DEFAULT.with_thresholds(Thresholds { upper, lower });
+        control.err().map(|error| error.field())
+    };
+    assert_eq!(field(1_000_000, 999_999), None);
+    assert_eq!(field(1_000_001, 500), Some(Field::Upper));
+    assert_eq!(field(1500, 1500), Some(Field::Lower));
+    for period in [0, 60_000_000_001] {
+        let control = BurstControl::DEFAULT.with_period(period);
+        assert_eq!(control.unwrap_err().field(), Field::Period);
+    }
 }

@@ -5,10 +5,19 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{BurstControl, PhantomQueues};
+use super::super::{BurstControl, PhantomQueuesConfig, SizedPhantomQueues};
 use crate::{Decision, Kind, Meter, PacketMeta, PolicyTree, Program, Rate};
 
-type Queues = PhantomQueues<64, 32>;
+type Queues = SizedPhantomQueues<64, 32>;
+
+fn phantom(program: Arc<Program>, rate: Rate, size: u64, control: Option<BurstControl>) -> Queues {
+    let config = PhantomQueuesConfig::new(program, rate, size).unwrap();
+    let config = match control {
+        Some(control) => config.with_burst_control(control),
+        None => config,
+    };
+    Queues::new(&config, 0).unwrap()
+}
 
 /// The fluid reference [BCPQP §3.3, "analogous shaper system"].
 struct Fluid {
@@ -110,7 +119,7 @@ proptest! {
     ) {
         let program = Arc::new(Program::new(&policy));
         let rate = Rate::from_bits_per_second(bits);
-        let mut limiter = Queues::new(program.clone(), rate, size, None, 0).unwrap();
+        let mut limiter = phantom(program.clone(), rate, size, None);
         let mut fluid = Fluid { program: program.clone(), lengths: vec![0.0; program.queues()] };
         // What rounding to whole bytes may come to: less than the sum of weights at each level.
         let tolerance = 100.0;
@@ -157,7 +166,7 @@ proptest! {
         let program = Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
         let rate = Rate::from_bits_per_second(bits);
         let control = period.map(|period| BurstControl { period, ..BurstControl::default() });
-        let mut lazy = Queues::new(program, rate, size, control, 0).unwrap();
+        let mut lazy = phantom(program, rate, size, control);
         prop_assert!(lazy.fair);
         let mut eager = lazy.clone();
         eager.fair = false;
@@ -189,7 +198,7 @@ proptest! {
         let program = Arc::new(Program::new(&policy));
         let rate = Rate::from_bits_per_second(bits);
         let control = control.then(BurstControl::default);
-        let mut limiter = Queues::new(program.clone(), rate, size, control, 0).unwrap();
+        let mut limiter = phantom(program.clone(), rate, size, control);
         let queues = program.queues();
         let mut now = 0;
         // (time, queue, bytes) of what was accepted; `before` has the backlogs at that time.

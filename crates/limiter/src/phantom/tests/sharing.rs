@@ -1,17 +1,17 @@
 //! What backlogged flows get: the policy's shares, as in [BCPQP §3.3] and theorem 1.
 
-use std::sync::Arc;
-
-use super::super::{BurstControl, PhantomQueues};
-use crate::{Decision, PacketMeta, PolicyTree, Program, Rate};
+use super::super::{BurstControl, PhantomQueuesConfig, SizedPhantomQueues};
+use crate::{Decision, PacketMeta, PolicyTree, Rate};
 
 /// Bytes accepted of each queue from the second half of ten seconds in which every queue of
 /// `offered` sends at its rate in Mbit/s, at 10 Mbit/s together.
 fn shares(policy: &PolicyTree, offered: &[u64], control: Option<BurstControl>) -> Vec<f64> {
-    let program = Arc::new(Program::new(policy));
     let rate = Rate::from_bits_per_second(10_000_000);
-    let mut limiter: PhantomQueues<16, 8> =
-        PhantomQueues::new(program, rate, 100_000, control, 0).unwrap();
+    let mut config = PhantomQueuesConfig::new(policy, rate, 100_000).unwrap();
+    if let Some(control) = control {
+        config = config.with_burst_control(control);
+    }
+    let mut limiter = SizedPhantomQueues::<16, 8>::new(&config, 0).unwrap();
     let mut next: Vec<u64> = (0..offered.len() as u64).collect();
     let mut accepted = vec![0u64; offered.len()];
     loop {

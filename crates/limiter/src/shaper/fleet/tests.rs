@@ -33,7 +33,7 @@ fn drive(fleet: &mut Fleet<Packet>, arrivals: &[(u32, Packet)]) -> Vec<(u32, Pac
 #[test]
 fn room_is_shared_and_comes_back() {
     let program = Arc::new(Program::new(&PolicyTree::fair(2).unwrap()));
-    let shapers = vec![(program, config(8_000_000, 0)); 3];
+    let shapers = vec![config(program, 8_000_000, 0); 3];
     let mut fleet = Fleet::new(shapers, 4, 1000, 0);
     for round in 0..10u64 {
         let now = round * 1_000_000_000;
@@ -61,7 +61,7 @@ fn room_is_shared_and_comes_back() {
 #[test]
 fn steps_back_in_time_count_as_none() {
     let program = Arc::new(Program::new(&PolicyTree::queue()));
-    let mut fleet = Fleet::new([(program, config(8_000_000, 0))], 4, 1, 0);
+    let mut fleet = Fleet::new([config(program, 8_000_000, 0)], 4, 1, 0);
     let mut left = Vec::new();
     fleet.offer(0, 0, &meta(0, 10_000), 'a').unwrap();
     fleet.advance(0, |_, name| left.push(name));
@@ -81,7 +81,7 @@ fn steps_back_in_time_count_as_none() {
 #[test]
 fn rates_change_for_one_of_them() {
     let program = Arc::new(Program::new(&PolicyTree::queue()));
-    let shapers = vec![(program, config(8_000_000, 0)); 2];
+    let shapers = vec![config(program, 8_000_000, 0); 2];
     let mut fleet = Fleet::new(shapers, 10, 1, 0);
     for aggregate in [0, 1] {
         for name in ['a', 'b'] {
@@ -109,10 +109,10 @@ proptest! {
         for (number, (policy, arrivals, bits, burst)) in shapers.into_iter().enumerate() {
             let program = Arc::new(Program::new(&policy));
             let arrivals = onto(&program, arrivals);
-            let mut shaper = Shaper::new(program.clone(), &config(bits, burst), 0);
+            let mut shaper = Shaper::new(&config(program.clone(), bits, burst), 0);
             alone.push(released(&run(&mut shaper, &arrivals, || 0)));
             all.extend(arrivals.into_iter().map(|packet| (number as u32, packet)));
-            fleet.push((program, config(bits, burst)));
+            fleet.push(config(program, bits, burst));
         }
         all.sort_by_key(|(_, packet)| packet.at);
         let left = drive(&mut Fleet::new(fleet, 2000, 1, 0), &all);
@@ -131,7 +131,7 @@ proptest! {
         bytes in 40u32..9000,
     ) {
         let program = Arc::new(Program::new(&PolicyTree::fair(4).unwrap()));
-        let mut fleet = Fleet::new([(program, config(bits, 0))], 2000, granularity, 0);
+        let mut fleet = Fleet::new([config(program, bits, 0)], 2000, granularity, 0);
         let packets = (0..2000).map(|number| (0, Packet { at: 0, queue: number % 4, bytes }));
         let left = drive(&mut fleet, &packets.collect::<Vec<_>>());
         prop_assert_eq!(left.len(), 2000);

@@ -14,7 +14,7 @@ const LARGEST: u32 = 1500;
 
 /// The order in which packets leave that all are there from the start, as queue numbers.
 fn order(policy: PolicyTree, packets: &[(u16, u32)]) -> Vec<u16> {
-    let mut shaper = Shaper::new(Arc::new(Program::new(&policy)), &config(RATE, 0), 0);
+    let mut shaper = Shaper::new(&config(&policy, RATE, 0), 0);
     let arrivals = packets.iter().map(|&(queue, bytes)| Packet {
         at: 0,
         queue,
@@ -34,11 +34,7 @@ fn each(queues: &[u16], count: usize, bytes: u32) -> Vec<(u16, u32)> {
 
 #[test]
 fn one_queue_is_first_in_first_out() {
-    let mut shaper = Shaper::new(
-        Arc::new(Program::new(&PolicyTree::queue())),
-        &config(RATE, u64::MAX),
-        0,
-    );
+    let mut shaper = Shaper::new(&config(&PolicyTree::queue(), RATE, u64::MAX), 0);
     for number in 0..10 {
         shaper.offer(0, &meta(0, 100), number).unwrap();
     }
@@ -112,7 +108,7 @@ fn classes_share_within_their_own_share() {
 #[test]
 fn emptying_at_the_right_time_gains_nothing() {
     let program = Arc::new(Program::new(&PolicyTree::fair(2).unwrap()));
-    let mut shaper = Shaper::new(program, &config(RATE, 0), 0);
+    let mut shaper = Shaper::new(&config(program, RATE, 0), 0);
     let (mut now, mut bytes) = (0, [0u64; 2]);
     for _ in 0..50 {
         shaper.offer(0, &meta(0, 1500), (0, 1500)).unwrap();
@@ -139,7 +135,7 @@ fn super_packets_get_no_more_than_others() {
     let mut packets = each(&[0], 2000, 1500);
     packets.extend(each(&[1], 50, 65_000));
     let program = Arc::new(Program::new(&PolicyTree::fair(2).unwrap()));
-    let mut shaper = Shaper::new(program, &config(RATE, u64::MAX), 0);
+    let mut shaper = Shaper::new(&config(program, RATE, u64::MAX), 0);
     for &(queue, bytes) in &packets {
         shaper
             .offer(0, &meta(queue, bytes), (queue, bytes))
@@ -230,7 +226,7 @@ proptest! {
         let mut arrivals = onto(&program, arrivals);
         // Quanta grow with the largest packet, so that comes first.
         arrivals[0].bytes = LARGEST;
-        let mut shaper = Shaper::new(program.clone(), &config(RATE, 0), 0);
+        let mut shaper = Shaper::new(&config(program.clone(), RATE, 0), 0);
         let mut measure = Measure::new(&program);
         for event in run(&mut shaper, &arrivals, || 0) {
             measure.see(event);
@@ -243,7 +239,7 @@ proptest! {
     #[test]
     fn priority_is_strict_at_every_node(policy in policies(), arrivals in arrivals()) {
         let program = Arc::new(Program::new(&policy));
-        let mut shaper = Shaper::new(program.clone(), &config(RATE, 3000), 0);
+        let mut shaper = Shaper::new(&config(program.clone(), RATE, 3000), 0);
         let mut measure = Measure::new(&program);
         for event in run(&mut shaper, &onto(&program, arrivals), || 0) {
             if let Event::Released(packet) = event {

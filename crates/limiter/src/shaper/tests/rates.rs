@@ -9,11 +9,7 @@ use crate::{PolicyTree, Program, Rate, Shaper};
 const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 
 fn fifo(bits: u64, burst: u64) -> Shaper<Packet> {
-    Shaper::new(
-        Arc::new(Program::new(&PolicyTree::queue())),
-        &config(bits, burst),
-        0,
-    )
+    Shaper::new(&config(&PolicyTree::queue(), bits, burst), 0)
 }
 
 fn packets(count: usize, at: u64, bytes: u32) -> Vec<Packet> {
@@ -117,7 +113,7 @@ proptest! {
     ) {
         let program = Arc::new(Program::new(&policy));
         let arrivals = onto(&program, arrivals);
-        let mut shaper = Shaper::new(program, &config(bits, burst), 0);
+        let mut shaper = Shaper::new(&config(program, bits, burst), 0);
         let mut random = seed;
         let events = run(&mut shaper, &arrivals, || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

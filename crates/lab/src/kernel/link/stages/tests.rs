@@ -1,11 +1,11 @@
 use std::net::SocketAddr;
 
-use tidegate_limiter::Rate;
+use tidegate_limiter::{Decision, Marking, Rate, SingleRateBursts, SingleRateConfig};
 use tidegate_trace::write::TcpFrame;
 
 use super::super::LinkPlan;
 use super::Stages;
-use crate::plan::{ElementKind, LimiterKind, QueueKind};
+use crate::plan::{ElementKind, QueueKind};
 use crate::{MILLISECOND, SECOND};
 
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
@@ -107,15 +107,22 @@ fn what_is_not_ip_passes_at_once() {
 
 #[test]
 fn a_tagged_packet_is_re_marked_where_its_header_is() {
-    let kind = LimiterKind::SrTcm {
-        rate: RATE,
+    let bursts = SingleRateBursts {
         committed: 1,
         excess: 0,
-        yellow: Some(34),
-        red: Some(1),
     };
+    let marking = Marking {
+        green: Decision::Pass,
+        yellow: Decision::Mark(34),
+        red: Decision::Mark(1),
+    };
+    let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
     let plan = LinkPlan {
-        forward: vec![ElementKind::Limiter { kind, overhead: 0 }],
+        forward: vec![ElementKind::Limiter {
+            config: config.into(),
+            classes: None,
+            overhead: 0,
+        }],
         ..LinkPlan::default()
     };
     let mut stages = Stages::new(&plan, vec![]).unwrap();

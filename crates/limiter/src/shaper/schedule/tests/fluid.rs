@@ -126,7 +126,7 @@ proptest! {
             .map(|queue| idle >> (queue % 64) & 1 == 0)
             .collect();
         busy[0] |= !busy.contains(&true);
-        let mut shaper = Shaper::new(program.clone(), &config(RATE, 0), 0);
+        let mut shaper = Shaper::new(&config(program.clone(), RATE, 0), 0);
         let mut fluid = Fluid::new(&program);
         for queue in (0..program.queues()).filter(|&queue| busy[queue]) {
             fluid.held[queue] = 1e12;
@@ -174,7 +174,7 @@ proptest! {
             }
         }
         packets.sort_by_key(|packet| packet.at);
-        let mut shaper = Shaper::new(program.clone(), &config(RATE, 0), 0);
+        let mut shaper = Shaper::new(&config(program.clone(), RATE, 0), 0);
         let events = run(&mut shaper, &packets, || 0);
         let mut fluid = Fluid::new(&program);
         let mut sent = vec![0.0; queues];

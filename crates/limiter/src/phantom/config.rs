@@ -1,0 +1,187 @@
+//! What phantom queues can be configured to do.
+
+use std::sync::Arc;
+
+use crate::config::{check_rate, check_sizes};
+use crate::{ConfigError, Field, Nanos, Program, Rate};
+
+/// What [`PhantomQueues`](crate::PhantomQueues) enforce: PQP, and with burst control BC-PQP.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PhantomQueuesConfig {
+    program: Arc<Program>,
+    rate: Rate,
+    queue: u64,
+    control: Option<BurstControl>,
+}
+
+impl PhantomQueuesConfig {
+    /// PQP: the rate, as the policy shares it among queues of `queue` bytes each. The larger the
+    /// queues, the closer TCP comes to the rate; [`sizing`](crate::sizing) says what is enough.
+    ///
+    /// # Errors
+    /// If the rate is not one of [`Rate::LIMITABLE`], or a queue has no bytes, or all together more
+    /// than 2^60.
+    pub fn new(
+        program: impl Into<Arc<Program>>,
+        rate: Rate,
+        queue: u64,
+    ) -> Result<Self, ConfigError> {
+        let program = program.into();
+        check_rate(Field::Rate, rate)?;
+        check_sizes(Field::Queue, queue, program.queues())?;
+        Ok(Self {
+            program,
+            rate,
+            queue,
+            control: None,
+        })
+    }
+
+    /// With burst control: BC-PQP.
+    #[must_use]
+    pub fn with_burst_control(self, control: BurstControl) -> Self {
+        let control = Some(control);
+        Self { control, ..self }
+    }
+
+    /// The policy.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The rate at which all queues together are drained.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// B, the size of each queue in bytes.
+    pub fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// Burst control; without it this is PQP.
+    pub fn burst_control(&self) -> Option<BurstControl> {
+        self.control
+    }
+}
+
+/// Burst control, [BCPQP §4]: what fills a phantom queue before its flow has done so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Unchecked"))]
+pub struct BurstControl {
+    pub(crate) period: Nanos,
+    pub(crate) upper: u32,
+    pub(crate) lower: u32,
+}
+
+/// The thresholds of burst control, in thousandths of what a queue is served in a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// θ+: a queue that accepts more than this in a period is filled with magic bytes.
+    pub upper: u32,
+    /// θ−: from a queue that accepts less than this, they are taken out again.
+    pub lower: u32,
+}
+
+impl BurstControl {
+    /// What the paper recommends [BCPQP §4]: a period T of 100 ms, in place of the 99th percentile of
+    /// round-trip times where that is not known; θ+ of 1.5 and θ− of 0.5.
+    pub const DEFAULT: Self = Self {
+        period: 100_000_000,
+        upper: 1500,
+        lower: 500,
+    };
+
+    /// With another period.
+    ///
+    /// # Errors
+    /// If it is 0 or longer than a minute.
+    pub fn with_period(self, period: Nanos) -> Result<Self, ConfigError> {
+        match (1..=60_000_000_000).contains(&period) {
+            true => Ok(Self { period, ..self }),
+            false => Err(ConfigError::Period(period)),
+        }
+    }
+
+    /// With other thresholds.
+    ///
+    /// # Errors
+    /// If the upper one is above 1,000,000 (thousandths), or the lower one not below the upper one.
+    pub fn with_thresholds(self, thresholds: Thresholds) -> Result<Self, ConfigError> {
+        let Thresholds { upper, lower } = thresholds;
+        if upper > 1_000_000 {
+            return Err(ConfigError::Upper);
+        }
+        if lower >= upper {
+            return Err(ConfigError::Lower);
+        }
+        Ok(Self {
+            upper,
+            lower,
+            ..self
+        })
+    }
+
+    /// T: the time over which accepted bytes are counted.
+    pub fn period(&self) -> Nanos {
+        self.period
+    }
+
+    /// θ+ and θ−.
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds {
+            upper: self.upper,
+            lower: self.lower,
+        }
+    }
+
+    /// θ+ rT: what a queue that is alone may accept in a period, in bytes.
+    pub fn upper_bytes(&self, rate: Rate) -> u64 {
+        self.part(rate, self.upper)
+    }
+
+    /// θ− rT: what a queue that is alone must accept in a period to keep its magic bytes, in bytes.
+    pub fn lower_bytes(&self, rate: Rate) -> u64 {
+        self.part(rate, self.lower)
+    }
+
+    fn part(&self, rate: Rate, thousandths: u32) -> u64 {
+        // bit/s × ns × thousandths: for rates that limiters enforce, below 2^64 after the division.
+        let product =
+            u128::from(rate.bits_per_second()) * u128::from(self.period) * u128::from(thousandths);
+        u64::try_from(product / 8_000_000_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for BurstControl {
+    /// [`DEFAULT`](Self::DEFAULT).
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Burst control as it was written down.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Unchecked {
+    period: Nanos,
+    upper: u32,
+    lower: u32,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for BurstControl {
+    type Error = ConfigError;
+
+    fn try_from(read: Unchecked) -> Result<Self, ConfigError> {
+        let Unchecked {
+            period,
+            upper,
+            lower,
+        } = read;
+        Self::DEFAULT
+            .with_period(period)?
+            .with_thresholds(Thresholds { upper, lower })
+    }
+}
