@@ -10,8 +10,6 @@
 #include "mark.h"
 
 #define STEPS 64	// most of a decision
-#define PAGE_BITS 10
-#define PAGE (1 << PAGE_BITS)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -46,7 +44,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, PREFIXES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key4);
 	__type(value, struct seat);
@@ -54,7 +52,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, PREFIXES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key6);
 	__type(value, struct seat);
@@ -62,7 +60,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 17);
+	__uint(max_entries, TAGS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct seat);
@@ -70,7 +68,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << 17);
+	__uint(max_entries, PLANS);
 	__type(key, u32);
 	__type(value, struct plan);
 } plans SEC(".maps");
@@ -101,7 +99,7 @@ struct page {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1 << 12);
+	__uint(max_entries, PAGES);
 	__type(key, u32);
 	__array(values, struct page);
 } pages SEC(".maps") = { .values = { &page_of_limiters } };
@@ -124,15 +122,19 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 	for (u32 i = 0; i < SHARES * sizeof(struct share) / 8; i++)
 		words[i] = 0;
 	for (u32 i = 0; i < QUEUES; i++) {
-		volatile u64 *queue = (u64 *)(s->queues + i);
-		for (u32 word = 0; word < 6; word++)
-			queue[word] = 0;
-		queue[6] &= kept;
-		queue[7] &= kept;
+		volatile struct queue *queue = s->queues + i;
+		queue->length = 0;
+		queue->seen = 0;
+		queue->magic = 0;
+		queue->accepted = 0;
+		queue->spare = 0;
+		queue->began = 0;
+		queue->passed &= kept;
+		queue->excess &= kept;
 	}
 	s->at = now;
 	s->remainder = 0;
-	tokens(s) = plan->scheme == POLICER ? plan->size : 0;
+	s->tokens = plan->scheme == POLICER ? plan->size : 0;
 }
 
 // Puts a limiter under another plan. Queues that shrink begin empty: those that hold more than they
@@ -142,28 +144,29 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 {
 	if (s->shape != plan->shape) {
 		start(s, plan, now, 0);
-	} else if (plan->scheme == PHANTOM && plan->size < burst(s)) {
+	} else if (plan->scheme == PHANTOM && plan->size < s->size) {
 		start(s, plan, now, 1);
 	} else {
-		u64 old = rate(s), direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
+		u64 old = s->rate, direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
 		if (plan->scheme == POLICER) {
-			bucket_refill(s, old, direct, burst(s), now);
-			tokens(s) = least(tokens(s), plan->size);
+			bucket_refill(s, old, direct, s->size, now);
+			s->tokens = least(s->tokens, plan->size);
 		} else {
 			phantom_advance(s, old, direct, now);
 			// Without periods so far, what is held counts from the beginning of time on, as in
 			// Queue::set_period of the limiter.
-			if (due(s) == ENDLESS && plan->control) {
+			if (s->due == ENDLESS && plan->control) {
 				for (u32 i = 0; i < QUEUES; i++) {
-					volatile u64 *queue = (u64 *)(s->queues + i);
-					queue[3] = queue[5] = 0;	// accepted, began
+					volatile struct queue *queue = s->queues + i;
+					queue->began = 0;
+					queue->accepted = 0;
 				}
 			}
 		}
 	}
-	due(s) = plan->control ? 0 : ENDLESS;
-	rate(s) = plan->rate;
-	burst(s) = plan->size;
+	s->due = plan->control ? 0 : ENDLESS;
+	s->rate = plan->rate;
+	s->size = plan->size;
 	s->shape = plan->shape;
 	s->plan = seat->plan;
 	s->version = seat->version;

@@ -311,7 +311,7 @@ static __always_inline u32 active_queues(const struct limiter *s, const struct s
 static __always_inline void look_later(struct limiter *s, const struct plan *plan, u64 now)
 {
 	u64 next = now + plan->period;
-	due(s) = next < now ? ENDLESS : next;
+	s->due = next < now ? ENDLESS : next;
 }
 
 // Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
@@ -332,13 +332,13 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		settle_queue(s, t, SHARES + number);
 		if (is_over(plan, queue, now))
 			end_period(s, t, queue, SHARES + number, now, plan->period, plan->lower);
-		filled(s) &= ~((1 - any(magic_of(queue))) << number);
+		s->filled &= ~((1 - any(magic_of(queue))) << number);
 		number++;
 	}
 	*looked = number;
 	if (number < QUEUES)
 		return PERIODS;
-	filled(s) &= active;
+	s->filled &= active;
 	look_later(s, plan, now);
 	return DECIDE;
 }
@@ -375,7 +375,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 		if (accepted > share && (share || !queue->magic)) {
 			u64 room = plan->size - length - bytes;
 			queue->magic += room;
-			filled(s) |= 1ULL << number;
+			s->filled |= 1ULL << number;
 			add(s, t, part, room);
 		}
 	}
@@ -474,7 +474,7 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 		}
 	}
 	queue->magic = magic + room;
-	filled(s) |= any(room) << number;
+	s->filled |= any(room) << number;
 	queue->length = full + room;
 	root->length += bytes + room;
 	return PASS;
@@ -487,8 +487,8 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	*now = at;
 	BELOW(number, QUEUES);
 	struct queue *queue = s->queues + number;
-	if (at >= due(s)) {
-		if (filled(s))
+	if (at >= s->due) {
+		if (s->filled)
 			return PERIODS;
 		look_later(s, plan, at);
 	}

@@ -12,7 +12,7 @@ static __always_inline int within(const u32 *address, const u32 *prefix, const u
 // The ports word is as on the wire, its two ports in network order.
 static __always_inline int fits(const struct rule *rule, const struct packet *p)
 {
-	if (rule->protocol != 256 && rule->protocol != p->protocol)
+	if (rule->protocol != ANY_PROTOCOL && rule->protocol != p->protocol)
 		return 0;
 	if (!(rule->dscp >> (p->dscp & 63) & 1))
 		return 0;

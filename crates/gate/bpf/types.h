@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What both sides of the gate hold in memory. src/kernel/layout.rs writes and reads the same.
+// What the programs and user space hold in memory together. build/layout.rs makes Rust of it.
 #pragma once
 
 typedef unsigned char u8;
@@ -15,14 +15,25 @@ typedef unsigned long long u64;
 // Keeps the compiler from leaving out, or doing otherwise, what the verifier has to see.
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
-#define SHARES 5	// sharing nodes of a policy
-#define QUEUES 24	// and its queues
-#define PARTS (SHARES + QUEUES)	// both together; a queue's number as a part follows the shares'
-#define RULES 32	// of a plan
-#define PLACES 1024	// of policies, and of sets of rules: a power of two
-#define LENGTHS 16	// lengths of prefixes in use, of one family in one direction
-#define NONE 255
 #define ENDLESS (~0ULL)
+
+// Sizes of what both sides hold. An enumeration, so that user space finds them as well.
+enum sizes {
+	SHARES = 5,	// sharing nodes of a policy
+	QUEUES = 24,	// and its queues
+	PARTS = SHARES + QUEUES,	// both together; a queue's number as a part follows the shares'
+	RULES = 32,	// of a plan
+	PLANS = 1 << 17,
+	PLACES = 1 << 10,	// of policies, and of sets of rules: a power of two
+	LENGTHS = 16,	// lengths of prefixes in use, of one family in one direction
+	PREFIXES = 1 << 18,	// of all subscribers together, of one family
+	TAGS = 1 << 17,	// VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together
+	PAGE_BITS = 10,
+	PAGE = 1 << PAGE_BITS,	// limiters that are made at a time
+	PAGES = 1 << 12,
+	ANY_PROTOCOL = 256,
+	NONE = 255,
+};
 
 enum scheme { UNLIMITED, POLICER, PHANTOM };
 // What becomes of a packet, or which step comes next before that can be said.
@@ -38,7 +49,7 @@ struct share {
 	u64 credit;	// given to it and not handed on
 	u32 weight;	// sum of the active children's
 	u32 active;	// a bit for each; in nodes that serve by priority, for each that has anything
-	u64 extra[2];	// of the limiter, see below
+	u64 unused[2];	// see struct limiter
 };
 
 struct queue {
@@ -61,15 +72,23 @@ struct limiter {
 	u64 at;		// the latest time
 	u64 remainder;	// bit-nanoseconds below a byte
 	u64 passed_packets, passed_bytes, excess_packets, excess_bytes;
-	struct share shares[SHARES];	// the root first
+	union {
+		struct share shares[SHARES];	// the root first
+		// Each packet needs these, and reads the cache lines of the first two nodes anyway.
+		struct {
+			u8 root[sizeof(struct share) - 2 * sizeof(u64)];
+			u64 due;	// when all queues are looked at next
+			union {
+				u64 tokens;	// of a policer
+				u64 filled;	// of phantom queues, a bit for each that may have magic bytes
+			};
+			u8 second[sizeof(struct share) - 2 * sizeof(u64)];
+			u64 rate;	// of the plan, for when it changes
+			u64 size;	// likewise
+		};
+	};
 	struct queue queues[QUEUES];
 };
-// Kept where sharing nodes have room:
-#define due(limiter) (limiter)->shares[0].extra[0]	// when all queues are looked at next
-#define tokens(limiter) (limiter)->shares[0].extra[1]	// of a policer
-#define filled(limiter) tokens(limiter)	// of phantom queues, a bit for each that may have magic bytes
-#define rate(limiter) (limiter)->shares[1].extra[0]	// of the plan, for when it changes
-#define burst(limiter) (limiter)->shares[1].extra[1]	// likewise
 
 struct plan {
 	u64 rate;	// bit/s
@@ -114,7 +133,7 @@ struct rule {
 	u32 source[4], source_mask[4], destination[4], destination_mask[4];
 	u64 dscp;	// a bit for each
 	u16 source_low, source_high, destination_low, destination_high;
-	u16 protocol;	// 256: any
+	u16 protocol;	// or ANY_PROTOCOL
 	u8 ports;	// it asks for ports
 	u8 first, queues;
 	u8 spare[3];
@@ -165,7 +184,7 @@ struct settings {
 	struct length6 lengths6[2][LENGTHS];
 };
 
-// Packets that no limiter saw are counted by these, see src/kernel/strangers.rs for their names.
+// Packets that no limiter saw are counted by these. User space shows their names in small letters.
 enum reason {
 	FINE, UNKNOWN_IPV4, UNKNOWN_IPV6, NOT_IP, UNKNOWN_DROPPED, SHORT_FRAME, SHORT_IP, BAD_VERSION,
 	BAD_HEADER_LENGTH, BAD_TOTAL_LENGTH, MANY_TAGS, MANY_EXTENSIONS, BAD_PPPOE, NO_LIMITER, NO_PLAN,

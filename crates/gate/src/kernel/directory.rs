@@ -5,15 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use super::layout::{self, LENGTHS, Writer, read_u32, read_u64};
+use super::layout::{
+    self, LENGTHS, Record, key4, key6, length4, length6, link_key, network_words, seat, settings,
+};
 use super::policy::mask;
 use super::{KernelError, Seat};
 use crate::table::{Accounting, Direction, Match, Settings, Unknown};
 
 type Maps = HashMap<&'static str, MapHandle>;
-
-/// Words of the flows' hash, with which settings begin.
-const HASH: usize = 11;
 
 const IPV4: u128 = 0xffff << 32;
 
@@ -24,7 +23,7 @@ pub(super) struct Directory {
     unknown: Unknown,
     /// The words of the flows' hash, as they are in the kernel: its key is not known to who takes a
     /// gate over.
-    hash: [u64; HASH],
+    hash: [u64; 11],
     /// Entries of each length by direction. Of IPv4, prefixes of IPv6 that contain all of it follow
     /// as 128 and their length.
     lengths4: [Vec<u32>; 2],
@@ -33,47 +32,55 @@ pub(super) struct Directory {
     links: [[u32; 3]; 2],
 }
 
-/// Where an entry is.
-struct Place {
+/// What packets of one direction are looked up by.
+#[derive(Debug, PartialEq, Eq)]
+struct Lengths {
+    /// Lengths of prefixes, the longest first.
+    ipv4: Vec<u32>,
+    ipv6: Vec<u32>,
+    /// A bit for each kind of link.
+    links: u8,
+}
+
+/// An entry of a map of seats.
+struct Entry {
     map: &'static str,
     key: Vec<u8>,
 }
 
-fn index(direction: Direction) -> usize {
-    match direction {
-        Direction::Down => 0,
-        Direction::Up => 1,
+impl Entry {
+    fn link(kind: usize, id: u32, direction: Direction) -> Self {
+        let key = Record::new(link_key::SIZE_OF)
+            .with(link_key::ID, id)
+            .with(link_key::KIND, kind as u8)
+            .with(link_key::DIRECTION, direction as u8);
+        Self {
+            map: "seats_link",
+            key: key.into_bytes(),
+        }
     }
-}
 
-fn link_key(kind: usize, id: u32, direction: usize) -> Place {
-    let mut key = Writer::default();
-    key.u32(id).u8(kind as u8).u8(direction as u8);
-    Place {
-        map: "seats_link",
-        key: key.fill(8),
+    /// The address is in the machine's byte order.
+    fn ipv4(address: u32, length: u32, direction: Direction) -> Self {
+        let key = Record::new(key4::SIZE_OF)
+            .with(key4::ADDRESS, address.to_be())
+            .with(key4::LENGTH, length as u8)
+            .with(key4::DIRECTION, direction as u8);
+        Self {
+            map: "seats4",
+            key: key.into_bytes(),
+        }
     }
-}
 
-fn key4(address: u32, length: u32, direction: usize) -> Place {
-    let mut key = Writer::default();
-    key.bytes(&address.to_be_bytes())
-        .u8(length as u8)
-        .u8(direction as u8);
-    Place {
-        map: "seats4",
-        key: key.fill(8),
-    }
-}
-
-fn key6(address: u128, length: u32, direction: usize) -> Place {
-    let mut key = Writer::default();
-    key.bytes(&address.to_be_bytes())
-        .u8(length as u8)
-        .u8(direction as u8);
-    Place {
-        map: "seats6",
-        key: key.fill(20),
+    fn ipv6(address: u128, length: u32, direction: Direction) -> Self {
+        let key = Record::new(key6::SIZE_OF)
+            .with(key6::ADDRESS, network_words(address))
+            .with(key6::LENGTH, length as u8)
+            .with(key6::DIRECTION, direction as u8);
+        Self {
+            map: "seats6",
+            key: key.into_bytes(),
+        }
     }
 }
 
@@ -85,27 +92,27 @@ impl Directory {
             .map_err(|source| KernelError::map("current", source))?
             .unwrap_or_default();
         let settings = maps["settings"]
-            .lookup(&read_u32(&current, 0).to_ne_bytes(), MapFlags::ANY)
+            .lookup(&current, MapFlags::ANY)
             .map_err(|source| KernelError::map("settings", source))?
             .unwrap_or_default();
         let mut directory = Self {
             accounting: Accounting {
-                layer: settings.get(92).copied().unwrap_or(0),
-                overhead: read_u32(&settings, 88) as i32 as i16,
+                layer: settings::LAYER.of(&settings),
+                overhead: settings::OVERHEAD.of(&settings) as i16,
             },
-            unknown: match settings.get(93) {
-                Some(1) => Unknown::Drop,
+            unknown: match settings::UNKNOWN_DROP.of(&settings) {
+                1 => Unknown::Drop,
                 _ => Unknown::Pass,
             },
-            hash: std::array::from_fn(|word| read_u64(&settings, word * 8)),
+            hash: settings::HASH.of(&settings),
             lengths4: std::array::from_fn(|_| vec![0; 256]),
             lengths6: std::array::from_fn(|_| vec![0; 129]),
             links: Default::default(),
         };
         for map in ["seats4", "seats6", "seats_link"] {
             for key in maps[map].keys() {
-                let place = Place { map, key };
-                if let Some(count) = directory.count(&place) {
+                let entry = Entry { map, key };
+                if let Some(count) = directory.count(&entry) {
                     *count += 1;
                 }
             }
@@ -114,12 +121,21 @@ impl Directory {
     }
 
     /// The count that an entry is part of.
-    fn count(&mut self, place: &Place) -> Option<&mut u32> {
-        let key = &place.key;
-        match place.map {
-            "seats4" => self.lengths4[usize::from(key[5]) & 1].get_mut(usize::from(key[4])),
-            "seats6" => self.lengths6[usize::from(key[17]) & 1].get_mut(usize::from(key[16])),
-            _ => self.links[usize::from(key[5]) & 1].get_mut(usize::from(key[4])),
+    fn count(&mut self, entry: &Entry) -> Option<&mut u32> {
+        let key = &entry.key;
+        match entry.map {
+            "seats4" => {
+                let direction = usize::from(key4::DIRECTION.of(key));
+                self.lengths4[direction & 1].get_mut(usize::from(key4::LENGTH.of(key)))
+            }
+            "seats6" => {
+                let direction = usize::from(key6::DIRECTION.of(key));
+                self.lengths6[direction & 1].get_mut(usize::from(key6::LENGTH.of(key)))
+            }
+            _ => {
+                let direction = usize::from(link_key::DIRECTION.of(key));
+                self.links[direction & 1].get_mut(usize::from(link_key::KIND.of(key)))
+            }
         }
     }
 
@@ -131,7 +147,7 @@ impl Directory {
                 let seat = maps[map]
                     .lookup(&key, MapFlags::ANY)
                     .map_err(|source| KernelError::map(map, source))?;
-                plans.extend(seat.map(|seat| read_u32(&seat, 4)));
+                plans.extend(seat.map(|seat| seat::PLAN.of(&seat)));
             }
         }
         Ok(plans)
@@ -143,28 +159,25 @@ impl Directory {
         self.hash = *settings.hash.words();
     }
 
-    /// Where entries of a match are; two, if it is of both families.
-    fn places(matched: &Match, direction: usize) -> Vec<Place> {
+    /// The entries of a match: two, if it is of both families.
+    fn entries(matched: &Match, direction: Direction) -> Vec<Entry> {
         match *matched {
-            Match::Vlan(id) => vec![link_key(0, id.into(), direction)],
+            Match::Vlan(id) => vec![Entry::link(layout::VLAN, id.into(), direction)],
             Match::QinQ { outer, inner } => {
-                vec![link_key(
-                    1,
-                    u32::from(outer) << 16 | u32::from(inner),
-                    direction,
-                )]
+                let id = u32::from(outer) << 16 | u32::from(inner);
+                vec![Entry::link(layout::QINQ, id, direction)]
             }
-            Match::Pppoe(session) => vec![link_key(2, session.into(), direction)],
+            Match::Pppoe(session) => vec![Entry::link(layout::PPPOE, session.into(), direction)],
             Match::Prefix(prefix) => {
                 let (address, bits) = (prefix.address(), prefix.bits());
                 if prefix.is_ipv4() {
-                    return vec![key4(address as u32, bits - 96, direction)];
+                    return vec![Entry::ipv4(address as u32, bits - 96, direction)];
                 }
-                let mut places = vec![key6(address, bits, direction)];
+                let mut entries = vec![Entry::ipv6(address, bits, direction)];
                 if (address ^ IPV4) & mask(bits) == 0 {
-                    places.push(key4(0, 128 + bits, direction));
+                    entries.push(Entry::ipv4(0, 128 + bits, direction));
                 }
-                places
+                entries
             }
         }
     }
@@ -178,21 +191,23 @@ impl Directory {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
         let before = self.lengths();
         for (matched, seat) in seats {
-            for place in Self::places(matched, index(direction)) {
-                let map = &maps[place.map];
+            for entry in Self::entries(matched, direction) {
+                let map = &maps[entry.map];
                 let there = map
-                    .lookup(&place.key, MapFlags::ANY)
-                    .map_err(|source| KernelError::map(place.map, source))?;
+                    .lookup(&entry.key, MapFlags::ANY)
+                    .map_err(|source| KernelError::map(entry.map, source))?;
                 if there.is_none()
-                    && let Some(count) = self.count(&place)
+                    && let Some(count) = self.count(&entry)
                 {
                     *count += 1;
                 }
-                let (keys, values, count) = batches.entry(place.map).or_default();
-                keys.extend(place.key);
-                let mut value = Writer::default();
-                value.u32(seat.limiter).u32(seat.plan).u32(seat.version);
-                values.extend(value.fill(12));
+                let (keys, values, count) = batches.entry(entry.map).or_default();
+                keys.extend(entry.key);
+                let value = Record::new(seat::SIZE_OF)
+                    .with(seat::LIMITER, seat.limiter)
+                    .with(seat::PLAN, seat.plan)
+                    .with(seat::VERSION, seat.version);
+                values.extend(value.into_bytes());
                 *count += 1;
             }
         }
@@ -231,15 +246,15 @@ impl Directory {
         let before = self.lengths();
         let mut result = Ok(());
         for matched in matches {
-            for place in Self::places(matched, index(direction)) {
-                match maps[place.map].delete(&place.key) {
+            for entry in Self::entries(matched, direction) {
+                match maps[entry.map].delete(&entry.key) {
                     Ok(()) => {
-                        if let Some(count) = self.count(&place) {
+                        if let Some(count) = self.count(&entry) {
                             *count = count.saturating_sub(1);
                         }
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(source) => result = Err(KernelError::map(place.map, source)),
+                    Err(source) => result = Err(KernelError::map(entry.map, source)),
                 }
             }
         }
@@ -249,8 +264,8 @@ impl Directory {
         result
     }
 
-    /// The lengths in use by direction, the longest first: of IPv4, of IPv6, and links as bits.
-    fn lengths(&self) -> [(Vec<u32>, Vec<u32>, u8); 2] {
+    /// What is in use, of packets down and up.
+    fn lengths(&self) -> [Lengths; 2] {
         [0, 1].map(|direction| {
             let used = |counts: &[u32]| -> Vec<u32> {
                 let lengths = (0..counts.len() as u32).rev();
@@ -262,19 +277,19 @@ impl Directory {
                 .into_iter()
                 .partition(|&length| length <= 32);
             let links = (0..3).filter(|&kind| self.links[direction][kind] > 0);
-            (
-                [four, more].concat(),
-                used(&self.lengths6[direction]),
-                links.map(|kind| 1 << kind).sum(),
-            )
+            Lengths {
+                ipv4: [four, more].concat(),
+                ipv6: used(&self.lengths6[direction]),
+                links: links.map(|kind| 1 << kind).sum(),
+            }
         })
     }
 
     fn check_lengths(&self) -> Result<(), KernelError> {
-        for (four, six, _) in self.lengths() {
+        for Lengths { ipv4, ipv6, .. } in self.lengths() {
             for (what, found) in [
-                ("different lengths of IPv4 prefixes", four.len()),
-                ("different lengths of IPv6 prefixes", six.len()),
+                ("different lengths of IPv4 prefixes", ipv4.len()),
+                ("different lengths of IPv6 prefixes", ipv6.len()),
             ] {
                 if found > LENGTHS {
                     return Err(KernelError::room(what, found, LENGTHS));
@@ -286,31 +301,30 @@ impl Directory {
 
     /// Puts settings and lengths where packets find them, all at once.
     pub(super) fn publish(&self, maps: &Maps) -> Result<(), KernelError> {
-        let mut writer = Writer::default();
-        for word in self.hash {
-            writer.u64(word);
-        }
-        let lengths = self.lengths();
-        writer
-            .bytes(&i32::from(self.accounting.overhead).to_ne_bytes())
-            .u8(self.accounting.layer)
-            .u8(u8::from(self.unknown == Unknown::Drop))
-            .bytes(&[lengths[0].2, lengths[1].2])
-            .bytes(&[lengths[0].0.len() as u8, lengths[1].0.len() as u8])
-            .bytes(&[lengths[0].1.len() as u8, lengths[1].1.len() as u8])
-            .u32(0);
-        for (four, ..) in &lengths {
+        let [down, up] = self.lengths();
+        let both = |of: fn(&Lengths) -> usize| [of(&down) as u8, of(&up) as u8];
+        let mut record = Record::new(settings::SIZE_OF)
+            .with(settings::HASH, self.hash)
+            .with(settings::OVERHEAD, self.accounting.overhead.into())
+            .with(settings::LAYER, self.accounting.layer)
+            .with(settings::UNKNOWN_DROP, u8::from(self.unknown == Unknown::Drop))
+            .with(settings::LINKS, [down.links, up.links])
+            .with(settings::COUNT4, both(|lengths| lengths.ipv4.len()))
+            .with(settings::COUNT6, both(|lengths| lengths.ipv6.len()));
+        for (direction, lengths) in [&down, &up].into_iter().enumerate() {
             for at in 0..LENGTHS {
-                let length = four.get(at).copied().unwrap_or(0);
-                let mask = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
-                let mask = if length > 32 { 0 } else { mask };
-                writer.bytes(&mask.to_be_bytes()).u32(length);
-            }
-        }
-        for (_, six, _) in &lengths {
-            for at in 0..LENGTHS {
-                let length = six.get(at).copied().unwrap_or(0);
-                writer.bytes(&mask(length).to_be_bytes()).u32(length);
+                let index = direction * LENGTHS + at;
+                let length = lengths.ipv4.get(at).copied().unwrap_or(0);
+                let mask4 = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
+                let mask4 = if length > 32 { 0 } else { mask4 };
+                let lengths4 = settings::LENGTHS4;
+                record.set(length4::MASK.within(lengths4, index), mask4.to_be());
+                record.set(length4::LENGTH.within(lengths4, index), length);
+                let length = lengths.ipv6.get(at).copied().unwrap_or(0);
+                let mask6 = network_words(mask(length));
+                let lengths6 = settings::LENGTHS6;
+                record.set(length6::MASK.within(lengths6, index), mask6);
+                record.set(length6::LENGTH.within(lengths6, index), length);
             }
         }
         let refused = |name: &'static str| move |source| KernelError::map(name, source);
@@ -320,11 +334,12 @@ impl Directory {
             .map_err(refused("current"))?
             .unwrap_or_default();
         // Packets go by one while the other is written.
-        let other = 1 - (read_u32(&current, 0) & 1);
+        let current = current[..].try_into().map_or(0, u32::from_ne_bytes);
+        let other = 1 - (current & 1);
         maps["settings"]
             .update(
                 &other.to_ne_bytes(),
-                &writer.fill(layout::SETTINGS),
+                &record.into_bytes(),
                 MapFlags::ANY,
             )
             .map_err(refused("settings"))?;

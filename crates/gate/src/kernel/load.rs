@@ -17,17 +17,17 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 /// The maps that are pinned, and the sizes of their values.
 pub(super) const MAPS: &[(&str, usize)] = &[
-    ("settings", layout::SETTINGS),
-    ("current", 4),
-    ("test_time", 8),
-    ("strangers", 16),
-    ("seats4", 12),
-    ("seats6", 12),
-    ("seats_link", 12),
-    ("plans", layout::PLAN),
-    ("shapes", layout::SHAPE),
-    ("rule_sets", layout::RULES),
-    ("pages", 4),
+    ("settings", layout::settings::SIZE_OF),
+    ("current", size_of::<u32>()),
+    ("test_time", size_of::<u64>()),
+    ("strangers", layout::tally::SIZE_OF),
+    ("seats4", layout::seat::SIZE_OF),
+    ("seats6", layout::seat::SIZE_OF),
+    ("seats_link", layout::seat::SIZE_OF),
+    ("plans", layout::plan::SIZE_OF),
+    ("shapes", layout::shape::SIZE_OF),
+    ("rule_sets", layout::rules::SIZE_OF),
+    ("pages", size_of::<u32>()),
 ];
 
 /// Loads the programs, and pins them and their maps. If that fails, nothing is left.

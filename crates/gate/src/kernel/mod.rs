@@ -14,6 +14,7 @@ mod error;
 mod layout;
 mod load;
 mod policy;
+mod record;
 mod sys;
 
 pub use crate::path::Seat;
@@ -21,7 +22,7 @@ pub use error::KernelError;
 pub use layout::Stranger;
 
 use directory::Directory;
-use layout::{LIMITERS_PER_PAGE, PLANS};
+use layout::PAGE;
 use policy::Registry;
 
 /// Where programs are attached at tc.
@@ -49,7 +50,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Numbers of plans are below this.
-    pub const PLANS: u32 = PLANS;
+    pub const PLANS: u32 = layout::PLANS as u32;
 
     /// Loads the programs, and pins everything in this folder, which is made; the BPF file system it
     /// is to be in is mounted if need be.
@@ -135,11 +136,11 @@ impl Kernel {
     /// # Errors
     /// If the plan or its number is out of range, or it needs more room than limiters have.
     pub fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), KernelError> {
-        if number >= PLANS {
+        if number >= Self::PLANS {
             return Err(KernelError::room(
                 "plans",
                 number as usize + 1,
-                PLANS as usize,
+                layout::PLANS,
             ));
         }
         let encoded = self.registry.encode(plan, &self.maps)?;
@@ -171,13 +172,13 @@ impl Kernel {
             .map_err(|source| KernelError::map("plans", source))?;
         let mut read = 0;
         let needed = all.inspect(|_| read += 1).filter(|(number, _)| {
-            let number = layout::read_u32(number, 0);
+            let number = u32::from_ne_bytes(number[..].try_into().unwrap_or_default());
             kept(number) || seated.contains(&number)
         });
         let needed: Vec<_> = needed.map(|(_, plan)| plan).collect();
         // The iterator ends where the kernel refuses.
-        if read != PLANS {
-            let short = std::io::Error::other(format!("{read} of {PLANS} plans can be read"));
+        if read != Self::PLANS {
+            let short = std::io::Error::other(format!("{read} of {} plans can be read", Self::PLANS));
             return Err(KernelError::map("plans", short.into()));
         }
         self.registry.give_up(needed.into_iter());
@@ -199,7 +200,7 @@ impl Kernel {
         direction: Direction,
         seats: &[(Match, Seat)],
     ) -> Result<(), KernelError> {
-        let room = self.pages.len() * LIMITERS_PER_PAGE;
+        let room = self.pages.len() * PAGE;
         if let Some((_, seat)) = seats.iter().find(|(_, seat)| seat.limiter as usize >= room) {
             return Err(KernelError::room(
                 "limiters",
@@ -224,9 +225,9 @@ impl Kernel {
     /// If there are too many, or memory is short.
     pub fn reserve(&mut self, limiters: u32) -> Result<(), KernelError> {
         let (there, room) = (self.pages.len(), self.map("pages").max_entries() as usize);
-        let wanted = (limiters as usize).div_ceil(LIMITERS_PER_PAGE);
+        let wanted = (limiters as usize).div_ceil(PAGE);
         if wanted > room {
-            let room = room * LIMITERS_PER_PAGE;
+            let room = room * PAGE;
             return Err(KernelError::room("limiters", limiters as usize, room));
         }
         if wanted <= there {
@@ -252,7 +253,7 @@ impl Kernel {
             let path = load::page(&self.pins, number);
             // What is read has to be what packets find.
             let page = MapHandle::from_pinned_path(&path).ok().filter(|page| {
-                page.value_size() as usize == layout::LIMITER
+                page.value_size() as usize == layout::limiter::SIZE_OF
                     && (page.info()).is_ok_and(|found| found.info.id.to_ne_bytes() == id[..])
             });
             let page = page.ok_or(KernelError::Other { path })?;
@@ -264,10 +265,10 @@ impl Kernel {
 
     fn page(&self, limiter: u32) -> Result<(&MapHandle, [u8; 4]), KernelError> {
         let (page, place) = (
-            limiter as usize / LIMITERS_PER_PAGE,
-            limiter % LIMITERS_PER_PAGE as u32,
+            limiter as usize / PAGE,
+            limiter % PAGE as u32,
         );
-        let room = self.pages.len() * LIMITERS_PER_PAGE;
+        let room = self.pages.len() * PAGE;
         let page = self
             .pages
             .get(page)
@@ -281,7 +282,7 @@ impl Kernel {
     /// If it is beyond what is reserved.
     pub fn forget(&mut self, limiter: u32) -> Result<(), KernelError> {
         let (page, place) = self.page(limiter)?;
-        page.update(&place, &[0; layout::LIMITER], MapFlags::LOCK)
+        page.update(&place, &[0; layout::limiter::SIZE_OF], MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))
     }
 
@@ -294,7 +295,7 @@ impl Kernel {
         let state = page
             .lookup(&place, MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))?
-            .unwrap_or_else(|| vec![0; layout::LIMITER]);
+            .unwrap_or_else(|| vec![0; layout::limiter::SIZE_OF]);
         // The first packet tells a limiter its plan.
         let plan = layout::plan_of(&state);
         let queues = plan.map_or(0, |plan| self.queues_of(plan));
@@ -318,13 +319,13 @@ impl Kernel {
         let mut all = Vec::with_capacity(limiters.len());
         let mut limiter = limiters.start;
         while limiter < limiters.end {
-            let number = limiter as usize / LIMITERS_PER_PAGE;
+            let number = limiter as usize / PAGE;
             let Some(page) = self.pages.get(number) else {
                 break;
             };
-            let first = (number * LIMITERS_PER_PAGE) as u32;
+            let first = (number * PAGE) as u32;
             let batch = page
-                .lookup_batch(LIMITERS_PER_PAGE as u32, MapFlags::LOCK, MapFlags::ANY)
+                .lookup_batch(PAGE as u32, MapFlags::LOCK, MapFlags::ANY)
                 .map_err(|source| KernelError::map("limiters", source))?;
             for (key, state) in batch {
                 let place = u32::from_ne_bytes(key.try_into().unwrap_or_default());
@@ -332,7 +333,7 @@ impl Kernel {
                     all.push(layout::counters(&state));
                 }
             }
-            limiter = first + LIMITERS_PER_PAGE as u32;
+            limiter = first + PAGE as u32;
         }
         Ok(all)
     }

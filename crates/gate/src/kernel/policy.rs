@@ -3,20 +3,23 @@
 //! needs any more stay until their places are wanted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::RangeInclusive;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use tidegate_limiter::{Kind, PolicyTree, Program, Rate, Rule};
+use tidegate_limiter::{Kind, PolicyTree, Prefix, Program, Rate, Rule};
 
 use super::KernelError;
-use super::layout::{self, MOST_RULES, PLACES, QUEUES, SHARES, Writer, read_u32};
+use super::layout::{
+    self, ANY_PROTOCOL, Field, NONE, PLACES, QUEUES, RULES, Record, SHARES, network_words, plan, rule, rules,
+    shape,
+};
 use crate::table::{Excess, Plan, Scheme};
 
 type Maps = HashMap<&'static str, MapHandle>;
 
 /// Numbers of what stands for a shape where there is none.
-const POLICER: u32 = u32::MAX - 1;
-const UNLIMITED: u32 = u32::MAX - 2;
-const NONE: u8 = 255;
+const POLICER_SHAPE: u32 = u32::MAX - 1;
+const UNLIMITED_SHAPE: u32 = u32::MAX - 2;
 
 /// The policies and rules that are in the kernel.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ pub(super) struct Registry {
 impl Registry {
     pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
         Ok(Self {
-            shapes: Kept::read("shapes", "different policies", maps)?,
-            rules: Kept::read("rule_sets", "different sets of rules", maps)?,
+            shapes: Kept::read("shapes", || shape::NUMBER, "different policies", maps)?,
+            rules: Kept::read("rule_sets", || rules::NUMBER, "different sets of rules", maps)?,
         })
     }
 
@@ -41,7 +44,7 @@ impl Registry {
     /// Gives up what none of these plans, as they are in the kernel, needs. No packet may be on its
     /// way under another one.
     pub(super) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
-        let numbers = |plan: Vec<u8>| (read_u32(&plan, 48), read_u32(&plan, 52));
+        let numbers = |plan: Vec<u8>| (plan::SHAPE.of(&plan), plan::RULES.of(&plan));
         let (shapes, rules) = plans.map(numbers).unzip();
         self.shapes.give_up(&shapes);
         self.rules.give_up(&rules);
@@ -76,12 +79,12 @@ impl Registry {
             ));
         }
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
-        let (mut shape, mut fair) = (UNLIMITED, 0);
+        let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
         let (scheme, size) = match &plan.scheme {
-            Scheme::Unlimited => (0u8, 0),
+            Scheme::Unlimited => (layout::UNLIMITED, 0),
             &Scheme::Policer { burst } => {
-                shape = POLICER;
-                (1, burst)
+                shape = POLICER_SHAPE;
+                (layout::POLICER, burst)
             }
             Scheme::PhantomQueues {
                 size,
@@ -104,7 +107,7 @@ impl Registry {
                 }
                 fair = u8::from(plan.program.is_fair());
                 shape = self.shape(&plan.program, maps)?;
-                (2, *size)
+                (layout::PHANTOM, *size)
             }
         };
         if size > 1 << 60 {
@@ -119,34 +122,33 @@ impl Registry {
             ),
             _ => (0, 1),
         };
-        let mut writer = Writer::default();
-        writer
-            .u64(rate)
-            .u64(
-                (u64::MAX - 8_000_000_000)
-                    .checked_div(rate)
-                    .unwrap_or(u64::MAX),
-            )
-            .u64(size)
-            .u64(period)
-            .u64(upper)
-            .u64(lower)
-            .u32(shape)
-            .u32(rules)
-            .u8(scheme)
-            .u8(fair)
-            .u8(control)
-            .u8(match plan.excess {
-                Excess::Drop => NONE,
-                Excess::Mark(dscp) => dscp,
-            })
-            .u8(class.0 as u8)
-            .u8(class.1 as u8)
-            .u8(match plan.scheme {
-                Scheme::PhantomQueues { .. } => plan.program.queues() as u8,
-                _ => 0,
-            });
-        Ok(writer.fill(layout::PLAN))
+        let mark = match plan.excess {
+            Excess::Drop => NONE as u8,
+            Excess::Mark(dscp) => dscp,
+        };
+        let all = match plan.scheme {
+            Scheme::PhantomQueues { .. } => plan.program.queues() as u8,
+            _ => 0,
+        };
+        // The longest time of which the bits at this rate fit 64 bits, beside a remainder.
+        let direct = (u64::MAX - 8_000_000_000).checked_div(rate);
+        let record = Record::new(plan::SIZE_OF)
+            .with(plan::RATE, rate)
+            .with(plan::DIRECT, direct.unwrap_or(u64::MAX))
+            .with(plan::SIZE, size)
+            .with(plan::PERIOD, period)
+            .with(plan::UPPER, upper)
+            .with(plan::LOWER, lower)
+            .with(plan::SHAPE, shape)
+            .with(plan::RULES, rules)
+            .with(plan::SCHEME, scheme as u8)
+            .with(plan::FAIR, fair)
+            .with(plan::CONTROL, control)
+            .with(plan::MARK, mark)
+            .with(plan::FIRST, class.0 as u8)
+            .with(plan::QUEUES, class.1 as u8)
+            .with(plan::ALL, all);
+        Ok(record.into_bytes())
     }
 
     fn shape(&mut self, program: &Program, maps: &Maps) -> Result<u32, KernelError> {
@@ -158,33 +160,32 @@ impl Registry {
                 return Err(KernelError::room(what, found, room));
             }
         }
-        self.shapes.put(shape(program), maps)
+        self.shapes.put(write_shape(program), maps)
     }
 
     fn rules(&mut self, plan: &Plan, maps: &Maps) -> Result<u32, KernelError> {
         if plan.rules.is_empty() || !matches!(plan.scheme, Scheme::PhantomQueues { .. }) {
             return Ok(0);
         }
-        if plan.rules.len() > MOST_RULES {
-            return Err(KernelError::room("rules", plan.rules.len(), MOST_RULES));
+        if plan.rules.len() > RULES {
+            return Err(KernelError::room("rules", plan.rules.len(), RULES));
         }
-        let mut writer = Writer::default();
-        writer.u32(plan.rules.len() as u32);
-        for rule in &plan.rules {
-            write_rule(&mut writer, rule, &plan.program);
+        let mut record = Record::new(rules::SIZE_OF);
+        record.set(rules::COUNT, plan.rules.len() as u32);
+        for (index, rule) in plan.rules.iter().enumerate() {
+            write_rule(&mut record, index, rule, &plan.program);
         }
-        self.rules.put(writer.fill(layout::RULES - NUMBER), maps)
+        self.rules.put(record.into_bytes(), maps)
     }
 }
-
-/// Bytes of the number with which what is kept begins.
-const NUMBER: usize = 4;
 
 /// What is kept once in a map, by what it is. Numbers go from 1 on, and say the place as `place_of`
 /// in bpf/types.h has it.
 #[derive(Debug)]
 struct Kept {
     map: &'static str,
+    /// The field with the number. It is 0 in what is compared.
+    number: fn() -> Field<u32>,
     what: &'static str,
     numbers: HashMap<Vec<u8>, u32>,
     /// What no plan needs, the oldest first: until others take its place it may come back.
@@ -192,22 +193,28 @@ struct Kept {
 }
 
 impl Kept {
-    fn read(map: &'static str, what: &'static str, maps: &Maps) -> Result<Self, KernelError> {
+    fn read(
+        map: &'static str,
+        number: fn() -> Field<u32>,
+        what: &'static str,
+        maps: &Maps,
+    ) -> Result<Self, KernelError> {
         let mut numbers = HashMap::new();
-        for place in 0..PLACES {
-            let mut value = maps[map]
+        for place in 0..PLACES as u32 {
+            let value = maps[map]
                 .lookup(&place.to_ne_bytes(), MapFlags::ANY)
                 .map_err(|source| KernelError::map(map, source))?
                 .unwrap_or_default();
-            let number = read_u32(&value, 0);
+            let found = number().of(&value);
             // Places are taken in order.
-            if number == 0 {
+            if found == 0 {
                 break;
             }
-            numbers.insert(value.split_off(NUMBER), number);
+            numbers.insert(Record::from(value).with(number(), 0).into_bytes(), found);
         }
         Ok(Self {
             map,
+            number,
             what,
             numbers,
             spare: VecDeque::new(),
@@ -215,7 +222,7 @@ impl Kept {
     }
 
     fn room(&self) -> usize {
-        PLACES as usize - self.numbers.len() + self.spare.len()
+        PLACES - self.numbers.len() + self.spare.len()
     }
 
     fn give_up(&mut self, needed: &HashSet<u32>) {
@@ -231,20 +238,24 @@ impl Kept {
             self.spare.retain(|spare| *spare != value);
             return Ok(number);
         }
-        let number = if self.numbers.len() < PLACES as usize {
+        let number = if self.numbers.len() < PLACES {
             self.numbers.len() as u32 + 1
         } else {
             let old = self.spare.front().ok_or(KernelError::Kept {
                 what: self.what,
-                room: PLACES as usize,
+                room: PLACES,
             })?;
             after(self.numbers[old])
         };
-        let entry = [&number.to_ne_bytes()[..], &value].concat();
+        let entry = Record::from(value.clone()).with((self.number)(), number);
         maps[self.map]
-            .update(&place_of(number).to_ne_bytes(), &entry, MapFlags::ANY)
+            .update(
+                &place_of(number).to_ne_bytes(),
+                &entry.into_bytes(),
+                MapFlags::ANY,
+            )
             .map_err(|source| KernelError::map(self.map, source))?;
-        if self.numbers.len() == PLACES as usize
+        if self.numbers.len() == PLACES
             && let Some(old) = self.spare.pop_front()
         {
             self.numbers.remove(&old);
@@ -255,38 +266,42 @@ impl Kept {
 }
 
 fn place_of(number: u32) -> u32 {
-    (number - 1) % PLACES
+    (number - 1) % PLACES as u32
 }
 
 /// The next number of the same place: four million of them, before a limiter without packets all the
 /// while could take one for another.
 pub(super) fn after(number: u32) -> u32 {
-    let next = number.checked_add(PLACES).filter(|next| *next < UNLIMITED);
+    let next = number.checked_add(PLACES as u32).filter(|next| *next < UNLIMITED_SHAPE);
     next.unwrap_or(place_of(number) + 1)
 }
 
-fn write_rule(writer: &mut Writer, rule: &Rule, program: &Program) {
-    for prefix in [&rule.source, &rule.destination] {
+fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program) {
+    let prefix = |prefix: &Prefix| {
         let mask = mask(prefix.bits());
-        writer
-            .bytes(&prefix.address().to_be_bytes())
-            .bytes(&mask.to_be_bytes());
-    }
-    let all = |ports: &std::ops::RangeInclusive<u16>| *ports == (0..=u16::MAX);
+        (network_words(prefix.address()), network_words(mask))
+    };
+    let (source, source_mask) = prefix(&rule.source);
+    let (destination, destination_mask) = prefix(&rule.destination);
+    let all = |ports: &RangeInclusive<u16>| *ports == (0..=u16::MAX);
+    let ports = !all(&rule.source_ports) || !all(&rule.destination_ports);
+    let protocol = rule.protocol.map_or(ANY_PROTOCOL as u16, u16::from);
     let class = program.classes()[usize::from(rule.class)];
-    writer.u64(rule.dscp.bits());
-    // An empty range is fitted by no port.
-    for ports in [&rule.source_ports, &rule.destination_ports] {
-        writer.u16(*ports.start()).u16(*ports.end());
-    }
-    writer
-        .u16(rule.protocol.map_or(256, u16::from))
-        .u8(u8::from(
-            !all(&rule.source_ports) || !all(&rule.destination_ports),
-        ))
-        .u8(class.first as u8)
-        .u8(class.queues as u8)
-        .bytes(&[0; 3]);
+    let at = rules::RULE;
+    record.set(rule::SOURCE.within(at, index), source);
+    record.set(rule::SOURCE_MASK.within(at, index), source_mask);
+    record.set(rule::DESTINATION.within(at, index), destination);
+    record.set(rule::DESTINATION_MASK.within(at, index), destination_mask);
+    record.set(rule::DSCP.within(at, index), rule.dscp.bits());
+    // No port fits an empty range.
+    record.set(rule::SOURCE_LOW.within(at, index), *rule.source_ports.start());
+    record.set(rule::SOURCE_HIGH.within(at, index), *rule.source_ports.end());
+    record.set(rule::DESTINATION_LOW.within(at, index), *rule.destination_ports.start());
+    record.set(rule::DESTINATION_HIGH.within(at, index), *rule.destination_ports.end());
+    record.set(rule::PROTOCOL.within(at, index), protocol);
+    record.set(rule::PORTS.within(at, index), u8::from(ports));
+    record.set(rule::FIRST.within(at, index), class.first as u8);
+    record.set(rule::QUEUES.within(at, index), class.queues as u8);
 }
 
 /// The mask of a prefix of so many bits.
@@ -294,8 +309,8 @@ pub(super) fn mask(bits: u32) -> u128 {
     u128::MAX.checked_shl(128 - bits).unwrap_or(0)
 }
 
-/// `struct shape`, after its number.
-fn shape(program: &Program) -> Vec<u8> {
+/// `struct shape`, without its number.
+fn write_shape(program: &Program) -> Vec<u8> {
     debug_assert!(PolicyTree::MAX_WEIGHT <= u32::from(u16::MAX));
     let nodes = program.nodes();
     // Parts are the sharing nodes, then the queues.
@@ -306,7 +321,7 @@ fn shape(program: &Program) -> Vec<u8> {
     let (mut priority, mut weighted, mut behind) = (0u32, 0u32, 0u32);
     let (mut before, mut weight, mut parent, mut path) =
         ([0u32; 32], [0u16; 32], [0u8; 32], [0u8; 32]);
-    let (mut order, mut first, mut count, mut next) = ([0u8; 32], [0u8; 8], [0u8; 8], [NONE; 8]);
+    let (mut order, mut first, mut count, mut next) = ([0u8; 32], [0u8; 8], [0u8; 8], [NONE as u8; 8]);
     // Parents come before their children, so what is above is known.
     for (number, node) in nodes.iter().enumerate() {
         let own = part(number);
@@ -336,16 +351,18 @@ fn shape(program: &Program) -> Vec<u8> {
             }
         }
     }
-    let mut writer = Writer::default();
-    writer.u32(priority).u32(weighted).u32(behind);
-    for value in before {
-        writer.u32(value);
-    }
-    for value in weight {
-        writer.u16(value);
-    }
-    writer.bytes(&parent).bytes(&path).bytes(&order);
-    writer.bytes(&first).bytes(&count).bytes(&next);
-    writer.u32(program.queues() as u32);
-    writer.fill(layout::SHAPE - NUMBER)
+    let record = Record::new(shape::SIZE_OF)
+        .with(shape::PRIORITY, priority)
+        .with(shape::WEIGHTED, weighted)
+        .with(shape::BEHIND, behind)
+        .with(shape::BEFORE, before)
+        .with(shape::WEIGHT, weight)
+        .with(shape::PARENT, parent)
+        .with(shape::PATH, path)
+        .with(shape::ORDER, order)
+        .with(shape::FIRST, first)
+        .with(shape::COUNT, count)
+        .with(shape::NEXT, next)
+        .with(shape::QUEUES, program.queues() as u32);
+    record.into_bytes()
 }

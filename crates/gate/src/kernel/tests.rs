@@ -232,7 +232,7 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
     let Some(mut gate) = gate("who_takes_over_keeps_the_secret_of_the_hash") else {
         return;
     };
-    // The words of the key, overhead and layer.
+    use layout::settings as fields;
     let live = |gate: &mut Gate| {
         let kernel = gate.kernel();
         let look = |map, key: u32| {
@@ -240,13 +240,15 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
             found.unwrap().unwrap()
         };
         let current = look("current", 0)[0];
-        (current, look("settings", current.into())[..93].to_vec())
+        let settings = look("settings", current.into());
+        let accounting = (fields::OVERHEAD.of(&settings), fields::LAYER.of(&settings));
+        (current, fields::HASH.of(&settings), accounting)
     };
     let plan = plan(Scheme::Unlimited, &PolicyTree::queue());
     gate.kernel().put_plan(0, &plan).unwrap();
-    let (before, expected) = live(&mut gate);
-    let words = settings().hash.words().map(u64::to_ne_bytes);
-    assert_eq!(expected[..88], words.concat());
+    let (before, words, accounting) = live(&mut gate);
+    assert_eq!(words, *settings().hash.words());
+    assert_eq!(accounting, (0, 3));
     gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
     let matched = Match::Prefix("192.0.2.0/27".parse().unwrap());
     let seat = Seat {
@@ -258,5 +260,5 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
         .seat(Direction::Down, &[(matched, seat)])
         .unwrap();
     // Another length was published.
-    assert_eq!(live(&mut gate), (1 - before, expected));
+    assert_eq!(live(&mut gate), (1 - before, words, accounting));
 }

@@ -65,10 +65,7 @@ fn more_policies_than_there_is_room_for_are_refused() {
     let read = |kernel: &Kernel, key: &[u8]| {
         let plan = kernel.map("plans").lookup(key, MapFlags::ANY);
         let plan = plan.unwrap().unwrap();
-        (48..56)
-            .step_by(4)
-            .map(|at| layout::read_u32(&plan, at))
-            .collect::<Vec<_>>()
+        (layout::plan::SHAPE.of(&plan), layout::plan::RULES.of(&plan))
     };
     let numbers = [&led, &kept].map(|key| read(kernel, key));
     kernel.make_room(1, &|number| number == 9).unwrap();
@@ -107,7 +104,7 @@ fn thousands_of_policies_one_after_the_other_are_told_apart() {
         let number = kernel
             .map("plans")
             .lookup(&round.to_ne_bytes(), MapFlags::ANY);
-        let number = layout::read_u32(&number.unwrap().unwrap(), 48);
+        let number = layout::plan::SHAPE.of(&number.unwrap().unwrap());
         let now = 1_000_000 + u64::from(round) * 1_000;
         // One that is always there, beside the reference; one that comes and has no more packets;
         // and those that were so under the policy that was in this one's place.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::kernel::layout::{RULES, SHAPE, read_u32};
+use crate::kernel::layout::{Field, Record, plan, rules, seat, shape};
 
 /// What the program of host.c is told about one limiter, and what it is to answer.
 #[derive(Default)]
@@ -20,22 +20,23 @@ impl Host {
             let found = kernel.map(map).lookup(&key.to_ne_bytes(), MapFlags::ANY);
             found.unwrap().unwrap()
         };
-        let current = read_u32(&look("current", 0), 0);
+        let current = u32::from_ne_bytes(look("current", 0).try_into().unwrap());
         let plan = look("plans", pair.seat.plan);
         // Numbers are from 1 on, and nothing is at those that stand for none.
-        let part = |map, at, size| match read_u32(&plan, at).checked_sub(1) {
+        let part = |map, number: Field<u32>, size| match number.of(&plan).checked_sub(1) {
             Some(number) if number < kernel.map(map).max_entries() => look(map, number),
             _ => vec![0; size],
         };
         self.input.push(b'M');
         self.input.extend(look("settings", current));
         self.input.extend(&plan);
-        self.input.extend(part("shapes", 48, SHAPE));
-        self.input.extend(part("rule_sets", 52, RULES));
-        let seat = pair.seat;
-        for word in [seat.limiter, seat.plan, seat.version] {
-            self.input.extend(word.to_ne_bytes());
-        }
+        self.input.extend(part("shapes", plan::SHAPE, shape::SIZE_OF));
+        self.input.extend(part("rule_sets", plan::RULES, rules::SIZE_OF));
+        let seat = Record::new(seat::SIZE_OF)
+            .with(seat::LIMITER, pair.seat.limiter)
+            .with(seat::PLAN, pair.seat.plan)
+            .with(seat::VERSION, pair.seat.version);
+        self.input.extend(seat.into_bytes());
     }
 
     /// A packet, of which so many bytes can be read, and whether it is dropped.

@@ -1,7 +1,10 @@
-//! Compiles the kernel's side with clang, to be embedded, and what it is measured by.
+//! Compiles the kernel's side with clang, and generates from `bpf/types.h` how what both sides hold
+//! lies in memory.
 
-use std::env;
-use std::path::PathBuf;
+mod layout;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 fn main() {
     let variable = |name| env::var(name).expect("set by cargo");
@@ -15,7 +18,7 @@ fn main() {
         "/usr/include/{}-linux-gnu",
         variable("CARGO_CFG_TARGET_ARCH")
     );
-    for name in ["gate", "bench"] {
+    for name in ["gate", "bench", "layout"] {
         let source = format!("bpf/{name}.bpf.c");
         let built = libbpf_cargo::SkeletonBuilder::new()
             .source(&source)
@@ -26,4 +29,10 @@ fn main() {
             panic!("{source}: {error:?}");
         }
     }
+    let generated = layout::generate(&out.join("layout.bpf.o"));
+    write(&out.join("layout.rs"), &generated);
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Never loaded: build/layout.rs reads from the debug information of this object how the types that
+// user space shares with the programs lie in memory. The compiler describes only what is used.
+#include <linux/bpf.h>
+#include "types.h"
+
+struct {
+	enum sizes sizes;
+	enum scheme scheme;
+	enum link link;
+	enum reason reason;
+	struct limiter limiter;
+	struct plan plan;
+	struct shape shape;
+	struct rules rules;
+	struct seat seat;
+	struct link_key link_key;
+	struct key4 key4;
+	struct key6 key6;
+	struct settings settings;
+	struct tally tally;
+} shared;
