@@ -32,7 +32,11 @@ pub fn generate(object: &Path) -> String {
             let lower: Vec<_> = lower.map(|name| name.to_lowercase()).collect();
             let (constant, length) = (name.to_uppercase(), lower.len());
             writeln!(text, "/// The names of `enum {name}`, in small letters.").expect("text");
-            writeln!(text, "pub const {constant}_NAMES: [&str; {length}] = {lower:?};").expect("text");
+            writeln!(
+                text,
+                "pub const {constant}_NAMES: [&str; {length}] = {lower:?};"
+            )
+            .expect("text");
         }
     }
     text
@@ -53,7 +57,11 @@ fn members(btf: &Btf<'_>, found: Composite<'_>, base: usize, text: &mut String) 
         };
         let name = name.to_uppercase();
         if let Some(rust) = value(of) {
-            writeln!(text, "    pub const {name}: Field<{rust}> = Field::at({at});").expect("text");
+            writeln!(
+                text,
+                "    pub const {name}: Field<{rust}> = Field::at({at});"
+            )
+            .expect("text");
         } else {
             let (stride, length) = structures(of);
             let array = format!("Array {{ at: {at}, stride: {stride}, length: {length} }}");

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Subscriber};
 use crate::limits::Limits;
-use crate::path::Seat;
 use crate::room::Room;
 use crate::state::{Lane, Member, Plans, State};
-use crate::table::{Attachment, Direction, Match};
+use crate::table::{Attachment, Direction, Match, Seat};
 
 #[cfg(test)]
 mod tests;

@@ -17,3 +17,5 @@ pub mod reading;
 mod room;
 pub mod state;
 pub mod table;
+#[cfg(test)]
+mod testing;

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::path::{DataPath, Others, PathError, Seat};
+use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, Plan, QueueState, Settings,
+    Attachment, Counters, Direction, LimiterState, Match, Plan, QueueState, Seat, Settings,
 };
 
 /// What such a data path holds.

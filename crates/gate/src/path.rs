@@ -1,24 +1,10 @@
 //! What the gate needs of a data path: the kernel's, or one in memory.
 
-mod kernel;
-
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
-
-/// Where a subscriber's packets of one direction are led: all of its matches to the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Seat {
-    /// The limiter's number.
-    pub limiter: u32,
-    /// The number of the plan that it runs under.
-    pub plan: u32,
-    /// A limiter follows the newest of the seats that name it; newer ones have larger numbers, which
-    /// wrap.
-    pub version: u32,
-}
+use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
 
 /// What packets that were no subscriber's came to: names that do not change, and how many.
 pub type Others = Vec<(&'static str, u64)>;

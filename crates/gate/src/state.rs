@@ -9,8 +9,7 @@ use tidegate_limiter::HashKey;
 
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::matches;
-use crate::path::Seat;
-use crate::table::{Accounting, Attachment, Direction, Match, Settings, Unknown};
+use crate::table::{Accounting, Attachment, Direction, Match, Seat, Settings, Unknown};
 
 /// What is set live for one subscriber, over what the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -108,8 +107,8 @@ impl PartialEq for Plans {
 impl Eq for Plans {}
 
 impl Plans {
-    /// Numbers are below this.
-    pub const MOST: u32 = crate::kernel::Kernel::PLANS;
+    /// Numbers are below this, as data paths have room.
+    pub const MOST: u32 = 1 << 17;
 
     /// Limits by their numbers.
     pub fn contents(&self) -> &BTreeMap<u32, Arc<Limits>> {

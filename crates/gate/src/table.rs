@@ -96,6 +96,18 @@ pub enum Match {
     Pppoe(u16),
 }
 
+/// Where a subscriber's packets of one direction are led: all of its matches to the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Seat {
+    /// The limiter's number.
+    pub limiter: u32,
+    /// The number of the plan that it runs under.
+    pub plan: u32,
+    /// A limiter follows the newest of the seats that name it; newer ones have larger numbers, which
+    /// wrap.
+    pub version: u32,
+}
+
 /// How a plan limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheme {

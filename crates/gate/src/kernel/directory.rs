@@ -307,7 +307,10 @@ impl Directory {
             .with(settings::HASH, self.hash)
             .with(settings::OVERHEAD, self.accounting.overhead.into())
             .with(settings::LAYER, self.accounting.layer)
-            .with(settings::UNKNOWN_DROP, u8::from(self.unknown == Unknown::Drop))
+            .with(
+                settings::UNKNOWN_DROP,
+                u8::from(self.unknown == Unknown::Drop),
+            )
             .with(settings::LINKS, [down.links, up.links])
             .with(settings::COUNT4, both(|lengths| lengths.ipv4.len()))
             .with(settings::COUNT6, both(|lengths| lengths.ipv6.len()));
@@ -337,11 +340,7 @@ impl Directory {
         let current = current[..].try_into().map_or(0, u32::from_ne_bytes);
         let other = 1 - (current & 1);
         maps["settings"]
-            .update(
-                &other.to_ne_bytes(),
-                &record.into_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&other.to_ne_bytes(), &record.into_bytes(), MapFlags::ANY)
             .map_err(refused("settings"))?;
         maps["current"]
             .update(&zero, &other.to_ne_bytes(), MapFlags::ANY)

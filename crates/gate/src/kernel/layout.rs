@@ -4,7 +4,9 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::KernelError;
 pub(super) use super::record::{Array, Field, Record, network_words};
+use crate::config::Config;
 use crate::limits;
+use crate::state::Plans;
 use crate::table::{Counters, LimiterState, QueueState};
 
 pub(super) use generated::*;
@@ -21,6 +23,7 @@ const _: () = {
     assert!(limits::MAX_QUEUES == QUEUES && limits::MAX_SHARES == SHARES);
     assert!(limits::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);
     assert!(limits::MAX_PREFIXES == PREFIXES && limits::MAX_TAGS == TAGS);
+    assert!(Plans::MOST as usize == PLANS && 2 * Config::MAX_SUBSCRIBERS <= PAGES * PAGE);
 };
 
 /// The plan that a limiter runs under; none before its first packet.

@@ -153,6 +153,12 @@ fn refused(source: libbpf_rs::Error) -> KernelError {
     }
 }
 
+/// Whether this is in a BPF file system. Pins can be nowhere else.
+pub(super) fn is_bpf(path: &Path) -> bool {
+    nix::sys::statfs::statfs(path)
+        .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
+}
+
 /// Mounts a BPF file system where the folder is to be, if there is none.
 fn mount_for(pins: &Path) -> Result<(), KernelError> {
     let mut place = pins;
@@ -160,10 +166,6 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
         let Some(above) = place.parent() else { break };
         place = above;
     }
-    let is_bpf = |path: &Path| {
-        nix::sys::statfs::statfs(path)
-            .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
-    };
     if is_bpf(place) {
         return Ok(());
     }

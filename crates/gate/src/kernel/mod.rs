@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
 
 mod attach;
+mod data_path;
 mod directory;
 mod error;
 mod layout;
@@ -17,7 +18,7 @@ mod policy;
 mod record;
 mod sys;
 
-pub use crate::path::Seat;
+pub use crate::table::Seat;
 pub use error::KernelError;
 pub use layout::Stranger;
 
@@ -178,7 +179,8 @@ impl Kernel {
         let needed: Vec<_> = needed.map(|(_, plan)| plan).collect();
         // The iterator ends where the kernel refuses.
         if read != Self::PLANS {
-            let short = std::io::Error::other(format!("{read} of {} plans can be read", Self::PLANS));
+            let short =
+                std::io::Error::other(format!("{read} of {} plans can be read", Self::PLANS));
             return Err(KernelError::map("plans", short.into()));
         }
         self.registry.give_up(needed.into_iter());
@@ -264,10 +266,7 @@ impl Kernel {
     }
 
     fn page(&self, limiter: u32) -> Result<(&MapHandle, [u8; 4]), KernelError> {
-        let (page, place) = (
-            limiter as usize / PAGE,
-            limiter % PAGE as u32,
-        );
+        let (page, place) = (limiter as usize / PAGE, limiter % PAGE as u32);
         let room = self.pages.len() * PAGE;
         let page = self
             .pages

@@ -10,8 +10,8 @@ use tidegate_limiter::{Kind, PolicyTree, Prefix, Program, Rate, Rule};
 
 use super::KernelError;
 use super::layout::{
-    self, ANY_PROTOCOL, Field, NONE, PLACES, QUEUES, RULES, Record, SHARES, network_words, plan, rule, rules,
-    shape,
+    self, ANY_PROTOCOL, Field, NONE, PLACES, QUEUES, RULES, Record, SHARES, network_words, plan,
+    rule, rules, shape,
 };
 use crate::table::{Excess, Plan, Scheme};
 
@@ -32,7 +32,12 @@ impl Registry {
     pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
         Ok(Self {
             shapes: Kept::read("shapes", || shape::NUMBER, "different policies", maps)?,
-            rules: Kept::read("rule_sets", || rules::NUMBER, "different sets of rules", maps)?,
+            rules: Kept::read(
+                "rule_sets",
+                || rules::NUMBER,
+                "different sets of rules",
+                maps,
+            )?,
         })
     }
 
@@ -272,7 +277,9 @@ fn place_of(number: u32) -> u32 {
 /// The next number of the same place: four million of them, before a limiter without packets all the
 /// while could take one for another.
 pub(super) fn after(number: u32) -> u32 {
-    let next = number.checked_add(PLACES as u32).filter(|next| *next < UNLIMITED_SHAPE);
+    let next = number
+        .checked_add(PLACES as u32)
+        .filter(|next| *next < UNLIMITED_SHAPE);
     next.unwrap_or(place_of(number) + 1)
 }
 
@@ -294,10 +301,22 @@ fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program)
     record.set(rule::DESTINATION_MASK.within(at, index), destination_mask);
     record.set(rule::DSCP.within(at, index), rule.dscp.bits());
     // No port fits an empty range.
-    record.set(rule::SOURCE_LOW.within(at, index), *rule.source_ports.start());
-    record.set(rule::SOURCE_HIGH.within(at, index), *rule.source_ports.end());
-    record.set(rule::DESTINATION_LOW.within(at, index), *rule.destination_ports.start());
-    record.set(rule::DESTINATION_HIGH.within(at, index), *rule.destination_ports.end());
+    record.set(
+        rule::SOURCE_LOW.within(at, index),
+        *rule.source_ports.start(),
+    );
+    record.set(
+        rule::SOURCE_HIGH.within(at, index),
+        *rule.source_ports.end(),
+    );
+    record.set(
+        rule::DESTINATION_LOW.within(at, index),
+        *rule.destination_ports.start(),
+    );
+    record.set(
+        rule::DESTINATION_HIGH.within(at, index),
+        *rule.destination_ports.end(),
+    );
     record.set(rule::PROTOCOL.within(at, index), protocol);
     record.set(rule::PORTS.within(at, index), u8::from(ports));
     record.set(rule::FIRST.within(at, index), class.first as u8);
@@ -321,7 +340,8 @@ fn write_shape(program: &Program) -> Vec<u8> {
     let (mut priority, mut weighted, mut behind) = (0u32, 0u32, 0u32);
     let (mut before, mut weight, mut parent, mut path) =
         ([0u32; 32], [0u16; 32], [0u8; 32], [0u8; 32]);
-    let (mut order, mut first, mut count, mut next) = ([0u8; 32], [0u8; 8], [0u8; 8], [NONE as u8; 8]);
+    let (mut order, mut first, mut count, mut next) =
+        ([0u8; 32], [0u8; 8], [0u8; 8], [NONE as u8; 8]);
     // Parents come before their children, so what is above is known.
     for (number, node) in nodes.iter().enumerate() {
         let own = part(number);

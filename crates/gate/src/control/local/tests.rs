@@ -1,42 +1,10 @@
 use super::*;
 use crate::control::inspect;
 use crate::memory::Memory;
-
-/// A folder with a gate's file.
-struct Site {
-    folder: tempfile::TempDir,
-}
-
-impl Site {
-    const FILE: &str = include_str!("../../../tests/gate.toml");
-
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let site = Self { folder };
-        site.write(Self::FILE);
-        site
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("gate.toml")
-    }
-
-    fn state(&self) -> PathBuf {
-        self.folder.path().join("state")
-    }
-
-    fn pins(&self) -> PathBuf {
-        self.folder.path().join("pins")
-    }
-
-    /// Writes the file, with the folders of this site.
-    fn write(&self, text: &str) {
-        let folders = format!("pins = {:?}\nstate = {:?}\n", self.pins(), self.state());
-        std::fs::write(self.file(), folders + text).expect("written");
-    }
-}
+use crate::testing::Site;
 
 fn up(site: &Site) -> LocalGate<Memory> {
+    site.write(Site::FILE);
     let config = Config::read(&site.file()).expect("a configuration");
     LocalGate::held(Gate::up(&config).expect("up").0)
 }

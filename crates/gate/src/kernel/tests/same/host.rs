@@ -30,8 +30,10 @@ impl Host {
         self.input.push(b'M');
         self.input.extend(look("settings", current));
         self.input.extend(&plan);
-        self.input.extend(part("shapes", plan::SHAPE, shape::SIZE_OF));
-        self.input.extend(part("rule_sets", plan::RULES, rules::SIZE_OF));
+        self.input
+            .extend(part("shapes", plan::SHAPE, shape::SIZE_OF));
+        self.input
+            .extend(part("rule_sets", plan::RULES, rules::SIZE_OF));
         let seat = Record::new(seat::SIZE_OF)
             .with(seat::LIMITER, pair.seat.limiter)
             .with(seat::PLAN, pair.seat.plan)

@@ -9,7 +9,7 @@ use crate::reading::{Reading, Roster};
 
 /// Runs this in a network namespace of its own, with the interfaces core and access; skips without
 /// rights.
-fn in_namespace(test: &str, run: impl FnOnce(&Place) + Send + 'static) {
+fn in_namespace(test: &str, run: impl FnOnce(&Site) + Send + 'static) {
     if !nix::unistd::Uid::effective().is_root() {
         let mut stderr = std::io::stderr();
         writeln!(stderr, "skipped TEST: {test}: needs root").expect("stderr");
@@ -26,31 +26,31 @@ fn in_namespace(test: &str, run: impl FnOnce(&Place) + Send + 'static) {
             assert!(made.expect("ip runs").success());
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place {
+        let site = Site {
             pins: PathBuf::from(format!(
                 "/sys/fs/bpf/tidegate-{name}-{}",
                 std::process::id()
             )),
             state: folder.path().join("state"),
         };
-        run(&place);
+        run(&site);
     })
     .join();
     ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-struct Place {
+struct Site {
     pins: PathBuf,
     state: PathBuf,
 }
 
-impl Drop for Place {
+impl Drop for Site {
     fn drop(&mut self) {
         let _ = Gate::<Kernel>::down_at(&self.pins, &self.state);
     }
 }
 
-impl Place {
+impl Site {
     fn config(&self, rest: &str) -> Config {
         let text = format!(
             "pins = \"{}\"\nstate = \"{}\"\n{INTERFACES}{rest}",
@@ -103,8 +103,8 @@ fn attached(gate: &Gate<Kernel>) -> Vec<bool> {
 
 #[test]
 fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
-    in_namespace("taken-over", |place| {
-        let (gate, report) = Gate::<Kernel>::up(&place.config(ONE)).expect("up");
+    in_namespace("taken-over", |site| {
+        let (gate, report) = Gate::<Kernel>::up(&site.config(ONE)).expect("up");
         assert_eq!(report.added, ["ann", "bob"]);
         let attached = attached(&gate);
         assert!(attached.iter().all(|&attached| attached), "{attached:?}");
@@ -112,10 +112,10 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         let state = gate.state().clone();
         drop(gate);
         assert!(matches!(
-            Gate::<Kernel>::up(&place.config(ONE)),
+            Gate::<Kernel>::up(&site.config(ONE)),
             Err(GateError::AlreadyUp { .. })
         ));
-        let mut gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+        let mut gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
         assert_eq!(gate.state(), &state);
         let setting = Setting {
             down: Some(5_000_000),
@@ -128,12 +128,12 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         let two = ONE
             .replace("name = \"bob\"", "name = \"cem\"")
             .replace("pppoe = 9", "vlan = 5");
-        let report = gate.reload(&place.config(&two)).expect("reloaded");
+        let report = gate.reload(&site.config(&two)).expect("reloaded");
         assert_eq!(
             (report.removed, report.unchanged),
             (vec!["bob".to_owned()], 1)
         );
-        let view = View::<Kernel>::open(&place.state, &place.pins).expect("a view");
+        let view = View::<Kernel>::open(&site.state, &site.pins).expect("a view");
         assert_eq!(Roster::of(view.state()).subscribers.len(), 2);
         // An interface that goes and comes back.
         let ip = |line: &str| {
@@ -143,7 +143,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         ip("link del access");
         assert_eq!(self::attached(&gate), [true, false]);
         assert_eq!(
-            gate.reload(&place.config(ONE)).expect("reloaded").missing,
+            gate.reload(&site.config(ONE)).expect("reloaded").missing,
             ["access"]
         );
         let missing = gate.heal();
@@ -153,7 +153,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         assert!(gate.heal().is_empty());
         assert!(self::attached(&gate)[1]);
         gate.down().expect("down");
-        assert!(!place.pins.exists() && !place.state.exists());
+        assert!(!site.pins.exists() && !site.state.exists());
         let left = Command::new("tc")
             .args(["qdisc", "show", "dev", "core"])
             .output();
@@ -164,7 +164,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
 
 #[test]
 fn policies_that_no_plan_has_any_more_make_room() {
-    in_namespace("policies", |place| {
+    in_namespace("policies", |site| {
         // Other policies and other sets of rules each time, together more than there is room for.
         const EACH: u32 = 20;
         let other = |round: u32| {
@@ -187,13 +187,13 @@ fn policies_that_no_plan_has_any_more_make_room() {
                     number + 2
                 )
             });
-            place.config(&plans.collect::<String>())
+            site.config(&plans.collect::<String>())
         };
         let (mut gate, _) = Gate::<Kernel>::up(&other(0)).expect("up");
         for round in 1..120 {
             if round == 45 || round == 80 {
                 drop(gate);
-                gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+                gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
             }
             let report = gate.reload(&other(round)).expect("reloaded");
             assert_eq!(report.limited.len(), EACH as usize, "{round}");
@@ -210,8 +210,8 @@ fn policies_that_no_plan_has_any_more_make_room() {
 
 #[test]
 fn what_cannot_be_leaves_nothing_behind() {
-    in_namespace("nothing", |place| {
-        let config = place.config(&ONE.replace(
+    in_namespace("nothing", |site| {
+        let config = site.config(&ONE.replace(
             "[plan.gold]",
             "[[interface]]\nname = \"nowhere\"\nside = \"core\"\n[plan.gold]",
         ));
@@ -222,25 +222,25 @@ fn what_cannot_be_leaves_nothing_behind() {
             error.to_string().contains("there is no interface nowhere"),
             "{error}"
         );
-        assert!(!place.pins.exists() && !place.state.join("state.json").exists());
+        assert!(!site.pins.exists() && !site.state.join("state.json").exists());
         // What was killed while it was made.
-        std::fs::create_dir_all(place.pins.join("new")).expect("a folder");
-        std::fs::create_dir_all(place.pins.join("programs")).expect("a folder");
-        let (gate, _) = Gate::<Kernel>::up(&place.config(ONE)).expect("up");
+        std::fs::create_dir_all(site.pins.join("new")).expect("a folder");
+        std::fs::create_dir_all(site.pins.join("programs")).expect("a folder");
+        let (gate, _) = Gate::<Kernel>::up(&site.config(ONE)).expect("up");
         drop(gate);
         // The state is lost.
-        std::fs::remove_dir_all(&place.state).expect("removed");
+        std::fs::remove_dir_all(&site.state).expect("removed");
         assert!(matches!(
-            Gate::<Kernel>::start(&place.config(ONE)),
+            Gate::<Kernel>::start(&site.config(ONE)),
             Err(GateError::Lost { .. })
         ));
-        assert!(Gate::<Kernel>::down_at(&place.pins, &place.state).expect("down"));
-        assert!(!place.pins.exists() && !place.state.exists());
+        assert!(Gate::<Kernel>::down_at(&site.pins, &site.state).expect("down"));
+        assert!(!site.pins.exists() && !site.state.exists());
         // Folders that are none of ours are left alone.
         let other = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(other.path().join("maps")).expect("a folder");
         std::fs::write(other.path().join("maps/file"), "mine").expect("written");
-        assert!(!Gate::<Kernel>::down_at(other.path(), &place.state).expect("nothing to do"));
+        assert!(!Gate::<Kernel>::down_at(other.path(), &site.state).expect("nothing to do"));
         assert!(other.path().join("maps/file").exists());
     });
 }
@@ -250,7 +250,7 @@ fn what_cannot_be_leaves_nothing_behind() {
 #[ignore = "measures"]
 fn a_hundred_thousand_subscribers_load() {
     use std::fmt::Write as _;
-    in_namespace("many", |place| {
+    in_namespace("many", |site| {
         let mut text = String::from("[plan.gold]\ndown = \"100mbit\"\nup = \"20mbit\"\n");
         for number in 0..100_000u32 {
             let (a, b, c) = (number >> 16, number >> 8 & 255, number & 255);
@@ -268,7 +268,7 @@ fn a_hundred_thousand_subscribers_load() {
             eprintln!("{what}: {:?} of {:?}", clock().0 - own, wall.elapsed());
         };
         let began = clock();
-        let config = place.config(&text);
+        let config = site.config(&text);
         time("check", began);
         let began = clock();
         let (mut gate, _) = Gate::<Kernel>::up(&config).expect("up");
@@ -276,7 +276,7 @@ fn a_hundred_thousand_subscribers_load() {
         let began = clock();
         assert_eq!(gate.reload(&config).expect("reloaded").unchanged, 100_000);
         time("reload of the same", began);
-        let config = place.config(&text.replace("100mbit", "90mbit"));
+        let config = site.config(&text.replace("100mbit", "90mbit"));
         let began = clock();
         assert_eq!(
             gate.reload(&config).expect("reloaded").limited.len(),
@@ -300,7 +300,7 @@ fn a_hundred_thousand_subscribers_load() {
         time("status", began);
         drop(gate);
         let began = clock();
-        let gate = Gate::<Kernel>::take_over(&place.pins, &place.state).expect("ours");
+        let gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
         time("take over", began);
         let began = clock();
         gate.down().expect("down");

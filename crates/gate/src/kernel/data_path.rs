@@ -7,14 +7,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use nix::net::if_::if_nametoindex;
-use rustix::fs::statfs;
 
-use super::{DataPath, Others, PathError, Seat};
-use crate::kernel::{Kernel, KernelError};
-use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
-
-/// BPF_FS_MAGIC of linux/magic.h.
-const BPF_FS: u32 = 0xcafe_4a11;
+use super::load::is_bpf;
+use super::{Kernel, KernelError};
+use crate::path::{DataPath, Others, PathError};
+use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
 
 impl From<KernelError> for PathError {
     fn from(error: KernelError) -> Self {
@@ -22,15 +19,10 @@ impl From<KernelError> for PathError {
     }
 }
 
-/// Whether pins can be there: what is elsewhere is not ours to remove.
-fn is_ours(pins: &Path) -> bool {
-    statfs(pins).is_ok_and(|found| found.f_type as u32 == BPF_FS)
-}
-
 impl DataPath for Kernel {
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
         // Of one that was killed before it was whole.
-        if !Self::exists(pins) && is_ours(pins) {
+        if !Self::exists(pins) && is_bpf(pins) {
             Self::clear(pins)?;
         }
         Ok(Self::create(pins, settings)?)
@@ -41,11 +33,11 @@ impl DataPath for Kernel {
     }
 
     fn exists(pins: &Path) -> bool {
-        is_ours(pins) && Self::exists(pins)
+        is_bpf(pins) && Self::exists(pins)
     }
 
     fn clear(pins: &Path) -> Result<(), PathError> {
-        match is_ours(pins) {
+        match is_bpf(pins) {
             true => Ok(Self::clear(pins)?),
             false => Ok(()),
         }

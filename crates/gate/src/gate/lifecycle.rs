@@ -1,0 +1,257 @@
+//! A gate comes up, is taken over from a process that ended, and is taken off.
+
+use std::io;
+use std::path::Path;
+
+use super::apply::apply;
+use super::error::path_error;
+use super::store::{Loaded, Store, Undo};
+use super::{Gate, GateError};
+use crate::change::{self, Report};
+use crate::config::{Config, ConfigErrors};
+use crate::path::DataPath;
+use crate::state::State;
+
+impl<D: DataPath> Gate<D> {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn check(file: &Path) -> Result<Config, ConfigErrors> {
+        Config::read(file)
+    }
+
+    /// Whether a gate is there.
+    pub fn is_up(pins: &Path) -> bool {
+        D::exists(pins)
+    }
+
+    /// Starts a gate.
+    ///
+    /// # Errors
+    /// If one is up, or the data path would not have it; nothing is left behind then.
+    pub fn up(config: &Config) -> Result<(Self, Report), GateError> {
+        let mut store = Store::open(&config.state)?;
+        if D::exists(&config.pins) {
+            return Err(GateError::AlreadyUp {
+                pins: config.pins.clone(),
+            });
+        }
+        // What cannot be read is nobody's.
+        let loaded = store.load().unwrap_or_default();
+        if let Some(other) = Self::other(&loaded, &config.pins) {
+            return Err(GateError::Elsewhere {
+                folder: config.state.clone(),
+                other: other.to_owned(),
+                pins: config.pins.clone(),
+            });
+        }
+        // What a gate left that is gone, with the machine's last start perhaps.
+        let empty = State::empty(config.pins.clone(), secret()?);
+        let (next, mut report) = change::next(&empty, config)?;
+        for attachment in &next.attachments {
+            D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
+        }
+        store.clear()?;
+        drop(store);
+        let mut store = Store::open(&config.state)?;
+        store.begin(&next)?;
+        let settings = next.settings();
+        let made = D::create(&config.pins, &settings)
+            .map_err(|source| path_error(&config.pins, source))
+            .and_then(|mut path| {
+                let changes = change::changes(&empty, &next, &[], true);
+                match apply(&mut path, &next, &changes) {
+                    Ok(()) => Ok(path),
+                    Err(error) => Err(taken_off(path, &config.pins, error)),
+                }
+            })
+            .and_then(|path| match store.commit() {
+                Ok(()) => Ok(path),
+                Err(error) => Err(taken_off(path, &config.pins, error)),
+            });
+        match made {
+            Ok(path) => {
+                report.attached.clone_from(&next.attachments);
+                let gate = Self {
+                    path,
+                    state: next,
+                    store,
+                    entries: 0,
+                    pending: None,
+                };
+                Ok((gate, report))
+            }
+            Err(error) => {
+                store.clear()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes over a gate that is up: after another process that is gone, however it went.
+    ///
+    /// # Errors
+    /// If there is none, another process has it, or what it holds is not known.
+    pub fn take_over(pins: &Path, state: &Path) -> Result<Self, GateError> {
+        let lost = || GateError::Lost {
+            pins: pins.to_owned(),
+            folder: state.to_owned(),
+        };
+        if !D::exists(pins) {
+            return Err(GateError::NotUp {
+                pins: pins.to_owned(),
+            });
+        }
+        let folder = state;
+        let mut store = Store::open(folder)?;
+        let loaded = store.load()?;
+        store.trim(loaded.length)?;
+        let known = loaded.known().ok_or_else(lost)?;
+        if known.pins != pins {
+            return Err(GateError::Elsewhere {
+                folder: folder.to_owned(),
+                other: known.pins.clone(),
+                pins: pins.to_owned(),
+            });
+        }
+        // With another secret: one that was killed while it went up may not have written its settings.
+        let empty = State::empty(pins.to_owned(), known.hash.map(|half| !half));
+        let path = match D::open(pins) {
+            Ok(path) => path,
+            // It was killed while it went up, before a packet was limited.
+            Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
+                return Err(Self::given_up(pins, &mut store));
+            }
+            Err(source) => return Err(path_error(pins, source)),
+        };
+        let was_up = loaded.current.is_some();
+        let current = loaded.current.unwrap_or_else(|| empty.clone());
+        let written = loaded.written.unwrap_or(empty);
+        let mut gate = Self {
+            path,
+            state: current,
+            store,
+            entries: loaded.entries,
+            pending: None,
+        };
+        let old = gate.state.clone();
+        if let Some(undo) = loaded.undo {
+            gate.state = undo.to.clone();
+            gate.entries = 0;
+            gate.pending = Some(Box::new(undo));
+            // If it cannot be undone now, whoever changes something next tries again, and is told.
+            let _ = gate.settle();
+        } else if let Some(next) = loaded.next {
+            // The journal was done before this was begun.
+            let made = gate.make(&old, &next, true);
+            match made.and_then(|()| gate.store.commit()) {
+                Ok(()) => {
+                    gate.state = next;
+                    gate.entries = 0;
+                }
+                Err(_) if !was_up => return Err(Self::given_up(pins, &mut gate.store)),
+                // As if it had failed before the kill.
+                Err(first) => drop(gate.turn_back(&old, next, first)),
+            }
+        } else if gate.make(&written, &old, false).is_err() {
+            // The journal's last line may not have been done.
+            let (from, to) = (written, old);
+            gate.pending = Some(Box::new(Undo { from, to }));
+        }
+        // Interfaces may have come back.
+        gate.heal();
+        Ok(gate)
+    }
+
+    /// Removes what was killed while it went up and cannot be made whole; what to tell.
+    fn given_up(pins: &Path, store: &mut Store) -> GateError {
+        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        let cleared = cleared.and_then(|()| store.clear());
+        cleared.err().unwrap_or(GateError::NotUp {
+            pins: pins.to_owned(),
+        })
+    }
+
+    /// Starts a gate, or takes over the one that is up and brings it in line with the configuration.
+    /// Returns whether it was up.
+    ///
+    /// # Errors
+    /// As of [`Gate::up`], [`Gate::take_over`] and [`Gate::reload`].
+    pub fn start(config: &Config) -> Result<(Self, Report, bool), GateError> {
+        match Self::take_over(&config.pins, &config.state) {
+            Ok(mut gate) => {
+                let report = gate.reload(config)?;
+                return Ok((gate, report, true));
+            }
+            Err(GateError::NotUp { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let (gate, report) = Self::up(config)?;
+        Ok((gate, report, false))
+    }
+
+    /// Takes the gate off. Nothing is left behind, and nothing is limited any more.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn down(mut self) -> Result<(), GateError> {
+        let pins = self.state.pins.clone();
+        let removed = self.path.remove();
+        // What could not be removed is no gate any more: its state must not be taken for one's.
+        let forgotten = self.store.clear();
+        removed.map_err(|source| path_error(&pins, source))?;
+        forgotten
+    }
+
+    /// Where the gate is up whose state this is, if that is not here.
+    fn other<'a>(loaded: &'a Loaded, pins: &Path) -> Option<&'a Path> {
+        let known = loaded.known().map(|known| known.pins.as_path());
+        known.filter(|&known| known != pins && D::exists(known))
+    }
+
+    /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
+    /// anything was there.
+    ///
+    /// # Errors
+    /// If another process has it; what could not be removed.
+    pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
+        let mut store = Store::open(state)?;
+        let there = D::exists(pins);
+        // What cannot be read is nobody's.
+        let loaded = store.load().unwrap_or_default();
+        // Also what was killed before it was there.
+        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        if Self::other(&loaded, pins).is_some() {
+            return cleared.map(|()| there);
+        }
+        // What could not be removed is no gate any more: its state must not be taken for one's.
+        let forgotten = store.clear();
+        cleared.and(forgotten).map(|()| there)
+    }
+}
+
+/// Removes a data path that did not come to be whole; the error to tell.
+fn taken_off<D: DataPath>(path: D, pins: &Path, first: GateError) -> GateError {
+    match path.remove() {
+        Ok(()) => first,
+        Err(source) => GateError::Half {
+            first: Box::new(first),
+            second: Box::new(path_error(pins, source)),
+        },
+    }
+}
+
+/// A secret that users do not know.
+fn secret() -> Result<[u64; 2], GateError> {
+    let mut bytes = [0u8; 16];
+    let path = Path::new("/dev/urandom");
+    let read =
+        std::fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+    read.map_err(|source| GateError::State {
+        path: path.to_owned(),
+        source,
+    })?;
+    let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    Ok([half(0), half(8)])
+}

@@ -1,0 +1,174 @@
+//! Changes of a gate's state: each is written down, made, and undone if it fails.
+
+use std::sync::Arc;
+
+use super::apply::{apply, make_room};
+use super::store::{Entry, Undo};
+use super::{Gate, GateError, Setting};
+use crate::change::{self, Change, ChangeError};
+use crate::limits::Limits;
+use crate::path::DataPath;
+use crate::state::{Member, State};
+use crate::table::Direction;
+
+impl<D: DataPath> Gate<D> {
+    /// Lines of the journal before the state is written whole again.
+    pub(super) const MOST_ENTRIES: usize = 1000;
+
+    /// Changes what is set for one subscriber.
+    pub(super) fn change_one(
+        &mut self,
+        name: &str,
+        setting: Option<&Setting>,
+    ) -> Result<(), GateError> {
+        self.settle()?;
+        if self.entries >= Self::MOST_ENTRIES {
+            let mut whole = self.state.clone();
+            whole.serial += 1;
+            self.transact(whole)?;
+        }
+        let old = self.member(name)?.clone();
+        let mut member = old.clone();
+        member.setting = setting.cloned();
+        let wanted = self
+            .state
+            .set_limits(
+                member.plan.as_deref(),
+                member.rates,
+                setting.unwrap_or(&Setting::default()),
+            )
+            .map_err(GateError::Setting)?;
+        let mut brought = Vec::new();
+        let [down, up] = [0, 1].map(|index| self.state.plans.acquire(&wanted[index]));
+        let Some(numbers) = down.zip(up) else {
+            for number in [down, up].into_iter().flatten() {
+                self.state.plans.release(number);
+            }
+            self.state.plans.settle();
+            return Err(ChangeError::Plans.into());
+        };
+        let lanes = member.lanes.iter_mut().zip([numbers.0, numbers.1]);
+        for ((lane, number), limits) in lanes.zip(&wanted) {
+            if number != lane.plan {
+                lane.version = lane.version.wrapping_add(1);
+                lane.plan = number;
+                brought.push((number, Arc::clone(limits)));
+            }
+        }
+        let made = self.put_one(name, &member, &brought);
+        // Of old and new plans, one is no longer used.
+        let over = if made.is_ok() { &old } else { &member };
+        for lane in over.lanes {
+            self.state.plans.release(lane.plan);
+        }
+        self.state.plans.settle();
+        made
+    }
+
+    /// Writes a line and does it; undoes it if it fails.
+    fn put_one(
+        &mut self,
+        name: &str,
+        member: &Member,
+        brought: &[(u32, Arc<Limits>)],
+    ) -> Result<(), GateError> {
+        let plans = brought.iter();
+        self.store.append(&Entry {
+            serial: self.state.serial,
+            name: name.to_owned(),
+            member: member.clone(),
+            plans: plans
+                .map(|(number, limits)| (*number, limits.as_ref().clone()))
+                .collect(),
+        })?;
+        self.entries += 1;
+        let mut changes: Vec<Change> = brought
+            .iter()
+            .map(|(number, limits)| Change::Plan(*number, limits.clone()))
+            .collect();
+        changes.extend(Direction::BOTH.map(|direction| {
+            let seat = member.seat(direction);
+            let seats = member.matches.iter().map(|what| (*what, seat));
+            Change::Seat(direction, seats.collect())
+        }));
+        let made = make_room(&mut self.path, &self.state, &self.state, &changes)
+            .and_then(|()| apply(&mut self.path, &self.state, &changes));
+        let Err(first) = made else {
+            self.state.members.insert(name.to_owned(), member.clone());
+            return Ok(());
+        };
+        let old = self.state.clone();
+        let mut next = old.clone();
+        next.members.insert(name.to_owned(), member.clone());
+        Err(self.turn_back(&old, next, first))
+    }
+
+    /// Makes a change of the whole, or undoes it.
+    pub(super) fn transact(&mut self, next: State) -> Result<(), GateError> {
+        self.store.begin(&next)?;
+        let old = self.state.clone();
+        let made = self.make(&old, &next, true);
+        let Err(first) = made.and_then(|()| self.store.commit()) else {
+            self.state = next;
+            self.entries = 0;
+            return Ok(());
+        };
+        Err(self.turn_back(&old, next, first))
+    }
+
+    /// Undoes a change that failed on its way to a state; returns what to tell. If that fails as
+    /// well, it is left for the next change, or for whoever takes over.
+    pub(super) fn turn_back(&mut self, old: &State, from: State, first: GateError) -> GateError {
+        // What is there now is somewhere between the two: as if all of it had been made.
+        let to = change::back(old, &from);
+        let undo = Undo { from, to };
+        self.entries = 0;
+        self.state = undo.to.clone();
+        let undone = self.undo(&undo);
+        let Err(second) = undone else {
+            return first;
+        };
+        self.pending = Some(Box::new(undo));
+        GateError::Half {
+            first: Box::new(first),
+            second: Box::new(second),
+        }
+    }
+
+    /// Undoes a change of which any part may have been made; the state is where it leads.
+    fn undo(&mut self, undo: &Undo) -> Result<(), GateError> {
+        self.store.begin_undo(undo)?;
+        self.make(&undo.from, &undo.to, false)?;
+        self.heal();
+        self.store.commit_undo(undo)
+    }
+
+    /// Makes what could neither be made nor undone before.
+    pub(super) fn settle(&mut self) -> Result<(), GateError> {
+        let Some(undo) = self.pending.take() else {
+            return Ok(());
+        };
+        let undone = self.undo(&undo);
+        if undone.is_err() {
+            self.pending = Some(undo);
+        }
+        undone
+    }
+
+    /// Does what leads from one state to another; `fresh`: one that never was, with places that may
+    /// refuse. Places that were there before are left to [`heal`](Self::heal): one that refuses is
+    /// told, and no reason to stop.
+    pub(super) fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
+        let attached = self.path.attachments();
+        let changes = change::changes(from, to, &attached, fresh);
+        let changes: Vec<Change> = changes
+            .into_iter()
+            .filter(|change| match change {
+                Change::Attach(own) => fresh && !from.attachments.contains(own),
+                _ => true,
+            })
+            .collect();
+        make_room(&mut self.path, from, to, &changes)?;
+        apply(&mut self.path, to, &changes)
+    }
+}

@@ -1,0 +1,71 @@
+//! A place for a gate in tests: folders that go with it, and its file.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::config::Config;
+
+/// A folder with a gate's file, pins and state.
+pub(crate) struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    /// Two subscribers, `alice` on `gold` and `bob` on `basic`; `lo` is on the core's side.
+    pub(crate) const FILE: &str = include_str!("../tests/gate.toml");
+
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder().join("gate.toml")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder().join("state")
+    }
+
+    pub(crate) fn pins(&self) -> PathBuf {
+        self.folder().join("pins")
+    }
+
+    /// The file of this text with the folders of this site.
+    fn text(&self, rest: &str) -> String {
+        format!(
+            "pins = {:?}\nstate = {:?}\n{rest}",
+            self.pins(),
+            self.state()
+        )
+    }
+
+    /// Writes a file of this text.
+    pub(crate) fn write(&self, rest: &str) {
+        std::fs::write(self.file(), self.text(rest)).expect("written");
+    }
+
+    /// The configuration that a file of this text gives.
+    pub(crate) fn config(&self, rest: &str) -> Config {
+        let none = |_: &Path| Err("is not there".to_owned());
+        let config = Config::parse(Path::new("gate.toml"), self.text(rest), &none);
+        config.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The names of the state's files.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.state()).into_iter().flatten();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            let name = entry.expect("an entry").file_name();
+            name.into_string().expect("text")
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+}
