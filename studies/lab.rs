@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 use tidegate_trace::annotate::{Marks, Metrics, Sent, Tally, Transfer};
-use tidegate_trace::detect::{Detector, Judgement, Pd};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
+use tidegate_trace::detect::Pd;
+use tidegate_trace::detect::pd::Answer;
+use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
+use tidegate_trace::{Analysis, Options, Sink};
 
 /// The environment variable that names the folder of shared captures.
 pub const TRACES: &str = "TIDEGATE_TRACES";
@@ -216,11 +218,11 @@ pub struct Chunk {
     /// Counts.
     pub tally: Tally,
     /// By the published rules.
-    pub pd: Judgement,
+    pub pd: Answer,
     /// By the paper's text.
-    pub paper: Judgement,
+    pub paper: Answer,
     /// By the published rules, with the losses as Tidegate's annotator finds them.
-    pub annotated: Judgement,
+    pub annotated: Answer,
 }
 
 /// A capture analysed.
@@ -296,14 +298,15 @@ pub fn judged<const N: usize>(
     settings: [Settings; N],
 ) -> Result<[Vec<Chunk>; N]> {
     let mut capture = Capture::new(File::open(capture)?)?;
-    let mut all = settings.map(|settings| (FlowTable::new(settings), Judges::of(port)));
+    let analysis = |settings| Analysis::new(Options::measuring(settings));
+    let mut all = settings.map(|settings| (analysis(settings), Judges::of(port)));
     while let Some(frame) = capture.frame()? {
-        for (table, sink) in &mut all {
-            table.frame(&frame, sink);
+        for (analysis, sink) in &mut all {
+            analysis.frame(&frame, sink);
         }
     }
-    Ok(all.map(|(mut table, mut sink)| {
-        table.finish(&mut sink);
+    Ok(all.map(|(mut analysis, mut sink)| {
+        analysis.finish(&mut sink);
         sink.chunks
     }))
 }

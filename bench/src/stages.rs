@@ -10,12 +10,13 @@ use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use tidegate_store::{Format, Writer};
-use tidegate_trace::annotate::{Metrics, Transfer};
-use tidegate_trace::detect::{Detector, Pd};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
+use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary};
+use tidegate_trace::detect::{DETECTORS, Judgement};
+use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
 use tidegate_trace::rows::SegmentRow;
 use tidegate_trace::wire;
+use tidegate_trace::{Analysis, Options, Sink};
 
 use super::capture::Big;
 use super::{Figures, child, core, median};
@@ -71,7 +72,10 @@ fn cpu() -> Result<f64> {
 
 fn run(big: &Big, stage: Stage) -> Result<()> {
     let mut capture = Capture::new(File::open(&big.path)?)?;
-    let mut table = FlowTable::new(Settings::default());
+    let mut analysis = Analysis::new(match stage {
+        Stage::Read | Stage::Decode | Stage::Flows => Options::measuring(Settings::default()),
+        Stage::Detect | Stage::Rows => Options::default(),
+    });
     let mut sink = Stages::new(stage)?;
     while let Some(frame) = capture.frame()? {
         match stage {
@@ -81,10 +85,10 @@ fn run(big: &Big, stage: Stage) -> Result<()> {
             Stage::Decode => {
                 black_box(wire::decode(&frame).ok());
             }
-            Stage::Flows | Stage::Detect | Stage::Rows => table.frame(&frame, &mut sink),
+            Stage::Flows | Stage::Detect | Stage::Rows => analysis.frame(&frame, &mut sink),
         }
     }
-    table.finish(&mut sink);
+    analysis.finish(&mut sink);
     if let Some(writer) = sink.writer {
         writer.finish()?;
     }
@@ -92,7 +96,6 @@ fn run(big: &Big, stage: Stage) -> Result<()> {
 }
 
 struct Stages {
-    detector: Option<Pd>,
     writer: Option<Writer<io::Sink>>,
     file: Arc<str>,
 }
@@ -102,7 +105,6 @@ impl Stages {
         let rows = matches!(stage, Stage::Rows);
         let writer = rows.then(|| Writer::new::<SegmentRow>(io::sink(), Format::Csv));
         Ok(Self {
-            detector: matches!(stage, Stage::Detect | Stage::Rows).then(Pd::published),
             writer: writer.transpose()?,
             file: Arc::from("capture.pcap"),
         })
@@ -110,14 +112,20 @@ impl Stages {
 }
 
 impl Sink for Stages {
-    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+    fn transfer(&mut self, _: &Transfer<'_>, metrics: &Metrics) {
         black_box(metrics);
-        let Some(detector) = &mut self.detector else {
-            return;
-        };
-        let judgement = black_box(detector.judge(transfer));
+    }
+
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        let judgement = black_box(judgement);
         if let Some(writer) = &mut self.writer {
-            let row = SegmentRow::new(&self.file, 0, transfer, metrics, detector.name(), judgement);
+            let row = SegmentRow {
+                file: Arc::clone(&self.file),
+                capture_start: 0,
+                transfer: *transfer,
+                detector: DETECTORS[0].name,
+                judgement,
+            };
             // A sink takes everything.
             let _ = writer.rows(&[row]);
         }

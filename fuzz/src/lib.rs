@@ -18,11 +18,15 @@ use tidegate_limiter::{
     BurstControl, Decision, PacketMeta, PhantomQueuesConfig, PolicyTree, SizedPhantomQueues,
 };
 use tidegate_serve::media::{Media, Prefix};
-use tidegate_trace::annotate::{Marks, Metrics, Totals, Transfer};
-use tidegate_trace::detect::{self, Code, Detector, Judgement, rate_clusters};
-use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
+use tidegate_trace::annotate::{
+    Layer, Marks, Metrics, Totals, Transfer, TransferId, TransferSummary,
+};
+use tidegate_trace::detect::pd::{Answer, Code};
+use tidegate_trace::detect::{DETECTORS, Detector, Judgement, Verdicts, rate_clusters};
+use tidegate_trace::flow::{Counters, FlowSummary, Settings};
 use tidegate_trace::read::{Capture, Frame, LinkType};
 use tidegate_trace::wire;
+use tidegate_trace::{Analysis, Options, Sink};
 
 /// Frames that are looked at in a compressed capture: a few bytes can stand for millions.
 const MAX_FRAMES: usize = 20_000;
@@ -101,10 +105,10 @@ pub fn analyse(data: &[u8]) {
         let Ok(Some(frame)) = capture.frame() else {
             break;
         };
-        run.table.frame(&frame, &mut run.check);
+        run.analysis.frame(&frame, &mut run.check);
         run.bounded();
     }
-    let counters = *run.table.counters();
+    let counters = *run.analysis.flows().counters();
     assert_eq!(
         counters.frames,
         counters.tcp
@@ -148,12 +152,12 @@ pub fn packets(data: &[u8]) {
             data: &frame,
             wire_len: frame.len() as u32,
         };
-        let packet = wire::decode(&frame).expect("a sound packet");
-        run.table.packet(&packet, &mut run.check);
+        assert!(wire::decode(&frame).is_ok(), "a sound packet");
+        run.analysis.frame(&frame, &mut run.check);
         run.bounded();
         count += 1;
     }
-    assert_eq!(run.table.counters().tcp, count);
+    assert_eq!(run.analysis.flows().counters().tcp, count);
     run.finish();
 }
 
@@ -268,42 +272,41 @@ fn raw_ip(record: &[u8], origin: u32, choice: u8) -> Vec<u8> {
     packet
 }
 
-/// A table and what checks all that it finds out.
+/// An analysis by every detector, and what checks all that it finds out.
 struct Run {
-    table: FlowTable,
+    analysis: Analysis,
     check: Check,
 }
 
 impl Run {
     fn new(settings: Settings) -> Self {
         Self {
-            table: FlowTable::new(settings),
-            check: Check {
-                detectors: detect::DETECTORS
-                    .iter()
-                    .map(|name| detect::by_name(name).expect("a detector of that name"))
-                    .collect(),
-                ..Check::default()
-            },
+            analysis: Analysis::new(Options {
+                detector: Some(Box::new(Every::new())),
+                ..Options::measuring(settings)
+            }),
+            check: Check::default(),
         }
     }
 
     /// The limits hold; what is kept is summed up now and then only, so it may exceed its limit
     /// by what comes in between.
     fn bounded(&self) {
-        let Counters { tcp, .. } = *self.table.counters();
-        assert!(self.table.flows_going_on() <= small().max_flows);
+        let table = self.analysis.flows();
+        let Counters { tcp, .. } = *table.counters();
+        assert!(table.flows_going_on() <= small().max_flows);
         if tcp.is_multiple_of(1024) {
             let since = 1024 * 2 * (1 << 20) / 536;
-            assert!(self.table.kept() <= KEPT_PACKETS + since);
+            assert!(table.kept() <= KEPT_PACKETS + since);
         }
     }
 
     fn finish(mut self) {
-        self.table.finish(&mut self.check);
-        assert_eq!(self.table.flows_going_on(), 0);
-        assert_eq!(self.table.kept(), 0);
-        let (check, counters) = (self.check, self.table.counters());
+        let counters = self.analysis.finish(&mut self.check);
+        assert_eq!(self.analysis.flows().flows_going_on(), 0);
+        assert_eq!(self.analysis.flows().kept(), 0);
+        let check = self.check;
+        assert!(check.unjudged.is_empty());
         assert_eq!(check.flows, counters.flows);
         assert_eq!(check.packets, check.flow_packets);
         for cluster in rate_clusters(&check.rates, 0.75) {
@@ -312,10 +315,55 @@ impl Run {
     }
 }
 
+/// Every detector. The first one's verdicts count, the others' are checked.
+struct Every {
+    detectors: Vec<Box<dyn Detector>>,
+    unused: Verdicts,
+}
+
+impl Every {
+    fn new() -> Self {
+        Self {
+            detectors: DETECTORS.iter().map(|entry| (entry.make)()).collect(),
+            unused: Verdicts::default(),
+        }
+    }
+
+    fn each(&mut self, first: &mut Verdicts, call: impl Fn(&mut dyn Detector, &mut Verdicts)) {
+        for (i, detector) in self.detectors.iter_mut().enumerate() {
+            call(
+                &mut **detector,
+                if i == 0 { first } else { &mut self.unused },
+            );
+        }
+        for (_, judgement) in self.unused.take() {
+            judged(&judgement);
+        }
+    }
+}
+
+impl Detector for Every {
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics, verdicts: &mut Verdicts) {
+        self.each(verdicts, |detector, verdicts| {
+            detector.transfer(transfer, metrics, verdicts);
+        });
+    }
+
+    fn flow(&mut self, summary: &FlowSummary, verdicts: &mut Verdicts) {
+        self.each(verdicts, |detector, verdicts| {
+            detector.flow(summary, verdicts)
+        });
+    }
+
+    fn finish(&mut self, verdicts: &mut Verdicts) {
+        self.each(verdicts, |detector, verdicts| detector.finish(verdicts));
+    }
+}
+
 /// Checks every transfer and every flow.
 #[derive(Default)]
 struct Check {
-    detectors: Vec<Box<dyn Detector>>,
+    unjudged: HashSet<TransferId>,
     rates: Vec<f64>,
     flows: u64,
     packets: u64,
@@ -327,18 +375,24 @@ impl Sink for Check {
         packet_facts(transfer);
         measures(transfer, metrics);
         self.packets += metrics.data_packets;
-        for detector in &mut self.detectors {
-            let judgement = detector.judge(transfer);
-            judged(&judgement);
-            if judgement.is_policed() {
-                self.rates.extend(judgement.deciding().rate_bps);
-            }
-        }
+        assert!(self.unjudged.insert(transfer.id()));
     }
 
-    fn flow(&mut self, summary: &FlowSummary<'_>) {
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        assert!(self.unjudged.remove(&transfer.id));
+        judged(&judgement);
+        let rate = judgement.policed_rate(&transfer.tally, Layer::Payload);
+        self.rates.extend(rate);
+    }
+
+    fn flow(&mut self, summary: FlowSummary) {
         self.flows += 1;
-        for totals in summary.sent.into_iter().flatten() {
+        assert!(
+            self.unjudged
+                .iter()
+                .all(|id| id.flow != summary.info.number)
+        );
+        for totals in summary.senders() {
             self.flow_packets += totals.metrics.data_packets;
             sums(totals);
         }
@@ -426,10 +480,27 @@ fn sums(totals: &Totals) {
 }
 
 fn judged(judgement: &Judgement) {
-    for verdict in [Some(&judgement.verdict), judgement.cut.as_ref()]
-        .into_iter()
-        .flatten()
-    {
+    assert!(!judgement.reason.is_empty());
+    assert!(
+        judgement
+            .confidence
+            .is_none_or(|sure| (0.0..=1.0).contains(&sure))
+    );
+    if let Some(limit) = &judgement.limit {
+        for estimate in [Some(limit.rate_bps), limit.depth_bytes]
+            .into_iter()
+            .flatten()
+        {
+            assert!(0.0 <= estimate.low && estimate.low <= estimate.value);
+            assert!(estimate.value <= estimate.high && estimate.high.is_finite());
+        }
+    }
+    let total: f64 = judgement.shares.iter().map(|share| share.share).sum();
+    assert!((0.0..=1.0 + 1e-6).contains(&total));
+    let Some(answer) = judgement.details::<Answer>() else {
+        return;
+    };
+    for verdict in [&answer.all, &answer.cut] {
         assert_eq!(verdict.is_policed(), verdict.rate_bps.is_some());
         assert_eq!(verdict.is_policed(), verdict.burst_bytes.is_some());
         assert!(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_trace::detect::Verdict;
+use tidegate_trace::detect::pd;
 
 use crate::lab::{Analysed, Chunk, Original, Run};
 
@@ -121,14 +121,9 @@ impl Agreement {
         same(&mut self.losses, theirs == ours, &|| {
             format!("losses {ours}, published {theirs}")
         });
-        let cut = chunk.pd.cut.as_ref();
-        let verdicts = [("", Some(&chunk.pd.verdict)), (" (cut 2)", cut)];
-        for ((count, theirs), (run, verdict)) in
-            self.runs.iter_mut().zip(&original.runs).zip(verdicts)
-        {
-            let Some(ours) = verdict.map(as_run) else {
-                continue;
-            };
+        let runs = [("", &chunk.pd.all), (" (cut 2)", &chunk.pd.cut)];
+        for ((count, theirs), (run, ours)) in self.runs.iter_mut().zip(&original.runs).zip(runs) {
+            let ours = as_run(ours);
             let verdict = (ours.policed, ours.code) == (theirs.policed, theirs.code);
             same(&mut count.verdict_and_code, verdict, &|| {
                 format!("code{run} {}, published {}", ours.code, theirs.code)
@@ -156,12 +151,12 @@ impl Agreement {
     }
 }
 
-fn as_run(verdict: &Verdict) -> Run {
+fn as_run(run: &pd::Run) -> Run {
     Run {
-        policed: verdict.is_policed(),
-        code: verdict.code.number(),
-        rate_bps: verdict.rate_bps,
-        burst_bytes: verdict.burst_bytes,
+        policed: run.is_policed(),
+        code: run.code.number(),
+        rate_bps: run.rate_bps,
+        burst_bytes: run.burst_bytes,
     }
 }
 
@@ -197,11 +192,10 @@ fn same_packets(capture: &Analysed) -> usize {
         let Some(original) = capture.case.original.get(&segment) else {
             return false;
         };
-        let verdicts = [Some(&chunk.pd.verdict), chunk.pd.cut.as_ref()];
-        verdicts
-            .into_iter()
+        let runs = [&chunk.pd.all, &chunk.pd.cut];
+        runs.into_iter()
             .zip(&original.runs)
-            .all(|(verdict, run)| verdict.is_some_and(|verdict| verdict.code.number() == run.code))
+            .all(|(ours, theirs)| ours.code.number() == theirs.code)
     };
     let mut same = 0;
     for chunk in &capture.joined {

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use tidegate_trace::annotate::{Metrics, Transfer};
-use tidegate_trace::detect::{Code, Detector, Pd};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
+use tidegate_trace::detect::Pd;
+use tidegate_trace::detect::pd::Code;
+use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire;
+use tidegate_trace::{Options, Sink, analyse};
 
 /// A chunk.
 pub struct Chunk {
@@ -40,16 +42,12 @@ impl Sink for Chunks {
 
 /// The chunks in a capture.
 pub fn read(capture: &Path) -> Result<Vec<Chunk>> {
-    let mut capture = Capture::new(File::open(capture)?)?;
-    let mut table = FlowTable::new(Settings::default());
     let mut chunks = Chunks {
         detector: Pd::published(),
         all: Vec::new(),
     };
-    while let Some(frame) = capture.frame()? {
-        table.frame(&frame, &mut chunks);
-    }
-    table.finish(&mut chunks);
+    let options = Options::measuring(Settings::default());
+    analyse(File::open(capture)?, options, &mut chunks).whole()?;
     Ok(chunks.all)
 }
 

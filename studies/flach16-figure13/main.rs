@@ -13,7 +13,7 @@ use chunks::Chunk;
 use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{bits_per_second, percentile};
 use tidegate_studies::experiment::{Report, main as study, simulate};
-use tidegate_trace::detect::Code;
+use tidegate_trace::detect::pd::Code;
 
 const FIGURE: &str = include_str!("figure13.toml");
 /// The points of the scenario, and the pictures of the first chunk's beginning.

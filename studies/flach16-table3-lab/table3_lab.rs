@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::plan::{ElementKind, Plan, QueueKind, Traffic};
 use tidegate_limiter::LimiterConfig;
-use tidegate_trace::detect::{Code, Judgement};
+use tidegate_trace::detect::pd::{self, Code};
 use tidegate_trace::flow::Settings;
 
 use crate::experiment::simulate;
@@ -52,8 +52,8 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(judgement: &Judgement, chunk: &Chunk) -> Self {
-        let verdict = judgement.deciding();
+    fn of(answer: &pd::Answer, chunk: &Chunk) -> Self {
+        let verdict = answer.deciding();
         Self {
             code: verdict.code,
             link_rate: verdict.rate_bps.map(|rate| chunk.tally.at_link(rate)),

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use tidegate_trace::annotate::{Metrics, Transfer, burst};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
+use tidegate_trace::flow::Settings;
 use tidegate_trace::read::{Capture, Frame, LinkType, Nanos};
 use tidegate_trace::wire;
+use tidegate_trace::{Analysis, Options, Sink};
 
 /// The throttling phase as it was on the wire.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +53,7 @@ pub fn read(there: &Path, back: &Path, port: u16, behind: u64) -> Result<Seen> {
     frames.add(there)?;
     frames.add(back)?;
     frames.all.sort_by_key(|&(at, ..)| at);
-    let mut table = FlowTable::new(Settings::default());
+    let mut analysis = Analysis::new(Options::measuring(Settings::default()));
     let mut phase = Phase {
         behind: behind as i64,
         seen: Seen::default(),
@@ -68,10 +69,10 @@ pub fn read(there: &Path, back: &Path, port: u16, behind: u64) -> Result<Seen> {
         let is_video = wire::decode(&frame)
             .is_ok_and(|packet| packet.src.port() == port || packet.dst.port() == port);
         if is_video {
-            table.frame(&frame, &mut phase);
+            analysis.frame(&frame, &mut phase);
         }
     }
-    table.finish(&mut phase);
+    analysis.finish(&mut phase);
     Ok(phase.seen)
 }
 

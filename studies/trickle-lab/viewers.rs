@@ -8,8 +8,8 @@ use tidegate_lab::experiment::Finished;
 use tidegate_lab::plan::{ElementKind, Traffic};
 use tidegate_studies::experiment::simulate;
 use tidegate_trace::annotate::{Metrics, Transfer, burst};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
-use tidegate_trace::read::Capture;
+use tidegate_trace::flow::Settings;
+use tidegate_trace::{Options, Sink, analyse};
 
 /// The groups of [Trickle §3], as the scenario calls them.
 pub const GROUPS: [&str; 4] = ["baseline1", "baseline2", "trickle", "shrunk-block"];
@@ -136,12 +136,8 @@ pub fn captured(capture: &Path, behind: i64) -> Result<Vec<u32>> {
             }
         }
     }
-    let mut capture = Capture::new(File::open(capture)?)?;
-    let mut table = FlowTable::new(Settings::default());
     let mut sizes = Sizes(behind, Vec::new());
-    while let Some(frame) = capture.frame()? {
-        table.frame(&frame, &mut sizes);
-    }
-    table.finish(&mut sizes);
+    let options = Options::measuring(Settings::default());
+    analyse(File::open(capture)?, options, &mut sizes).whole()?;
     Ok(sizes.1)
 }

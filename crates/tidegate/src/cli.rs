@@ -145,7 +145,7 @@ pub struct Detect {
 #[derive(Debug, Clone, Args)]
 pub struct Analysis {
     /// Who judges: `pd` as published, or `pd-paper` as the paper describes it
-    #[arg(long, value_name = "NAME", default_value = DETECTORS[0], value_parser = PossibleValuesParser::new(DETECTORS), help_heading = "Analysis")]
+    #[arg(long, value_name = "NAME", default_value = DETECTORS[0].name, value_parser = PossibleValuesParser::new(DETECTORS.map(|entry| entry.name)), help_heading = "Analysis")]
     pub detector: String,
     /// A request that is sent again after its response began does not begin another segment
     #[arg(long, help_heading = "Analysis")]

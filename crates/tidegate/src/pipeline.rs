@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_trace::annotate::{Metrics, Transfer};
-use tidegate_trace::detect::{Detector, by_name};
-use tidegate_trace::flow::{Counters, FlowSummary, FlowTable, Settings, Sink};
-use tidegate_trace::read::{Capture, Nanos, PassedOver};
+use tidegate_trace::annotate::{FlowInfo, Metrics, Transfer, TransferSummary};
+use tidegate_trace::detect::{Judgement, by_name};
+use tidegate_trace::flow::{Counters, FlowSummary};
+use tidegate_trace::read::{Nanos, PassedOver};
 use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
+use tidegate_trace::{Options, Outcome, Sink, analyse};
 
 use crate::cli::{Analysis, By};
 use crate::input::Input;
@@ -25,8 +26,6 @@ const AHEAD: usize = 2;
 const WORTH_A_BAR: u64 = 4 << 20;
 /// How old rows of a live capture may become.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Frames between two looks at whether to stop.
-const STRIDE: usize = 4096;
 
 /// What comes out of a capture.
 pub enum Event {
@@ -142,26 +141,19 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
     if !task.stop.load(Ordering::Relaxed) {
         match input.open(task.bar, task.stop) {
             Err(error) => report.error = Some(error.to_string()),
-            Ok(source) => match Capture::new(source) {
-                Err(error) => report.error = Some(error.to_string()),
-                Ok(mut capture) => {
-                    let Some(mut rows) = Rows::new(input, task, out) else {
-                        return;
-                    };
-                    let settings = task.analysis.settings();
-                    follow(
-                        &mut capture,
-                        settings,
-                        task.stop,
-                        &mut report,
-                        &mut rows,
-                        |rows, at| {
-                            rows.start = Some(at);
-                        },
-                    );
-                    rows.hand_on();
-                }
-            },
+            Ok(source) => {
+                let Some(detector) = by_name(&task.analysis.detector) else {
+                    return;
+                };
+                let options = Options {
+                    flows: task.analysis.settings(),
+                    detector: Some((detector.make)()),
+                    cancel: Some(Arc::clone(task.stop)),
+                };
+                let mut rows = Rows::new(input, task, detector.name, out);
+                report = Report::new(&input.name, analyse(source, options, &mut rows));
+                rows.hand_on();
+            }
         }
     }
     if task.stop.load(Ordering::Relaxed) {
@@ -171,51 +163,26 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
     let _ = out.send(Event::Done(Box::new(report)));
 }
 
-/// Reads a capture through, to its end, to what is wrong with it, or until told to stop, and
-/// reports how that went. `begin` is told the time of the first frame.
-pub fn follow<S: Sink>(
-    capture: &mut Capture,
-    settings: Settings,
-    stop: &AtomicBool,
-    report: &mut Report,
-    sink: &mut S,
-    begin: impl FnOnce(&mut S, Nanos),
-) {
-    let mut table = FlowTable::new(settings);
-    let mut begin = Some(begin);
-    report.error = 'capture: loop {
-        if stop.load(Ordering::Relaxed) {
-            break None;
+impl Report {
+    /// What an analysis of the capture came to.
+    pub fn new(name: &Arc<str>, outcome: Outcome) -> Self {
+        Self {
+            name: Arc::clone(name),
+            counters: outcome.counters,
+            passed_over: outcome.passed_over,
+            error: outcome.error.map(|error| error.to_string()),
         }
-        for _ in 0..STRIDE {
-            match capture.frame() {
-                Ok(Some(frame)) => {
-                    if let Some(begin) = begin.take() {
-                        begin(sink, frame.at);
-                    }
-                    table.frame(&frame, sink);
-                }
-                Ok(None) => break 'capture None,
-                Err(error) => break 'capture Some(error.to_string()),
-            }
-        }
-    };
-    table.finish(sink);
-    if stop.load(Ordering::Relaxed) {
-        // The capture was left in the middle: that is nothing wrong with it.
-        report.error = None;
     }
-    report.counters = *table.counters();
-    report.passed_over = capture.passed_over();
 }
 
 /// Gathers rows into batches.
 struct Rows<'a> {
     file: Arc<str>,
-    start: Option<Nanos>,
+    /// When the capture's first packet was captured.
+    start: Nanos,
     by: By,
     ports: &'a [u16],
-    detector: Box<dyn Detector>,
+    detector: &'static str,
     /// Somebody may be watching: rows are handed on as soon as they are a second old.
     live: bool,
     handed_on: Instant,
@@ -228,13 +195,18 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(input: &Input, task: Task<'a>, out: &'a SyncSender<Event>) -> Option<Self> {
-        Some(Self {
+    fn new(
+        input: &Input,
+        task: Task<'a>,
+        detector: &'static str,
+        out: &'a SyncSender<Event>,
+    ) -> Self {
+        Self {
             file: Arc::clone(&input.name),
-            start: None,
+            start: 0,
             by: task.by,
             ports: task.ports,
-            detector: by_name(&task.analysis.detector)?,
+            detector,
             live: input.is_stdin(),
             handed_on: Instant::now(),
             segments: Vec::new(),
@@ -242,10 +214,10 @@ impl<'a> Rows<'a> {
             packets: Vec::new(),
             policed: HashMap::new(),
             out,
-        })
+        }
     }
 
-    fn wants(&self, info: &tidegate_trace::flow::FlowInfo) -> bool {
+    fn wants(&self, info: &FlowInfo) -> bool {
         self.ports.is_empty()
             || self.ports.contains(&info.client.port())
             || self.ports.contains(&info.server.port())
@@ -260,7 +232,10 @@ impl<'a> Rows<'a> {
         self.handed_on = Instant::now();
         if !self.segments.is_empty() {
             let mut rows = std::mem::take(&mut self.segments);
-            rows.sort_by_key(|row| (row.flow, row.segment, !row.from_client));
+            rows.sort_by_key(|row| {
+                let id = row.transfer.id;
+                (id.flow, id.segment, !id.from_client)
+            });
             self.send(Event::Segments(rows));
         }
         if !self.flows.is_empty() {
@@ -276,62 +251,72 @@ impl<'a> Rows<'a> {
 }
 
 impl Sink for Rows<'_> {
-    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
-        if !self.wants(transfer.flow) {
+    fn begin(&mut self, at: Nanos) {
+        self.start = at;
+    }
+
+    fn transfer(&mut self, transfer: &Transfer<'_>, _: &Metrics) {
+        if self.by != By::Packet || !self.wants(transfer.flow) {
+            return;
+        }
+        let file = Arc::clone(&self.file);
+        for row in PacketRow::of(&file, self.start, transfer) {
+            self.packets.push(row);
+            if self.packets.len() == BATCH {
+                let rows = std::mem::take(&mut self.packets);
+                self.send(Event::Packets(rows));
+            }
+        }
+    }
+
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        if !self.wants(&transfer.flow) {
             return;
         }
         // A batch never ends between the two sides of a segment.
-        let same =
-            |row: &SegmentRow| row.flow == transfer.flow.number && row.segment == transfer.segment;
+        let id = transfer.id;
+        let same = |row: &SegmentRow| {
+            let last = row.transfer.id;
+            (last.flow, last.segment) == (id.flow, id.segment)
+        };
         let due = self.segments.len() >= BATCH
             || (self.live && !self.segments.is_empty() && self.handed_on.elapsed() >= PATIENCE);
         if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
         }
-        if self.by == By::Packet {
-            let file = Arc::clone(&self.file);
-            for row in PacketRow::of(&file, self.start.unwrap_or(0), transfer) {
-                self.packets.push(row);
-                if self.packets.len() == BATCH {
-                    let rows = std::mem::take(&mut self.packets);
-                    self.send(Event::Packets(rows));
-                }
-            }
-        }
-        let judgement = self.detector.judge(transfer);
         if self.by == By::Flow && judgement.is_policed() {
-            let side = transfer.sender == transfer.flow.client;
-            *self
-                .policed
-                .entry((transfer.flow.number, side))
-                .or_default() += 1;
+            *self.policed.entry((id.flow, id.from_client)).or_default() += 1;
         }
-        self.segments.push(SegmentRow::new(
-            &self.file,
-            self.start.unwrap_or(0),
-            transfer,
-            metrics,
-            self.detector.name(),
+        self.segments.push(SegmentRow {
+            file: Arc::clone(&self.file),
+            capture_start: self.start,
+            transfer: *transfer,
+            detector: self.detector,
             judgement,
-        ));
+        });
     }
 
-    fn flow(&mut self, summary: &FlowSummary<'_>) {
-        if self.by != By::Flow || !self.wants(summary.info) {
+    fn flow(&mut self, summary: FlowSummary) {
+        if self.by != By::Flow || !self.wants(&summary.info) {
             return;
         }
-        let ends = [summary.info.client, summary.info.server];
-        for (side, totals) in summary.sent.iter().enumerate() {
-            let policed = self.policed.remove(&(summary.info.number, side == 0));
+        let info = summary.info;
+        for (from_client, totals) in [(true, summary.client), (false, summary.server)] {
+            let policed = self.policed.remove(&(info.number, from_client));
             let Some(totals) = totals else { continue };
+            let (sender, receiver) = if from_client {
+                (info.client, info.server)
+            } else {
+                (info.server, info.client)
+            };
             self.flows.push(FlowRow {
                 file: Arc::clone(&self.file),
-                capture_start: self.start.unwrap_or(0),
-                info: *summary.info,
+                capture_start: self.start,
+                info,
                 ended: summary.ended,
-                sender: ends[side],
-                receiver: ends[1 - side],
-                totals: (*totals).clone(),
+                sender,
+                receiver,
+                totals: *totals,
                 policed_segments: policed.unwrap_or(0),
             });
         }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tidegate_trace::detect::{Cluster, Code, rate_clusters};
+use tidegate_trace::annotate::Layer;
+use tidegate_trace::detect::pd::{Answer, Code};
+use tidegate_trace::detect::{Cluster, rate_clusters};
 use tidegate_trace::flow::Counters;
 use tidegate_trace::read::PassedOver;
 use tidegate_trace::rows::SegmentRow;
@@ -39,16 +41,19 @@ impl Summary {
         let mut last = None;
         for row in rows {
             // Both endpoints' rows of a segment stand beside each other.
-            let key = Some((row.flow, row.segment));
+            let (transfer, judgement) = (&row.transfer, &row.judgement);
+            let key = Some((transfer.id.flow, transfer.id.segment));
             self.segments += u64::from(last != key);
             last = key;
-            self.data_packets += row.metrics.data_packets;
-            self.lost_packets += row.metrics.lost_packets;
-            self.lossy += u64::from(row.metrics.lost_packets >= LOSSY);
-            let verdict = row.judgement.deciding();
-            self.codes[usize::from(verdict.code.number())] += 1;
-            self.policed += u64::from(verdict.is_policed());
-            self.rates.extend(verdict.rate_bps);
+            self.data_packets += transfer.metrics.data_packets;
+            self.lost_packets += transfer.metrics.lost_packets;
+            self.lossy += u64::from(transfer.metrics.lost_packets >= LOSSY);
+            if let Some(answer) = judgement.details::<Answer>() {
+                self.codes[usize::from(answer.deciding().code.number())] += 1;
+            }
+            self.policed += u64::from(judgement.is_policed());
+            self.rates
+                .extend(judgement.policed_rate(&transfer.tally, Layer::Payload));
         }
     }
 

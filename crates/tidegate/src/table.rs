@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-use tidegate_trace::annotate::Metrics;
-use tidegate_trace::detect::Code;
+use tidegate_trace::annotate::{Layer, Metrics};
+use tidegate_trace::detect::{Cause, pd};
 use tidegate_trace::read::Nanos;
 use tidegate_trace::rows::{FlowRow, SegmentRow};
 use tidegate_trace::wire::Endpoint;
@@ -117,14 +117,15 @@ impl Table {
     pub fn segments(&mut self, out: &mut impl Write, rows: &[SegmentRow]) -> io::Result<()> {
         for row in rows {
             let verdict = self.verdict(row);
+            let transfer = &row.transfer;
             let line = Line {
                 file: &row.file,
-                flow: row.flow,
-                ends: (row.sender, row.receiver),
-                from_client: row.from_client,
-                number: u64::from(row.segment),
-                metrics: &row.metrics,
-                rtt: row.metrics.rtt.map(|rtt| rtt.median),
+                flow: transfer.id.flow,
+                ends: (transfer.sender, transfer.receiver),
+                from_client: transfer.id.from_client,
+                number: u64::from(transfer.id.segment),
+                metrics: &transfer.metrics,
+                rtt: transfer.metrics.rtt.map(|rtt| rtt.median),
                 verdict,
             };
             self.line(out, ["SEG", "VERDICT"], line)?;
@@ -209,17 +210,24 @@ impl Table {
     }
 
     fn verdict(&mut self, row: &SegmentRow) -> String {
-        let verdict = row.judgement.deciding();
-        match (verdict.code, verdict.rate_bps) {
-            (Code::Policed, Some(policed)) => {
-                let second = !row.judgement.verdict.is_policed();
+        let (judgement, transfer) = (&row.judgement, &row.transfer);
+        let answer = judgement.details::<pd::Answer>();
+        let too_few = |answer: &pd::Answer| answer.deciding().code == pd::Code::TooFewLosses;
+        match judgement.cause {
+            Cause::Policer => {
+                let second = answer.is_some_and(|answer| !answer.all.is_policed());
                 self.second_run |= second;
                 let mark = if second { "*" } else { "" };
-                self.paint
-                    .alarm(&format!("policed {}{mark}", rate(policed)))
+                let policed = judgement.policed_rate(&transfer.tally, Layer::Payload);
+                let policed =
+                    policed.map_or(String::new(), |policed| format!(" {}", rate(policed)));
+                self.paint.alarm(&format!("policed{policed}{mark}"))
             }
-            (Code::TooFewLosses, _) if row.metrics.lost_packets == 0 => self.paint.dim("no losses"),
-            (code, _) => format!("- {code}"),
+            Cause::Unclear if transfer.metrics.lost_packets == 0 && answer.is_some_and(too_few) => {
+                self.paint.dim("no losses")
+            }
+            Cause::Unclear => format!("- {}", judgement.reason),
+            cause => format!("{cause}: {}", judgement.reason),
         }
     }
 

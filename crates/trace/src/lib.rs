@@ -5,6 +5,7 @@
 //! packet and sums up, [`detect`] judges what limited the rate. A bad packet raises a counter and
 //! never ends the run; nothing is unbounded in memory; each packet costs the same.
 
+mod analyse;
 pub mod annotate;
 pub mod detect;
 pub mod flow;
@@ -12,6 +13,8 @@ pub mod read;
 pub mod rows;
 pub mod wire;
 pub mod write;
+
+pub use analyse::{Analysis, Options, Outcome, Sink, analyse};
 
 #[cfg(test)]
 mod testing;

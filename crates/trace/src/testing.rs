@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use crate::annotate::{Marks, Measurer, Metrics, Sent, Tally, Totals, Transfer};
-use crate::flow::{Ended, FlowInfo, FlowSummary, FlowTable, Settings, Sink};
+use crate::annotate::{FlowInfo, Marks, Measurer, Metrics, Sent, Tally, Transfer};
+use crate::flow::{FlowSink, FlowSummary, FlowTable, Settings};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::wire::{Flags, Sacks};
 use crate::write::TcpFrame;
@@ -77,19 +77,11 @@ impl Kept {
     }
 }
 
-/// A flow that is done.
-#[derive(Debug)]
-pub struct KeptFlow {
-    pub info: FlowInfo,
-    pub ended: Ended,
-    pub sent: [Option<Totals>; 2],
-}
-
 /// Keeps everything.
 #[derive(Debug, Default)]
 pub struct Found {
     pub transfers: Vec<Kept>,
-    pub flows: Vec<KeptFlow>,
+    pub flows: Vec<FlowSummary>,
 }
 
 impl Found {
@@ -114,7 +106,7 @@ impl Found {
     }
 }
 
-impl Sink for Found {
+impl FlowSink for Found {
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
         self.transfers.push(Kept {
             info: *transfer.flow,
@@ -132,12 +124,8 @@ impl Sink for Found {
         });
     }
 
-    fn flow(&mut self, summary: &FlowSummary<'_>) {
-        self.flows.push(KeptFlow {
-            info: *summary.info,
-            ended: summary.ended,
-            sent: summary.sent.map(|totals| totals.cloned()),
-        });
+    fn flow(&mut self, summary: FlowSummary) {
+        self.flows.push(summary);
     }
 }
 

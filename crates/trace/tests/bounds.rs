@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tidegate_trace::annotate::{Metrics, Transfer};
-use tidegate_trace::flow::{FlowTable, Settings, Sink};
+use tidegate_trace::flow::{FlowSink, FlowTable, Settings};
 use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire::{self, Flags, Packet};
 
@@ -13,7 +13,7 @@ const BETWEEN: usize = 1024;
 
 struct Nothing;
 
-impl Sink for Nothing {
+impl FlowSink for Nothing {
     fn transfer(&mut self, _: &Transfer<'_>, _: &Metrics) {}
 }
 

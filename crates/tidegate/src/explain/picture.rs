@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tidegate_trace::annotate::Sent;
+use tidegate_trace::annotate::{Layer, Sent};
+use tidegate_trace::detect::pd::Answer;
 use tidegate_trace::read::Nanos;
 
+use super::account::{Account, Kept};
 use super::scale::Scale;
-use super::{Account, Kept};
 use crate::units::rate;
 
 const WIDTH: f64 = 960.0;
@@ -35,7 +36,7 @@ const STYLE: &str = "
 
 pub(super) fn draw(out: &mut impl Write, account: &Account) -> io::Result<()> {
     let plot = Plot::of(account);
-    let side = if account.transfers[0].from_client {
+    let side = if account.transfers[0].transfer.id.from_client {
         "client"
     } else {
         "server"
@@ -105,26 +106,29 @@ fn headline(account: &Account) -> String {
     let all = account.transfers.len();
     match (all, policed) {
         (1, _) => {
-            let verdict = account.transfers[0].judgement.deciding();
-            match verdict.rate_bps {
+            let only = &account.transfers[0];
+            match policed_rate(only) {
                 Some(policed) => format!("Policed at {}", rate(policed)),
-                None => format!("Not found to be policed: {}", verdict.code.reason()),
+                None => format!("Not found to be policed: {}", only.judgement.reason),
             }
         }
         (_, 0) => format!("None of {all} segments is found to be policed"),
         _ => {
-            let mut rates: Vec<f64> = account
-                .transfers
-                .iter()
-                .filter_map(|kept| kept.judgement.deciding().rate_bps)
-                .collect();
+            let mut rates: Vec<f64> = account.transfers.iter().filter_map(policed_rate).collect();
             rates.sort_by(f64::total_cmp);
-            format!(
-                "{policed} of {all} segments policed, at {} in the median",
-                rate(rates[rates.len() / 2])
-            )
+            let median = rates.get(rates.len() / 2);
+            let median = median.map_or(String::new(), |&median| {
+                format!(", at {} in the median", rate(median))
+            });
+            format!("{policed} of {all} segments policed{median}")
         }
     }
+}
+
+/// The policer's rate as payload, in bit/s.
+fn policed_rate(kept: &Kept) -> Option<f64> {
+    kept.judgement
+        .policed_rate(&kept.transfer.tally, Layer::Payload)
 }
 
 struct Plot {
@@ -247,9 +251,10 @@ impl Plot {
     /// The line that progress cannot cross for long: through the first loss with the policing
     /// rate as its slope, to where the transfer ends.
     fn policing_line(&self, kept: &Kept, path: &mut String) {
-        let verdict = kept.judgement.deciding();
-        let first = verdict.first_loss.and_then(|i| kept.sent.get(i));
-        let (Some(rate), Some(first)) = (verdict.rate_bps.filter(|&rate| rate > 0.0), first) else {
+        let first = kept.judgement.details::<Answer>();
+        let first = first.and_then(|answer| kept.sent.get(answer.deciding().first_loss?));
+        let rate = policed_rate(kept).filter(|&rate| rate > 0.0);
+        let (Some(rate), Some(first)) = (rate, first) else {
             return;
         };
         let last = kept

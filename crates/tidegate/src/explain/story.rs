@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use tidegate_trace::annotate::Pattern;
-use tidegate_trace::detect::{Check, Code, Verdict};
+use tidegate_trace::annotate::{Layer, Pattern};
+use tidegate_trace::detect::pd::{Answer, Check, Code, Run};
 use tidegate_trace::flow::Ended;
 
-use super::{Account, Kept};
+use super::account::{Account, Kept};
 use crate::table::Paint;
 use crate::units::{bytes, percent, plural, rate, time};
 
@@ -33,7 +33,7 @@ pub(super) fn tell(out: &mut impl Write, account: &Account, paint: Paint) -> io:
         Ended::CaptureEnd => "The capture ended before it did.",
         Ended::Evicted => "It was given up for others: see --max-flows.",
     };
-    let side = if account.transfers[0].from_client {
+    let side = if account.transfers[0].transfer.id.from_client {
         "client"
     } else {
         "server"
@@ -51,14 +51,18 @@ pub(super) fn tell(out: &mut impl Write, account: &Account, paint: Paint) -> io:
 }
 
 fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -> io::Result<()> {
-    let metrics = &kept.metrics;
-    let deciding = kept.judgement.deciding();
-    let headline = match deciding.rate_bps {
+    let (transfer, judgement) = (&kept.transfer, &kept.judgement);
+    let (metrics, tally) = (&transfer.metrics, &transfer.tally);
+    let headline = match judgement.policed_rate(tally, Layer::Payload) {
         Some(policed) => paint.alarm(&format!("policed at {}", rate(policed))),
-        None => format!("not found to be policed: {}", deciding.code.reason()),
+        None => format!("not found to be policed: {}", judgement.reason),
     };
-    let continues = if kept.continues { " (continued)" } else { "" };
-    let title = format!("Segment {}{continues}", kept.segment);
+    let continues = if transfer.continues {
+        " (continued)"
+    } else {
+        ""
+    };
+    let title = format!("Segment {}{continues}", transfer.id.segment);
     writeln!(out, "{}: {headline}", paint.bold(&title))?;
 
     let at = metrics.first_sent.saturating_sub(account.info.started_at);
@@ -79,7 +83,7 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         &format!(
             "{} of up to {} B, {} lost ({}), {} retransmissions, {} of them in vain",
             metrics.data_packets,
-            kept.mss,
+            transfer.mss,
             metrics.lost_packets,
             percent(metrics.loss_rate()),
             metrics.retransmitted_packets,
@@ -127,15 +131,15 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
             ),
         )?;
     }
-    let mut limits = vec![format!("application idle for {}", time(kept.tally.idle))];
-    if kept.tally.window_known {
+    let mut limits = vec![format!("application idle for {}", time(tally.idle))];
+    if tally.window_known {
         limits.push(format!(
             "receive window full for {}",
-            time(kept.tally.window_limited)
+            time(tally.window_limited)
         ));
     }
     line(out, "other limits", &limits.join(", "))?;
-    if let Some(wait) = kept.tally.wait {
+    if let Some(wait) = tally.wait {
         line(
             out,
             "wait",
@@ -144,12 +148,9 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
     }
     pattern(out, kept)?;
     for (number, what) in [
-        (kept.tally.unseen_bytes, "B that the capture missed"),
-        (
-            kept.tally.duplicates,
-            "packets that the capture holds twice",
-        ),
-        (kept.tally.probes, "keepalives or window probes"),
+        (tally.unseen_bytes, "B that the capture missed"),
+        (tally.duplicates, "packets that the capture holds twice"),
+        (tally.probes, "keepalives or window probes"),
     ] {
         if number > 0 {
             line(out, "note", &format!("{number} {what}"))?;
@@ -163,11 +164,11 @@ fn line(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
 }
 
 fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
-    let evidence = &kept.metrics.evidence;
+    let evidence = &kept.transfer.metrics.evidence;
     if evidence.loss_episodes == 0 {
         return Ok(());
     }
-    let name = match kept.metrics.pattern {
+    let name = match kept.transfer.metrics.pattern {
         Pattern::None => "none of the known patterns",
         Pattern::CongestionAvoidance => "congestion avoidance: the window overshoots by little",
         Pattern::Staircase => "staircase: bursts, then stagnation",
@@ -200,44 +201,54 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
 }
 
 fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<()> {
-    let deciding = kept.judgement.deciding();
-    if let (Some(policed), Some(burst)) = (deciding.rate_bps, deciding.burst_bytes) {
+    let judgement = &kept.judgement;
+    let answer = judgement.details::<Answer>();
+    let at = |layer| judgement.policed_rate(&kept.transfer.tally, layer);
+    let rates = (at(Layer::Payload), at(Layer::Ip), at(Layer::Link));
+    if let (Some(payload), Some(ip), Some(link)) = rates {
         line(
             out,
             "policing rate",
             &format!(
                 "{} as payload, {} as IP packets, {} on the link",
-                rate(policed),
-                rate(kept.tally.at_ip(policed)),
-                rate(kept.tally.at_link(policed)),
+                rate(payload),
+                rate(ip),
+                rate(link),
             ),
         )?;
-        line(out, "", &format!("behind a burst of {}", bytes(burst)))?;
-    }
-    run(
-        out,
-        &format!("{} says", account.detector),
-        &kept.judgement.verdict,
-    )?;
-    match &kept.judgement.cut {
-        Some(cut) if cut.code != kept.judgement.verdict.code => {
-            run(out, "second run", cut)?;
-            line(out, "", "(without the first and last two losses)")
+        if let Some(burst) = answer.and_then(|answer| answer.deciding().burst_bytes) {
+            line(out, "", &format!("behind a burst of {}", bytes(burst)))?;
         }
-        Some(_) => line(
-            out,
-            "second run",
-            "the same without the first and last two losses",
-        ),
-        None => Ok(()),
     }
+    let says = format!("{} says", account.detector);
+    let Some(answer) = answer else {
+        line(
+            out,
+            &says,
+            &format!("{}: {}", judgement.cause, judgement.reason),
+        )?;
+        for evidence in &judgement.evidence {
+            wrap(out, evidence)?;
+        }
+        for other in &judgement.ruled_out {
+            wrap(out, &format!("Not {}: {}", other.cause, other.why))?;
+        }
+        return Ok(());
+    };
+    run(out, &says, &answer.all)?;
+    if answer.cut.code == answer.all.code {
+        let same = "the same without the first and last two losses";
+        return line(out, "second run", same);
+    }
+    run(out, "second run", &answer.cut)?;
+    line(out, "", "(without the first and last two losses)")
 }
 
-fn run(out: &mut impl Write, name: &str, verdict: &Verdict) -> io::Result<()> {
-    let code = format!("code {}: {}", verdict.code.number(), verdict.code.reason());
+fn run(out: &mut impl Write, name: &str, run: &Run) -> io::Result<()> {
+    let code = format!("code {}: {}", run.code.number(), run.code.reason());
     line(out, name, &code)?;
-    wrap(out, verdict.code.explanation())?;
-    for check in &verdict.checks {
+    wrap(out, run.code.explanation())?;
+    for check in &run.checks {
         // Too few losses stop everything else; of the tests that hold, the telling ones suffice.
         if !check.holds || check.rules_out != Code::TooFewLosses {
             line(out, "", &describe(check))?;

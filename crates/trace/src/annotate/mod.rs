@@ -22,7 +22,7 @@ pub use pattern::{Evidence, Pattern};
 pub use rtt::{Growth, Rtt, median};
 pub use sent::{Marks, Sent};
 pub use totals::Totals;
-pub use transfer::{Tally, Transfer};
+pub use transfer::{FlowInfo, Layer, Tally, Transfer, TransferId, TransferSummary};
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,35 @@
 //! What one endpoint sent in one segment: the unit that is measured and judged.
 
-use super::Sent;
-use crate::flow::FlowInfo;
+use super::{Metrics, Sent};
 use crate::read::Nanos;
 use crate::wire::Endpoint;
+
+/// What is known of a TCP connection as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowInfo {
+    /// Its number in the capture, from 0, in the order of first packets.
+    pub number: u64,
+    /// Which endpoint opened it: the sender of the SYN, or the endpoint that most likely did where
+    /// none was captured.
+    pub client: Endpoint,
+    /// The other end.
+    pub server: Endpoint,
+    /// When its first packet was captured.
+    pub started_at: Nanos,
+    /// Whether the capture holds the client's SYN.
+    pub syn_seen: bool,
+}
+
+/// Which transfer of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TransferId {
+    /// The flow's number in the capture.
+    pub flow: u64,
+    /// The segment's number in the flow.
+    pub segment: u32,
+    /// Whether the client sent it.
+    pub from_client: bool,
+}
 
 /// The data that one endpoint sent in one segment (a request and its response [Flach16 §4]),
 /// packet by packet.
@@ -16,9 +42,9 @@ pub struct Transfer<'a> {
     /// Whether the segment was cut off from the one before because it grew too long, not because
     /// a new request came.
     pub continues: bool,
-    /// Who sent.
+    /// Which endpoint sent.
     pub sender: Endpoint,
-    /// Who received.
+    /// Which endpoint received.
     pub receiver: Endpoint,
     /// The data packets, in the order in which they were sent.
     pub sent: &'a [Sent],
@@ -38,10 +64,67 @@ pub struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
+    /// Which transfer of the capture it is.
+    pub fn id(&self) -> TransferId {
+        TransferId {
+            flow: self.flow.number,
+            segment: self.segment,
+            from_client: self.sender == self.flow.client,
+        }
+    }
+
     /// The sequence number of a packet relative to the transfer's start.
     pub fn relative(&self, sent: &Sent) -> i64 {
         sent.seq.wrapping_sub(self.origin) as i64
     }
+}
+
+/// A transfer without its packets: what can be kept of it at little cost.
+#[derive(Debug, Clone, Copy)]
+pub struct TransferSummary {
+    /// Which transfer of the capture it is.
+    pub id: TransferId,
+    /// The flow it belongs to.
+    pub flow: FlowInfo,
+    /// Which endpoint sent.
+    pub sender: Endpoint,
+    /// Which endpoint received.
+    pub receiver: Endpoint,
+    /// Whether the segment was cut off from the one before because it grew too long.
+    pub continues: bool,
+    /// The largest payload of a wire packet, in bytes.
+    pub mss: u32,
+    /// What was counted on the way.
+    pub tally: Tally,
+    /// What the packets come to.
+    pub metrics: Metrics,
+}
+
+impl TransferSummary {
+    /// The summary of a transfer with these measures.
+    pub fn new(transfer: &Transfer<'_>, metrics: &Metrics) -> Self {
+        Self {
+            id: transfer.id(),
+            flow: *transfer.flow,
+            sender: transfer.sender,
+            receiver: transfer.receiver,
+            continues: transfer.continues,
+            mss: transfer.mss,
+            tally: *transfer.tally,
+            metrics: *metrics,
+        }
+    }
+}
+
+/// Which bytes of a packet a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// TCP payload.
+    Payload,
+    /// IP packets: payload with IP and TCP headers.
+    Ip,
+    /// Frames on the link: IP packets with framing and frame check sequence.
+    Link,
 }
 
 /// Counts of one endpoint's packets in one segment.
@@ -73,6 +156,16 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// A rate at one layer as the rate of the same packets at another.
+    pub fn convert(&self, rate: f64, from: Layer, to: Layer) -> f64 {
+        let share = |layer| match layer {
+            Layer::Payload => 1.0,
+            Layer::Ip => self.share(self.ip_bytes),
+            Layer::Link => self.share(self.link_bytes),
+        };
+        rate / share(from) * share(to)
+    }
+
     /// A rate of payload as the rate of the IP packets that carry it.
     pub fn at_ip(&self, payload_rate: f64) -> f64 {
         payload_rate * self.share(self.ip_bytes)

@@ -3,61 +3,12 @@
 use std::collections::HashMap;
 use std::hash::RandomState;
 
+use super::settings::Settings;
+use super::sink::{Ended, FlowSink};
 use super::tracker::Flow;
-use super::{Ended, FlowSummary};
-use crate::annotate::{Measurer, Metrics, Transfer};
+use crate::annotate::Measurer;
 use crate::read::{Frame, Nanos};
 use crate::wire::{self, Endpoint, Packet, Skip};
-
-/// Receives what the table finds out, as soon as it is certain.
-pub trait Sink {
-    /// A segment is done: what one endpoint sent in it.
-    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics);
-
-    /// A flow is done; all its transfers came before.
-    fn flow(&mut self, summary: &FlowSummary<'_>) {
-        let _ = summary;
-    }
-}
-
-/// How much is kept and for how long, and where a segment ends.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// A flow without packets for so long is over, in nanoseconds of capture time.
-    pub idle_timeout: Nanos,
-    /// A closed flow waits so long for stragglers.
-    pub linger: Nanos,
-    /// More flows at once than this, and the quietest are ended.
-    pub max_flows: usize,
-    /// More packets kept than this in all flows together, and the quietest flows are ended. A
-    /// packet takes about 100 bytes; what else is kept of a flow counts as the packets that would
-    /// take as much.
-    pub max_packets: usize,
-    /// A segment with more packets of one sender is cut and continued in another.
-    pub max_segment_packets: u64,
-    /// Whether a request that is sent again, after the response to it has begun, still belongs to
-    /// the same segment. The published detector begins another there, so the default is that it
-    /// does not.
-    pub join_repeated_requests: bool,
-    /// The bitrate at which the wait time assumes video to be played.
-    pub playback_bits_per_second: u64,
-}
-
-impl Default for Settings {
-    /// 5 minutes idle, 10 s of linger, 500 000 flows, 16 million packets (about 1.6 GB), 4 million
-    /// packets a segment, and video in HD at 2.5 Mbit/s [Flach16 §4.3].
-    fn default() -> Self {
-        Self {
-            idle_timeout: 300_000_000_000,
-            linger: 10_000_000_000,
-            max_flows: 500_000,
-            max_packets: 16_000_000,
-            max_segment_packets: 4_000_000,
-            join_repeated_requests: false,
-            playback_bits_per_second: 2_500_000,
-        }
-    }
-}
 
 /// What became of a capture's frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,7 +55,7 @@ impl Key {
     }
 }
 
-/// Follows all flows of a capture, and hands what is done to a [`Sink`].
+/// Follows all flows of a capture, and hands what is done to a [`FlowSink`].
 ///
 /// Memory is bounded by [`Settings`], whatever the capture holds.
 pub struct FlowTable {
@@ -159,7 +110,7 @@ impl FlowTable {
 
     /// Decodes a frame and takes it. What is no TCP packet raises a counter.
     #[inline]
-    pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut impl Sink) {
+    pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut impl FlowSink) {
         self.counters.frames += 1;
         let span = self.counters.span.get_or_insert((frame.at, frame.at));
         *span = (span.0.min(frame.at), span.1.max(frame.at));
@@ -179,7 +130,7 @@ impl FlowTable {
 
     /// Takes a TCP packet.
     #[inline]
-    pub fn packet(&mut self, packet: &Packet, sink: &mut impl Sink) {
+    pub fn packet(&mut self, packet: &Packet, sink: &mut impl FlowSink) {
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
         self.counters.backwards += u64::from(packet.at < self.now);
@@ -224,7 +175,7 @@ impl FlowTable {
     }
 
     /// The capture is over: hands everything that is left to the sink, in the order of the flows.
-    pub fn finish(&mut self, sink: &mut impl Sink) {
+    pub fn finish(&mut self, sink: &mut impl FlowSink) {
         self.by_key.clear();
         self.free.clear();
         self.last = None;
@@ -253,7 +204,7 @@ impl FlowTable {
         slot
     }
 
-    fn end(&mut self, slot: u32, key: Key, ended: Ended, sink: &mut impl Sink) {
+    fn end(&mut self, slot: u32, key: Key, ended: Ended, sink: &mut impl FlowSink) {
         self.by_key.remove(&key);
         self.last = None;
         if let Some(flow) = self.flows[slot as usize].take() {
@@ -267,7 +218,7 @@ impl FlowTable {
     /// A sweep looks at every flow, so there is at least a packet between two sweeps for each of
     /// them, whatever the timestamps say: the cost for a packet is constant.
     #[inline]
-    fn tend(&mut self, weight: usize, sink: &mut impl Sink) {
+    fn tend(&mut self, weight: usize, sink: &mut impl FlowSink) {
         self.earliest = self.earliest.min(self.now);
         if self.packets_to_sweep > 0 {
             self.packets_to_sweep = self.packets_to_sweep.saturating_sub(weight);
@@ -277,7 +228,7 @@ impl FlowTable {
     }
 
     #[cold]
-    fn sweep(&mut self, sink: &mut impl Sink) {
+    fn sweep(&mut self, sink: &mut impl FlowSink) {
         self.packets_to_sweep = self.flows.len().max(1024);
         // The earliest time since the last sweep: where interfaces have clocks of their own, or one
         // packet's time is wrong, no flow is idle by another's clock.
@@ -304,7 +255,7 @@ impl FlowTable {
     /// Ends the flows that have been quiet the longest, until so much of what `weight` counts is
     /// gone. As many as it takes, even if the last is the only busy one: nobody can hide a flow
     /// that grows without end behind others that come and go.
-    fn evict(&mut self, excess: usize, weight: impl Fn(&Flow) -> usize, sink: &mut impl Sink) {
+    fn evict(&mut self, excess: usize, weight: impl Fn(&Flow) -> usize, sink: &mut impl FlowSink) {
         let mut quietest: Vec<(Nanos, u64, usize)> = self
             .flows
             .iter()
@@ -326,7 +277,7 @@ impl FlowTable {
 
     fn end_where(
         &mut self,
-        sink: &mut impl Sink,
+        sink: &mut impl FlowSink,
         mut over: impl FnMut(&Flow) -> Option<Ended>,
     ) -> u64 {
         let mut ended = Vec::new();

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use super::duplicate::Recent;
 use super::segment::{Segment, Side};
 use super::segmentation::SegmentSize;
-use super::{Ended, FlowInfo, FlowSummary, Settings, Sink};
+use super::settings::Settings;
+use super::sink::{Ended, FlowSink, FlowSummary};
 use crate::annotate::sender::{Payload, Progress, Sender};
-use crate::annotate::{Measurer, Totals, Transfer};
+use crate::annotate::{FlowInfo, Measurer, Totals, Transfer};
 use crate::read::Nanos;
 use crate::wire::{Endpoint, Flags, Packet};
 
@@ -132,7 +133,7 @@ impl Flow {
         packet: &Packet,
         settings: &Settings,
         measurer: &mut Measurer,
-        sink: &mut impl Sink,
+        sink: &mut impl FlowSink,
     ) {
         self.last = self.last.max(packet.at);
         let side = self.side(packet);
@@ -233,7 +234,7 @@ impl Flow {
 
     /// Hands on what is certain after a new segment has begun: the one before may still wait for
     /// its last acknowledgements; those before it are done once they have them.
-    fn finish_settled(&mut self, measurer: &mut Measurer, sink: &mut impl Sink) {
+    fn finish_settled(&mut self, measurer: &mut Measurer, sink: &mut impl FlowSink) {
         while self.segments.len() > 2
             && (self.segments.len() > MAX_WAITING
                 || (0..2).all(|side| self.senders[side].una() >= self.segments[0].sides[side].end))
@@ -353,7 +354,7 @@ impl Flow {
     }
 
     /// Hands the oldest segment to the sink and forgets it.
-    fn finish_first(&mut self, measurer: &mut Measurer, sink: &mut impl Sink) {
+    fn finish_first(&mut self, measurer: &mut Measurer, sink: &mut impl FlowSink) {
         let Some(segment) = self.segments.pop_front() else {
             return;
         };
@@ -392,7 +393,7 @@ impl Flow {
     }
 
     /// Hands all that is left to the sink.
-    pub fn finish(mut self, ended: Ended, measurer: &mut Measurer, sink: &mut impl Sink) {
+    pub fn finish(mut self, ended: Ended, measurer: &mut Measurer, sink: &mut impl FlowSink) {
         if let Some(segment) = self.segments.back_mut() {
             for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
                 side.tally.idle = std::mem::take(&mut sender.idle);
@@ -402,10 +403,12 @@ impl Flow {
         while !self.segments.is_empty() {
             self.finish_first(measurer, sink);
         }
-        sink.flow(&FlowSummary {
-            info: &self.info,
+        let [client, server] = self.totals;
+        sink.flow(FlowSummary {
+            info: self.info,
             ended,
-            sent: [self.totals[0].as_deref(), self.totals[1].as_deref()],
+            client,
+            server,
         });
     }
 }

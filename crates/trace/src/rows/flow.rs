@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_table::convert::{bits, millis, rounded, seconds};
 use tidegate_table::{Column, Row, columns};
 
-use crate::annotate::Totals;
-use crate::flow::{Ended, FlowInfo};
+use crate::annotate::{FlowInfo, Totals};
+use crate::flow::Ended;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tidegate_table::convert::{bits, millis, rounded, seconds};
 use tidegate_table::{Column, Row, columns};
 
-use crate::annotate::{Metrics, Tally, Transfer};
-use crate::detect::{Judgement, Verdict};
+use crate::annotate::{Layer, TransferSummary};
+use crate::detect::Judgement;
+use crate::detect::pd::{Answer, Run};
 use crate::read::Nanos;
-use crate::wire::Endpoint;
 
 /// What one endpoint sent in one segment, measured and judged.
 #[derive(Debug, Clone)]
@@ -17,26 +17,8 @@ pub struct SegmentRow {
     pub file: Arc<str>,
     /// When the capture's first packet was captured.
     pub capture_start: Nanos,
-    /// The flow's number in the capture.
-    pub flow: u64,
-    /// The segment's number in the flow.
-    pub segment: u32,
-    /// Who sent.
-    pub sender: Endpoint,
-    /// Who received.
-    pub receiver: Endpoint,
-    /// Whether the sender is the client.
-    pub from_client: bool,
-    /// Whether the client's SYN was captured.
-    pub syn_seen: bool,
-    /// Whether the segment was cut off from the one before for its length.
-    pub continues: bool,
-    /// The largest payload of a wire packet.
-    pub mss: u32,
-    /// Counts.
-    pub tally: Tally,
-    /// Measures.
-    pub metrics: Metrics,
+    /// What was sent.
+    pub transfer: TransferSummary,
     /// The detector's name.
     pub detector: &'static str,
     /// Its judgement.
@@ -44,39 +26,26 @@ pub struct SegmentRow {
 }
 
 impl SegmentRow {
-    /// The row of a transfer.
-    pub fn new(
-        file: &Arc<str>,
-        capture_start: Nanos,
-        transfer: &Transfer<'_>,
-        metrics: &Metrics,
-        detector: &'static str,
-        judgement: Judgement,
-    ) -> Self {
-        Self {
-            file: Arc::clone(file),
-            capture_start,
-            flow: transfer.flow.number,
-            segment: transfer.segment,
-            sender: transfer.sender,
-            receiver: transfer.receiver,
-            from_client: transfer.sender == transfer.flow.client,
-            syn_seen: transfer.flow.syn_seen,
-            continues: transfer.continues,
-            mss: transfer.mss,
-            tally: *transfer.tally,
-            metrics: *metrics,
-            detector,
-            judgement,
-        }
+    fn first_run(&self) -> Option<&Run> {
+        Some(&self.judgement.details::<Answer>()?.all)
     }
 
-    fn cut(&self) -> Option<&Verdict> {
-        self.judgement.cut.as_ref()
+    fn second_run(&self) -> Option<&Run> {
+        Some(&self.judgement.details::<Answer>()?.cut)
     }
 
-    fn policed_rate(&self) -> Option<f64> {
-        self.judgement.deciding().rate_bps
+    fn policed_rate(&self, layer: Layer) -> Option<u64> {
+        let rate = self.judgement.policed_rate(&self.transfer.tally, layer);
+        rate.map(bits)
+    }
+
+    fn goodput(&self, layer: Layer) -> Option<u64> {
+        let rate = self.transfer.metrics.goodput_bps()?;
+        Some(bits(self.transfer.tally.convert(
+            rate,
+            Layer::Payload,
+            layer,
+        )))
     }
 }
 
@@ -90,72 +59,72 @@ impl Row for SegmentRow {
 
 const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     file: Text [""] "The capture, as it was named on the command line; `-` is standard input." = |r| r.file.to_string();
-    flow: Integer [""] "The connection's number in the capture, from 0, in the order of first packets." = |r| r.flow;
-    segment: Integer [""] "The segment's number in the flow, from 0: a request and its response." = |r| u64::from(r.segment);
-    sender: Text [""] "Address of the endpoint whose data the row is about." = |r| r.sender.ip().to_string();
-    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.sender.port());
-    receiver: Text [""] "Address of the other endpoint." = |r| r.receiver.ip().to_string();
-    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.receiver.port());
-    start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.metrics.first_sent);
-    duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet)." = |r| seconds(r.metrics.duration);
-    data_packets: Integer ["packets"] "Packets on the wire with data, retransmissions among them; super-packets count as what they were split into." = |r| r.metrics.data_packets;
-    lost_packets: Integer ["packets"] "Of these, the lost: retransmitted, and not in vain." = |r| r.metrics.lost_packets;
-    loss_rate: Real [""] "Lost over data packets, 0 to 1." = |r| rounded(r.metrics.loss_rate(), 6);
-    goodput_bps: Integer ["bit/s"] "Payload delivered, over the duration." = |r| r.metrics.goodput_bps().map(bits);
-    rtt_min_ms: Real ["ms"] "Least round-trip time; only packets whose acknowledgement is unambiguous count." = |r| r.metrics.rtt.map(|rtt| millis(rtt.min));
-    rtt_median_ms: Real ["ms"] "Median round-trip time." = |r| r.metrics.rtt.map(|rtt| millis(rtt.median));
-    policed: Truth [""] "Whether the detector's first run finds a policer." = |r| r.judgement.verdict.is_policed();
-    code: Integer [""] "Result code of the first run: 0 policed, else what rules a policer out (see docs/explanation/detectors.md)." = |r| u64::from(r.judgement.verdict.code.number());
-    rate_bps: Integer ["bit/s"] "The policer's rate as payload, if policed: a lower bound of what the policer is set to." = |r| r.judgement.verdict.rate_bps.map(bits);
-    burst_bytes: Integer ["B"] "Payload sent before the first loss, if policed." = |r| r.judgement.verdict.burst_bytes;
-    policed_cut2: Truth [""] "As `policed`, for the second run: without the first and last two losses." = |r| r.cut().map(Verdict::is_policed);
-    code_cut2: Integer [""] "As `code`, for the second run." = |r| r.cut().map(|cut| u64::from(cut.code.number()));
-    rate_bps_cut2: Integer ["bit/s"] "As `rate_bps`, for the second run." = |r| r.cut().and_then(|cut| cut.rate_bps).map(bits);
-    burst_bytes_cut2: Integer ["B"] "As `burst_bytes`, for the second run." = |r| r.cut().and_then(|cut| cut.burst_bytes);
+    flow: Integer [""] "The connection's number in the capture, from 0, in the order of first packets." = |r| r.transfer.id.flow;
+    segment: Integer [""] "The segment's number in the flow, from 0: a request and its response." = |r| u64::from(r.transfer.id.segment);
+    sender: Text [""] "Address of the endpoint whose data the row is about." = |r| r.transfer.sender.ip().to_string();
+    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.transfer.sender.port());
+    receiver: Text [""] "Address of the other endpoint." = |r| r.transfer.receiver.ip().to_string();
+    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.transfer.receiver.port());
+    start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.transfer.metrics.first_sent);
+    duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet)." = |r| seconds(r.transfer.metrics.duration);
+    data_packets: Integer ["packets"] "Packets on the wire with data, retransmissions among them; super-packets count as what they were split into." = |r| r.transfer.metrics.data_packets;
+    lost_packets: Integer ["packets"] "Of these, the lost: retransmitted, and not in vain." = |r| r.transfer.metrics.lost_packets;
+    loss_rate: Real [""] "Lost over data packets, 0 to 1." = |r| rounded(r.transfer.metrics.loss_rate(), 6);
+    goodput_bps: Integer ["bit/s"] "Payload delivered, over the duration." = |r| r.transfer.metrics.goodput_bps().map(bits);
+    rtt_min_ms: Real ["ms"] "Least round-trip time; only packets whose acknowledgement is unambiguous count." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.min));
+    rtt_median_ms: Real ["ms"] "Median round-trip time." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.median));
+    policed: Truth [""] "Whether the detector's first run finds a policer." = |r| r.first_run().map_or(r.judgement.is_policed(), Run::is_policed);
+    code: Integer [""] "Result code of the first run: 0 policed, else what rules a policer out (see docs/explanation/detectors.md)." = |r| r.first_run().map(|run| u64::from(run.code.number()));
+    rate_bps: Integer ["bit/s"] "The policer's rate as payload, if policed: a lower bound of what the policer is set to." = |r| r.first_run().and_then(|run| run.rate_bps).map(bits);
+    burst_bytes: Integer ["B"] "Payload sent before the first loss, if policed." = |r| r.first_run().and_then(|run| run.burst_bytes);
+    policed_cut2: Truth [""] "As `policed`, for the second run: without the first and last two losses." = |r| r.second_run().map(Run::is_policed);
+    code_cut2: Integer [""] "As `code`, for the second run." = |r| r.second_run().map(|run| u64::from(run.code.number()));
+    rate_bps_cut2: Integer ["bit/s"] "As `rate_bps`, for the second run." = |r| r.second_run().and_then(|run| run.rate_bps).map(bits);
+    burst_bytes_cut2: Integer ["B"] "As `burst_bytes`, for the second run." = |r| r.second_run().and_then(|run| run.burst_bytes);
     detector: Text [""] "The detector that judged." = |r| r.detector;
-    reason: Text [""] "The first run's result code in words." = |r| r.judgement.verdict.code.reason();
-    reason_cut2: Text [""] "The second run's result code in words." = |r| r.cut().map(|cut| cut.code.reason());
+    reason: Text [""] "The first run's result code in words." = |r| r.first_run().map_or(r.judgement.reason.to_string(), |run| run.code.reason().to_owned());
+    reason_cut2: Text [""] "The second run's result code in words." = |r| r.second_run().map(|run| run.code.reason());
     policed_any: Truth [""] "Whether either run finds a policer: the verdict that counts." = |r| r.judgement.is_policed();
-    policer_rate_bps: Integer ["bit/s"] "The rate of the run that decided, as payload." = |r| r.policed_rate().map(bits);
-    policer_rate_ip_bps: Integer ["bit/s"] "The same as IP packets: with IP and TCP headers." = |r| r.policed_rate().map(|rate| bits(r.tally.at_ip(rate)));
-    policer_rate_link_bps: Integer ["bit/s"] "The same as frames on the link: with framing and frame check sequence, Ethernet's where the capture has no link layer." = |r| r.policed_rate().map(|rate| bits(r.tally.at_link(rate)));
-    goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.metrics.goodput_bps().map(|rate| bits(r.tally.at_ip(rate)));
-    goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.metrics.goodput_bps().map(|rate| bits(r.tally.at_link(rate)));
-    start_offset_s: Real ["s"] "When the first data packet was sent, since the capture's first packet." = |r| seconds(r.metrics.first_sent.saturating_sub(r.capture_start));
-    from_client: Truth [""] "Whether the sender opened the connection." = |r| r.from_client;
-    syn_seen: Truth [""] "Whether the capture holds the connection's SYN." = |r| r.syn_seen;
-    continues: Truth [""] "Whether the segment was cut off from the one before because it had grown too long." = |r| r.continues;
-    packets: Integer ["packets"] "Packets that the sender sent in the segment as the capture shows them, bare acknowledgements among them." = |r| r.tally.packets;
-    retransmitted_packets: Integer ["packets"] "Data packets that repeat bytes sent before." = |r| r.metrics.retransmitted_packets;
-    spurious_packets: Integer ["packets"] "Data packets that were retransmitted although they had arrived." = |r| r.metrics.spurious_packets;
-    duplicate_packets: Integer ["packets"] "Packets that the capture holds twice, left out of everything else." = |r| r.tally.duplicates;
-    probe_packets: Integer ["packets"] "Keepalives and zero-window probes, left out of data packets." = |r| r.tally.probes;
-    payload_bytes: Integer ["B"] "Payload sent, retransmissions included." = |r| r.tally.payload_bytes;
-    unique_bytes: Integer ["B"] "Payload sent for the first time." = |r| r.metrics.unique_bytes;
-    delivered_bytes: Integer ["B"] "Of this, what was acknowledged (all of it, where the capture shows no acknowledgements)." = |r| r.metrics.delivered_bytes;
-    unseen_bytes: Integer ["B"] "Payload that was acknowledged or followed by later bytes, but that the capture missed." = |r| r.tally.unseen_bytes;
-    mss_bytes: Integer ["B"] "Largest payload of a packet on the wire." = |r| u64::from(r.mss);
-    rtt_samples: Integer [""] "Unambiguous round-trip times." = |r| r.metrics.rtt.map_or(0, |rtt| rtt.samples as u64);
-    rtt_p10_ms: Real ["ms"] "10th percentile of round-trip times." = |r| r.metrics.rtt.map(|rtt| millis(rtt.p10));
-    rtt_p90_ms: Real ["ms"] "90th percentile." = |r| r.metrics.rtt.map(|rtt| millis(rtt.p90));
-    rtt_p95_ms: Real ["ms"] "95th percentile." = |r| r.metrics.rtt.map(|rtt| millis(rtt.p95));
-    rtt_p99_ms: Real ["ms"] "99th percentile." = |r| r.metrics.rtt.map(|rtt| millis(rtt.p99));
-    rtt_max_ms: Real ["ms"] "Greatest round-trip time." = |r| r.metrics.rtt.map(|rtt| millis(rtt.max));
-    bytes_before_loss: Integer ["B"] "Payload sent before the first lost packet." = |r| r.metrics.bytes_before_loss;
-    capacity_bps: Integer ["bit/s"] "The bottleneck's capacity (or the burst throughput) as payload, from the spacing of acknowledgements: 75th percentile over trains of 8 full packets." = |r| r.metrics.capacity.map(|capacity| bits(capacity.bps));
-    capacity_trains: Integer [""] "How many trains that rests on." = |r| r.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
-    wait_ms: Real ["ms"] "Wait time: from the request until playback at --playback-rate could begin without running dry later." = |r| r.tally.wait.map(millis);
-    bufferbloat: Truth [""] "Whether the round-trip time grows with the bytes in flight: 90th percentile at least twice the 10th and 20 ms above it, correlation at least 0.5." = |r| r.metrics.bufferbloat;
-    rtt_flight_correlation: Real [""] "Correlation of round-trip time and bytes in flight, -1 to 1." = |r| r.metrics.growth.map(|growth| rounded(growth.correlation, 4));
-    rtt_growth_ns_per_byte: Real ["ns/B"] "Slope of round-trip time over bytes in flight." = |r| r.metrics.growth.map(|growth| rounded(growth.ns_per_byte, 3));
-    max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.metrics.max_in_flight);
-    window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.tally.window_known.then(|| seconds(r.tally.window_limited));
-    idle_s: Real ["s"] "Time with nothing in flight before more data came: the application had nothing to send." = |r| seconds(r.tally.idle);
-    pattern: Text [""] "How TCP and the losses play together: congestion-avoidance, staircase, doubling-window or none." = |r| r.metrics.pattern.to_string();
-    loss_episodes: Integer [""] "Runs of losses at least a median round-trip time apart." = |r| u64::from(r.metrics.evidence.loss_episodes);
-    losses_per_episode: Real ["packets"] "Lost packets in the median episode." = |r| r.metrics.evidence.losses_per_episode;
-    stalls: Integer [""] "Times without progress for 200 ms and two round-trip times while packets were lost." = |r| u64::from(r.metrics.evidence.stalls);
-    stalled_share: Real [""] "Share of the duration spent so, 0 to 1." = |r| rounded(r.metrics.evidence.stalled, 4);
-    overshoot: Real [""] "Sending rate in the round trip before an episode over the goodput, in the median episode." = |r| rounded(r.metrics.evidence.overshoot, 3);
-    flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight, where packets were lost." = |r| rounded(r.metrics.evidence.flight_packets, 2);
+    policer_rate_bps: Integer ["bit/s"] "The rate of the run that decided, as payload." = |r| r.policed_rate(Layer::Payload);
+    policer_rate_ip_bps: Integer ["bit/s"] "The same as IP packets: with IP and TCP headers." = |r| r.policed_rate(Layer::Ip);
+    policer_rate_link_bps: Integer ["bit/s"] "The same as frames on the link: with framing and frame check sequence, Ethernet's where the capture has no link layer." = |r| r.policed_rate(Layer::Link);
+    goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.goodput(Layer::Ip);
+    goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.goodput(Layer::Link);
+    start_offset_s: Real ["s"] "When the first data packet was sent, since the capture's first packet." = |r| seconds(r.transfer.metrics.first_sent.saturating_sub(r.capture_start));
+    from_client: Truth [""] "Whether the sender opened the connection." = |r| r.transfer.id.from_client;
+    syn_seen: Truth [""] "Whether the capture holds the connection's SYN." = |r| r.transfer.flow.syn_seen;
+    continues: Truth [""] "Whether the segment was cut off from the one before because it had grown too long." = |r| r.transfer.continues;
+    packets: Integer ["packets"] "Packets that the sender sent in the segment as the capture shows them, bare acknowledgements among them." = |r| r.transfer.tally.packets;
+    retransmitted_packets: Integer ["packets"] "Data packets that repeat bytes sent before." = |r| r.transfer.metrics.retransmitted_packets;
+    spurious_packets: Integer ["packets"] "Data packets that were retransmitted although they had arrived." = |r| r.transfer.metrics.spurious_packets;
+    duplicate_packets: Integer ["packets"] "Packets that the capture holds twice, left out of everything else." = |r| r.transfer.tally.duplicates;
+    probe_packets: Integer ["packets"] "Keepalives and zero-window probes, left out of data packets." = |r| r.transfer.tally.probes;
+    payload_bytes: Integer ["B"] "Payload sent, retransmissions included." = |r| r.transfer.tally.payload_bytes;
+    unique_bytes: Integer ["B"] "Payload sent for the first time." = |r| r.transfer.metrics.unique_bytes;
+    delivered_bytes: Integer ["B"] "Of this, what was acknowledged (all of it, where the capture shows no acknowledgements)." = |r| r.transfer.metrics.delivered_bytes;
+    unseen_bytes: Integer ["B"] "Payload that was acknowledged or followed by later bytes, but that the capture missed." = |r| r.transfer.tally.unseen_bytes;
+    mss_bytes: Integer ["B"] "Largest payload of a packet on the wire." = |r| u64::from(r.transfer.mss);
+    rtt_samples: Integer [""] "Unambiguous round-trip times." = |r| r.transfer.metrics.rtt.map_or(0, |rtt| rtt.samples as u64);
+    rtt_p10_ms: Real ["ms"] "10th percentile of round-trip times." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p10));
+    rtt_p90_ms: Real ["ms"] "90th percentile." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p90));
+    rtt_p95_ms: Real ["ms"] "95th percentile." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p95));
+    rtt_p99_ms: Real ["ms"] "99th percentile." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p99));
+    rtt_max_ms: Real ["ms"] "Greatest round-trip time." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.max));
+    bytes_before_loss: Integer ["B"] "Payload sent before the first lost packet." = |r| r.transfer.metrics.bytes_before_loss;
+    capacity_bps: Integer ["bit/s"] "The bottleneck's capacity (or the burst throughput) as payload, from the spacing of acknowledgements: 75th percentile over trains of 8 full packets." = |r| r.transfer.metrics.capacity.map(|capacity| bits(capacity.bps));
+    capacity_trains: Integer [""] "How many trains that rests on." = |r| r.transfer.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
+    wait_ms: Real ["ms"] "Wait time: from the request until playback at --playback-rate could begin without running dry later." = |r| r.transfer.tally.wait.map(millis);
+    bufferbloat: Truth [""] "Whether the round-trip time grows with the bytes in flight: 90th percentile at least twice the 10th and 20 ms above it, correlation at least 0.5." = |r| r.transfer.metrics.bufferbloat;
+    rtt_flight_correlation: Real [""] "Correlation of round-trip time and bytes in flight, -1 to 1." = |r| r.transfer.metrics.growth.map(|growth| rounded(growth.correlation, 4));
+    rtt_growth_ns_per_byte: Real ["ns/B"] "Slope of round-trip time over bytes in flight." = |r| r.transfer.metrics.growth.map(|growth| rounded(growth.ns_per_byte, 3));
+    max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.transfer.metrics.max_in_flight);
+    window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.transfer.tally.window_known.then(|| seconds(r.transfer.tally.window_limited));
+    idle_s: Real ["s"] "Time with nothing in flight before more data came: the application had nothing to send." = |r| seconds(r.transfer.tally.idle);
+    pattern: Text [""] "How TCP and the losses play together: congestion-avoidance, staircase, doubling-window or none." = |r| r.transfer.metrics.pattern.to_string();
+    loss_episodes: Integer [""] "Runs of losses at least a median round-trip time apart." = |r| u64::from(r.transfer.metrics.evidence.loss_episodes);
+    losses_per_episode: Real ["packets"] "Lost packets in the median episode." = |r| r.transfer.metrics.evidence.losses_per_episode;
+    stalls: Integer [""] "Times without progress for 200 ms and two round-trip times while packets were lost." = |r| u64::from(r.transfer.metrics.evidence.stalls);
+    stalled_share: Real [""] "Share of the duration spent so, 0 to 1." = |r| rounded(r.transfer.metrics.evidence.stalled, 4);
+    overshoot: Real [""] "Sending rate in the round trip before an episode over the goodput, in the median episode." = |r| rounded(r.transfer.metrics.evidence.overshoot, 3);
+    flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight, where packets were lost." = |r| rounded(r.transfer.metrics.evidence.flight_packets, 2);
 };

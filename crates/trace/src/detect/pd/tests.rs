@@ -1,5 +1,7 @@
 use super::*;
-use crate::detect::by_name;
+use crate::annotate::Marks;
+use crate::detect::{DETECTORS, by_name};
+use crate::read::Nanos;
 use crate::testing::*;
 
 /// What happens to a packet: passes after a round trip in ms, or is lost.
@@ -50,13 +52,17 @@ fn rounds(n: u64, length: u64, packets: &[(u64, bool)]) -> Made {
     made
 }
 
-fn judge(name: &str, made: &Made) -> Judgement {
-    by_name(name).unwrap().judge(&made.transfer())
+fn judge(name: &str, made: &Made) -> Answer {
+    let mut detector = match name {
+        "pd" => Pd::published(),
+        _ => Pd::paper(),
+    };
+    detector.judge(&made.transfer())
 }
 
 /// The results of both editions with all losses.
 fn codes(made: &Made) -> [Code; 2] {
-    ["pd", "pd-paper"].map(|name| judge(name, made).verdict.code)
+    ["pd", "pd-paper"].map(|name| judge(name, made).all.code)
 }
 
 #[test]
@@ -64,15 +70,15 @@ fn code_0_a_policed_transfer() {
     let made = policed(400, |_| RTT);
     for name in ["pd", "pd-paper"] {
         let judgement = judge(name, &made);
-        assert_eq!(judgement.verdict.code, Code::Policed);
+        assert_eq!(judgement.all.code, Code::Policed);
         assert!(judgement.is_policed());
-        assert_eq!(judgement.deciding(), &judgement.verdict);
-        let rate = judgement.verdict.rate_bps.unwrap();
+        assert_eq!(judgement.deciding(), &judgement.all);
+        let rate = judgement.all.rate_bps.unwrap();
         assert!((rate / 1e6 - 1.0).abs() < 0.01, "{rate}");
         // The bucket, and what was filled in while it emptied.
-        assert_eq!(judgement.verdict.burst_bytes, Some(39_000));
-        assert!(judgement.verdict.checks.iter().all(|check| check.holds));
-        let cut = judgement.cut.unwrap();
+        assert_eq!(judgement.all.burst_bytes, Some(39_000));
+        assert!(judgement.all.checks.iter().all(|check| check.holds));
+        let cut = judgement.cut;
         assert!(cut.is_policed());
         assert!((cut.rate_bps.unwrap() / 1e6 - 1.0).abs() < 0.01);
     }
@@ -110,7 +116,7 @@ fn code_1_with_losses_in_too_few_round_trips() {
     // The same losses, but two round trips hold them: of interest to the published code only.
     let made = policed(400, |_| 800);
     assert_eq!(codes(&made)[0], Code::TooFewLosses);
-    let failed = judge("pd", &made).verdict.checks.pop().unwrap();
+    let failed = judge("pd", &made).all.checks.pop().unwrap();
     assert_eq!(
         (failed.what, failed.found, failed.limit),
         ("round trips with losses", 2.0, 3.0)
@@ -160,7 +166,7 @@ fn code_5_losses_with_tokens_left() {
     let mut made = rounds(20, 96, &packets);
     made.started_at += 80 * MS;
     assert_eq!(codes(&made)[0], Code::LossFillOutOfRange);
-    let failed = judge("pd", &made).verdict.checks.pop().unwrap();
+    let failed = judge("pd", &made).all.checks.pop().unwrap();
     assert!(failed.found > 15.0 && failed.limit == 10.0, "{failed:?}");
 }
 
@@ -292,7 +298,7 @@ fn the_published_code_is_blind_below_a_millisecond() {
             sent.acked_at = sent.at + 3_999_999;
         }
     }
-    let checks = judge("pd", &made).verdict.checks;
+    let checks = judge("pd", &made).all.checks;
     let fill = checks
         .iter()
         .find(|check| check.what == "tokens at the start")
@@ -311,8 +317,8 @@ fn the_second_run_leaves_two_losses_out_at_either_end() {
     made.sent[3].repeated = 1;
     for name in ["pd", "pd-paper"] {
         let judgement = judge(name, &made);
-        assert!(!judgement.verdict.is_policed(), "{name}");
-        let cut = judgement.cut.clone().unwrap();
+        assert!(!judgement.all.is_policed(), "{name}");
+        let cut = judgement.cut.clone();
         assert!(cut.is_policed(), "{name}");
         // Either run counts.
         assert!(judgement.is_policed());
@@ -335,7 +341,7 @@ fn the_second_run_needs_losses_left() {
         .filter(|(_, sent)| sent.repeated != 0);
     let end = losses.map(|(i, _)| i).nth(5).unwrap();
     made.sent.truncate(end);
-    let cut = judge("pd", &made).cut.unwrap();
+    let cut = judge("pd", &made).cut;
     assert_eq!(cut.code, Code::TooFewLosses);
     assert_eq!((cut.checks[0].found, cut.checks[0].limit), (5.0, 6.0));
 }
@@ -346,8 +352,7 @@ fn a_detector_keeps_nothing_of_the_transfer_before() {
         policed(400, |_| RTT),
         rounds(30, 100, &[(0, true), (1, false)]),
     );
-    for name in ["pd", "pd-paper"] {
-        let mut detector = by_name(name).unwrap();
+    for mut detector in [Pd::published(), Pd::paper()] {
         let first = detector.judge(&yes.transfer());
         detector.judge(&no.transfer());
         assert_eq!(detector.judge(&yes.transfer()), first);
@@ -374,8 +379,8 @@ fn without_round_trip_times_or_a_clock_there_is_no_policer() {
 #[test]
 fn names_and_numbers() {
     assert!(by_name("nobody").is_none());
-    for name in crate::detect::DETECTORS {
-        assert_eq!(by_name(name).unwrap().name(), name);
+    for entry in DETECTORS {
+        assert_eq!(by_name(entry.name).unwrap().about, entry.about);
     }
     for (number, code) in Code::ALL.into_iter().enumerate() {
         assert_eq!(usize::from(code.number()), number);

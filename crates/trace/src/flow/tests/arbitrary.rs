@@ -129,7 +129,7 @@ proptest! {
         // A retransmission may be in a later segment than what it repeats, so this holds for
         // flows.
         for flow in &found.flows {
-            for totals in flow.sent.iter().flatten() {
+            for totals in flow.senders() {
                 let sum = &totals.metrics;
                 prop_assert!(sum.lost_packets + sum.spurious_packets <= sum.retransmitted_packets);
                 prop_assert!(sum.retransmitted_packets <= sum.data_packets);

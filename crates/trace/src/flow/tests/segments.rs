@@ -283,8 +283,8 @@ fn totals_add_up_what_an_endpoint_sent() {
     }
     let found = talk.end();
     assert_eq!(found.flows.len(), 1);
-    let [client, server] = &found.flows[0].sent;
-    let (client, server) = (client.as_ref().unwrap(), server.as_ref().unwrap());
+    let flow = &found.flows[0];
+    let (client, server) = (flow.client.as_ref().unwrap(), flow.server.as_ref().unwrap());
     assert_eq!((client.segments, client.metrics.unique_bytes), (3, 300));
     assert_eq!(server.segments, 3);
     let sum = &server.metrics;
@@ -319,6 +319,6 @@ fn a_flow_in_which_one_side_is_silent() {
     talk.handshake(0);
     talk.full(10 * MS, 0);
     let found = talk.end();
-    assert!(found.flows[0].sent[0].is_none());
-    assert!(found.flows[0].sent[1].is_some());
+    assert!(found.flows[0].client.is_none());
+    assert!(found.flows[0].server.is_some());
 }

@@ -1,0 +1,334 @@
+//! The way from a capture to verdicts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::annotate::{Metrics, Transfer, TransferId, TransferSummary};
+use crate::detect::{Cause, DETECTORS, Detector, Judgement, Verdicts};
+use crate::flow::{Counters, FlowSink, FlowSummary, FlowTable, Settings};
+use crate::read::{Capture, Frame, Nanos, PassedOver, ReadError};
+
+#[cfg(test)]
+mod tests;
+
+/// Frames between two checks whether the analysis is cancelled.
+const STRIDE: usize = 4096;
+
+/// Receives what an analysis finds. Every method may be left out.
+pub trait Sink {
+    /// The first frame was captured at this time.
+    fn begin(&mut self, at: Nanos) {
+        let _ = at;
+    }
+
+    /// A transfer is done: all that one endpoint sent in one segment, packet by packet.
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+        let _ = (transfer, metrics);
+    }
+
+    /// What limited a transfer. Comes once for each transfer, behind it: at once, or later where
+    /// the detector waits for more of the connection or the client.
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        let _ = (transfer, judgement);
+    }
+
+    /// A flow is over; its transfers and the verdicts on them came before.
+    fn flow(&mut self, summary: FlowSummary) {
+        let _ = summary;
+    }
+}
+
+/// How to analyse.
+pub struct Options {
+    /// Bounds on what is kept, and where segments end.
+    pub flows: Settings,
+    /// What judges the transfers; `None`: they are measured, and there are no verdicts.
+    pub detector: Option<Box<dyn Detector>>,
+    /// Ends the analysis soon after it becomes true, as if the capture ended there.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Options {
+    /// The default bounds and the default detector.
+    fn default() -> Self {
+        Self {
+            detector: Some((DETECTORS[0].make)()),
+            ..Self::measuring(Settings::default())
+        }
+    }
+}
+
+impl Options {
+    /// Without a detector.
+    pub fn measuring(flows: Settings) -> Self {
+        Self {
+            flows,
+            detector: None,
+            cancel: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("flows", &self.flows)
+            .field("detector", &self.detector.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+/// How reading a capture went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What became of the frames.
+    pub counters: Counters,
+    /// What the reader left out.
+    pub passed_over: PassedOver,
+    /// Why the capture could not be read, or not to its end. What came before is valid.
+    pub error: Option<ReadError>,
+    /// Whether the analysis was cancelled.
+    pub cancelled: bool,
+}
+
+impl Outcome {
+    /// The outcome, if the capture was read to its end.
+    ///
+    /// # Errors
+    /// Why it was not.
+    pub fn whole(self) -> Result<Self, ReadError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Reads a capture through, to its end, to what is wrong with it, or until it is cancelled, and
+/// hands what is in it to a sink.
+///
+/// ```
+/// use tidegate_trace::annotate::TransferSummary;
+/// use tidegate_trace::detect::Judgement;
+/// use tidegate_trace::{Options, Sink, analyse};
+///
+/// /// Collects a line for each transfer.
+/// #[derive(Default)]
+/// struct Lines(Vec<String>);
+///
+/// impl Sink for Lines {
+///     fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+///         let (from, to) = (transfer.sender, transfer.receiver);
+///         self.0.push(format!("{from} to {to}: {} ({})", judgement.cause, judgement.reason));
+///     }
+/// }
+///
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
+/// let mut lines = Lines::default();
+/// let outcome = analyse(std::fs::File::open(path)?, Options::default(), &mut lines).whole()?;
+/// println!("{} flows, {} packets", outcome.counters.flows, outcome.counters.frames);
+/// assert!(lines.0.iter().any(|line| line.contains("policer")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the capture may have been read in part only"]
+pub fn analyse(
+    capture: impl Read + Send + 'static,
+    options: Options,
+    sink: &mut (impl Sink + ?Sized),
+) -> Outcome {
+    let mut capture = match Capture::new(capture) {
+        Ok(capture) => capture,
+        Err(error) => {
+            return Outcome {
+                error: Some(error),
+                ..Outcome::default()
+            };
+        }
+    };
+    let mut analysis = Analysis::new(options);
+    let error = 'capture: loop {
+        if analysis.is_cancelled() {
+            break None;
+        }
+        for _ in 0..STRIDE {
+            match capture.frame() {
+                Ok(Some(frame)) => analysis.frame(&frame, sink),
+                Ok(None) => break 'capture None,
+                Err(error) => break 'capture Some(error),
+            }
+        }
+    };
+    let cancelled = analysis.is_cancelled();
+    Outcome {
+        counters: analysis.finish(sink),
+        passed_over: capture.passed_over(),
+        // A reader may end with an error because it was cancelled: the capture is not at fault.
+        error: error.filter(|_| !cancelled),
+        cancelled,
+    }
+}
+
+/// The analysis of frames that do not come from one capture: from several, filtered, or live.
+/// [`analyse`] is simpler where they do.
+pub struct Analysis {
+    table: FlowTable,
+    judge: Judge,
+    cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Analysis {
+    /// An analysis that has seen nothing yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            table: FlowTable::new(options.flows),
+            judge: Judge::new(options.detector),
+            cancel: options.cancel,
+        }
+    }
+
+    /// The flows that go on, and what is kept of them.
+    pub fn flows(&self) -> &FlowTable {
+        &self.table
+    }
+
+    /// Whether [`Options::cancel`] asks to end.
+    pub fn is_cancelled(&self) -> bool {
+        let cancel = self.cancel.as_ref();
+        cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
+    /// Takes the next frame.
+    #[inline]
+    pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut (impl Sink + ?Sized)) {
+        if self.table.counters().frames == 0 {
+            sink.begin(frame.at);
+        }
+        let mut judged = Judged {
+            judge: &mut self.judge,
+            sink,
+        };
+        self.table.frame(frame, &mut judged);
+    }
+
+    /// There are no more frames: hands on all that is left, and returns what became of the frames.
+    pub fn finish(&mut self, sink: &mut (impl Sink + ?Sized)) -> Counters {
+        let mut judged = Judged {
+            judge: &mut self.judge,
+            sink,
+        };
+        self.table.finish(&mut judged);
+        self.judge.finish(sink);
+        *self.table.counters()
+    }
+}
+
+/// The detector, and what waits for its verdicts.
+struct Judge {
+    detector: Option<Box<dyn Detector>>,
+    verdicts: Verdicts,
+    transfers: HashMap<TransferId, TransferSummary>,
+    /// Flows with transfers that wait, by number.
+    flows: BTreeMap<u64, Waiting>,
+}
+
+/// A flow with transfers that wait for their verdicts.
+#[derive(Default)]
+struct Waiting {
+    transfers: u64,
+    /// The flow's end, once it came.
+    summary: Option<FlowSummary>,
+}
+
+impl Judge {
+    fn new(detector: Option<Box<dyn Detector>>) -> Self {
+        Self {
+            detector,
+            verdicts: Verdicts::default(),
+            transfers: HashMap::new(),
+            flows: BTreeMap::new(),
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        transfer: &Transfer<'_>,
+        metrics: &Metrics,
+        sink: &mut (impl Sink + ?Sized),
+    ) {
+        let Some(detector) = &mut self.detector else {
+            return;
+        };
+        let summary = TransferSummary::new(transfer, metrics);
+        self.transfers.insert(summary.id, summary);
+        self.flows.entry(summary.id.flow).or_default().transfers += 1;
+        detector.transfer(transfer, metrics, &mut self.verdicts);
+        self.hand_on(sink);
+    }
+
+    fn flow(&mut self, summary: FlowSummary, sink: &mut (impl Sink + ?Sized)) {
+        if let Some(detector) = &mut self.detector {
+            detector.flow(&summary, &mut self.verdicts);
+            self.hand_on(sink);
+        }
+        match self.flows.get_mut(&summary.info.number) {
+            Some(waiting) => waiting.summary = Some(summary),
+            None => sink.flow(summary),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        if let Some(detector) = &mut self.detector {
+            detector.finish(&mut self.verdicts);
+            self.hand_on(sink);
+        }
+        let mut left: Vec<TransferId> = self.transfers.keys().copied().collect();
+        left.sort_unstable();
+        for id in left {
+            let judgement = Judgement::new(Cause::Unclear, "not judged");
+            self.verdicts.give(id, judgement);
+        }
+        self.hand_on(sink);
+    }
+
+    /// Hands the verdicts to the sink, and the flows that waited for them.
+    fn hand_on(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        for (id, judgement) in self.verdicts.take() {
+            // A second verdict on a transfer finds nothing.
+            let Some(summary) = self.transfers.remove(&id) else {
+                continue;
+            };
+            sink.verdict(&summary, judgement);
+            let Some(waiting) = self.flows.get_mut(&id.flow) else {
+                continue;
+            };
+            waiting.transfers -= 1;
+            if waiting.transfers == 0
+                && let Some(waiting) = self.flows.remove(&id.flow)
+                && let Some(summary) = waiting.summary
+            {
+                sink.flow(summary);
+            }
+        }
+    }
+}
+
+/// A sink behind a judge.
+struct Judged<'a, S: ?Sized> {
+    judge: &'a mut Judge,
+    sink: &'a mut S,
+}
+
+impl<S: Sink + ?Sized> FlowSink for Judged<'_, S> {
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+        self.sink.transfer(transfer, metrics);
+        self.judge.transfer(transfer, metrics, self.sink);
+    }
+
+    fn flow(&mut self, summary: FlowSummary) {
+        self.judge.flow(summary, self.sink);
+    }
+}

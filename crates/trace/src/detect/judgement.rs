@@ -1,0 +1,215 @@
+//! What a detector says of a transfer, whichever detector it is.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::annotate::{Layer, Tally};
+
+/// What limited a transfer's rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// A policer: it drops what exceeds a rate, and delays nothing.
+    Policer,
+    /// A queue that fills up: a shaper, or a bottleneck link.
+    Queue,
+    /// A queue under active management.
+    Aqm,
+    /// A shaper that lets a burst pass at a higher rate first.
+    ShaperBurst,
+    /// Losses that no rate explains.
+    RandomLoss,
+    /// The receiver's window.
+    ReceiveWindow,
+    /// The application: it had nothing to send.
+    Application,
+    /// The sender's TCP: its window, its pacing or its recovery.
+    Sender,
+    /// The transfer was over within so few round trips that nothing else could limit it.
+    RoundTrips,
+    /// Several causes, each for a part of the time.
+    Mixed,
+    /// The hypotheses that are left cannot be told apart.
+    Unclear,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 11] = [
+        Self::Policer,
+        Self::Queue,
+        Self::Aqm,
+        Self::ShaperBurst,
+        Self::RandomLoss,
+        Self::ReceiveWindow,
+        Self::Application,
+        Self::Sender,
+        Self::RoundTrips,
+        Self::Mixed,
+        Self::Unclear,
+    ];
+
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policer => "policer",
+            Self::Queue => "queue",
+            Self::Aqm => "aqm",
+            Self::ShaperBurst => "shaper-burst",
+            Self::RandomLoss => "random-loss",
+            Self::ReceiveWindow => "receive-window",
+            Self::Application => "application",
+            Self::Sender => "sender",
+            Self::RoundTrips => "round-trips",
+            Self::Mixed => "mixed",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which packets a judgement rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Basis {
+    /// Those of the transfer alone.
+    Segment,
+    /// Those of all transfers of the connection.
+    Connection,
+    /// Those of all connections of the client.
+    Client,
+}
+
+impl Basis {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segment => "segment",
+            Self::Connection => "connection",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// An estimate and the interval that the truth should be in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The best estimate.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// The interval's upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// An estimate whose interval is not known.
+    pub fn exact(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+        }
+    }
+}
+
+/// What a policer, a queue or a shaper is set to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Its rate in bits per second of the [`layer`](Self::layer).
+    pub rate_bps: Estimate,
+    /// Which bytes the rate counts.
+    pub layer: Layer,
+    /// Bytes that the bucket or the queue holds, counted at the same layer.
+    pub depth_bytes: Option<Estimate>,
+    /// Whether others use it too; `None`: the detector cannot tell.
+    pub shared: Option<bool>,
+}
+
+/// A cause that the detector considered and dismissed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuledOut {
+    /// The cause.
+    pub cause: Cause,
+    /// Why it was not that, in a sentence with numbers.
+    pub why: Cow<'static, str>,
+}
+
+/// For how much of a transfer's time a cause limited it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// The cause.
+    pub cause: Cause,
+    /// The share of the transfer's duration, 0 to 1.
+    pub share: f64,
+}
+
+/// What a detector says of a transfer.
+#[derive(Debug, Clone)]
+pub struct Judgement {
+    /// What limited the transfer.
+    pub cause: Cause,
+    /// The verdict in a few words, for a line of a table.
+    pub reason: Cow<'static, str>,
+    /// How sure the detector is, 0 to 1; `None`: it does not say.
+    pub confidence: Option<f64>,
+    /// Which packets the judgement rests on.
+    pub basis: Basis,
+    /// What the limiter is set to, where there is one and the packets tell.
+    pub limit: Option<Limit>,
+    /// Why it is this cause, in sentences with numbers.
+    pub evidence: Vec<Cow<'static, str>>,
+    /// What else it could have been, and why it was not.
+    pub ruled_out: Vec<RuledOut>,
+    /// How the transfer's time divides between causes; empty where the detector does not say.
+    pub shares: Vec<Share>,
+    details: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Judgement {
+    /// A judgement on the transfer alone, with nothing but a cause and the reason in a few words.
+    pub fn new(cause: Cause, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            cause,
+            reason: reason.into(),
+            confidence: None,
+            basis: Basis::Segment,
+            limit: None,
+            evidence: Vec::new(),
+            ruled_out: Vec::new(),
+            shares: Vec::new(),
+            details: None,
+        }
+    }
+
+    /// The same with what only this detector says, for those who know the detector:
+    /// see [`details`](Self::details).
+    #[must_use]
+    pub fn with_details(mut self, details: impl Any + Send + Sync) -> Self {
+        self.details = Some(Arc::new(details));
+        self
+    }
+
+    /// What only one detector says, by its type: [`pd::Answer`](super::pd::Answer) for `pd` and
+    /// `pd-paper`. `None` where another detector judged.
+    pub fn details<T: 'static>(&self) -> Option<&T> {
+        self.details.as_ref()?.downcast_ref()
+    }
+
+    /// Whether a policer limited the transfer.
+    pub fn is_policed(&self) -> bool {
+        self.cause == Cause::Policer
+    }
+
+    /// The policer's rate in bit/s at a layer, if a policer limited the transfer and its rate is
+    /// known. `tally` is the transfer's.
+    pub fn policed_rate(&self, tally: &Tally, layer: Layer) -> Option<f64> {
+        let limit = self.limit.filter(|_| self.is_policed())?;
+        Some(tally.convert(limit.rate_bps.value, limit.layer, layer))
+    }
+}
