@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::scenario::Scenario;
+use tidegate_testbed::CaptureFolder;
 
 /// Runs every point and seed of a scenario, and gives each simulation's results in their order to
 /// `each`; `settings` are as those of `tidegate lab run --set`. Captures, if it has taps, go to
@@ -29,9 +31,10 @@ pub fn simulate(
 ) -> Result<()> {
     let scenario = Scenario::parse(name, scenario, settings)?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let folder = captures.map(CaptureFolder::new);
     let settings = Settings {
         jobs,
-        captures,
+        captures: folder.as_ref().map(|folder| folder as &dyn Captures),
         stop: &AtomicBool::new(false),
         progress: &AtomicU64::new(0),
     };

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::outcome::Outcome;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{self, Report};
 
 const RENO: &str = include_str!("reno.toml");

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{bits_per_second, fairness, percentile};
+use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{self, Report};
 
 const SHARING: &str = include_str!("sharing.toml");

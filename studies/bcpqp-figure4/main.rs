@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use tidegate_lab::plan::Traffic;
-use tidegate_lab::plot::{Axis, Bars, Plot};
 use tidegate_lab::summary::{normalised, percentile};
+use tidegate_plot::{Axis, Bars, Plot};
 use tidegate_studies::bcpqp::{RATES, Scheme, Speed, run};
 use tidegate_studies::experiment::{self, Report};
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{fairness, jain, percentile};
+use tidegate_plot::{Axis, Plot};
 use tidegate_studies::bcpqp::{self, RATES, Scheme, Speed};
 use tidegate_studies::experiment::Report;
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use chunks::Chunk;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{Report, main as study, simulate};
 use tidegate_trace::detect::pd::Code;
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::plan::{ElementKind, Plan, QueueKind, Traffic};
 use tidegate_limiter::LimiterConfig;
@@ -110,20 +110,17 @@ fn truth(plan: &Plan) -> Result<(Truth, &'static str)> {
     Ok((truth, name))
 }
 
-/// The chunks of a simulation; its capture is removed.
-fn chunks(finished: &Finished) -> Result<Vec<Seen>> {
+/// The chunks of a simulation; its capture is removed from the folder.
+fn chunks(folder: &Path, finished: &Finished) -> Result<Vec<Seen>> {
     let plan = &finished.group.plan;
     let (truth, queue) = truth(plan)?;
-    let tap = plan
-        .elements
-        .iter()
-        .find_map(|element| match &element.kind {
-            ElementKind::Tap { file, .. } => Some(file.as_path()),
-            _ => None,
-        });
-    let file = tap.ok_or_else(|| anyhow!("no tap in the scenario"))?;
-    let [chunks] = lab::judged(file, SERVER_PORT, [Settings::default()])?;
-    fs::remove_file(file)?;
+    let tap = finished
+        .captures
+        .first()
+        .context("no tap in the scenario")?;
+    let file = folder.join(tap);
+    let [chunks] = lab::judged(&file, SERVER_PORT, [Settings::default()])?;
+    fs::remove_file(&file)?;
     // A chunk that the end cut short is none of the paper's.
     let complete = finished.outcome.flows[0].completions.len();
     let class = Class::of(&truth);
@@ -210,7 +207,7 @@ fn grid(captures: &Path, extent: Extent, more: &[&str]) -> Result<Vec<Seen>> {
             &settings,
             Some(captures),
             |_, finished| {
-                all.extend(chunks(&finished)?);
+                all.extend(chunks(captures, &finished)?);
                 Ok(())
             },
         )?;

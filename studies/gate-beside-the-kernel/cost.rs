@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use tidegate_lab::kernel::namespace::{Namespace, Port};
+use tidegate_testbed::namespace::{Namespace, Port};
 use tidegate_trace::write::UdpFrame;
 
 use crate::schemes::{Scheme, Settings};

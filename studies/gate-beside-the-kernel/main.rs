@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use schemes::{SCHEMES, Scheme, Settings};
-use tidegate_lab::kernel::iperf::{self, Bulk};
-use tidegate_lab::kernel::link::LinkPlan;
-use tidegate_lab::kernel::site::{Place, Site};
 use tidegate_lab::{MILLISECOND, SECOND};
+use tidegate_testbed::iperf::{self, Bulk};
+use tidegate_testbed::link::LinkPlan;
+use tidegate_testbed::site::{Place, Site};
 use tidegate_trace::read::Capture;
 
 /// Limit, bit/s.
@@ -36,7 +36,7 @@ const FAST: u64 = 20_000_000_000;
 /// One that nearly all is beyond.
 const SLOW: u64 = 100_000;
 /// Lateness of the link at the 99th percentile from which a run is repeated.
-const LATE: u64 = tidegate_lab::kernel::compare::LATE;
+const LATE: u64 = tidegate_testbed::compare::LATE;
 
 /// Options.
 #[derive(Parser)]

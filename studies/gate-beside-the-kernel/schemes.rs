@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use tidegate_lab::kernel::namespace::Namespace;
+use tidegate_testbed::namespace::Namespace;
 
 /// A limiter before its rate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

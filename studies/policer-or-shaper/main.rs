@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::outcome::FlowOutcome;
-use tidegate_lab::plot::{Axis, Bars, Plot};
 use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_plot::{Axis, Bars, Plot};
 use tidegate_studies::experiment::{Report, main as study, simulate};
 
 const STREAMS: usize = 4;

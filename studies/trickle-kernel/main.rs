@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::percentile;
+use tidegate_plot::{Axis, Plot};
 use viewers::{BANDWIDTHS, GROUPS, Quality, Viewer};
 
 /// Options.

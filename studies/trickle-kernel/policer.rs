@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tidegate_lab::MILLISECOND;
-use tidegate_lab::kernel::link::{Link, LinkPlan};
-use tidegate_lab::kernel::namespace::Namespace;
 use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_lab::summary::{bits_per_second, percentile};
 use tidegate_limiter::{PolicerConfig, Rate};
 use tidegate_pace::Way;
 use tidegate_studies::experiment::simulate;
+use tidegate_testbed::link::{Link, LinkPlan};
+use tidegate_testbed::namespace::Namespace;
 
 use crate::sender::{self, Kernel, Video};
 use crate::viewers::Quality;

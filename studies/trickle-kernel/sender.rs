@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use socket2::SockRef;
-use tidegate_lab::kernel::namespace::Namespace;
 use tidegate_pace::{Hold, Pacer, Phase, Ready, Target, Way, Writer};
+use tidegate_testbed::namespace::Namespace;
 
 /// Both kinds of pacing that the kernel has, for all transfers.
 pub struct Kernel {

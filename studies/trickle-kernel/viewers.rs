@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tidegate_lab::MILLISECOND;
-use tidegate_lab::kernel::link::{Link, LinkPlan, LinkReport};
-use tidegate_lab::kernel::namespace::{Namespace, Process};
 use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_limiter::Rate;
+use tidegate_testbed::link::{Link, LinkPlan, LinkReport};
+use tidegate_testbed::namespace::{Namespace, Process};
 
 use crate::capture::{self, Seen};
 use crate::sender;
@@ -181,13 +181,11 @@ fn line(
     folder: &Path,
 ) -> Result<Link> {
     let (near, far) = (format!("s{number}"), format!("c{number}"));
-    let tap = |way: &str| ElementKind::Tap {
-        file: folder.join(format!("{number}.{way}.pcap")),
-        snaplen: 96,
-    };
+    let tap = ElementKind::Tap { snaplen: 96 };
+    let capture = |way: &str| folder.join(format!("{number}.{way}.pcap"));
     let plan = LinkPlan {
         forward: vec![
-            tap("there"),
+            tap.clone(),
             ElementKind::Link {
                 rate: Rate::from_bits_per_second(BANDWIDTHS[seat.bandwidth].1),
                 queue: QueueKind::DropTail {
@@ -196,7 +194,8 @@ fn line(
                 },
             },
         ],
-        back: vec![tap("back")],
+        back: vec![tap],
+        captures: vec![capture("there"), capture("back")],
         round_trips: vec![(address(number, 2).parse()?, seat.rtt * MILLISECOND)],
         seed: number as u64,
     };

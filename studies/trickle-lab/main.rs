@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use tidegate_lab::plot::{Axis, Plot};
 use tidegate_lab::summary::percentile;
+use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{Report, main as study};
 use viewers::{BASELINE, GROUPS, SHRUNK, TRICKLE, Viewer};
 

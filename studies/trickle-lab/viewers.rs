@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plan::{ElementKind, Traffic};
+use tidegate_lab::plan::Traffic;
 use tidegate_studies::experiment::simulate;
 use tidegate_trace::annotate::{Metrics, Transfer, burst};
 use tidegate_trace::flow::Settings;
@@ -91,22 +91,17 @@ pub fn bursts(scenario: &str, settings: &[&str]) -> Result<Vec<[Vec<u32>; 4]>> {
         };
         let name = &plan.aggregates[flow.aggregate];
         let point = finished.point;
-        let capture = plan
-            .elements
-            .iter()
-            .find_map(|element| match &element.kind {
-                ElementKind::Tap { file, .. } => Some(file),
-                _ => None,
-            });
-        let capture = capture.context("a tap")?;
+        let capture = folder
+            .path()
+            .join(finished.captures.first().context("a tap")?);
         let startup = u128::from(stream.rate.bits_per_second()) * u128::from(stream.startup);
         sizes.resize_with(sizes.len().max(point + 1), Default::default);
         let group = GROUPS.iter().position(|group| name.starts_with(group));
         if let Some(group) = group {
             let behind = (startup / 8_000_000_000) as i64;
-            sizes[point][group].extend(captured(capture, behind)?);
+            sizes[point][group].extend(captured(&capture, behind)?);
         }
-        std::fs::remove_file(capture)?;
+        std::fs::remove_file(&capture)?;
         Ok(())
     };
     simulate(

@@ -2,15 +2,15 @@
 //! scenario whatever the number of cores.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, mpsc};
 use std::time::Duration;
 
+use crate::capture::{Captures, Recorder};
 use crate::outcome::Outcome;
-use crate::plan::ElementKind;
+use crate::plan::Plan;
 use crate::scenario::{Group, Scenario, ScenarioError};
-use crate::{Nanos, RunError};
+use crate::{Nanos, Observer, RunError, TappedPacket};
 
 #[cfg(test)]
 mod tests;
@@ -24,15 +24,16 @@ const AHEAD: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How a scenario is run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Settings<'a> {
-    /// Simulations at a time; counted as at least 1, and at most [`MAX_JOBS`].
+    /// Simulations at a time: at least 1, at most [`MAX_JOBS`]. With 1 no thread is started, as
+    /// where there are none (WebAssembly).
     pub jobs: usize,
-    /// The folder for captures; without one, taps are left out.
-    pub captures: Option<&'a Path>,
-    /// Raised to stop: what is complete by then is handed on.
+    /// Opens captures; without it, taps are left out.
+    pub captures: Option<&'a dyn Captures>,
+    /// Set it to stop early. Simulations that are complete by then are handed on.
     pub stop: &'a AtomicBool,
-    /// Grows with the virtual time that has passed, up to [`Scenario::work`].
+    /// Grows with the virtual time that has passed, in nanoseconds, up to [`Scenario::work`].
     pub progress: &'a AtomicU64,
 }
 
@@ -47,6 +48,8 @@ pub struct Finished {
     pub group: Group,
     /// What came of it.
     pub outcome: Outcome,
+    /// Names of its captures, in the order of the plan's taps.
+    pub captures: Vec<String>,
 }
 
 /// Why a scenario was not run to its end.
@@ -70,6 +73,8 @@ struct Job {
     point: usize,
     seed: u64,
     group: Group,
+    /// What its captures' names have behind the taps' names.
+    suffix: String,
 }
 
 /// Runs all points with all seeds, and hands on what comes of each simulation, in the order of
@@ -82,11 +87,24 @@ pub fn run<E: From<ExperimentError>>(
     settings: Settings<'_>,
     mut each: impl FnMut(Finished) -> Result<(), E>,
 ) -> Result<(), E> {
-    let jobs = Mutex::new(jobs(scenario, settings.captures).enumerate());
+    let jobs = jobs(scenario, settings.captures.is_some());
+    let stopped = || settings.stop.load(Ordering::Relaxed);
+    let run =
+        |job: Result<Job, ExperimentError>| job.and_then(|job| finish(scenario, job, settings));
+    let mut hand_on = |result: Result<Option<Finished>, ExperimentError>| match result {
+        Ok(Some(finished)) => each(finished),
+        Ok(None) => Ok(()),
+        Err(error) => Err(E::from(error)),
+    };
+    let workers = settings.jobs.clamp(1, MAX_JOBS);
+    if workers == 1 {
+        return jobs
+            .take_while(|_| !stopped())
+            .try_for_each(|job| hand_on(run(job)));
+    }
+    let jobs = Mutex::new(jobs.enumerate());
     // Results wait for those before them: nobody runs far ahead of the slowest.
     let (turn, moved) = (Mutex::new(0), Condvar::new());
-    let workers = settings.jobs.clamp(1, MAX_JOBS);
-    let stopped = || settings.stop.load(Ordering::Relaxed);
     // Bounded, so that results do not pile up before one who is slow to take them.
     let (sender, receiver) = mpsc::sync_channel(workers);
     std::thread::scope(|scope| {
@@ -106,14 +124,7 @@ pub fn run<E: From<ExperimentError>>(
                             turn = again;
                         }
                     }
-                    let result = job.and_then(|job| {
-                        let (point, seed) = (job.point, job.seed);
-                        simulate(job, settings).map_err(|error| ExperimentError::Run {
-                            simulation: describe(scenario, point, seed),
-                            error,
-                        })
-                    });
-                    if sender.send((index, result)).is_err() {
+                    if sender.send((index, run(job))).is_err() {
                         break;
                     }
                 }
@@ -121,11 +132,6 @@ pub fn run<E: From<ExperimentError>>(
         }
         drop(sender);
         let mut early = BTreeMap::new();
-        let mut hand_on = |result: Result<Option<Finished>, ExperimentError>| match result {
-            Ok(Some(finished)) => each(finished),
-            Ok(None) => Ok(()),
-            Err(error) => Err(E::from(error)),
-        };
         for (index, result) in receiver {
             early.insert(index, result);
             let mut due = turn.lock().map_or(0, |turn| *turn);
@@ -148,14 +154,14 @@ pub fn run<E: From<ExperimentError>>(
 }
 
 /// All simulations, made as they are needed.
-fn jobs<'a>(
-    scenario: &'a Scenario,
-    folder: Option<&'a Path>,
-) -> impl Iterator<Item = Result<Job, ExperimentError>> + Send + 'a {
+fn jobs(
+    scenario: &Scenario,
+    taps: bool,
+) -> impl Iterator<Item = Result<Job, ExperimentError>> + Send {
     let runs = (0..scenario.points())
         .flat_map(|point| scenario.seeds().iter().map(move |&seed| (point, seed)));
     runs.flat_map(move |(point, seed)| {
-        let groups = scenario.groups(point, seed, folder.is_some());
+        let groups = scenario.groups(point, seed, taps);
         let (groups, error) = match groups {
             Ok(groups) => (groups, None),
             Err(error) => (Vec::new(), Some(Err(error.into()))),
@@ -165,35 +171,26 @@ fn jobs<'a>(
             scenario.seeds().len() > 1,
             groups.len() > 1,
         );
-        let jobs = groups.into_iter().map(move |mut group| {
-            let mut name = String::new();
+        let jobs = groups.into_iter().map(move |group| {
+            let mut suffix = String::new();
             if several.0 {
-                name += &format!(".point-{point}");
+                suffix += &format!(".point-{point}");
             }
             if several.1 {
-                name += &format!(".seed-{seed}");
+                suffix += &format!(".seed-{seed}");
             }
             if several.2 {
-                name += &format!(".{}", group.plan.aggregates[0]);
+                suffix += &format!(".{}", group.plan.aggregates[0]);
             }
-            if let Some(folder) = folder {
-                place(&mut group, folder, &name);
-            }
-            Ok(Job { point, seed, group })
+            Ok(Job {
+                point,
+                seed,
+                group,
+                suffix,
+            })
         });
         jobs.chain(error)
     })
-}
-
-/// Puts the captures of a simulation into the folder, under names that no other has.
-pub(crate) fn place(group: &mut Group, folder: &Path, suffix: &str) {
-    for element in &mut group.plan.elements {
-        if let ElementKind::Tap { file, .. } = &mut element.kind {
-            // A dot, which the names of files' elements and aggregates do not have.
-            let name = element.name.replace(':', ".");
-            *file = folder.join(format!("{name}{suffix}.pcap"));
-        }
-    }
 }
 
 /// Which simulation of a scenario it is.
@@ -209,29 +206,79 @@ fn describe(scenario: &Scenario, point: usize, seed: u64) -> String {
     }
 }
 
-/// Runs a simulation to its end; `None` if told to stop before.
-fn simulate(job: Job, settings: Settings<'_>) -> Result<Option<Finished>, RunError> {
-    let mut passed: Nanos = 0;
-    let mut stopped = false;
-    let mut watch = |now: Nanos| {
-        let now = now.min(job.group.plan.duration);
-        let step = now.saturating_sub(passed);
-        settings.progress.fetch_add(step, Ordering::Relaxed);
-        passed += step;
-        stopped = settings.stop.load(Ordering::Relaxed);
-        !stopped
-    };
-    let result = crate::run(&job.group.plan, &mut watch);
-    if stopped {
-        return Ok(None);
-    }
-    let outcome = result?;
-    let rest = job.group.plan.duration.saturating_sub(passed);
-    settings.progress.fetch_add(rest, Ordering::Relaxed);
-    Ok(Some(Finished {
-        point: job.point,
-        seed: job.seed,
-        group: job.group,
+/// Runs a simulation of a scenario to its end; `None` if it was stopped before.
+fn finish(
+    scenario: &Scenario,
+    job: Job,
+    settings: Settings<'_>,
+) -> Result<Option<Finished>, ExperimentError> {
+    let Job {
+        point,
+        seed,
+        group,
+        suffix,
+    } = job;
+    let ended = simulate(&group.plan, &suffix, settings);
+    let ended = ended.map_err(|error| ExperimentError::Run {
+        simulation: describe(scenario, point, seed),
+        error,
+    });
+    Ok(ended?.map(|(outcome, captures)| Finished {
+        point,
+        seed,
+        group,
         outcome,
+        captures,
     }))
+}
+
+/// Runs a plan to its end, and returns its outcome and the names of its captures, which are those
+/// of [`Plan::captures`]; `None` if it was stopped before.
+///
+/// # Errors
+/// If the plan contradicts itself or is too large, or a capture cannot be written.
+pub fn simulate(
+    plan: &Plan,
+    suffix: &str,
+    settings: Settings<'_>,
+) -> Result<Option<(Outcome, Vec<String>)>, RunError> {
+    let recorder = settings.captures.map(|to| Recorder::new(plan, suffix, to));
+    let mut watch = Watch {
+        settings,
+        duration: plan.duration,
+        passed: 0,
+        recorder: recorder.transpose()?,
+    };
+    let outcome = match crate::run(plan, &mut watch) {
+        Err(RunError::Interrupted) => return Ok(None),
+        outcome => outcome?,
+    };
+    let captures = watch.recorder.take().map(Recorder::finish).transpose()?;
+    let rest = plan.duration.saturating_sub(watch.passed);
+    settings.progress.fetch_add(rest, Ordering::Relaxed);
+    Ok(Some((outcome, captures.unwrap_or_default())))
+}
+
+/// Watches a simulation of an experiment.
+struct Watch<'a> {
+    settings: Settings<'a>,
+    duration: Nanos,
+    /// Virtual time that the progress holds already.
+    passed: Nanos,
+    recorder: Option<Recorder<'a>>,
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, now: Nanos) -> bool {
+        let step = now.min(self.duration).saturating_sub(self.passed);
+        self.settings.progress.fetch_add(step, Ordering::Relaxed);
+        self.passed += step;
+        !self.settings.stop.load(Ordering::Relaxed)
+    }
+
+    fn packet(&mut self, packet: &TappedPacket<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.packet(packet);
+        }
+    }
 }

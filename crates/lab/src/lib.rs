@@ -1,24 +1,32 @@
 //! A network in virtual time, in which real senders meet the limiters of Tidegate.
 //!
 //! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
-//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps. The exception is
-//! `kernel`, which is there to be compared with.
+//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps, and nothing is read or
+//! written.
 
+pub mod capture;
 mod element;
+mod error;
 pub mod experiment;
-#[cfg(target_os = "linux")]
-pub mod kernel;
+mod observer;
 pub mod outcome;
+mod packet;
+pub mod path;
 pub mod plan;
-pub mod plot;
+mod random;
+pub mod record;
 pub mod rows;
 pub mod scenario;
 mod sim;
 pub mod summary;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
 mod traffic;
 
-pub use sim::{RunError, run};
+pub use error::RunError;
+pub use observer::{Observer, TappedPacket};
+pub use sim::{check, run};
 pub use tidegate_limiter::Nanos;
 pub use tidegate_limiter::pacing::playback;
 

@@ -2,7 +2,6 @@
 //! plans, one for each group of aggregates that share nothing, each point of a sweep and each seed.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 use tidegate_limiter::{LimiterConfig, Nanos, Rate, Rule};
 
@@ -39,6 +38,15 @@ impl Plan {
                 next += usize::from(!element.kind.is_tap());
                 ((index, number), element)
             })
+    }
+
+    /// Names for the captures of the taps, in the order of the elements: the tap's name, `suffix`
+    /// and `.pcap`.
+    pub fn captures(&self, suffix: &str) -> Vec<String> {
+        let taps = self.elements.iter().filter(|element| element.kind.is_tap());
+        // A dot, which the names of scenarios' elements and aggregates do not have.
+        taps.map(|tap| format!("{}{suffix}.pcap", tap.name.replace(':', ".")))
+            .collect()
     }
 }
 
@@ -92,11 +100,9 @@ pub enum ElementKind {
         /// Ethernet headers, 18 their check sequence too, 0 is layer 3.
         overhead: u32,
     },
-    /// Writes what passes to a capture file.
+    /// Shows what passes, for a capture.
     Tap {
-        /// The file.
-        file: PathBuf,
-        /// Bytes kept of each packet.
+        /// Bytes shown of each frame.
         snaplen: u32,
     },
 }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{ExperimentError, Settings, run};
 use tidegate_lab::scenario::Scenario;
 
@@ -154,10 +155,10 @@ fn digest(bytes: &[u8]) -> u64 {
 /// A line for each simulation: what was run, the packets, and a digest of all that was counted.
 fn outcomes(name: &str, text: &str) -> String {
     let scenario = Scenario::parse(name, text, &[]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let captures = InMemory::default();
     let settings = Settings {
         jobs: 2,
-        captures: Some(folder.path()),
+        captures: Some(&captures),
         stop: &AtomicBool::new(false),
         progress: &AtomicU64::new(0),
     };
@@ -172,17 +173,14 @@ fn outcomes(name: &str, text: &str) -> String {
         Ok(())
     })
     .unwrap();
-    let mut captures: Vec<_> = folder
-        .path()
-        .read_dir()
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .collect();
-    captures.sort();
-    for file in captures {
-        let bytes = std::fs::read(&file).unwrap();
-        let (file, digest) = (file.file_name().unwrap().to_string_lossy(), digest(&bytes));
-        writeln!(lines, "{name}: {file}: {} bytes {digest:016x}", bytes.len()).unwrap();
+    for (file, bytes) in captures.into_captures() {
+        writeln!(
+            lines,
+            "{name}: {file}: {} bytes {:016x}",
+            bytes.len(),
+            digest(&bytes)
+        )
+        .unwrap();
     }
     lines
 }

@@ -28,7 +28,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::LabSample => list::<LabSampleRow>,
         Rows::LabTransfer => list::<LabTransferRow>,
         #[cfg(target_os = "linux")]
-        Rows::LabKernel => list::<tidegate_lab::rows::LabKernelRow>,
+        Rows::LabKernel => list::<tidegate_testbed::LabKernelRow>,
     };
     list(&mut out, options.markdown)?;
     out.commit()?;

@@ -48,7 +48,7 @@ fn packages() -> Packages {
 /// What of ours a package may depend on; `None`: on all.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
-        "tidegate-limiter" | "tidegate-table" => &[],
+        "tidegate-limiter" | "tidegate-table" | "tidegate-plot" => &[],
         "tidegate-notation" | "tidegate-pace" => &["tidegate-limiter"],
         "tidegate-trace" => &["tidegate-limiter", "tidegate-table"],
         "tidegate-gate" => &["tidegate-limiter", "tidegate-notation"],
@@ -59,7 +59,12 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
             "tidegate-trace",
         ],
         // What a testbed measures is reported in the lab's tables.
-        "tidegate-testbed" => &["tidegate-lab", "tidegate-limiter", "tidegate-table"],
+        "tidegate-testbed" => &[
+            "tidegate-lab",
+            "tidegate-limiter",
+            "tidegate-table",
+            "tidegate-trace",
+        ],
         "tidegate-serve" => &["tidegate-limiter", "tidegate-pace"],
         "tidegate-store" => &["tidegate-table"],
         "tidegate" | "tidegate-python" | "tidegate-studies" | "tidegate-bench" => return None,

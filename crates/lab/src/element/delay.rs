@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tidegate_limiter::Nanos;
 
-use crate::sim::packet::PacketId;
-use crate::sim::random::Random;
+use crate::packet::PacketId;
+use crate::random::Random;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use tidegate_limiter::Nanos;
 
 use super::link::length;
-use crate::sim::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use tidegate_limiter::Nanos;
 
 use super::codel::{Aim, Control};
 use super::link::length;
-use crate::sim::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;

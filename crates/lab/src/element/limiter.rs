@@ -6,11 +6,11 @@ use tidegate_limiter::{
     Class, Classifier, Fate, Limiter as Scheme, LimiterConfig, Nanos, Occupancy, PacketMeta,
 };
 
+use crate::RunError;
 use crate::outcome::Sample;
+use crate::packet::wire::{Wire, hash_key};
+use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::{Classes, ElementKind, FlowPlan, Plan};
-use crate::sim::RunError;
-use crate::sim::packet::{Packet, PacketId, Packets};
-use crate::sim::wire::{Wire, hash_key};
 
 #[cfg(test)]
 mod tests;

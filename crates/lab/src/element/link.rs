@@ -7,9 +7,9 @@ use super::droptail::DropTail;
 use super::fq_codel::FqCoDel;
 use super::pie::Pie;
 use super::red::Red;
+use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::QueueKind;
-use crate::sim::packet::{Packet, PacketId, Packets};
-use crate::sim::random::Random;
+use crate::random::Random;
 
 #[cfg(test)]
 mod tests;

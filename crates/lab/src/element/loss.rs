@@ -1,6 +1,6 @@
 //! Random loss.
 
-use crate::sim::random::Random;
+use crate::random::Random;
 
 #[cfg(test)]
 mod tests;

@@ -16,12 +16,12 @@ use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
+use crate::RunError;
 use crate::outcome::Sample;
+use crate::packet::wire::Wire;
+use crate::packet::{PacketId, Packets};
 use crate::plan::{ElementKind, Plan};
-use crate::sim::RunError;
-use crate::sim::packet::{PacketId, Packets};
-use crate::sim::random::{Owner, Random};
-use crate::sim::wire::Wire;
+use crate::random::{Owner, Random};
 
 /// An element at work.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub enum Element {
     Reorder(reorder::Reorder),
     /// Limits a rate.
     Limiter(Box<limiter::Limiter>),
-    /// Writes them down.
+    /// Shows them. Who asks it to is the one that moves the packets.
     Tap(Box<tap::Tap>),
 }
 
@@ -44,7 +44,7 @@ impl Element {
     /// The element of this index in the plan, and of this number among those that are no taps.
     ///
     /// # Errors
-    /// If a tap's file cannot be written, or flows do not fit a limiter's policy.
+    /// If flows do not fit a limiter's policy.
     pub fn new(
         plan: &Plan,
         (index, number): (usize, usize),
@@ -69,11 +69,9 @@ impl Element {
             ElementKind::Limiter { .. } => {
                 Self::Limiter(Box::new(limiter::Limiter::new(plan, index, wires)?))
             }
-            ElementKind::Tap { file, snaplen } => Self::Tap(Box::new(tap::Tap::create(
-                file,
-                *snaplen,
-                Arc::clone(wires),
-            )?)),
+            ElementKind::Tap { snaplen } => {
+                Self::Tap(Box::new(tap::Tap::new(*snaplen, Arc::clone(wires))))
+            }
         })
     }
 
@@ -101,10 +99,7 @@ impl Element {
                 packets.drop(id);
             }
             Self::Reorder(reorder) => return reorder.offer(now, id),
-            Self::Tap(tap) => {
-                tap.write(now, packets.get(id));
-                return Some(id);
-            }
+            Self::Tap(_) => return Some(id),
         }
         None
     }
@@ -143,17 +138,6 @@ impl Element {
             }),
             Self::Limiter(limiter) => Some(limiter.sample(now)),
             _ => None,
-        }
-    }
-
-    /// Ends its work.
-    ///
-    /// # Errors
-    /// If a tap could not write all of its file.
-    pub fn finish(self) -> Result<(), RunError> {
-        match self {
-            Self::Tap(tap) => tap.finish(),
-            _ => Ok(()),
         }
     }
 }

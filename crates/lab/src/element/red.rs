@@ -3,8 +3,8 @@
 use tidegate_limiter::{Nanos, Rate};
 
 use super::link::length;
-use crate::sim::packet::{Fifo, PacketId, Packets};
-use crate::sim::random::Random;
+use crate::packet::{Fifo, PacketId, Packets};
+use crate::random::Random;
 
 #[cfg(test)]
 mod tests;

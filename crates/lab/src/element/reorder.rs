@@ -3,8 +3,8 @@
 use tidegate_limiter::Nanos;
 
 use super::delay::Delay;
-use crate::sim::packet::PacketId;
-use crate::sim::random::{Owner, Random};
+use crate::packet::PacketId;
+use crate::random::{Owner, Random};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
+use std::io;
+
 use super::*;
 use crate::MILLISECOND;
+use crate::capture::{CaptureWriter, InMemory};
 
 const SWEEP: &str = r#"
     duration = "300ms"
@@ -28,7 +31,7 @@ fn scenario() -> Scenario {
     Scenario::parse("sweep.toml", SWEEP, &[]).expect("sound")
 }
 
-fn results(jobs: usize, captures: Option<&Path>) -> (Vec<Finished>, u64) {
+fn results(jobs: usize, captures: Option<&dyn Captures>) -> (Vec<Finished>, u64) {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let settings = Settings {
         jobs,
@@ -76,20 +79,13 @@ fn results_are_in_order_and_do_not_depend_on_the_number_of_cores() {
 
 #[test]
 fn captures_have_names_of_their_own() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (finished, _) = results(2, Some(folder.path()));
+    let captures = InMemory::default();
+    let (finished, _) = results(2, Some(&captures));
     assert_eq!(finished.len(), 8);
-    let mut names: Vec<String> = std::fs::read_dir(folder.path())
-        .expect("the folder")
-        .map(|entry| {
-            entry
-                .expect("a file")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .collect();
+    let captures = captures.into_captures();
+    let mut names: Vec<&String> = finished.iter().flat_map(|one| &one.captures).collect();
     names.sort();
+    assert_eq!(names, captures.keys().collect::<Vec<_>>());
     assert_eq!(names.len(), 8);
     assert_eq!(names[0], "tap.point-0.seed-1.home-1.pcap");
 }
@@ -117,9 +113,19 @@ fn what_is_complete_is_handed_on_when_told_to_stop() {
 #[test]
 fn an_error_ends_it() {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    /// Cannot be written to.
+    struct Nowhere;
+    impl Captures for Nowhere {
+        fn create(&self, _: &str) -> io::Result<Box<dyn CaptureWriter>> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        fn describe(&self, name: &str) -> String {
+            format!("/nonexistent/folder/{name}")
+        }
+    }
     let settings = Settings {
         jobs: 2,
-        captures: Some(Path::new("/nonexistent/folder")),
+        captures: Some(&Nowhere),
         stop: &stop,
         progress: &progress,
     };
@@ -148,8 +154,8 @@ fn a_run_is_the_same_whether_it_is_captured_or_not() {
              [[flow]]\nname = \"f\"\nrtt = \"20ms\"\npath = [\"tap\", \"faults\", \"noise\"]\n"
         );
         let scenario = Scenario::parse("taps.toml", &scenario, &[]).expect("sound");
-        let folder = tempfile::tempdir().expect("a folder");
-        let [with, without] = [Some(folder.path()), None].map(|captures| {
+        let memory = InMemory::default();
+        let [with, without] = [Some(&memory as &dyn Captures), None].map(|captures| {
             let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
             let settings = Settings {
                 jobs: 1,
@@ -176,18 +182,17 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
         .replace("name = \"home\"\n    count = 2", "name = \"a\"\n    [[aggregate]]\n    name = \"a-a\"\n    [[element]]\n    name = \"tap-a\"\n    kind = \"tap\"")
         .replace("path = [\"tap\",", "path = [\"tap\", \"tap-a\",");
     let scenario = Scenario::parse("names.toml", &scenario, &[]).expect("sound");
-    let folder = tempfile::tempdir().expect("a folder");
+    let captures = InMemory::default();
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let settings = Settings {
         jobs: 2,
-        captures: Some(folder.path()),
+        captures: Some(&captures),
         stop: &stop,
         progress: &progress,
     };
     run::<ExperimentError>(&scenario, settings, |_| Ok(())).expect("runs");
     // Two taps, two aggregates, two points, two seeds.
-    let files = std::fs::read_dir(folder.path()).expect("the folder");
-    assert_eq!(files.count(), 16);
+    assert_eq!(captures.into_captures().len(), 16);
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 mod element;
 mod flow;
-#[cfg(target_os = "linux")]
-mod kernel;
 mod point;
 mod sample;
 mod transfer;
@@ -15,8 +13,6 @@ use crate::experiment::Finished;
 
 pub use element::LabElementRow;
 pub use flow::LabFlowRow;
-#[cfg(target_os = "linux")]
-pub use kernel::LabKernelRow;
 pub use point::LabPointRow;
 pub use sample::LabSampleRow;
 pub use transfer::LabTransferRow;
@@ -44,8 +40,8 @@ impl Simulation {
     }
 }
 
-/// Parameters as one text.
-fn label(parameters: &[(String, String)]) -> Arc<str> {
+/// What is varied and its values at a point, as one text: that of a `parameters` column.
+pub fn label(parameters: &[(String, String)]) -> Arc<str> {
     let parts: Vec<String> = parameters
         .iter()
         .map(|(key, value)| format!("{key}={value}"))

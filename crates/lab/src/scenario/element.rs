@@ -1,7 +1,5 @@
 //! Elements of a file, checked.
 
-use std::path::PathBuf;
-
 use tidegate_limiter::Nanos;
 use tidegate_notation::{Section, quantity};
 
@@ -94,9 +92,7 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
             probability: probability(&f)?,
             by: f.delay("by")?.ok_or_else(|| f.missing("by"))?,
         },
-        // Where its file is, only the runner knows.
         "tap" => ElementKind::Tap {
-            file: PathBuf::new(),
             snaplen: f.small_bytes("snaplen", 1..=262_144)?.unwrap_or(128),
         },
         _ => limiter::limiter(name, &f, rtt)?,

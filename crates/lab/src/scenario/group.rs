@@ -543,14 +543,11 @@ fn group(
             let own = (!element.shared).then_some(aggregate);
             *placed.entry((*index, own)).or_insert_with(|| {
                 let of = own.filter(|_| !alone).map(|own| &plan.aggregates[own]);
-                let mut kind = element.kind.clone();
+                let kind = element.kind.clone();
                 let name = match of {
                     Some(aggregate) => format!("{}:{aggregate}", element.name),
                     None => element.name.to_owned(),
                 };
-                if let ElementKind::Tap { file, .. } = &mut kind {
-                    *file = format!("{}.pcap", name.replace(':', ".")).into();
-                }
                 plan.elements.push(ElementPlan { name, kind });
                 instances.push(Instance {
                     name: element.name.to_owned(),

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use tidegate_limiter::{LimiterConfig, Nanos, Program};
 
-use super::RunError;
-use super::wire::UDP_HEADERS;
+use crate::RunError;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::element::link::HEADER;
+use crate::packet::wire::UDP_HEADERS;
 use crate::plan::{ElementKind, ElementPlan, FlowPlan, Pace, Plan, QueueKind, StreamPlan, Traffic};
 
 #[cfg(test)]
@@ -55,19 +55,11 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         plan.flows.len() <= MAX_FLOWS && plan.elements.len() <= MAX_FLOWS,
         || format!("there can be at most {MAX_FLOWS} flows and as many elements"),
     )?;
-    let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
+    let mut names = BTreeSet::new();
     for element in &plan.elements {
         ensure(names.insert(&element.name), || {
             format!("two elements are called '{}'", element.name)
         })?;
-        if let ElementKind::Tap { file, .. } = &element.kind {
-            ensure(file.file_name().is_some(), || {
-                format!("tap '{}' needs the name of a file", element.name)
-            })?;
-            ensure(files.insert(file), || {
-                format!("two taps write to {}", file.display())
-            })?;
-        }
         check_element(element).map_err(|error| within("element", &element.name, &error))?;
     }
     for flow in &plan.flows {

@@ -2,11 +2,11 @@
 
 use tidegate_limiter::Nanos;
 
-use super::random::{Owner, Random};
-use super::record::FlowRecord;
-use super::wire::{UDP_HEADERS, tcp_length};
 use crate::outcome::StreamOutcome;
+use crate::packet::wire::{UDP_HEADERS, tcp_length};
 use crate::plan::Plan;
+use crate::random::{Owner, Random};
+use crate::record::FlowRecord;
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::traffic::datagrams::Datagrams;
 use crate::traffic::{Application, Ends, Source};

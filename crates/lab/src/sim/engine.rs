@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
-use super::RunError;
 use super::check::check;
 use super::endpoint::{Endpoints, Side};
-use super::packet::{Packet, PacketId, Packets};
-use super::random::{Owner, Random};
-use super::record::{ElementRecord, FlowRecord, Windows};
+use super::route::paths;
 use super::timers::Timers;
-use super::wire::Wire;
+use crate::RunError;
 use crate::element::Element;
-use crate::element::delay::Delay;
+use crate::observer::{Observer, TappedPacket};
 use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
-use crate::plan::{FlowPlan, Plan};
+use crate::packet::wire::Wire;
+use crate::packet::{Packet, PacketId, Packets};
+use crate::plan::Plan;
+use crate::record::{ElementRecord, FlowRecord, Windows};
 use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
@@ -75,7 +75,7 @@ impl<'a> Engine<'a> {
     /// A simulation at time 0.
     ///
     /// # Errors
-    /// If the plan cannot be run, or a capture not be written.
+    /// If the plan cannot be run.
     pub fn new(plan: &'a Plan) -> Result<Self, RunError> {
         check(plan)?;
         let wires: Arc<[Wire]> = (0..plan.flows.len())
@@ -129,22 +129,22 @@ impl<'a> Engine<'a> {
     /// Lets time pass until the end of the plan.
     ///
     /// # Errors
-    /// If `watch` answers false, or packets pile up without end.
-    pub fn run(&mut self, watch: &mut dyn FnMut(Nanos) -> bool) -> Result<(), RunError> {
+    /// If the observer ends it, or packets pile up without end.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let mut actions = 0;
         while let Some((at, actor)) = self.timers.next() {
             if at >= self.plan.duration {
                 break;
             }
             self.now = at;
-            self.act(actor);
+            self.act(actor, observer);
             while let Some(id) = self.sent.pop_front() {
-                self.follow(id);
+                self.follow(id, observer);
             }
             actions += 1;
             if actions >= WATCH {
                 actions = 0;
-                if !watch(self.now) {
+                if !observer.progress(self.now) {
                     return Err(RunError::Interrupted);
                 }
                 if self.packets.most() > MOST_PACKETS {
@@ -159,11 +159,11 @@ impl<'a> Engine<'a> {
     }
 
     /// Wakes an actor.
-    fn act(&mut self, actor: usize) {
+    fn act(&mut self, actor: usize, observer: &mut dyn Observer) {
         if actor < self.stages.len() {
             while let Some(id) = self.stages[actor].element.poll(self.now, &mut self.packets) {
                 self.count_drops(actor);
-                self.follow(id);
+                self.follow(id, observer);
             }
             self.count_drops(actor);
             self.set_stage(actor);
@@ -183,7 +183,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes a packet along its path until it is held, dropped, or there.
-    fn follow(&mut self, id: PacketId) {
+    fn follow(&mut self, id: PacketId, observer: &mut dyn Observer) {
         loop {
             let packet = self.packets.get_mut(id);
             let flow = &self.flows[packet.flow as usize];
@@ -201,6 +201,16 @@ impl<'a> Engine<'a> {
             let stage = &mut self.stages[index as usize];
             stage.record.packets += 1;
             stage.record.bytes += u64::from(bytes);
+            if let Element::Tap(tap) = &mut stage.element {
+                let (frame, length) = tap.frame(packet);
+                observer.packet(&TappedPacket {
+                    element: index as usize,
+                    at: self.now,
+                    frame,
+                    length,
+                });
+                continue;
+            }
             let passed = stage.element.offer(self.now, id, &mut self.packets);
             self.count_drops(index as usize);
             if passed.is_none() {
@@ -356,11 +366,8 @@ impl<'a> Engine<'a> {
         ledger
     }
 
-    /// Writes captures out and sums up.
-    ///
-    /// # Errors
-    /// If a capture could not be written.
-    pub fn finish(self) -> Result<Outcome, RunError> {
+    /// Sums up.
+    pub fn finish(self) -> Outcome {
         let mut outcome = Outcome {
             packets: self.total,
             window: self.plan.window,
@@ -388,9 +395,8 @@ impl<'a> Engine<'a> {
             outcome
                 .elements
                 .push(stage.record.outcome(&plan.name, overhead));
-            stage.element.finish()?;
         }
-        Ok(outcome)
+        outcome
     }
 }
 
@@ -402,29 +408,4 @@ pub struct Ledger {
     pub arrived: u64,
     pub dropped: u64,
     pub under_way: u64,
-}
-
-/// The stages of a flow's two ways. Its own delay, half of it each way, is made into stages at the
-/// end, and comes behind taps at the very front: they are beside the server and see what it sees.
-pub(crate) fn paths<S>(
-    plan: &Plan,
-    flow: &FlowPlan,
-    stages: &mut Vec<S>,
-    stage: impl Fn(Element) -> S,
-) -> [Box<[u32]>; 2] {
-    let mut delay = |delay| {
-        let random = Random::new(plan.seed, Owner::Element(stages.len()));
-        stages.push(stage(Element::Delay(Delay::new(delay, 0, random))));
-        stages.len() - 1
-    };
-    let half = flow.delay / 2;
-    let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
-    let is_tap = |&&index: &&usize| plan.elements[index].kind.is_tap();
-    let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
-    if let Some([there, home]) = delays {
-        forward.insert(flow.forward.iter().take_while(is_tap).count(), there);
-        let taps = flow.back.iter().rev().take_while(is_tap).count();
-        back.insert(flow.back.len() - taps, home);
-    }
-    [forward, back].map(|path| path.into_iter().map(|index| index as u32).collect())
 }

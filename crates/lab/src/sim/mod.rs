@@ -6,69 +6,27 @@
 
 pub(crate) mod check;
 mod endpoint;
-pub(crate) mod engine;
-pub(crate) mod histogram;
-pub(crate) mod packet;
-pub(crate) mod random;
-pub(crate) mod record;
-#[cfg(test)]
-pub(crate) mod testing;
+mod engine;
+pub(crate) mod route;
 pub(crate) mod timers;
-pub(crate) mod wire;
 
-use std::io;
-use std::path::{Path, PathBuf};
+pub use check::check;
 
-use tidegate_limiter::Nanos;
-
+use crate::RunError;
+use crate::observer::Observer;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 
 #[cfg(test)]
 mod tests;
 
-/// Why there is no outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The plan cannot be run: what of it, and why.
-    #[error("{0}")]
-    Plan(String),
-    /// A capture could not be written.
-    #[error("cannot write the capture {}: {error}", file.display())]
-    Tap {
-        /// The capture.
-        file: PathBuf,
-        /// The system's reason; said already, and so not the source.
-        error: io::Error,
-    },
-    /// The caller ended the run.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl RunError {
-    pub(crate) fn plan(what: impl Into<String>) -> Self {
-        Self::Plan(what.into())
-    }
-
-    pub(crate) fn tap(file: &Path, error: io::Error) -> Self {
-        Self::Tap {
-            file: file.to_owned(),
-            error,
-        }
-    }
-}
-
-/// Runs a simulation to its end. `watch` is called now and then with the virtual time; if it
-/// answers false, the run ends.
-///
-/// The same plan gives the same outcome, and the same captures byte for byte, on every machine.
+/// Runs a simulation to its end. The same plan gives the same outcome and shows the observer the
+/// same packets, on every machine.
 ///
 /// # Errors
-/// If the plan contradicts itself or is too large, a capture cannot be written, or `watch` ended
-/// the run. Captures are then not there.
-pub fn run(plan: &Plan, watch: &mut dyn FnMut(Nanos) -> bool) -> Result<Outcome, RunError> {
+/// If the plan contradicts itself or is too large, or the observer ended the run.
+pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, RunError> {
     let mut engine = engine::Engine::new(plan)?;
-    engine.run(watch)?;
-    engine.finish()
+    engine.run(observer)?;
+    Ok(engine.finish())
 }

@@ -1,9 +1,9 @@
 mod arbitrary;
 mod limiters;
 
-use super::testing::*;
 use super::*;
 use crate::plan::*;
+use crate::testing::*;
 use crate::{MILLISECOND, SECOND};
 
 fn outcome(plan: &Plan) -> Outcome {

@@ -91,6 +91,7 @@ fn finished() -> Finished {
         seed: 1,
         group,
         outcome,
+        captures: Vec::new(),
     }
 }
 
@@ -176,6 +177,7 @@ fn starved_transfers_are_as_unfair_as_starved_downloads() {
             seed: 1,
             group,
             outcome,
+            captures: Vec::new(),
         });
         collector.finish().jain.expect("several")
     };

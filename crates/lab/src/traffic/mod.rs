@@ -11,7 +11,7 @@ use tidegate_limiter::Nanos;
 
 use crate::outcome::{Completion, StreamOutcome};
 use crate::plan::{FlowPlan, Traffic};
-use crate::sim::random::{BoundedPareto, Owner, Random};
+use crate::random::{BoundedPareto, Owner, Random};
 use crate::tcp::Connection;
 
 #[cfg(test)]

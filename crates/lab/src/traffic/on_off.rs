@@ -4,7 +4,7 @@ use tidegate_limiter::Nanos;
 
 use super::Ends;
 use crate::outcome::Completion;
-use crate::sim::random::{BoundedPareto, Random};
+use crate::random::{BoundedPareto, Random};
 use crate::tcp::Connection;
 
 /// A server that sends and pauses.

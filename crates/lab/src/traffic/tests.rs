@@ -1,6 +1,6 @@
 use crate::plan::Traffic;
-use crate::sim::run;
-use crate::sim::testing::*;
+use crate::run;
+use crate::testing::*;
 use crate::{MILLISECOND, SECOND};
 
 #[test]

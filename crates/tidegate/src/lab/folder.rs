@@ -12,6 +12,7 @@ use tidegate_lab::rows::{
 use tidegate_lab::scenario::Scenario;
 use tidegate_store::{Format, Writer};
 use tidegate_table::Row;
+use tidegate_testbed::CaptureFolder;
 
 use super::pictures::Pictures;
 use crate::output::Output;
@@ -45,8 +46,8 @@ impl Folder {
     }
 
     /// Where captures go.
-    pub fn captures(&self) -> PathBuf {
-        self.path.clone()
+    pub fn captures(&self) -> CaptureFolder {
+        CaptureFolder::new(&self.path)
     }
 
     pub fn add(&mut self, of: &Simulation, finished: &Finished) -> std::io::Result<()> {

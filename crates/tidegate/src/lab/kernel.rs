@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_lab::RunError;
-use tidegate_lab::kernel::KernelError;
-use tidegate_lab::kernel::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
-use tidegate_lab::rows::LabKernelRow;
 use tidegate_lab::scenario::Scenario;
 use tidegate_store::Writer;
+use tidegate_testbed::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
+use tidegate_testbed::{LabKernelRow, TestbedError};
 
 use super::KERNEL;
 use crate::cli::lab::Kernel;
@@ -62,7 +61,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
                 return Ok(Exit::Interrupted);
             }
             Err(CompareError::Kernel(
-                error @ (KernelError::Rights { .. } | KernelError::NoTun),
+                error @ (TestbedError::Rights { .. } | TestbedError::NoTun),
             )) => return Err(RightsError(error.to_string()).into()),
             Err(error) => return Err(error.into()),
         }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plot::{Axis, Plot, PlotError};
 use tidegate_lab::rows::Simulation;
 use tidegate_lab::scenario::Scenario;
 use tidegate_lab::summary;
+use tidegate_plot::{Axis, Plot, PlotError};
 
 /// Points whose first simulation is drawn over time.
 const MOST_POINTS: usize = 24;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_lab::Nanos;
+use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::rows::{
     LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
@@ -64,7 +65,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     let captures = folder.as_ref().map(Folder::captures);
     let settings = Settings {
         jobs: options.jobs.unwrap_or(cores),
-        captures: captures.as_deref(),
+        captures: captures.as_ref().map(|folder| folder as &dyn Captures),
         stop: &stop,
         progress: &progress,
     };

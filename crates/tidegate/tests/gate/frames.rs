@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::support::{Findings, Gate, alone, measured, permitted};
-use tidegate_lab::kernel::KernelError;
-use tidegate_lab::kernel::namespace::{Namespace, Port};
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::{Namespace, Port};
 use tidegate_trace::write::{TcpFrame, UdpFrame};
 
 /// Who sends frames: tells at the other side which of them came.
@@ -21,7 +21,7 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn new() -> Result<Self, KernelError> {
+    fn new() -> Result<Self, TestbedError> {
         let middle = Namespace::new()?;
         let (wan, lan) = (middle.port("wan")?, middle.port("lan")?);
         middle.bridge("br0", &["wan", "lan"])?;

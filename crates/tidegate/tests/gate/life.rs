@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::support::{Findings, Gate, alone, has_iperf, measured, permitted};
 use tidegate_lab::MILLISECOND;
-use tidegate_lab::kernel::iperf::{self, Bulk};
-use tidegate_lab::kernel::link::LinkPlan;
-use tidegate_lab::kernel::site::{Place, Site};
+use tidegate_testbed::iperf::{self, Bulk};
+use tidegate_testbed::link::LinkPlan;
+use tidegate_testbed::site::{Place, Site};
 
 /// A subscriber at 30 Mbit/s, and so many others, each with a rate that depends on the version.
 fn configuration(others: u32, version: u32) -> String {

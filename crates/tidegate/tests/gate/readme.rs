@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::support::{Findings, TIDEGATE, alone, measured, permitted};
-use tidegate_lab::kernel::KernelError;
-use tidegate_lab::kernel::namespace::Namespace;
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::Namespace;
 
 /// For so long the sender may wait: a queue that nothing came to sends no more than its share later.
 const STALL: Duration = Duration::from_millis(20);
@@ -35,7 +35,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new() -> Result<Self, KernelError> {
+    fn new() -> Result<Self, TestbedError> {
         let [core, middle, home] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
         middle.veth("eth1", &core, "eth0")?;
         middle.veth("eth2", &home, "eth0")?;

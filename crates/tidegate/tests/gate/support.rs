@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_lab::kernel::KernelError;
-use tidegate_lab::kernel::namespace::{Namespace, Process};
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::{Namespace, Process};
 
 /// The program under test.
 pub const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// Lateness of the link at the 99th percentile from which what was measured may be the machine's
 /// doing, nanoseconds: as for the lab's comparison with the kernel.
-const LATE: u64 = tidegate_lab::kernel::compare::LATE;
+const LATE: u64 = tidegate_testbed::compare::LATE;
 /// How often a measurement on a machine that was late is repeated.
 const REPEATS: u32 = 2;
 
@@ -34,9 +34,9 @@ fn skip(test: &str, why: &str) {
 }
 
 /// What was built, or nothing if this test cannot be run here, which is told.
-pub fn permitted<T>(test: &str, result: Result<T, KernelError>) -> Option<T> {
+pub fn permitted<T>(test: &str, result: Result<T, TestbedError>) -> Option<T> {
     match result {
-        Err(KernelError::Rights { .. } | KernelError::NoTun) => {
+        Err(TestbedError::Rights { .. } | TestbedError::NoTun) => {
             skip(test, "needs root and /dev/net/tun");
             None
         }
@@ -46,7 +46,7 @@ pub fn permitted<T>(test: &str, result: Result<T, KernelError>) -> Option<T> {
 
 /// Whether there is iperf3; told if not.
 pub fn has_iperf(test: &str) -> bool {
-    let there = tidegate_lab::kernel::iperf::is_installed();
+    let there = tidegate_testbed::iperf::is_installed();
     if !there {
         skip(
             test,

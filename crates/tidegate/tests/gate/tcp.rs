@@ -10,10 +10,10 @@ use super::support::{
     Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
 };
 use tidegate_lab::MILLISECOND;
-use tidegate_lab::kernel::iperf::{self, Bulk, Received};
-use tidegate_lab::kernel::link::LinkPlan;
-use tidegate_lab::kernel::namespace::DeviceCounters;
-use tidegate_lab::kernel::site::{Place, Site};
+use tidegate_testbed::iperf::{self, Bulk, Received};
+use tidegate_testbed::link::LinkPlan;
+use tidegate_testbed::namespace::DeviceCounters;
+use tidegate_testbed::site::{Place, Site};
 
 /// Where packets pass.
 const BRIDGE: &str = r#"

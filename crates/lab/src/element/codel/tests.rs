@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::packet::Packet;
+use crate::packet::Packet;
 use crate::tcp::Segment;
 
 const MS: Nanos = 1_000_000;

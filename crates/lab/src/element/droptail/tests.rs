@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::packet::Packet;
+use crate::packet::Packet;
 use crate::tcp::Segment;
 
 /// Offers packets of this length until one is dropped.

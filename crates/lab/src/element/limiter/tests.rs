@@ -6,7 +6,7 @@ use crate::tcp::Segment;
 
 /// A limiter alone in a plan without flows but for one slot.
 fn limiter(config: LimiterConfig, overhead: u32) -> Limiter {
-    let plan = crate::sim::testing::plan(
+    let plan = crate::testing::plan(
         vec![ElementPlan {
             name: "limit".into(),
             kind: ElementKind::Limiter {
@@ -15,7 +15,7 @@ fn limiter(config: LimiterConfig, overhead: u32) -> Limiter {
                 overhead,
             },
         }],
-        vec![crate::sim::testing::datagrams(1_000_000, 1000)],
+        vec![crate::testing::datagrams(1_000_000, 1000)],
     );
     let wires: Arc<[_]> = Arc::new([Wire::new(&plan, 0)]);
     Limiter::new(&plan, 0, &wires).unwrap()

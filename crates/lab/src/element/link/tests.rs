@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sim::random::Owner;
+use crate::random::Owner;
 use crate::tcp::Segment;
 
 fn random() -> Random {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::random::Owner;
+use crate::random::Owner;
 
 /// Part of packets lost, and mean number in a row.
 fn measure(probability: f64, burst: f64) -> (f64, f64) {

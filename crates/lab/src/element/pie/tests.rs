@@ -1,6 +1,6 @@
 use super::*;
-use crate::sim::packet::Packet;
-use crate::sim::random::Owner;
+use crate::packet::Packet;
+use crate::random::Owner;
 use crate::tcp::Segment;
 
 const MS: Nanos = 1_000_000;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::packet::{Packet, Packets};
+use crate::packet::{Packet, Packets};
 use crate::tcp::Segment;
 
 #[test]

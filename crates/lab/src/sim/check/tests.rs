@@ -1,6 +1,6 @@
 use super::*;
-use crate::sim::testing::*;
 use crate::tcp::TcpConfig;
+use crate::testing::*;
 
 fn complaint(plan: &Plan) -> String {
     check(plan).unwrap_err().to_string()

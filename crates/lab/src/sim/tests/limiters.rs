@@ -1,21 +1,19 @@
 //! TCP through links and limiters.
 
-use std::fs::File;
-
 use tidegate_limiter::{
     BurstControl, FairPolicerConfig, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree,
     ShaperConfig, WaterFillingConfig,
 };
-use tidegate_trace::read::Capture;
+use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire;
 
 use super::outcome;
 use crate::outcome::Outcome;
 use crate::plan::*;
-use crate::sim::run;
-use crate::sim::testing::*;
+use crate::run;
 use crate::tcp::Algorithm;
-use crate::{MILLISECOND, SECOND};
+use crate::testing::*;
+use crate::{MILLISECOND, Nanos, Observer, SECOND, TappedPacket};
 
 /// Rate of bytes at the IP layer that reached the clients from this window on, in Mbit/s.
 fn goodput(got: &Outcome, from: usize) -> f64 {
@@ -198,27 +196,35 @@ fn fair_limiters_are_fair_to_unequal_senders() {
 /// the sender is woken in between by a timer that was moved since. Linux deletes such a timer.
 #[test]
 fn nothing_leaves_because_of_a_timer_that_was_moved() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("server.pcap");
-    let tap = ElementKind::Tap {
-        file: file.clone(),
-        snaplen: 96,
-    };
+    struct Seen(Vec<wire::Packet>);
+    impl Observer for Seen {
+        fn progress(&mut self, _: Nanos) -> bool {
+            true
+        }
+        fn packet(&mut self, packet: &TappedPacket<'_>) {
+            let frame = Frame {
+                at: packet.at,
+                link: LinkType::ETHERNET,
+                data: packet.frame,
+                wire_len: packet.length,
+            };
+            self.0.push(wire::decode(&frame).unwrap());
+        }
+    }
     let policer = limiter(policer(10_000_000, 31_000));
     let elements = vec![
-        element("tap", tap),
+        element("tap", ElementKind::Tap { snaplen: 96 }),
         link("access", 100_000_000, 1000),
         policer,
     ];
     let mut plan = plan(elements, vec![bulk(None)]);
     plan.flows[0].delay = 40 * MILLISECOND;
     plan.flows[0].back = vec![0];
-    let got = outcome(&plan);
+    let mut seen = Seen(Vec::new());
+    let got = run(&plan, &mut seen).unwrap();
     assert_eq!(got.flows[0].timeouts, 0);
-    let mut capture = Capture::new(File::open(file).unwrap()).unwrap();
     let (mut acked, mut top, mut alone, mut all) = (0, 0, 0, 0);
-    while let Some(frame) = capture.frame().unwrap() {
-        let packet = wire::decode(&frame).unwrap();
+    for packet in seen.0 {
         if packet.payload == 0 {
             acked = packet.at;
         } else if packet.seq > top {

@@ -1,7 +1,7 @@
 use crate::outcome::{FlowOutcome, StreamOutcome, Throttled};
 use crate::plan::{Pace, StreamPlan, Traffic};
-use crate::sim::run;
-use crate::sim::testing::*;
+use crate::run;
+use crate::testing::*;
 use crate::{MILLISECOND, SECOND};
 
 const BLOCKS: Pace = Pace::Blocks {

@@ -1,0 +1,211 @@
+//! Packets on their way, and lists of them.
+
+pub mod wire;
+
+use tidegate_limiter::Nanos;
+
+use crate::tcp::Segment;
+
+#[cfg(test)]
+mod tests;
+
+/// A packet's place among [`Packets`]; used again when the packet is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketId(u32);
+
+impl PacketId {
+    /// A number below that of the most packets that were ever on their way at once: for what is
+    /// kept beside them.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// No packet: the end of a list.
+const NONE: PacketId = PacketId(u32::MAX);
+
+/// The flow of packets that are gone.
+const GONE: u32 = u32::MAX;
+
+/// A packet.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// Index of its flow.
+    pub flow: u32,
+    /// Which of the flow's connections, one after the other, it belongs to.
+    pub connection: u32,
+    /// Hash of its flow's addresses and ports, the same in both directions.
+    pub hash: u32,
+    /// Length of the IP packet in bytes.
+    pub bytes: u32,
+    /// How many elements of its path it has passed.
+    pub hop: u16,
+    /// The IPv4 identification that its sender gave it.
+    pub ident: u16,
+    /// Its differentiated services code point.
+    pub dscp: u8,
+    /// From server to client.
+    pub forward: bool,
+    /// When the queue that it is in took it.
+    pub queued: Nanos,
+    /// What it carries. Datagrams: their number is `seq`, their length `payload`.
+    pub segment: Segment,
+    /// The packet behind it in the list that it is in.
+    next: PacketId,
+}
+
+impl Packet {
+    /// A packet at the start of its path.
+    pub fn new(flow: u32, forward: bool, bytes: u32, segment: Segment) -> Self {
+        Self {
+            flow,
+            connection: 0,
+            hash: 0,
+            bytes,
+            hop: 0,
+            ident: 0,
+            dscp: 0,
+            forward,
+            queued: 0,
+            segment,
+            next: NONE,
+        }
+    }
+
+    /// Whether it counts as data sent by the server.
+    pub fn is_data(&self) -> bool {
+        self.forward && self.segment.payload > 0
+    }
+}
+
+/// All packets on their way.
+#[derive(Debug, Default)]
+pub struct Packets {
+    slots: Vec<Packet>,
+    free: Vec<PacketId>,
+    /// Dropped by the element that is being served; the engine counts them and frees them.
+    dropped: Vec<PacketId>,
+}
+
+impl Packets {
+    /// Takes a packet in.
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        if let Some(id) = self.free.pop() {
+            self.slots[id.0 as usize] = packet;
+            return id;
+        }
+        self.slots.push(packet);
+        PacketId(self.slots.len() as u32 - 1)
+    }
+
+    /// Marks a packet as dropped. It stays readable until the engine has counted it.
+    #[inline]
+    pub fn drop(&mut self, id: PacketId) {
+        self.dropped.push(id);
+    }
+
+    /// One of the packets marked as dropped, in no certain order. The caller frees it.
+    #[inline]
+    pub fn next_dropped(&mut self) -> Option<PacketId> {
+        self.dropped.pop()
+    }
+
+    /// The most packets that were on their way at once.
+    pub fn most(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Forgets a packet that has arrived or was dropped.
+    #[inline]
+    pub fn free(&mut self, id: PacketId) {
+        self.get_mut(id).flow = GONE;
+        self.free.push(id);
+    }
+
+    /// The packets on their way, in no certain order.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.slots.iter().filter(|packet| packet.flow != GONE)
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.slots[id.0 as usize]
+    }
+
+    /// The packet, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id.0 as usize]
+    }
+}
+
+/// A first-in-first-out list of packets, linked through them: a thousand empty ones are small.
+#[derive(Debug, Clone)]
+pub struct Fifo {
+    head: PacketId,
+    tail: PacketId,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Self {
+            head: NONE,
+            tail: NONE,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Fifo {
+    /// Adds a packet of so many bytes at the end.
+    #[inline]
+    pub fn push(&mut self, now: Nanos, id: PacketId, bytes: u64, packets: &mut Packets) {
+        let packet = packets.get_mut(id);
+        (packet.next, packet.queued) = (NONE, now);
+        if self.head == NONE {
+            self.head = id;
+        } else {
+            packets.get_mut(self.tail).next = id;
+        }
+        self.tail = id;
+        self.packets += 1;
+        self.bytes += bytes;
+    }
+
+    /// Takes the first packet out; `bytes` tells what it counts for.
+    #[inline]
+    pub fn pop(
+        &mut self,
+        packets: &Packets,
+        bytes: impl FnOnce(&Packet) -> u64,
+    ) -> Option<PacketId> {
+        let id = self.first()?;
+        let packet = packets.get(id);
+        self.head = packet.next;
+        self.packets -= 1;
+        self.bytes -= bytes(packet);
+        Some(id)
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn first(&self) -> Option<PacketId> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    /// Number of packets.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Sum of their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

@@ -1,0 +1,191 @@
+//! What packets of a flow look like on the wire: addresses, ports, sequence numbers, headers.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use tidegate_limiter::{FlowKey, HashKey};
+use tidegate_trace::wire::{Flags, Sacks};
+use tidegate_trace::write::{TcpFrame, UdpFrame};
+
+use super::Packet;
+use crate::plan::{Plan, Traffic};
+use crate::random::{Owner, Random};
+use crate::tcp::{Segment, TcpConfig};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of the IPv4 and UDP headers.
+pub const UDP_HEADERS: u32 = 28;
+/// The timestamps option, aligned by two bytes of padding as Linux does.
+const TIMESTAMPS: u32 = 12;
+/// IANA's numbers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Length in bytes of the IP packet that carries a segment.
+#[inline]
+pub fn tcp_length(segment: &Segment, config: &TcpConfig) -> u32 {
+    // A segment does not know that nobody permits selective acknowledgements. With timestamps
+    // that option hides in their padding.
+    let absent = segment.syn && !config.sack && segment.timestamps.is_none();
+    segment.ip_bytes() - if absent { 4 } else { 0 }
+}
+
+/// What both directions of a flow need to be written down.
+#[derive(Debug, Clone)]
+pub struct Wire {
+    seed: u64,
+    flow: usize,
+    flows: usize,
+    /// The secret of the hash, one for the simulation.
+    hash_key: HashKey,
+    server: SocketAddrV4,
+    /// None for datagrams.
+    tcp: Option<TcpConfig>,
+}
+
+/// What tells a connection from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Address and port of the server.
+    pub server: SocketAddr,
+    /// Address and port of the client.
+    pub client: SocketAddr,
+    /// Initial sequence number of the server.
+    pub server_isn: u32,
+    /// Initial sequence number of the client.
+    pub client_isn: u32,
+    /// Hash of the addresses and ports, as limiters and queues see it.
+    pub hash: u32,
+}
+
+impl Wire {
+    /// Of a flow of the plan.
+    pub fn new(plan: &Plan, flow: usize) -> Self {
+        let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
+        // Each aggregate has a server, unless the flow names another.
+        let [.., high, low] = (plan.flows[flow].aggregate as u32 + 1).to_be_bytes();
+        let own = Ipv4Addr::new(10, 0, high, low);
+        let server = plan.flows[flow].address.unwrap_or(own);
+        Self {
+            seed: plan.seed,
+            flow,
+            flows: plan.flows.len(),
+            hash_key: hash_key(plan.seed),
+            server: SocketAddrV4::new(server, plan.flows[flow].port),
+            tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
+        }
+    }
+
+    /// The client of the flow's connection of this number: each flow has one, each connection a
+    /// port.
+    #[inline]
+    fn client(&self, number: u32) -> SocketAddrV4 {
+        // 10.128.0.0/9.
+        let [_, a, b, c] = (self.flow as u32 + 1).to_be_bytes();
+        let port = self.flow as u64 + u64::from(number) * self.flows as u64;
+        let port = 10_000 + (port % 50_000) as u16;
+        SocketAddrV4::new(Ipv4Addr::new(10, 128 | a, b, c), port)
+    }
+
+    /// What tells packets of the connection of this number with this code point, as they go to the
+    /// client: the same in both directions.
+    #[inline]
+    pub fn key(&self, number: u32, dscp: u8) -> FlowKey {
+        let (server, client) = (self.server, self.client(number));
+        FlowKey::new(
+            (*server.ip()).into(),
+            (*client.ip()).into(),
+            if self.tcp.is_some() { TCP } else { UDP },
+            Some((server.port(), client.port())),
+            dscp,
+        )
+    }
+
+    /// The flow's connection of this number.
+    pub fn connection(&self, number: u32) -> Connection {
+        let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));
+        Connection {
+            server: self.server.into(),
+            client: self.client(number).into(),
+            server_isn: random.bits(),
+            client_isn: random.bits(),
+            hash: self.key(number, 0).hash(self.hash_key),
+        }
+    }
+
+    /// Writes the packet's frame over what the buffer held; returns its length on the wire.
+    pub fn encode(&self, packet: &Packet, snaplen: usize, out: &mut Vec<u8>) -> u32 {
+        let connection = self.connection(packet.connection);
+        let mut ends = [
+            (connection.server, connection.server_isn),
+            (connection.client, connection.client_isn),
+        ];
+        if !packet.forward {
+            ends.reverse();
+        }
+        let [(src, isn), (dst, peer_isn)] = ends;
+        let Some(config) = &self.tcp else {
+            let frame = UdpFrame {
+                payload: (packet.bytes - UDP_HEADERS) as u16,
+                ip_id: packet.ident,
+                dscp: packet.dscp,
+                snaplen,
+                ..UdpFrame::new(src, dst)
+            };
+            return frame.encode(out);
+        };
+        let segment = &packet.segment;
+        // The only segment without an acknowledgement is the client's SYN.
+        let first = segment.syn && !packet.forward;
+        let flag = |set: bool, bits: u8| if set { bits } else { 0 };
+        let scale = window_scale(config.receive_window);
+        // The window of a SYN is never scaled, RFC 7323 §2.2.
+        let window = segment.window >> if segment.syn { 0 } else { scale };
+        let mut blocks = [(0, 0); 4];
+        for (block, range) in blocks.iter_mut().zip(segment.sacks.ranges()) {
+            let number = |number: u64| peer_isn.wrapping_add(number as u32);
+            *block = (number(range.0), number(range.1));
+        }
+        let timestamps = u32::from(segment.timestamps.is_some());
+        let frame = TcpFrame {
+            seq: isn.wrapping_add(segment.seq as u32),
+            ack: if first {
+                0
+            } else {
+                peer_isn.wrapping_add(segment.ack as u32)
+            },
+            flags: flag(!first, Flags::ACK)
+                | flag(segment.syn, Flags::SYN)
+                | flag(segment.fin, Flags::FIN)
+                | flag(segment.psh, Flags::PSH),
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            payload: segment.payload,
+            ip_id: packet.ident,
+            dscp: packet.dscp,
+            // What the option states includes the options of each segment, RFC 6691.
+            mss: segment
+                .syn
+                .then(|| (config.mss + TIMESTAMPS * timestamps) as u16),
+            window_scale: segment.syn.then_some(scale),
+            sack_permitted: segment.syn && config.sack,
+            timestamps: segment.timestamps,
+            sacks: Sacks::new(&blocks[..segment.sacks.ranges().len()]),
+            snaplen,
+            ..TcpFrame::new(src, dst)
+        };
+        frame.encode(out)
+    }
+}
+
+/// The secret with which a simulation's flows are hashed.
+pub fn hash_key(seed: u64) -> HashKey {
+    let mut secret = Random::new(seed, Owner::Hash);
+    HashKey::new(secret.long(), secret.long())
+}
+
+/// By how many bits the window field is to be shifted, RFC 7323 §2.
+fn window_scale(window: u32) -> u8 {
+    let bits = 32 - window.leading_zeros();
+    bits.saturating_sub(16).min(14) as u8
+}

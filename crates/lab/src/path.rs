@@ -1,0 +1,305 @@
+//! The elements of a plan without its senders, for packets of somebody else: they go in with the
+//! time at which they came, and come out with the time at which they should leave. Nothing here
+//! knows a clock: the testbed runs it in real time.
+//!
+//! Elements work by the times at which packets should have come and gone, not by when the machine
+//! got round to it. So lateness does not add up, and rates are exact.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_limiter::Nanos;
+
+use crate::RunError;
+use crate::element::Element;
+use crate::outcome::ElementOutcome;
+use crate::packet::wire::Wire;
+use crate::packet::{Packet, PacketId, Packets};
+use crate::plan::Plan;
+use crate::record::ElementRecord;
+use crate::sim::route::paths;
+use crate::sim::timers::Timers;
+use crate::tcp::Segment;
+
+/// An element with what is counted of it.
+#[derive(Debug)]
+struct Stage {
+    element: Element,
+    record: ElementRecord,
+}
+
+/// A packet that enters the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entering {
+    /// Index of its flow in the plan. A packet of a flow that is not there leaves at once.
+    pub flow: usize,
+    /// Whether it goes from server to client.
+    pub forward: bool,
+    /// Length of the IP packet in bytes.
+    pub length: u32,
+    /// Bytes of payload. Only packets with payload count as dropped in [`Path::take_dropped`].
+    pub payload: u32,
+    /// Hash of its addresses and ports; queues and limiters tell flows apart by it.
+    pub hash: u32,
+    /// Its differentiated services code point.
+    pub dscp: u8,
+}
+
+/// A packet that leaves the path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// When it should leave.
+    pub due: Nanos,
+    /// Index of its flow in the plan.
+    pub flow: usize,
+    /// Whether it goes from server to client.
+    pub forward: bool,
+    /// Length of the IP packet in bytes.
+    pub length: u32,
+    /// Its bytes, with the code point that elements gave it.
+    pub bytes: Vec<u8>,
+}
+
+/// A packet that passed a tap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// The tap: its index among the plan's elements.
+    pub element: usize,
+    /// When it passed.
+    pub at: Nanos,
+    /// Its bytes, with the code point that elements gave it.
+    pub bytes: Vec<u8>,
+}
+
+/// The elements of a plan at work, on both ways of all its flows.
+#[derive(Debug)]
+pub struct Path {
+    /// The plan's elements, then two delays for each flow that has one of its own.
+    stages: Vec<Stage>,
+    /// Of each flow, forward and back.
+    paths: Vec<[Box<[u32]>; 2]>,
+    /// Where in a packet's bytes its IPv4 header is.
+    header: fn(&[u8]) -> Option<usize>,
+    timers: Timers,
+    packets: Packets,
+    /// What the packets of these numbers are made of.
+    bytes: Vec<Vec<u8>>,
+    leaving: VecDeque<(Nanos, PacketId)>,
+    captured: VecDeque<Captured>,
+    /// Packets that are under way.
+    held: u64,
+    /// Packets with payload that elements dropped, of each flow, forward and back.
+    dropped: Vec<[u64; 2]>,
+    /// Hashes of the flows' first connections.
+    hashes: Vec<u32>,
+}
+
+impl Path {
+    /// The elements of a plan. `header` finds the IPv4 header in a packet's bytes, if it has one:
+    /// where elements mark packets, its code point and checksum are written.
+    ///
+    /// # Errors
+    /// If flows do not fit the policy of a limiter.
+    ///
+    /// # Panics
+    /// Where the plan is not one that [`check`](crate::check) accepts, now or later.
+    pub fn new(plan: &Plan, header: fn(&[u8]) -> Option<usize>) -> Result<Self, RunError> {
+        let wires: Arc<[Wire]> = (0..plan.flows.len())
+            .map(|flow| Wire::new(plan, flow))
+            .collect();
+        let stage = |element| Stage {
+            element,
+            record: ElementRecord::default(),
+        };
+        let mut stages = Vec::new();
+        for (place, _) in plan.numbered() {
+            stages.push(stage(Element::new(plan, place, &wires)?));
+        }
+        let flows = plan.flows.iter();
+        let paths: Vec<_> = flows
+            .map(|flow| paths(plan, flow, &mut stages, stage))
+            .collect();
+        Ok(Self {
+            timers: Timers::new(stages.len()),
+            stages,
+            dropped: vec![[0; 2]; paths.len()],
+            paths,
+            header,
+            packets: Packets::default(),
+            bytes: Vec::new(),
+            leaving: VecDeque::new(),
+            captured: VecDeque::new(),
+            held: 0,
+            hashes: wires.iter().map(|wire| wire.connection(0).hash).collect(),
+        })
+    }
+
+    /// The hash that the first connection of this flow has in the virtual lab: with it, packets of
+    /// another sender go to the same queues.
+    pub fn hash(&self, flow: usize) -> u32 {
+        self.hashes[flow]
+    }
+
+    /// A packet came from one of the ends.
+    pub fn enter(&mut self, at: Nanos, entering: Entering, bytes: &[u8]) {
+        // What was to happen before happens before.
+        self.advance(at);
+        let segment = Segment {
+            payload: entering.payload,
+            ..Segment::default()
+        };
+        let flow = u32::try_from(entering.flow).unwrap_or(u32::MAX - 1);
+        let mut packet = Packet::new(flow, entering.forward, entering.length, segment);
+        (packet.hash, packet.dscp) = (entering.hash, entering.dscp);
+        let id = self.packets.insert(packet);
+        if self.bytes.len() <= id.index() {
+            self.bytes.resize(id.index() + 1, Vec::new());
+        }
+        self.bytes[id.index()].extend_from_slice(bytes);
+        self.held += 1;
+        self.follow(at, id);
+    }
+
+    /// When there is something to do next.
+    pub fn next(&self) -> Option<Nanos> {
+        let leaving = self.leaving.front().map(|&(due, _)| due);
+        leaving.or(self.timers.first())
+    }
+
+    /// Whether no packet is under way.
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// The next packet that leaves until now.
+    pub fn leave(&mut self, now: Nanos) -> Option<Leaving> {
+        self.advance(now);
+        let (due, id) = self.leaving.pop_front()?;
+        let packet = self.packets.get(id);
+        let mut leaving = Leaving {
+            due,
+            flow: packet.flow as usize,
+            forward: packet.forward,
+            length: packet.bytes,
+            bytes: std::mem::take(&mut self.bytes[id.index()]),
+        };
+        mark(&mut leaving.bytes, packet.dscp, self.header);
+        self.packets.free(id);
+        self.held -= 1;
+        Some(leaving)
+    }
+
+    /// The next packet that passed a tap, in the order in which they passed.
+    pub fn take_captured(&mut self) -> Option<Captured> {
+        self.captured.pop_front()
+    }
+
+    /// Packets with payload that elements dropped since the last call, of each flow of the plan,
+    /// forward and back.
+    pub fn take_dropped(&mut self) -> impl Iterator<Item = [u64; 2]> {
+        self.dropped.iter_mut().map(std::mem::take)
+    }
+
+    /// What the elements of the plan counted so far.
+    pub fn counts(&self, plan: &Plan) -> Vec<ElementOutcome> {
+        let counts = self.stages.iter().zip(&plan.elements);
+        let counts = counts.map(|(stage, plan)| {
+            let overhead = stage.element.overhead();
+            stage.record.clone().outcome(&plan.name, overhead)
+        });
+        counts.collect()
+    }
+
+    /// Lets all happen that happens until now.
+    fn advance(&mut self, now: Nanos) {
+        while self.timers.first().is_some_and(|at| at <= now)
+            && let Some((at, stage)) = self.timers.next()
+        {
+            while let Some(id) = self.stages[stage].element.poll(at, &mut self.packets) {
+                self.count_drops(stage);
+                self.follow(at, id);
+            }
+            self.count_drops(stage);
+            self.set_stage(at, stage);
+        }
+    }
+
+    /// Takes a packet along its path until it is held, dropped, or there.
+    fn follow(&mut self, now: Nanos, id: PacketId) {
+        loop {
+            let packet = self.packets.get_mut(id);
+            let paths = self.paths.get(packet.flow as usize);
+            let path = paths.map(|paths| &paths[usize::from(!packet.forward)]);
+            let Some(&stage) = path.and_then(|path| path.get(usize::from(packet.hop))) else {
+                self.leaving.push_back((now, id));
+                return;
+            };
+            packet.hop += 1;
+            let (bytes, dscp) = (packet.bytes, packet.dscp);
+            let index = stage as usize;
+            let stage = &mut self.stages[index];
+            stage.record.packets += 1;
+            stage.record.bytes += u64::from(bytes);
+            if let Element::Tap(_) = stage.element {
+                let mut bytes = self.bytes[id.index()].clone();
+                mark(&mut bytes, dscp, self.header);
+                self.captured.push_back(Captured {
+                    element: index,
+                    at: now,
+                    bytes,
+                });
+                continue;
+            }
+            let passed = stage.element.offer(now, id, &mut self.packets);
+            self.count_drops(index);
+            if passed.is_none() {
+                self.set_stage(now, index);
+                return;
+            }
+            let marked = self.packets.get(id).dscp != dscp;
+            self.stages[index].record.marked += u64::from(marked);
+        }
+    }
+
+    /// Counts and forgets what a stage has just dropped.
+    fn count_drops(&mut self, stage: usize) {
+        while let Some(id) = self.packets.next_dropped() {
+            let packet = self.packets.get(id);
+            let record = &mut self.stages[stage].record;
+            record.dropped += 1;
+            record.dropped_bytes += u64::from(packet.bytes);
+            let dropped = &mut self.dropped[packet.flow as usize][usize::from(!packet.forward)];
+            *dropped += u64::from(packet.segment.payload > 0);
+            self.packets.free(id);
+            self.bytes[id.index()].clear();
+            self.held -= 1;
+        }
+    }
+
+    fn set_stage(&mut self, now: Nanos, stage: usize) {
+        if let Some(at) = self.stages[stage].element.next_timeout() {
+            self.timers.at_latest(stage, at.max(now));
+        }
+    }
+}
+
+/// Gives an IPv4 packet this code point.
+fn mark(bytes: &mut [u8], dscp: u8, header: fn(&[u8]) -> Option<usize>) {
+    let Some(bytes) = header(bytes).and_then(|at| bytes.get_mut(at..)) else {
+        return;
+    };
+    if bytes.len() < 20 || bytes[0] >> 4 != 4 {
+        return;
+    }
+    let field = (dscp << 2) | (bytes[1] & 3);
+    if bytes[1] == field {
+        return;
+    }
+    // RFC 1624 §3: HC' = ~(~HC + ~m + m'), where only the lower byte of the word differs.
+    let check = !u16::from_be_bytes([bytes[10], bytes[11]]);
+    let sum = u32::from(check) + u32::from(!u16::from(bytes[1])) + u32::from(field);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    bytes[1] = field;
+}

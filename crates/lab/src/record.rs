@@ -1,0 +1,141 @@
+//! What is counted while a simulation runs.
+
+mod histogram;
+
+use tidegate_limiter::Nanos;
+
+use crate::outcome::{Completion, ElementOutcome, FlowOutcome, Sample};
+use crate::plan::FlowPlan;
+
+pub use histogram::Histogram;
+
+/// Bytes by window. It is made in full at the start: a plan that does not fit fails at once.
+#[derive(Debug, Clone)]
+pub struct Windows {
+    width: Nanos,
+    bytes: Vec<u64>,
+}
+
+impl Windows {
+    /// Windows of this width over the whole duration.
+    pub fn new(duration: Nanos, width: Nanos) -> Self {
+        Self {
+            width,
+            bytes: vec![0; duration.div_ceil(width) as usize],
+        }
+    }
+
+    /// Counts bytes.
+    #[inline]
+    pub fn add(&mut self, now: Nanos, bytes: u32) {
+        if let Some(window) = self.bytes.get_mut((now / self.width) as usize) {
+            *window += u64::from(bytes);
+        }
+    }
+
+    /// The counts.
+    pub fn into_bytes(self) -> Vec<u64> {
+        self.bytes
+    }
+}
+
+/// What is counted of a flow.
+#[derive(Debug)]
+pub struct FlowRecord {
+    /// Bytes at the IP layer that reached the client.
+    pub windows: Windows,
+    /// Packets with payload sent by the server.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Of them, sent again.
+    pub retransmitted: u64,
+    /// Of them, dropped.
+    pub dropped: u64,
+    /// Of them, arrived.
+    pub arrived: u64,
+    /// Round trips as the server measured them.
+    pub rtt: Histogram,
+    /// Transfers completed.
+    pub completions: Vec<Completion>,
+    /// When data last arrived.
+    pub last: Nanos,
+}
+
+impl FlowRecord {
+    /// Nothing yet.
+    pub fn new(duration: Nanos, window: Nanos) -> Self {
+        Self {
+            windows: Windows::new(duration, window),
+            sent_packets: 0,
+            sent_bytes: 0,
+            retransmitted: 0,
+            dropped: 0,
+            arrived: 0,
+            rtt: Histogram::default(),
+            completions: Vec::new(),
+            last: 0,
+        }
+    }
+
+    /// The outcome, with what others know: whether the flow has ended, what its application got,
+    /// how often it timed out.
+    pub fn outcome(
+        self,
+        plan: &FlowPlan,
+        end: Option<Nanos>,
+        delivered: u64,
+        timeouts: u64,
+    ) -> FlowOutcome {
+        FlowOutcome {
+            name: plan.name.clone(),
+            aggregate: plan.aggregate,
+            start: plan.start,
+            end: end.unwrap_or(self.last),
+            sent_packets: self.sent_packets,
+            sent_bytes: self.sent_bytes,
+            retransmitted: self.retransmitted,
+            dropped: self.dropped,
+            timeouts,
+            delivered,
+            rtt: self.rtt.distribution(),
+            completions: self.completions,
+            open: None,
+            windows: self.windows.into_bytes(),
+            stream: None,
+        }
+    }
+}
+
+/// What is counted of an element.
+#[derive(Clone, Debug, Default)]
+pub struct ElementRecord {
+    /// Packets that came.
+    pub packets: u64,
+    /// Their bytes at the IP layer.
+    pub bytes: u64,
+    /// Packets that it dropped.
+    pub dropped: u64,
+    /// Their bytes at the IP layer.
+    pub dropped_bytes: u64,
+    /// Packets that it re-marked.
+    pub marked: u64,
+    /// How full it was.
+    pub samples: Vec<Sample>,
+}
+
+impl ElementRecord {
+    /// The outcome of an element that adds so many bytes to each packet when it counts.
+    pub fn outcome(self, name: &str, overhead: u32) -> ElementOutcome {
+        let overhead = u64::from(overhead);
+        ElementOutcome {
+            name: name.to_owned(),
+            packets: self.packets,
+            bytes: self.bytes + self.packets * overhead,
+            dropped: self.dropped,
+            dropped_bytes: self.dropped_bytes + self.dropped * overhead,
+            marked: self.marked,
+            samples: self.samples,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use tidegate_lab::experiment::{ExperimentError, Settings, run};
+use tidegate_lab::scenario::Scenario;
+
+use super::*;
+
+const SCENARIO: &str = r#"
+    duration = "2s"
+    [[element]]
+    name = "server"
+    kind = "tap"
+    [[element]]
+    name = "client"
+    kind = "tap"
+    [[flow]]
+    name = "download"
+    rtt = "20ms"
+    path = ["server", "client"]
+"#;
+
+fn files(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// Runs the scenario; `stop` ends it as soon as it begins.
+fn captured(folder: &Path, stop: bool) -> Result<(), ExperimentError> {
+    let scenario = Scenario::parse("taps.toml", SCENARIO, &[]).unwrap();
+    let (stop, progress) = (AtomicBool::new(stop), AtomicU64::new(0));
+    let folder = CaptureFolder::new(folder);
+    let settings = Settings {
+        jobs: 1,
+        captures: Some(&folder),
+        stop: &stop,
+        progress: &progress,
+    };
+    run(&scenario, settings, |_| Ok(()))
+}
+
+#[test]
+fn captures_are_complete_or_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let capture = CaptureFolder::new(path).create("server.pcap").unwrap();
+    assert_eq!(files(path), 1);
+    drop(capture);
+    assert_eq!(files(path), 0);
+    captured(path, true).unwrap();
+    assert_eq!(files(path), 0);
+
+    captured(path, false).unwrap();
+    assert_eq!(files(path), 2);
+    let bytes = || fs::read(path.join("server.pcap")).unwrap();
+    let first = bytes();
+    captured(path, false).unwrap();
+    assert_eq!(first, bytes(), "byte for byte");
+    assert_eq!(files(path), 2);
+}
+
+#[test]
+fn what_cannot_be_written_is_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = captured(&folder.path().join("no/such/folder"), false).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("cannot write the capture "), "{error}");
+    assert!(error.contains("/no/such/folder/server.pcap: "), "{error}");
+}
+
+#[test]
+fn there_are_as_many_files_as_taps() {
+    let folder = tempfile::tempdir().unwrap();
+    let taps = [ElementKind::Tap { snaplen: 96 }];
+    for count in [0, 2] {
+        let names = ["a.pcap", "b.pcap"].iter().take(count);
+        let names: Vec<_> = names.map(|name| folder.path().join(name)).collect();
+        let error = Recording::new(taps.iter(), &names, LinkType::RAW).unwrap_err();
+        assert!(matches!(error, TestbedError::Unsupported(_)), "{error}");
+    }
+}

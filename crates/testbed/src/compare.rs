@@ -1,0 +1,274 @@
+//! The kernel's TCP and the virtual lab's, side by side: the points of a scenario, several runs of
+//! each, what differs and by how much.
+//!
+//! Run by run, both get the very same plan. Runs differ in their seed, and so in what the scenario
+//! draws, which is how the lab comes to scatter: unlike the kernel it has no noise of its own. A
+//! round trip drawn from a narrow range is enough.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use tidegate_lab::capture::Captures;
+use tidegate_lab::experiment::{Settings, simulate};
+use tidegate_lab::outcome::{FlowOutcome, Outcome};
+use tidegate_lab::scenario::{Scenario, ScenarioError};
+use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::{MILLISECOND, Nanos, RunError};
+
+use crate::kernel::{self, KernelOutcome};
+use crate::{CaptureFolder, TestbedError};
+
+#[cfg(test)]
+mod tests;
+
+/// Lateness at the 99th percentile from which a run in real time is not to be used: 1/40 of the round
+/// trips that are looked at, and as it counts twice, half of the agreement that is asked for.
+pub const LATE: Nanos = MILLISECOND;
+/// How often a run that was late is repeated.
+const REPEATS: u32 = 2;
+/// Agreement: the largest difference, as a share of the kernel's value.
+pub const AGREEMENT: f64 = 0.1;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Bits per second of payload that the applications received, over the run, all flows together.
+    Goodput,
+    /// Data packets that elements dropped, over data packets sent: their own counts.
+    Loss,
+    /// Median over flows of their median round-trip time, in nanoseconds.
+    RttMedian,
+    /// Median over flows of their 95th percentile, in nanoseconds.
+    RttTail,
+    /// Retransmission timeouts of all flows.
+    Timeouts,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Goodput,
+        Self::Loss,
+        Self::RttMedian,
+        Self::RttTail,
+        Self::Timeouts,
+    ];
+
+    /// Its value in a run, which is one outcome for each group of the scenario.
+    fn of(self, run: &[Outcome], duration: Nanos, timeouts: u64) -> f64 {
+        let flows = || run.iter().flat_map(|outcome| &outcome.flows);
+        let median = |of: fn(&FlowOutcome) -> Nanos| {
+            let mut times: Vec<Nanos> = flows().filter(|f| f.rtt.count > 0).map(of).collect();
+            times.sort_unstable();
+            percentile(&times, 50.0).unwrap_or(0) as f64
+        };
+        match self {
+            Self::Goodput => bits_per_second(flows().map(|flow| flow.delivered).sum(), duration),
+            Self::Loss => {
+                let sent: u64 = flows().map(|flow| flow.sent_packets).sum();
+                flows().map(|flow| flow.dropped).sum::<u64>() as f64 / sent.max(1) as f64
+            }
+            Self::RttMedian => median(|flow| flow.rtt.p50),
+            Self::RttTail => median(|flow| flow.rtt.p95),
+            Self::Timeouts => timeouts as f64,
+        }
+    }
+}
+
+/// The values of several runs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Median, the mean of two for an even number.
+    pub median: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of the values; all 0 without any.
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
+            return Self::default();
+        };
+        let half = values.len() / 2;
+        Self {
+            min,
+            median: (values[half] + values[(values.len() - 1) / 2]) / 2.0,
+            max,
+        }
+    }
+}
+
+/// How well two sides agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Their medians are within [`AGREEMENT`].
+    Agree,
+    /// They are not, but their runs overlap: more of these would be needed to tell them apart.
+    Scatter,
+    /// They are not, and runs do not overlap.
+    Differ,
+}
+
+/// A measure of both sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Which.
+    pub measure: Measure,
+    /// By the kernel.
+    pub kernel: Spread,
+    /// By the lab.
+    pub lab: Spread,
+}
+
+impl Comparison {
+    /// The lab's median less the kernel's, over the kernel's; `None` if the kernel's alone is 0.
+    pub fn difference(&self) -> Option<f64> {
+        let difference = self.lab.median - self.kernel.median;
+        if difference == 0.0 {
+            Some(0.0)
+        } else {
+            (self.kernel.median != 0.0).then(|| difference / self.kernel.median)
+        }
+    }
+
+    /// Whether they agree.
+    pub fn verdict(&self) -> Verdict {
+        let near = |difference: f64| difference.abs() <= AGREEMENT;
+        if self.difference().is_some_and(near) {
+            Verdict::Agree
+        } else if self.lab.min <= self.kernel.max && self.kernel.min <= self.lab.max {
+            Verdict::Scatter
+        } else {
+            Verdict::Differ
+        }
+    }
+}
+
+/// What a point of a scenario comes to on both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// In the order of [`Measure::ALL`].
+    pub comparisons: Vec<Comparison>,
+    /// Runs of each side.
+    pub runs: u64,
+    /// The worst lateness at the 99th percentile of the runs that count.
+    pub lateness: Nanos,
+    /// Runs that were repeated because they were late.
+    pub repeated: u64,
+    /// Runs that count although they were late, or packets were lost beside the elements, as
+    /// repeating them did not help. With any, the point says little.
+    pub bad: u64,
+    /// Whether all runs in real time had real-time priority.
+    pub real_time: bool,
+}
+
+/// Why points cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// The scenario is wrong at a point.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The virtual lab failed.
+    #[error(transparent)]
+    Lab(#[from] RunError),
+    /// The kernel's side failed.
+    #[error(transparent)]
+    Kernel(TestbedError),
+}
+
+impl From<TestbedError> for CompareError {
+    fn from(error: TestbedError) -> Self {
+        match error {
+            // The same of both sides.
+            TestbedError::Plan(error) => Self::Lab(error),
+            error => Self::Kernel(error),
+        }
+    }
+}
+
+/// Runs a point so many times on each side, with the scenario's first seed and those that follow.
+/// Captures of its taps go to the folder, if there is one. `stop` ends it early with
+/// [`RunError::Interrupted`].
+///
+/// # Errors
+/// What either side cannot run.
+pub fn point(
+    scenario: &Scenario,
+    point: usize,
+    runs: u64,
+    captures: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Compared, CompareError> {
+    let mut values = [const { [const { Vec::new() }; 2] }; Measure::ALL.len()];
+    let mut compared = Compared {
+        comparisons: Vec::new(),
+        runs,
+        lateness: 0,
+        repeated: 0,
+        bad: 0,
+        real_time: true,
+    };
+    for run in 0..runs {
+        let seed = scenario.seeds()[0].wrapping_add(run);
+        let groups = scenario.groups(point, seed, captures.is_some())?;
+        let mut sides = [(Vec::new(), 0), (Vec::new(), 0)];
+        for group in &groups {
+            let plan = &group.plan;
+            let suffix = |side: &str| format!("-{}-{point}-{seed}-{side}", plan.aggregates[0]);
+            let files: Vec<PathBuf> = captures.map_or_else(Vec::new, |folder| {
+                let names = plan.captures(&suffix("kernel"));
+                names.iter().map(|name| folder.join(name)).collect()
+            });
+            let kernel = (0..=REPEATS).find_map(|attempt| {
+                let outcome = kernel::run(plan, &files, stop);
+                let good = |o: &KernelOutcome| o.lateness.p99 <= LATE && o.strays == 0;
+                if attempt < REPEATS && outcome.as_ref().is_ok_and(|outcome| !good(outcome)) {
+                    compared.repeated += 1;
+                    return None;
+                }
+                compared.bad += u64::from(outcome.as_ref().is_ok_and(|outcome| !good(outcome)));
+                Some(outcome)
+            });
+            let Some(kernel) = kernel.transpose()? else {
+                continue;
+            };
+            compared.lateness = compared.lateness.max(kernel.lateness.p99);
+            compared.real_time &= kernel.real_time;
+            let folder = captures.map(CaptureFolder::new);
+            let settings = Settings {
+                jobs: 1,
+                captures: folder.as_ref().map(|folder| folder as &dyn Captures),
+                stop,
+                progress: &AtomicU64::new(0),
+            };
+            let lab = simulate(plan, &suffix("lab"), settings)?;
+            let (lab, _) = lab.ok_or(RunError::Interrupted)?;
+            let timeouts = lab.flows.iter().map(|flow| flow.timeouts).sum();
+            for (side, outcome, timeouts) in
+                [(0, kernel.outcome, kernel.timeouts), (1, lab, timeouts)]
+            {
+                sides[side].0.push(outcome);
+                sides[side].1 += timeouts;
+            }
+        }
+        let duration = groups.first().map_or(0, |group| group.plan.duration);
+        for (measure, values) in Measure::ALL.iter().zip(&mut values) {
+            for ((outcomes, timeouts), values) in sides.iter().zip(values) {
+                values.push(measure.of(outcomes, duration, *timeouts));
+            }
+        }
+    }
+    let both = Measure::ALL.into_iter().zip(values);
+    compared.comparisons = both
+        .map(|(measure, [kernel, lab])| Comparison {
+            measure,
+            kernel: Spread::of(kernel),
+            lab: Spread::of(lab),
+        })
+        .collect();
+    Ok(compared)
+}

@@ -1,0 +1,237 @@
+//! What a link does to frames, apart from the clock: which frame is of which flow.
+
+use tidegate_lab::outcome::ElementOutcome;
+use tidegate_lab::path::{Captured, Entering, Path};
+use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
+use tidegate_lab::tcp::TcpConfig;
+use tidegate_lab::{RunError, check};
+use tidegate_limiter::{FlowKey, HashKey, Nanos, Prefix, Rate};
+
+use super::LinkPlan;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of an Ethernet header without tags.
+const HEADER: usize = 14;
+/// IANA's numbers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// A frame that leaves.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Departure {
+    /// When it should.
+    pub(super) due: Nanos,
+    /// From the near end to the far one.
+    pub(super) forward: bool,
+    pub(super) frame: Vec<u8>,
+}
+
+/// The elements of a link at work.
+#[derive(Debug)]
+pub(super) struct Stages {
+    plan: Plan,
+    /// The far ends of the plan's flows.
+    far: Vec<Prefix>,
+    /// Of the flows' hash.
+    secret: HashKey,
+    path: Path,
+}
+
+impl Stages {
+    /// The elements of a plan.
+    pub(super) fn new(link: &LinkPlan) -> Result<Self, RunError> {
+        let plan = plan(link);
+        check(&plan)?;
+        let ruled = |element: &ElementPlan| match &element.kind {
+            ElementKind::Limiter { classes, .. } => classes.is_some(),
+            _ => false,
+        };
+        if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {
+            let name = &element.name;
+            return Err(RunError::Plan(format!(
+                "{name}: rules are for the flows of a plan, which a link does not know"
+            )));
+        }
+        let far = link.round_trips.iter().map(|&(far, _)| far);
+        Ok(Self {
+            far: far.chain([Prefix::ALL]).collect(),
+            secret: HashKey::new(link.seed, !link.seed),
+            path: Path::new(&plan, ipv4)?,
+            plan,
+        })
+    }
+
+    /// A frame came from one of the ends.
+    pub(super) fn arrive(&mut self, at: Nanos, forward: bool, frame: &[u8]) {
+        let key = key(frame);
+        let flow = key.and_then(|key| {
+            let end = if forward { key.destination } else { key.source };
+            self.far.iter().position(|far| far.contains(end))
+        });
+        // ARP and the like are of no flow: hosts cannot do without.
+        let length = frame.len().saturating_sub(HEADER) as u32;
+        let entering = Entering {
+            flow: flow.unwrap_or(self.far.len()),
+            forward,
+            length,
+            payload: length,
+            hash: key.map_or(0, |key| hash(&key, forward, self.secret)),
+            dscp: key.map_or(0, |key| key.dscp),
+        };
+        self.path.enter(at, entering, frame);
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.path.next()
+    }
+
+    /// Whether no packet is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// The next frame that leaves until now.
+    pub(super) fn leave(&mut self, now: Nanos) -> Option<Departure> {
+        let leaving = self.path.leave(now)?;
+        Some(Departure {
+            due: leaving.due,
+            forward: leaving.forward,
+            frame: leaving.bytes,
+        })
+    }
+
+    /// The next frame that passed a tap.
+    pub(super) fn take_captured(&mut self) -> Option<Captured> {
+        self.path.take_captured()
+    }
+
+    /// What the elements of the plan counted so far, those forward first.
+    pub(super) fn counts(&self) -> Vec<ElementOutcome> {
+        self.path.counts(&self.plan)
+    }
+
+    /// Packets lost since the caller asked last, forward and back.
+    pub(super) fn dropped(&mut self) -> [u64; 2] {
+        let mut sum = [0; 2];
+        for [forward, back] in self.path.take_dropped() {
+            sum[0] += forward;
+            sum[1] += back;
+        }
+        sum
+    }
+}
+
+/// A plan of the lab with a flow for each round trip, and one for all others.
+fn plan(link: &LinkPlan) -> Plan {
+    let kinds = link.forward.iter().chain(&link.back);
+    let elements = kinds.enumerate().map(|(i, kind)| ElementPlan {
+        name: format!("element {i}"),
+        kind: kind.clone(),
+    });
+    let all = link.forward.len() + link.back.len();
+    let delays = link.round_trips.iter().map(|&(_, delay)| delay).chain([0]);
+    let flows = delays.enumerate().map(|(i, delay)| FlowPlan {
+        name: format!("route {i}"),
+        aggregate: 0,
+        forward: (0..link.forward.len()).collect(),
+        back: (link.forward.len()..all).collect(),
+        delay,
+        class: None,
+        queue: None,
+        dscp: 0,
+        address: None,
+        port: 443,
+        start: 0,
+        // Whatever: nothing of it is sent.
+        traffic: Traffic::Datagrams {
+            rate: Rate::from_bits_per_second(1),
+            bytes: 28,
+            stop: None,
+        },
+        tcp: TcpConfig::default(),
+    });
+    Plan {
+        seed: link.seed,
+        duration: 1,
+        window: 1,
+        sample: None,
+        aggregates: vec!["link".into()],
+        elements: elements.collect(),
+        flows: flows.collect(),
+    }
+}
+
+/// Where the IP header of a frame is, behind whatever tags, and of which version.
+fn ip(frame: &[u8]) -> Option<(usize, u16)> {
+    let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    let mut at = HEADER;
+    // IEEE 802.1Q and 802.1ad.
+    while matches!(kind(at - 2)?, 0x8100 | 0x88a8) {
+        at += 4;
+    }
+    Some((at, kind(at - 2)?))
+}
+
+/// Where the IPv4 header of a frame is.
+fn ipv4(frame: &[u8]) -> Option<usize> {
+    ip(frame).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
+}
+
+/// What elements need to know of an IP packet.
+fn key(frame: &[u8]) -> Option<FlowKey> {
+    let (at, kind) = ip(frame)?;
+    let ip = frame.get(at..)?;
+    let (source, destination, protocol, next, class) = match kind {
+        0x0800 if ip.len() >= 20 => {
+            let address = |at: usize| {
+                let mut address = [0; 16];
+                address[10..12].fill(0xff);
+                address[12..].copy_from_slice(&ip[at..at + 4]);
+                address
+            };
+            // Fragments have no ports, so that those of a datagram stay together (RFC 791 §3.1).
+            let whole = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
+            let next = whole.then(|| usize::from(ip[0] & 15) * 4);
+            (address(12), address(16), ip[9], next, ip[1])
+        }
+        0x86dd if ip.len() >= 40 => {
+            let address = |at: usize| {
+                let mut address = [0; 16];
+                address.copy_from_slice(&ip[at..at + 16]);
+                address
+            };
+            let class = ip[0] << 4 | ip[1] >> 4;
+            (address(8), address(24), ip[6], Some(40), class)
+        }
+        _ => return None,
+    };
+    let ports = next.filter(|_| matches!(protocol, TCP | UDP));
+    let ports = ports.and_then(|next| ip.get(next..next + 4));
+    Some(FlowKey {
+        source,
+        destination,
+        ports: ports.map(|ports| {
+            let word = |at| u16::from_be_bytes([ports[at], ports[at + 1]]);
+            (word(0), word(2))
+        }),
+        protocol,
+        dscp: class >> 2,
+    })
+}
+
+/// The same for both directions of a flow.
+fn hash(key: &FlowKey, forward: bool, secret: HashKey) -> u32 {
+    if forward {
+        return key.hash(secret);
+    }
+    let turned = FlowKey {
+        source: key.destination,
+        destination: key.source,
+        ports: key.ports.map(|(source, destination)| (destination, source)),
+        ..*key
+    };
+    turned.hash(secret)
+}

@@ -1,0 +1,136 @@
+use std::net::SocketAddr;
+
+use tidegate_limiter::{Decision, Marking, Rate, SingleRateBursts, SingleRateConfig};
+use tidegate_trace::write::TcpFrame;
+
+use super::super::LinkPlan;
+use super::Stages;
+use tidegate_lab::plan::{ElementKind, QueueKind};
+use tidegate_lab::{MILLISECOND, SECOND};
+
+const RATE: Rate = Rate::from_bits_per_second(10_000_000);
+
+fn link(packets: u64) -> ElementKind {
+    ElementKind::Link {
+        rate: RATE,
+        queue: QueueKind::DropTail {
+            bytes: None,
+            packets: Some(packets),
+        },
+    }
+}
+
+/// A frame of an IP packet of 1500 bytes.
+fn frame(src: &str, dst: &str) -> Vec<u8> {
+    let [src, dst]: [SocketAddr; 2] = [src, dst].map(|end| end.parse().unwrap());
+    let headers = if src.is_ipv4() { 40 } else { 60 };
+    let frame = TcpFrame {
+        payload: 1500 - headers,
+        ..TcpFrame::new(src, dst)
+    };
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    bytes
+}
+
+/// When all that is under way leaves, and whether it goes forward.
+fn departures(stages: &mut Stages) -> Vec<(u64, bool)> {
+    std::iter::from_fn(|| stages.leave(SECOND))
+        .map(|departure| (departure.due, departure.forward))
+        .collect()
+}
+
+fn mixed() -> LinkPlan {
+    LinkPlan {
+        forward: vec![link(2)],
+        round_trips: vec![
+            ("192.0.2.16/28".parse().unwrap(), 10 * MILLISECOND),
+            ("2001:db8::/64".parse().unwrap(), 40 * MILLISECOND),
+        ],
+        ..LinkPlan::default()
+    }
+}
+
+#[test]
+fn each_address_has_its_round_trip_and_all_share_the_link() {
+    let mut stages = Stages::new(&mixed()).unwrap();
+    for far in ["192.0.2.17:80", "192.0.2.40:80"] {
+        stages.arrive(0, true, &frame("192.0.2.1:80", far));
+    }
+    stages.arrive(0, true, &frame("[2001:db8:1::1]:80", "[2001:db8::2]:80"));
+    // 1514 · 8 bits take 1.2112 ms at 10 Mbit/s.
+    let expected = [(1_211_200, true), (6_211_200, true), (21_211_200, true)];
+    assert_eq!(departures(&mut stages), expected);
+    // Back there is only the other half of the delay.
+    stages.arrive(SECOND, false, &frame("192.0.2.17:80", "192.0.2.1:80"));
+    stages.arrive(SECOND, false, &frame("192.0.2.40:80", "192.0.2.1:80"));
+    let next: Vec<_> = std::iter::from_fn(|| stages.leave(2 * SECOND))
+        .map(|departure| departure.due - SECOND)
+        .collect();
+    assert_eq!(next, [0, 5 * MILLISECOND]);
+    assert!(stages.is_empty());
+}
+
+#[test]
+fn what_has_no_place_is_dropped_and_counted() {
+    let mut stages = Stages::new(&mixed()).unwrap();
+    for _ in 0..5 {
+        stages.arrive(0, true, &frame("192.0.2.1:80", "192.0.2.40:80"));
+    }
+    assert!(!stages.is_empty());
+    assert_eq!(departures(&mut stages).len(), 3);
+    assert_eq!(stages.dropped(), [2, 0]);
+    let counts = &stages.counts()[0];
+    assert_eq!(
+        (counts.packets, counts.bytes, counts.dropped),
+        (5, 5 * 1514, 2)
+    );
+    assert!(stages.is_empty());
+}
+
+#[test]
+fn what_is_not_ip_passes_at_once() {
+    let mut stages = Stages::new(&mixed()).unwrap();
+    let mut arp = frame("192.0.2.1:80", "192.0.2.17:80");
+    arp[12..14].copy_from_slice(&[8, 6]);
+    for frame in [&arp[..], &arp[..12], &arp[..13], &[]] {
+        stages.arrive(7, true, frame);
+        assert_eq!(stages.leave(7).unwrap().frame, frame);
+    }
+    // Cut IP headers are not looked into.
+    let whole = frame("192.0.2.1:80", "192.0.2.17:80");
+    for length in 14..34 {
+        stages.arrive(8, true, &whole[..length]);
+        assert_eq!(stages.leave(8).unwrap().frame, &whole[..length]);
+    }
+}
+
+#[test]
+fn a_tagged_packet_is_re_marked_where_its_header_is() {
+    let bursts = SingleRateBursts {
+        committed: 1,
+        excess: 0,
+    };
+    let marking = Marking {
+        green: Decision::Pass,
+        yellow: Decision::Mark(34),
+        red: Decision::Mark(1),
+    };
+    let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
+    let plan = LinkPlan {
+        forward: vec![ElementKind::Limiter {
+            config: config.into(),
+            classes: None,
+            overhead: 0,
+        }],
+        ..LinkPlan::default()
+    };
+    let mut stages = Stages::new(&plan).unwrap();
+    let mut tagged = frame("192.0.2.1:80", "192.0.2.17:80");
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    stages.arrive(0, true, &tagged);
+    let marked = stages.leave(0).unwrap().frame;
+    assert_eq!(marked[18 + 1], 1 << 2);
+    assert_eq!(marked[..19], tagged[..19]);
+    assert_eq!(stages.counts()[0].marked, 1);
+}

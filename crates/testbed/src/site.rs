@@ -1,0 +1,92 @@
+//! A provider's network in small: a server, a machine that may limit, a client, and a link with
+//! delay somewhere between them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::TestbedError;
+use crate::link::{Link, LinkPlan};
+use crate::namespace::Namespace;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the link is, and with it whether the machine in the middle sees packets as on a wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Between the server and the middle, which gets packets as they were on the link.
+    Core,
+    /// Between the middle and the client: the server is on a veth device, so the middle gets
+    /// super-packets (GSO) of up to 64 kB.
+    Access,
+}
+
+/// A server, a bridge in the middle, and a client, each in a namespace of its own.
+///
+/// The server is 192.0.2.1 and 2001:db8::1; the client gets addresses of the same networks by
+/// [`client_address`](Self::client_address). Both have a device `eth0`; the bridge `br0` has the
+/// ports `wan`, to the server, and `lan`, to the client.
+#[derive(Debug)]
+pub struct Site {
+    /// Who sends.
+    pub server: Namespace,
+    /// The bridge.
+    pub middle: Namespace,
+    /// Who receives.
+    pub client: Namespace,
+    /// What takes time; forward is toward the client.
+    pub link: Link,
+}
+
+impl Site {
+    /// The server's address.
+    pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+    /// The server's address, IPv6.
+    pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// If rights are missing, the plan contradicts itself, or the system refuses anything.
+    pub fn new(plan: &LinkPlan, place: Place) -> Result<Self, TestbedError> {
+        let [server, middle, client] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
+        let link = match place {
+            Place::Core => {
+                middle.veth("lan", &client, "eth0")?;
+                Link::new(server.port("eth0")?, middle.port("wan")?, plan)?
+            }
+            Place::Access => {
+                middle.veth("wan", &server, "eth0")?;
+                Link::new(middle.port("lan")?, client.port("eth0")?, plan)?
+            }
+        };
+        middle.bridge("br0", &["wan", "lan"])?;
+        server.address("eth0", Self::SERVER.into(), 24)?;
+        server.address("eth0", Self::SERVER6.into(), 64)?;
+        Ok(Self {
+            server,
+            middle,
+            client,
+            link,
+        })
+    }
+
+    /// Gives the client one more address, 192.0.2.`host`.
+    ///
+    /// # Errors
+    /// If the client has it.
+    pub fn client_address(&self, host: u8) -> Result<IpAddr, TestbedError> {
+        let address = Ipv4Addr::new(192, 0, 2, host).into();
+        self.client.address("eth0", address, 24)?;
+        Ok(address)
+    }
+
+    /// Gives the client one more address, 2001:db8::`host`.
+    ///
+    /// # Errors
+    /// If the client has it.
+    pub fn client_address6(&self, host: u16) -> Result<IpAddr, TestbedError> {
+        let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into();
+        self.client.address("eth0", address, 64)?;
+        Ok(address)
+    }
+}
