@@ -16,15 +16,15 @@ use tidegate_trace::flow::Settings;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    some input was bad (what could be read of it is reported all the same), or output failed
-  2    wrong use
-  3    not permitted (gate, lab kernel), or no TUN device (lab kernel)
+  1    some input was bad (what could be read is reported), or output failed
+  2    wrong command line
+  3    a right, a device or a kernel feature is missing (gate, lab kernel, pace)
   130  interrupted; what was read until then is reported";
 
 /// Finds rate limits in packet captures.
 ///
-/// Tidegate reads captures of TCP traffic taken at the sender's side and says for every transfer
-/// in them whether a traffic policer limited it, at what rate, and why it thinks so.
+/// Tidegate reads captures of TCP traffic that were taken at the sender's side. For every transfer it
+/// says whether a traffic policer limited it, at what rate, and why.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, propagate_version = true, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -37,10 +37,10 @@ pub struct Cli {
 /// Options of all commands.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// When to colour output: NO_COLOR and CLICOLOR_FORCE are heeded in `auto`
+    /// When to colour output; `auto` obeys NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
-    /// No progress bar
+    /// Show no progress bar
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -69,22 +69,22 @@ pub enum Command {
 
 const PACE_EXAMPLES: &str = "\
 Examples:
-  tidegate pace                          can the kernel pace sockets of this process's cgroup?
+  tidegate pace                          checks this process's cgroup
   tidegate pace --cgroup /sys/fs/cgroup/system.slice/nginx.service
 
-`tidegate serve` paces what it sends by itself. Other servers do it by the library, in Rust or C:
-docs/explanation/pace.md. The exit code is 3 where only the fallback works: the kernel (Linux 6.12 with BTF) or
-the rights (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) are missing.
+`tidegate serve` paces by itself. Other servers use the library, in Rust or C: see
+docs/how-to/pace-your-own-server.md. The exit code is 3 if only the fallback works, because the kernel
+(Linux 6.12 with BTF) or the rights (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN) are missing.
 ";
 
-/// Say whether the kernel can keep servers' sockets at a rate (Trickle).
+/// Check whether the kernel can keep servers' sockets at a rate (Trickle).
 ///
-/// Loads the programs that bound TCP's congestion window, attaches them to a cgroup, and takes them
-/// away again.
+/// Loads the programs that bound TCP's congestion window, attaches them to a cgroup, and removes
+/// them again.
 #[derive(Debug, Args)]
 #[command(after_help = PACE_EXAMPLES)]
 pub struct Pace {
-    /// The cgroup whose sockets are to be paced; this process's own if not given
+    /// The cgroup whose sockets are to be paced [default: the one of this process]
     #[arg(long, value_name = "FOLDER")]
     pub cgroup: Option<PathBuf>,
 }
@@ -92,9 +92,9 @@ pub struct Pace {
 const DETECT_EXAMPLES: &str = "\
 Examples:
   tidegate detect transfer.pcap              a table of every transfer, and a summary
-  tidegate detect /var/captures              all captures in a folder, and in folders in it
+  tidegate detect /var/captures              all captures in a folder and its subfolders
   ssh server cat x.pcap.gz | tidegate detect one capture from standard input
-  tcpdump -s 128 -w - tcp | tidegate detect  while it is captured; Ctrl-C ends it
+  tcpdump -s 128 -w - tcp | tidegate detect  reads during the capture; Ctrl-C ends it
   tidegate detect -f csv -o rows.csv *.pcapng
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
   tidegate detect --by flow -f parquet -o flows.parquet captures/
@@ -102,24 +102,24 @@ Examples:
   tidegate detect --summary captures/        only the summary
 
 Captures are pcap or pcapng, plain or compressed with gzip, xz or zstd. Take them where the data
-is sent (at the server), with at least 128 bytes of each packet. `tidegate columns` describes what
-the machine-readable formats hold; docs/explanation/detectors.md says how the detectors work.
+is sent (at the server), with at least 128 bytes of each packet. `tidegate columns` describes the
+machine-readable formats. docs/explanation/detectors.md explains the detectors.
 ";
 
-/// Say for every transfer in captures whether a policer limited it.
+/// Find out for every transfer in captures whether a policer limited it.
 ///
-/// A transfer is what one endpoint sent in a segment: a request and its response. Each is
-/// annotated packet by packet (losses, round-trip times, retransmissions in vain) and judged.
+/// A transfer is what one endpoint sent in a segment: a request and its response. Tidegate annotates
+/// it packet by packet (losses, round-trip times, unnecessary retransmissions) and judges it.
 #[derive(Debug, Args)]
 #[command(after_help = DETECT_EXAMPLES, after_long_help = format!("{DETECT_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Detect {
-    /// Captures, folders of captures, or `-` for standard input (the default if it is no terminal)
+    /// Captures, folders of captures, or `-` for standard input (the default unless it is a terminal)
     #[arg(value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
-    /// Write to a file, which appears only when it is complete
+    /// Write to this file, which appears only when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// What a row is
@@ -128,13 +128,13 @@ pub struct Detect {
     /// Print only the summary: as text, or as an object with -f json
     #[arg(long)]
     pub summary: bool,
-    /// Show all rows in the table, also of transfers too short to be judged
+    /// Show all rows in the table, including transfers that are too short to judge
     #[arg(short, long)]
     pub all: bool,
-    /// Captures to read at the same time [default: the number of cores]
+    /// Number of captures to read at the same time [default: the number of cores]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Only connections with this TCP port on either side; may be repeated
+    /// Only connections with this TCP port on either side; you may repeat the option
     #[arg(short, long, value_name = "PORT")]
     pub port: Vec<u16>,
     #[command(flatten)]
@@ -144,13 +144,13 @@ pub struct Detect {
 /// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub struct Analysis {
-    /// Who judges: `pd` as published, or `pd-paper` as the paper describes it
+    /// The detector: `pd` is the published code, `pd-paper` follows the paper's text
     #[arg(long, value_name = "NAME", default_value = DETECTORS[0].name, value_parser = PossibleValuesParser::new(DETECTORS.map(|entry| entry.name)), help_heading = "Analysis")]
     pub detector: String,
-    /// A request that is sent again after its response began does not begin another segment
+    /// Begin no new segment when a request is sent again after its response began
     #[arg(long, help_heading = "Analysis")]
     pub join_repeated_requests: bool,
-    /// Bitrate at which the wait time assumes video to be played, such as 2.5mbit
+    /// Bitrate of video that the wait time assumes, such as 2.5mbit
     #[arg(
         long,
         value_name = "RATE",
@@ -158,10 +158,10 @@ pub struct Analysis {
         help_heading = "Analysis"
     )]
     pub playback_rate: Rate,
-    /// A flow without packets for so long is over, such as 90s or 5min
+    /// A flow ends when it had no packets for this time, such as 90s or 5min
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration, help_heading = "Analysis")]
     pub idle_timeout: Duration,
-    /// Flows to follow at once in a capture; the quietest are ended beyond it
+    /// Most flows to follow at once in a capture; beyond it, the flows quiet for longest are ended
     #[arg(long, value_name = "N", default_value_t = Settings::default().max_flows, help_heading = "Analysis")]
     pub max_flows: usize,
 }
@@ -180,13 +180,13 @@ impl Analysis {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// For people to read
     Table,
     /// One array of objects
     Json,
-    /// An object a line
+    /// One object in each line
     Jsonl,
-    /// With a header
+    /// With a header line
     Csv,
     /// Apache Parquet, for --output or a pipe
     Parquet,
@@ -198,7 +198,7 @@ pub enum By {
     Segment,
     /// What an endpoint sent in a connection
     Flow,
-    /// A data packet, with what became of it; not as a table
+    /// A data packet and its fate; not as a table
     Packet,
 }
 
@@ -209,10 +209,10 @@ Examples:
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
 ";
 
-/// Tell the story of one flow, and draw its time-sequence picture.
+/// Explain one flow in words, and draw its time-sequence picture.
 ///
-/// The words and numbers go to standard output, the picture to an SVG file: data, losses,
-/// retransmissions, acknowledgements, and the line of the policing rate.
+/// Words and numbers go to standard output. The picture goes to an SVG file. It shows data, losses,
+/// retransmissions, acknowledgements, and the policing rate as a line.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
@@ -225,14 +225,14 @@ pub struct Explain {
     /// Only this segment of the flow
     #[arg(long, value_name = "N")]
     pub segment: Option<u32>,
-    /// Whose data [default: whoever sent more]
+    /// Whose data to explain [default: the side that sent more]
     #[arg(long, value_name = "SIDE")]
     pub from: Option<Side>,
-    /// The picture's file, or `-` for standard output instead of the story [default: CAPTURE's
-    /// name with -flow-N.svg, in this folder]
+    /// The picture's file, or `-` to print it instead of the words [default: CAPTURE's name with
+    /// -flow-N.svg, in this folder]
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// No picture
+    /// Draw no picture
     #[arg(long, conflicts_with = "svg")]
     pub no_svg: bool,
     #[command(flatten)]
@@ -256,14 +256,14 @@ pub struct Columns {
     pub markdown: bool,
 }
 
-/// What there are columns of.
+/// Tables whose columns can be described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
     /// What an endpoint sent in a request and its response
     Segment,
     /// What an endpoint sent in a connection
     Flow,
-    /// A data packet, with what became of it
+    /// A data packet and its fate
     Packet,
     /// Of `lab run`: a point of the sweep, over all its seeds
     LabPoint,
@@ -271,13 +271,13 @@ pub enum Rows {
     LabFlow,
     /// Of `lab run`: a window of time of an aggregate or a flow
     LabWindow,
-    /// Of `lab run`: what an element did
+    /// Of `lab run`: counts of an element
     LabElement,
-    /// Of `lab run`: the occupancy of a queue at a time
+    /// Of `lab run`: the occupancy of a queue at one time
     LabSample,
     /// Of `lab run`: a transfer that was completed
     LabTransfer,
-    /// Of `lab kernel`: a measure, by the kernel's TCP and by the lab's
+    /// Of `lab kernel`: a measure, for the kernel's TCP and for the lab's
     #[cfg(target_os = "linux")]
     LabKernel,
 }
@@ -308,7 +308,7 @@ pub struct Man {
     pub dir: Option<PathBuf>,
 }
 
-/// The command line asks for what makes no sense: exit code 2.
+/// The command line is wrong: exit code 2.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 
@@ -320,7 +320,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What needs root was asked for without it: exit code 3.
+/// A right is missing: exit code 3.
 #[derive(Debug)]
 pub struct RightsError(pub String);
 
