@@ -209,3 +209,22 @@ fn commands_print_what_the_pages_show() {
     }
     assert!(run >= 5, "{run} commands");
 }
+
+/// The map names files and folders in backticks.
+#[test]
+fn every_path_of_the_map_is_there() {
+    let text = read("ARCHITECTURE.md");
+    let named = text.split('`').skip(1).step_by(2);
+    let ours = [
+        "crates/",
+        "studies",
+        "docs",
+        "fuzz",
+        "bench",
+        "corpus",
+        "packaging",
+    ];
+    let named = named.filter(|name| ours.iter().any(|start| name.starts_with(start)));
+    let missing: Vec<&str> = named.filter(|name| !root().join(name).exists()).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names {missing:?}");
+}
