@@ -40,7 +40,7 @@ const SERVERS: [(&str, &str, &str); 5] = [
 ];
 
 fn server(kind: usize) -> Video {
-    let trickle = |headroom| (Way::Trickle { percent: 100 }, headroom, None);
+    let trickle = |headroom| (Way::TRICKLE, headroom, None);
     let (way, headroom, spread) = match kind {
         0 => (Way::None, 1000, None),
         1 => (Way::None, 1000, Some(LIMIT)),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use socket2::SockRef;
+use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::{Hold, Pacer, Phase, Ready, Target, Way, Writer};
 use tidegate_testbed::namespace::Namespace;
 
@@ -51,7 +52,7 @@ impl Kernel {
 /// A video as a server sends it.
 #[derive(Debug, Clone, Copy)]
 pub struct Video {
-    /// Encoding rate, bit/s.
+    /// Rate of the throttling phase, bit/s.
     pub rate: u64,
     /// Bytes in all.
     pub bytes: u64,
@@ -74,8 +75,12 @@ pub struct Video {
 pub fn send(kernel: &Kernel, mut socket: TcpStream, video: &Video, origin: Instant) -> Result<u32> {
     // The request.
     socket.read_exact(&mut [0; 1])?;
-    let mut writer = Writer::new(video.way, video.rate, video.startup)
-        .least_wait(video.least_wait.as_nanos() as u64);
+    let mut writer = Writer::new(
+        video.way,
+        Rate::from_bits_per_second(video.rate),
+        Bytes::new(video.startup),
+    )
+    .least_wait(video.least_wait.as_nanos() as u64);
     let zeros = vec![0; 1 << 16];
     let mut left = video.bytes;
     let mut clamped = false;
@@ -103,7 +108,7 @@ pub fn send(kernel: &Kernel, mut socket: TcpStream, video: &Video, origin: Insta
             Ready::Write(most) => {
                 let most = most.min(left).min(zeros.len() as u64);
                 socket.write_all(&zeros[..most as usize])?;
-                writer.wrote(most, origin.elapsed().as_nanos() as u64);
+                writer.wrote(Bytes::new(most), origin.elapsed().as_nanos() as u64);
                 left -= most;
             }
             Ready::Wait(time) => thread::sleep(Duration::from_nanos(time)),

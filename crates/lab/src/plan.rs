@@ -3,6 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+pub use tidegate_limiter::pacing::Way;
+use tidegate_limiter::pacing::throttled_rate;
 use tidegate_limiter::{LimiterConfig, Nanos, Rate, Rule};
 
 use crate::tcp::TcpConfig;
@@ -278,34 +280,38 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// The throttled rate R in bytes of payload per second, at least 1.
+    /// The throttled rate R, of payload.
+    pub fn throttled_rate(&self) -> Rate {
+        throttled_rate(self.rate, self.throttle.into())
+    }
+
+    /// R in bytes per second, at least 1.
     pub fn throttled_bytes_per_second(&self) -> u64 {
-        let rate = u128::from(self.rate.bits_per_second()) * u128::from(self.throttle);
-        u64::try_from(rate / 8000).unwrap_or(u64::MAX).max(1)
+        (self.throttled_rate().bits_per_second() / 8).max(1)
     }
 }
 
 /// How a server keeps the throttled rate R.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// Not at all: the video is sent as fast as TCP can.
-    None,
-    /// The application writes blocks when a token bucket of rate R allows.
-    Blocks {
-        /// Bytes of a block.
-        bytes: u64,
-        /// It does not pause for less than this; YouTube's server had 100 ms [Trickle §3.2].
-        pause: Nanos,
-    },
-    /// TCP's pacing, bounded to R (Linux `SO_MAX_PACING_RATE`).
-    MaxRate,
-    /// A bound of the congestion window [Trickle §2].
-    Trickle {
-        /// Of the bound over R times the round trip, in thousandths.
-        headroom: u32,
-        /// Leaves it away once ahead of R, so that the average becomes R.
-        hold_average: bool,
-        /// Bytes of a block, where writes must be throttled besides.
-        block: u64,
-    },
+pub struct Pace {
+    /// By which means.
+    pub way: Way,
+    /// Of application pacing: the server does not pause for less; YouTube's had 100 ms [Trickle §3.2].
+    pub least_wait: Nanos,
+    /// Of Trickle: the clamp over R times the round trip, in thousandths.
+    pub headroom: u32,
+    /// Of Trickle: leaves the headroom away once ahead of R, so that the average becomes R.
+    pub hold_average: bool,
+}
+
+impl From<Way> for Pace {
+    /// Without a least wait, and with 20 % headroom.
+    fn from(way: Way) -> Self {
+        Self {
+            way,
+            least_wait: 0,
+            headroom: 1200,
+            hold_average: false,
+        }
+    }
 }

@@ -6,7 +6,8 @@
 //! ```no_run
 //! use std::io::Write;
 //! use std::time::{Duration, Instant};
-//! use tidegate_pace::{Mode, Pacer, Phase, Ready, Target, Way, Writer};
+//! use tidegate_limiter::{Bytes, Rate};
+//! use tidegate_pace::{Mode, Pacer, Phase, Ready, Target, Way, Writer, throttled_rate};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pacer = Pacer::open();
@@ -16,7 +17,8 @@
 //! # let mut socket = std::net::TcpStream::connect("[::1]:80")?;
 //! # let mut video: &[u8] = &[0; 10_000_000];
 //! // A video of 2 Mbit/s, its first 35 s at full speed.
-//! let mut writer = Writer::new(Way::TRICKLE, 2_000_000, 35 * 250_000);
+//! let rate = throttled_rate(Rate::from_bits_per_second(2_000_000), 1250);
+//! let mut writer = Writer::new(Way::TRICKLE, rate, Bytes::new(35 * 250_000));
 //! let begin = Instant::now();
 //! let now = || begin.elapsed().as_nanos() as u64;
 //! let mut paced = false;
@@ -32,7 +34,7 @@
 //!         Ready::Write(bytes) => {
 //!             let most = bytes.min(65_536).min(video.len() as u64) as usize;
 //!             let wrote = socket.write(&video[..most])?;
-//!             writer.wrote(wrote as u64, now());
+//!             writer.wrote(Bytes::new(wrote as u64), now());
 //!             video = &video[wrote..];
 //!         }
 //!         Ready::Wait(nanoseconds) => std::thread::sleep(Duration::from_nanos(nanoseconds)),
@@ -49,4 +51,4 @@ pub mod socket;
 
 pub use clamp::cgroup::{CgroupError, own_cgroup};
 pub use pacer::{Mode, OpenError, Options, PaceError, Pacer, Stats, Target};
-pub use tidegate_limiter::pacing::{Hold, Phase, Ready, Settings, Way, Writer};
+pub use tidegate_limiter::pacing::{Hold, Phase, Ready, Settings, Way, Writer, throttled_rate};

@@ -7,7 +7,7 @@ use super::{Flow, Simulation};
 use crate::Nanos;
 use crate::experiment::Finished;
 use crate::outcome::{Distribution, FlowOutcome, StreamOutcome, Throttled};
-use crate::plan::{FlowPlan, Pace, StreamPlan, Traffic};
+use crate::plan::{FlowPlan, StreamPlan, Traffic};
 use crate::playback::Viewing;
 use crate::summary;
 use crate::tcp::Algorithm;
@@ -82,7 +82,7 @@ const FLOW: &[Column<LabFlowRow>] = columns! { LabFlowRow;
     rtt_p99_ms: Real ["ms"] "99th percentile." = |r| rtt(r, |rtt| rtt.p99);
     rtt_max_ms: Real ["ms"] "Greatest of them." = |r| rtt(r, |rtt| rtt.max);
     transfers: Integer [""] "Transfers that were completed." = |r| r.outcome.completions.len() as u64;
-    pace: Text [""] "Of a stream, how the server keeps the throttled rate: none, blocks, max-rate or trickle." = |r| stream(r).map(|(plan, _)| pace(plan));
+    pace: Text [""] "Of a stream, how the server keeps the throttled rate: trickle, application-64k, application-16k, application (by blocks of another size), max-pacing-rate or none." = |r| stream(r).map(|(plan, _)| plan.pace.way.name());
     encoding_bps: Integer ["bit/s"] "Of a stream, the encoding rate." = |r| stream(r).map(|(plan, _)| plan.rate.bits_per_second());
     join_s: Real ["s"] "Of a stream, from the request to the first picture; missing if it never came." = |r| viewing(r).and_then(|viewing| viewing.join).map(seconds);
     rebufferings: Integer [""] "Of a stream, rebuffering events." = |r| viewing(r).map(|viewing| viewing.rebufferings);
@@ -109,15 +109,6 @@ fn viewing(row: &LabFlowRow) -> Option<&Viewing> {
 
 fn throttled(row: &LabFlowRow) -> Option<&Throttled> {
     stream(row).and_then(|(_, stream)| stream.throttled.as_ref())
-}
-
-fn pace(plan: &StreamPlan) -> &'static str {
-    match plan.pace {
-        Pace::None => "none",
-        Pace::Blocks { .. } => "blocks",
-        Pace::MaxRate => "max-rate",
-        Pace::Trickle { .. } => "trickle",
-    }
 }
 
 fn rtt(row: &LabFlowRow, pick: fn(&Distribution) -> Nanos) -> Option<f64> {

@@ -192,9 +192,9 @@ section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one c
     "length": "time", "5min", "How long it plays.";
     "startup": "time", "35s", "How much of it is sent at full speed.";
     "throttle": "number", "1.25", "The throttled rate over the encoding rate.";
-    "pace": "\"blocks\", \"max-rate\", \"trickle\" or \"none\"", "blocks", "How the server keeps the throttled rate: by writing blocks when a token bucket allows, by TCP's pacing bounded to it (`SO_MAX_PACING_RATE`), by Trickle's bound of the congestion window, or not at all.";
-    "block": "size", "64KiB; trickle 10 segments", "Size of the blocks; of `trickle`, where its bound would be below 10 segments and writes are throttled too.";
-    "min-pause": "time", "0s", "Of `blocks`: it does not pause for less. YouTube's server had 100 ms.";
+    "pace": "\"application-64k\", \"application-16k\", \"max-pacing-rate\", \"trickle\" or \"none\"", "application-64k", "How the server keeps the throttled rate: the application writes blocks of 64 or 16 KiB when a token bucket allows; TCP's pacing is bounded to the rate (`SO_MAX_PACING_RATE`); Trickle bounds the congestion window; or nothing does. `tidegate serve --way` has the same names.";
+    "block": "size", "as pace says; trickle 10 segments", "Size of the blocks of application pacing. Of `trickle`: of the blocks that are written where its bound would be below 10 segments and writes are throttled too.";
+    "min-pause": "time", "0s", "Of application pacing: the server does not pause for less. YouTube's server had 100 ms.";
     "headroom": "number", "1.2", "Of `trickle`: the bound over throttled rate times round trip.";
     "hold-average": "true or false", "false", "Of `trickle`: leaves the headroom away once ahead of the throttled rate, so that the average becomes it.";
     "join": "time", "2s", "Video that the player wants before it begins.";

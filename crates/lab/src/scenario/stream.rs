@@ -1,46 +1,35 @@
 //! Videos of a file, checked and chosen.
 
+use tidegate_limiter::pacing::Way;
+
 use super::error::Problem;
 use super::fields::Fields;
 use crate::SECOND;
 use crate::plan::{Pace, StreamPlan};
 
-/// What YouTube's server writes at once [Trickle §2].
-const BLOCK: u64 = 65_536;
-/// Ten segments: what Trickle lets out at once.
-const SMALL_BLOCK: u64 = 14_480;
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
-    None,
-    Blocks,
-    MaxRate,
-    Trickle,
-}
-
 /// A video, from the table of its traffic.
 pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Problem> {
-    let ways = [
-        ("blocks", Way::Blocks),
-        ("max-rate", Way::MaxRate),
-        ("trickle", Way::Trickle),
-        ("none", Way::None),
-    ];
-    let way = f.word("pace", &ways)?.unwrap_or(Way::Blocks);
-    let block = f.positive_bytes("block")?;
+    let mut way = f.word("pace", &Way::NAMES)?.unwrap_or(Way::APPLICATION_64K);
+    let name = way.name();
+    let given = f.positive_bytes("block")?;
+    if let (Way::Application { block } | Way::Trickle { block }, Some(given)) = (&mut way, given) {
+        *block = given;
+    }
     let pause = f.time("min-pause")?;
     let headroom = f.real("headroom", 1.0..=10.0)?;
     let hold = f.truth("hold-average")?;
-    // What has no meaning is rather a mistake than a wish.
-    for (key, given, of) in [
-        ("block", block.is_some(), &[Way::Blocks, Way::Trickle][..]),
-        ("min-pause", pause.is_some(), &[Way::Blocks]),
-        ("headroom", headroom.is_some(), &[Way::Trickle]),
-        ("hold-average", hold.is_some(), &[Way::Trickle]),
+    let (application, trickle) = (
+        matches!(way, Way::Application { .. }),
+        matches!(way, Way::Trickle { .. }),
+    );
+    // A key without a meaning is rather a mistake than a wish.
+    for (key, given, meant) in [
+        ("block", given.is_some(), application || trickle),
+        ("min-pause", pause.is_some(), application),
+        ("headroom", headroom.is_some(), trickle),
+        ("hold-average", hold.is_some(), trickle),
     ] {
-        if given && !of.contains(&way) {
-            let name = ways.iter().find(|(_, other)| *other == way);
-            let name = name.map_or("", |(name, _)| *name);
+        if given && !meant {
             return Err(f.wrong(key, format!("`{key}` has no meaning with pace {name}")));
         }
     }
@@ -50,18 +39,11 @@ pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Problem> {
         length: f.positive_time("length")?.unwrap_or(300 * SECOND),
         startup: f.time("startup")?.unwrap_or(35 * SECOND),
         throttle: thousandths(f.real("throttle", 0.1..=100.0)?.unwrap_or(1.25)),
-        pace: match way {
-            Way::None => Pace::None,
-            Way::Blocks => Pace::Blocks {
-                bytes: block.unwrap_or(BLOCK),
-                pause: pause.unwrap_or(0),
-            },
-            Way::MaxRate => Pace::MaxRate,
-            Way::Trickle => Pace::Trickle {
-                headroom: thousandths(headroom.unwrap_or(1.2)),
-                hold_average: hold.unwrap_or(false),
-                block: block.unwrap_or(SMALL_BLOCK),
-            },
+        pace: Pace {
+            way,
+            least_wait: pause.unwrap_or(0),
+            headroom: thousandths(headroom.unwrap_or(1.2)),
+            hold_average: hold.unwrap_or(false),
         },
         start: f.time("join")?.unwrap_or(2 * SECOND),
         restart: f.time("rejoin")?.unwrap_or(5 * SECOND),

@@ -9,7 +9,7 @@ use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::element::link::HEADER;
 use crate::packet::wire::UDP_HEADERS;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, Pace, Plan, QueueKind, StreamPlan, Traffic};
+use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, StreamPlan, Traffic, Way};
 
 #[cfg(test)]
 mod tests;
@@ -331,13 +331,11 @@ fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {
     ensure(stream.length > 0 && stream.request > 0, || {
         "a video and its request must not be empty".into()
     })?;
-    let block = match stream.pace {
-        Pace::None | Pace::MaxRate => return Ok(()),
-        Pace::Blocks { bytes, .. } => bytes,
-        Pace::Trickle {
-            headroom, block, ..
-        } => {
-            ensure(headroom >= 1000, || {
+    let block = match stream.pace.way {
+        Way::None | Way::MaxPacingRate => return Ok(()),
+        Way::Application { block } => block,
+        Way::Trickle { block } => {
+            ensure(stream.pace.headroom >= 1000, || {
                 "with a headroom below 1 the rate cannot be kept".into()
             })?;
             block

@@ -1,10 +1,10 @@
 //! What applications send, and when. One a file.
 
 mod bulk;
+mod clamp;
 pub mod datagrams;
 mod on_off;
 mod stream;
-mod trickle;
 mod video;
 
 use tidegate_limiter::Nanos;

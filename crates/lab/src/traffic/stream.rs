@@ -1,15 +1,15 @@
 //! A video over one connection, as progressive streaming sends it [Trickle §2]: its beginning at
 //! full speed, the rest at a throttled rate, by one of the ways that servers have; and the player.
 
-use tidegate_limiter::Nanos;
 use tidegate_limiter::pacing::playback::{self, Playback};
+use tidegate_limiter::pacing::{Ready, Way, Writer};
+use tidegate_limiter::{Bytes, Nanos};
 
 use super::Ends;
-use super::trickle::bucket::Bucket;
-use super::trickle::{Target, Trickle};
+use super::clamp::{Clamp, Target};
 use crate::SECOND;
 use crate::outcome::{Completion, StreamOutcome, Throttled};
-use crate::plan::{Pace, StreamPlan};
+use crate::plan::StreamPlan;
 use crate::tcp::{Connection, Counts};
 
 #[cfg(test)]
@@ -30,11 +30,12 @@ pub struct Stream {
     /// Bytes of the video, and of them what is sent at full speed.
     length: u64,
     startup: u64,
-    /// Bytes per second after it: R.
-    rate: u64,
+    /// Says what may be written when, in the throttling phase.
+    writer: Writer,
     written: u64,
     phase: Option<Phase>,
-    trickle: Option<(Trickle, Bucket)>,
+    /// Of Trickle, in the throttling phase.
+    clamp: Option<Clamp>,
     /// When a block is to be written, whatever acknowledgements come.
     due: Option<Nanos>,
     playback: Playback,
@@ -76,15 +77,23 @@ impl Stream {
             restart: plan.restart,
             length: Some(length),
         };
+        let startup = bytes(plan.startup).min(length);
+        let least_wait = match plan.pace.way {
+            Way::Application { .. } => plan.pace.least_wait,
+            _ => 0,
+        };
+        let writer = Writer::new(plan.pace.way, plan.throttled_rate(), Bytes::new(startup))
+            .length(Bytes::new(length))
+            .least_wait(least_wait);
         Self {
             start,
             stage: Stage::Waiting,
             length,
-            startup: bytes(plan.startup).min(length),
-            rate: plan.throttled_bytes_per_second(),
+            startup,
+            writer,
             written: 0,
             phase: None,
-            trickle: None,
+            clamp: None,
             due: None,
             playback: Playback::new(settings, start),
             received: 0,
@@ -119,11 +128,12 @@ impl Stream {
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if self.stage == Stage::Asked && server.received() >= u64::from(self.plan.request) {
             self.stage = Stage::Sending;
-            let first = match self.plan.pace {
-                Pace::None => self.length,
+            let first = match self.plan.pace.way {
+                Way::None => self.length,
                 _ => self.startup,
             };
             self.hand(now, server, first);
+            self.writer.wrote(Bytes::new(self.written), now);
         }
         if !matches!(self.stage, Stage::Sending | Stage::Done) {
             return;
@@ -133,8 +143,8 @@ impl Stream {
         }
         if self.phase.is_some() {
             let sent = self.written - server.unsent();
-            if let Some((trickle, _)) = &mut self.trickle {
-                trickle.on_ack(now, server, sent);
+            if let Some(clamp) = &mut self.clamp {
+                clamp.on_ack(now, server, sent);
             }
             self.write(now, server);
         }
@@ -152,99 +162,51 @@ impl Stream {
             before: server.snapshot().counts,
             end: None,
         });
-        match self.plan.pace {
-            Pace::MaxRate => server.pace(self.rate),
-            Pace::Trickle {
-                headroom,
-                hold_average,
-                block,
-            } => {
+        let rate = self.plan.throttled_bytes_per_second();
+        match self.plan.pace.way {
+            Way::MaxPacingRate => server.pace(rate),
+            Way::Trickle { block } => {
                 let target = Target {
-                    rate: self.rate,
-                    headroom,
-                    hold_average,
+                    rate,
+                    headroom: self.plan.pace.headroom,
+                    hold_average: self.plan.pace.hold_average,
                     block,
                 };
-                let trickle = Trickle::new(target, now, self.startup);
-                self.trickle = Some((trickle, Bucket::new(self.rate, block, now)));
+                self.clamp = Some(Clamp::new(target, now, self.startup));
             }
-            Pace::None | Pace::Blocks { .. } => {}
+            Way::None | Way::Application { .. } => {}
         }
     }
 
     /// Writes what may be written now, and notes when the next block will be.
     fn write(&mut self, now: Nanos, server: &mut Connection) {
-        let Some(start) = self.phase.as_ref().map(|phase| phase.start) else {
+        if self.phase.is_none() {
             return;
-        };
-        match self.plan.pace {
-            Pace::None => {}
-            Pace::Blocks { bytes, pause } => self.write_blocks(now, start, bytes, pause, server),
-            Pace::MaxRate => self.fill(now, server),
-            Pace::Trickle { block, .. } => self.write_trickle(now, block, server),
         }
-    }
-
-    /// Writes a block when it is due, once Trickle throttles writes; all that TCP takes before that,
-    /// and while it catches up.
-    fn write_trickle(&mut self, now: Nanos, block: u64, server: &mut Connection) {
         self.due = None;
-        let Some((trickle, mut bucket)) = self.trickle.take() else {
-            return;
-        };
-        if trickle.throttles_writes() {
-            while self.written < self.length {
-                let due = bucket.due(now);
-                if due > now {
-                    self.due = Some(due);
-                    break;
-                }
-                let written = self.written;
-                self.hand(now, server, block);
-                bucket.wrote(now, self.written - written);
-            }
-        } else {
-            let written = self.written;
-            self.fill(now, server);
-            bucket.counted(now, self.written - written);
-        }
-        self.trickle = Some((trickle, bucket));
-    }
-
-    /// Writes what TCP holds back until it holds enough.
-    fn fill(&mut self, now: Nanos, server: &mut Connection) {
-        while self.written < self.length && server.unsent() < LOW_WATER {
-            self.hand(now, server, PIECE);
-        }
-    }
-
-    /// Writes the blocks that the token bucket has tokens for, or would have within the shortest
-    /// pause. Tokens come from the phase's beginning on, and are not bounded: what a slow network
-    /// kept from being sent may be sent later [Trickle §2].
-    fn write_blocks(
-        &mut self,
-        now: Nanos,
-        start: Nanos,
-        block: u64,
-        pause: Nanos,
-        server: &mut Connection,
-    ) {
-        self.due = None;
+        let hold = self.clamp.as_ref().map(Clamp::hold);
         while self.written < self.length {
-            let next = block.min(self.length - self.written);
-            let at = start.saturating_add(self.time_of(self.written + next - self.startup));
-            if at > now && at - now >= pause.max(1) {
-                self.due = Some(at);
-                break;
+            let before = self.written;
+            let ready = self.writer.ready(now, hold);
+            match ready {
+                Ready::Wait(wait) => {
+                    self.due = Some(now.saturating_add(wait));
+                    return;
+                }
+                // TCP alone holds the writer back, as soon as it holds enough.
+                Ready::Write(u64::MAX) => {
+                    while self.written < self.length && server.unsent() < LOW_WATER {
+                        self.hand(now, server, PIECE);
+                    }
+                }
+                Ready::Write(bytes) => self.hand(now, server, bytes),
             }
-            self.hand(now, server, next);
+            let wrote = Bytes::new(self.written - before);
+            self.writer.wrote(wrote, now);
+            if ready == Ready::Write(u64::MAX) {
+                return;
+            }
         }
-    }
-
-    /// The time in which so many tokens come.
-    fn time_of(&self, bytes: u64) -> Nanos {
-        let time = u128::from(bytes) * u128::from(SECOND);
-        u64::try_from(time.div_ceil(u128::from(self.rate.max(1)))).unwrap_or(Nanos::MAX)
     }
 
     fn hand(&mut self, now: Nanos, server: &mut Connection, bytes: u64) {

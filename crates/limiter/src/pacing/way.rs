@@ -1,101 +1,101 @@
-//! The ways to pace, by the names that people give them.
+//! The ways to pace, by the names that people give them in scenario files and on the command line.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A way to pace the throttling phase.
+/// Packets of 1448 bytes, which a full Ethernet frame carries: the paper's bursts are of 10.
+const BURST: u64 = 10 * 1448;
+
+/// How a server keeps the rate of the throttling phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Not at all: the start-up phase lasts.
     None,
-    /// A block at a time, when a token bucket has enough for it.
+    /// The application writes a block when a token bucket has enough for it.
     Application {
-        /// Bytes; the paper's were 65536 and 16384.
+        /// Bytes; the paper's servers wrote 65536, and 16384 where blocks were shrunk.
         block: u64,
-        /// Tokens, in per cent of the encoding rate; the paper's 125.
-        percent: u32,
     },
-    /// SO_MAX_PACING_RATE: the kernel spaces the packets.
-    MaxPacingRate {
-        /// Its rate, in per cent of the encoding rate.
-        percent: u32,
-    },
-    /// The clamp.
+    /// The kernel spaces the packets (`SO_MAX_PACING_RATE`).
+    MaxPacingRate,
+    /// The clamp bounds the congestion window [Trickle §2].
     Trickle {
-        /// The target rate R, in per cent of the encoding rate; the paper's 125.
-        percent: u32,
+        /// Bytes that are written at once where the clamp is at its floor, and writes are throttled too.
+        block: u64,
     },
 }
 
-impl Way {
-    /// Application pacing as the paper's servers had it: 64 kB, 125 %.
-    pub const APPLICATION_64K: Self = Self::Application {
-        block: 65_536,
-        percent: 125,
-    };
-    /// The paper's "shrunk block": 16 kB, 125 %.
-    pub const APPLICATION_16K: Self = Self::Application {
-        block: 16_384,
-        percent: 125,
-    };
-    /// The kernel's pacing at 125 %.
-    pub const MAX_PACING_RATE: Self = Self::MaxPacingRate { percent: 125 };
-    /// The clamp at 125 %.
-    pub const TRICKLE: Self = Self::Trickle { percent: 125 };
-
-    pub(super) fn percent(self) -> u32 {
-        match self {
-            Self::None => 100,
-            Self::Application { percent, .. }
-            | Self::MaxPacingRate { percent }
-            | Self::Trickle { percent } => percent,
-        }
-    }
-}
-
-/// No such way.
+/// A text that names no way to pace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no way to pace: use trickle, application-64k, application-16k, max-pacing-rate or none"
 )]
 pub struct WayError(String);
 
+impl Way {
+    /// Application pacing as the paper's servers had it: blocks of 64 KiB.
+    pub const APPLICATION_64K: Self = Self::Application { block: 65_536 };
+    /// The paper's "shrunk block": 16 KiB.
+    pub const APPLICATION_16K: Self = Self::Application { block: 16_384 };
+    /// The clamp, with bursts of 10 segments at its floor.
+    pub const TRICKLE: Self = Self::Trickle { block: BURST };
+
+    /// The names of ways, and what they stand for. Earlier names come last: scenarios called application pacing
+    /// `blocks`, and the kernel's pacing `max-rate`.
+    pub const NAMES: [(&str, Self); 8] = [
+        ("trickle", Self::TRICKLE),
+        ("application-64k", Self::APPLICATION_64K),
+        ("application-16k", Self::APPLICATION_16K),
+        ("max-pacing-rate", Self::MaxPacingRate),
+        ("none", Self::None),
+        ("application", Self::APPLICATION_64K),
+        ("blocks", Self::APPLICATION_64K),
+        ("max-rate", Self::MaxPacingRate),
+    ];
+}
+
 impl FromStr for Way {
     type Err = WayError;
 
     fn from_str(text: &str) -> Result<Self, WayError> {
-        Ok(match text {
-            "trickle" => Self::TRICKLE,
-            "application-64k" => Self::APPLICATION_64K,
-            "application-16k" => Self::APPLICATION_16K,
-            "max-pacing-rate" => Self::MAX_PACING_RATE,
-            "none" => Self::None,
-            _ => return Err(WayError(text.to_owned())),
-        })
-    }
-}
-
-impl fmt::Display for Way {
-    /// The name, which does not tell the percentage.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trickle { .. } => f.pad("trickle"),
-            Self::Application { block, .. } => f.pad(&format!("application-{}k", block >> 10)),
-            Self::MaxPacingRate { .. } => f.pad("max-pacing-rate"),
-            Self::None => f.pad("none"),
-        }
+        let named = Self::NAMES.iter().find(|(name, _)| *name == text);
+        named
+            .map(|(_, way)| *way)
+            .ok_or_else(|| WayError(text.to_owned()))
     }
 }
 
 impl Way {
-    /// The same way at so many percent of the encoding rate.
+    /// The name that people read and write; application pacing by any other block is plain `application`.
     #[must_use]
-    pub fn at_percent(self, percent: u32) -> Self {
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Trickle { .. } => Self::Trickle { percent },
-            Self::Application { block, .. } => Self::Application { block, percent },
-            Self::MaxPacingRate { .. } => Self::MaxPacingRate { percent },
-            Self::None => Self::None,
+            Self::None => "none",
+            Self::Application { block: 65_536 } => "application-64k",
+            Self::Application { block: 16_384 } => "application-16k",
+            Self::Application { .. } => "application",
+            Self::MaxPacingRate => "max-pacing-rate",
+            Self::Trickle { .. } => "trickle",
         }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_is_read_by_the_name_that_it_prints() {
+        for (name, way) in Way::NAMES {
+            assert_eq!(name.parse(), Ok(way));
+            assert_eq!(way.to_string().parse(), Ok(way));
+        }
+        assert!("fast".parse::<Way>().is_err());
     }
 }

@@ -3,13 +3,9 @@
 //! Pure: time is passed in, and waiting is the server's.
 
 use super::Way;
-
-const SECOND: u64 = 1_000_000_000;
-/// Packets of 1448 bytes, that a full Ethernet frame carries: the paper's bursts are of 10.
-const BURST: u64 = 10 * 1448;
-/// Bytes that a transfer may be ahead of its rate, at most, after the window let it: twice what a
-/// socket takes at once.
-const AHEAD: i128 = 1 << 18;
+use super::blocks::Blocks;
+use super::bursts::{Bursts, Keep};
+use crate::{Bytes, Nanos, Rate};
 
 /// The paper's two phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +34,9 @@ pub enum Hold {
 /// What the writer may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// Write up to so many bytes; `u64::MAX` for all there is.
+    /// Write up to this many bytes; `u64::MAX`: all that there is.
     Write(u64),
-    /// Nothing for so many nanoseconds.
+    /// Write nothing for this many nanoseconds.
     Wait(u64),
 }
 
@@ -53,74 +49,11 @@ pub struct Settings {
     pub max_pacing_rate: Option<u64>,
 }
 
-/// Which tokens a throttled writer keeps when it could not write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    /// All: the average of the phase is the rate, whatever happened.
-    All,
-    /// Two bursts: what is behind is caught up without a clamp, not with more bursts.
-    Bursts,
-    /// All, and no wait: the window decides. What it lets out ahead of the rate counts later.
-    Count,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bucket {
-    /// Bytes per second.
-    rate: u64,
-    /// What a write waits for.
-    block: u64,
-    keep: Keep,
-    /// Negative when ahead.
-    tokens: i128,
-    /// Tokens that were more than two bursts: due, if the kernel says that the transfer is behind.
-    missed: i128,
-    /// Of the last division by a second.
-    carry: u128,
-    at: u64,
-    /// The next write, at the earliest: bursts that are caught up come at twice the rate, not at
-    /// once, since the window may be wider than a burst.
-    next: u64,
-}
-
-impl Bucket {
-    fn fill(&mut self, now: u64) {
-        let passed = now.saturating_sub(self.at);
-        self.at = self.at.max(now);
-        let new = u128::from(self.rate) * u128::from(passed) + self.carry;
-        self.carry = new % u128::from(SECOND);
-        self.tokens += i128::try_from(new / u128::from(SECOND)).unwrap_or(i128::MAX / 2);
-        if self.keep == Keep::Bursts {
-            let kept = self.tokens.min(i128::from(self.block) * 2);
-            self.missed += self.tokens - kept;
-            self.tokens = kept;
-        } else {
-            self.tokens += std::mem::take(&mut self.missed);
-        }
-    }
-
-    /// Nanoseconds until there is enough for a block.
-    fn wait(&self) -> u64 {
-        let missing = i128::from(self.block) - self.tokens;
-        let spaced = self.next.saturating_sub(self.at);
-        let Ok(missing @ 1..) = u128::try_from(missing) else {
-            return spaced;
-        };
-        let missing = missing * u128::from(SECOND) - self.carry;
-        let wait = missing.div_ceil(u128::from(self.rate.max(1)));
-        u64::try_from(wait).unwrap_or(u64::MAX).max(spaced)
-    }
-
-    fn take(&mut self, bytes: u64) {
-        self.tokens -= i128::from(bytes);
-        if self.keep == Keep::Bursts {
-            let half = u128::from(bytes) * u128::from(SECOND / 2) / u128::from(self.rate.max(1));
-            let half = u64::try_from(half).unwrap_or(u64::MAX);
-            self.next = self.at.saturating_add(half);
-        } else if self.keep == Keep::Count {
-            self.tokens = self.tokens.max(-AHEAD);
-        }
-    }
+/// The schedule of the throttling phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Schedule {
+    Blocks(Blocks),
+    Bursts(Bursts),
 }
 
 /// The schedule of one transfer's writes.
@@ -130,36 +63,45 @@ pub struct Writer {
     /// Bytes per second, of the throttling phase.
     rate: u64,
     startup: u64,
-    bucket: Option<Bucket>,
-    least_wait: u64,
+    /// Bytes that are not written yet, if it is known how many there are.
+    left: Option<u64>,
+    least_wait: Nanos,
+    schedule: Option<Schedule>,
     /// Algorithm 1's `write_throttle`: the clamp was at its floor.
     throttled: bool,
 }
 
 impl Writer {
-    /// A transfer of a video of this encoding rate (bit/s), whose first bytes go out at full speed.
+    /// A transfer whose first bytes, `startup`, go out at full speed, and the rest at the rate R of the throttling
+    /// phase: see [`throttled_rate`](super::throttled_rate).
     #[must_use]
-    pub fn new(way: Way, encoding_rate: u64, startup: u64) -> Self {
-        let rate = u128::from(encoding_rate) * u128::from(way.percent()) / 800;
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
+    pub fn new(way: Way, rate: Rate, startup: Bytes) -> Self {
         Self {
             way,
-            rate,
-            startup,
-            bucket: None,
+            rate: (rate.bits_per_second() / 8).max(1),
+            startup: startup.get(),
+            left: None,
             least_wait: 0,
+            schedule: None,
             throttled: false,
+        }
+    }
+
+    /// The transfer has this many bytes in all, so that application pacing does not wait for a whole block when less
+    /// is left.
+    #[must_use]
+    pub fn length(self, bytes: Bytes) -> Self {
+        Self {
+            left: Some(bytes.get()),
+            ..self
         }
     }
 
     /// Waits shorter than this are left out, and the tokens lent: the paper's servers did so below
     /// 100 ms to save timers, and sent 16 kB blocks together by it [Trickle §3.2]. 0 unless set.
     #[must_use]
-    pub fn least_wait(self, nanoseconds: u64) -> Self {
-        Self {
-            least_wait: nanoseconds,
-            ..self
-        }
+    pub fn least_wait(self, least_wait: Nanos) -> Self {
+        Self { least_wait, ..self }
     }
 
     /// Which phase the next byte belongs to.
@@ -178,7 +120,7 @@ impl Writer {
         let rate = Some(self.rate.saturating_mul(8));
         match self.way {
             Way::None | Way::Application { .. } => Settings::default(),
-            Way::MaxPacingRate { .. } => Settings {
+            Way::MaxPacingRate => Settings {
                 clamp: None,
                 max_pacing_rate: rate,
             },
@@ -189,53 +131,32 @@ impl Writer {
         }
     }
 
-    /// What may be written at `now` (ns, from any beginning). `hold` is what `tidegate_pace::Pacer::hold`
+    /// What may be written at `now`, a time from any beginning. `hold` is what `tidegate_pace::Pacer::hold`
     /// says; only [`Way::Trickle`] asks for it. [`Hold::Fallback`] throttles by time alone: pass it
     /// for each of several transfers that share a connection, whose clamp holds only their sum.
-    pub fn ready(&mut self, now: u64, hold: Option<Hold>) -> Ready {
-        if self.way == Way::None {
-            return Ready::Write(u64::MAX);
-        }
-        if self.startup > 0 {
+    pub fn ready(&mut self, now: Nanos, hold: Option<Hold>) -> Ready {
+        if self.startup > 0 && self.way != Way::None {
             return Ready::Write(self.startup);
         }
         // Once set it is never cleared [Trickle, Algorithm 1]. A round trip that grows for a moment, and
         // the clamp with it, would let the socket take all that it has room for, ahead of R.
         self.throttled |= hold == Some(Hold::Floor);
-        let (block, keep) = match self.way {
-            Way::None | Way::MaxPacingRate { .. } => return Ready::Write(u64::MAX),
-            Way::Application { block, .. } => (block.max(1), Keep::All),
-            Way::Trickle { .. } => match hold {
-                // Of what is under way nothing is missing; what comes after it waits for the clamp.
-                Some(Hold::Floor | Hold::StartUp) => (BURST, Keep::Bursts),
-                Some(Hold::Fallback) => (BURST, Keep::All),
-                Some(Hold::Clamped) if self.throttled => (BURST, Keep::Bursts),
-                // The window holds the rate, or nothing does: all that there is [Trickle,
-                // Algorithm 1].
-                _ => (BURST, Keep::Count),
-            },
+        let (due, block) = match self.way {
+            Way::None | Way::MaxPacingRate => return Ready::Write(u64::MAX),
+            Way::Application { block } => {
+                let block = block.max(1).min(self.left.unwrap_or(u64::MAX));
+                (self.blocks(now).due(block), block)
+            }
+            Way::Trickle { block } => {
+                let keep = self.keep(hold);
+                let due = self.bursts(now, block).due(now, keep);
+                if keep == Keep::Count {
+                    return Ready::Write(u64::MAX);
+                }
+                (due, block)
+            }
         };
-        let empty = Bucket {
-            rate: self.rate,
-            block,
-            keep,
-            tokens: 0,
-            missed: 0,
-            carry: 0,
-            at: now,
-            next: now,
-        };
-        let bucket = self.bucket.get_or_insert(empty);
-        bucket.fill(now);
-        if (bucket.block, bucket.keep) != (block, keep) {
-            (bucket.block, bucket.keep) = (block, keep);
-            // What was kept back is due now, or what is too much is kept back.
-            bucket.fill(now);
-        }
-        if keep == Keep::Count {
-            return Ready::Write(u64::MAX);
-        }
-        let wait = bucket.wait();
+        let wait = due.saturating_sub(now);
         if wait > 0 && wait >= self.least_wait {
             Ready::Wait(wait)
         } else {
@@ -243,13 +164,44 @@ impl Writer {
         }
     }
 
-    /// Says that so many bytes were written at `now`, to a socket that took them.
-    pub fn wrote(&mut self, bytes: u64, now: u64) {
-        let left = bytes.saturating_sub(self.startup);
+    /// Which tokens Trickle keeps while this holds the socket.
+    fn keep(&self, hold: Option<Hold>) -> Keep {
+        match hold {
+            // Of what is under way nothing is missing; what comes after it waits for the clamp.
+            Some(Hold::Floor | Hold::StartUp) => Keep::TwoBursts,
+            Some(Hold::Fallback) => Keep::All,
+            Some(Hold::Clamped) if self.throttled => Keep::TwoBursts,
+            // The window holds the rate, or nothing does: all that there is [Trickle, Algorithm 1].
+            Some(Hold::Clamped | Hold::Behind) | None => Keep::Count,
+        }
+    }
+
+    fn blocks(&mut self, now: Nanos) -> &mut Blocks {
+        let schedule = &mut self.schedule;
+        match schedule.get_or_insert_with(|| Schedule::Blocks(Blocks::new(self.rate, now))) {
+            Schedule::Blocks(blocks) => blocks,
+            Schedule::Bursts(_) => unreachable!("a writer keeps its way"),
+        }
+    }
+
+    fn bursts(&mut self, now: Nanos, block: u64) -> &mut Bursts {
+        let schedule = &mut self.schedule;
+        match schedule.get_or_insert_with(|| Schedule::Bursts(Bursts::new(self.rate, block, now))) {
+            Schedule::Bursts(bursts) => bursts,
+            Schedule::Blocks(_) => unreachable!("a writer keeps its way"),
+        }
+    }
+
+    /// Says that these bytes were written at `now`, to a socket that took them.
+    pub fn wrote(&mut self, bytes: Bytes, now: Nanos) {
+        let bytes = bytes.get();
+        let throttled = bytes.saturating_sub(self.startup);
         self.startup = self.startup.saturating_sub(bytes);
-        if let Some(bucket) = &mut self.bucket {
-            bucket.fill(now);
-            bucket.take(left);
+        self.left = self.left.map(|left| left.saturating_sub(bytes));
+        match &mut self.schedule {
+            Some(Schedule::Blocks(blocks)) => blocks.wrote(throttled),
+            Some(Schedule::Bursts(bursts)) => bursts.wrote(throttled, now),
+            None => {}
         }
     }
 }

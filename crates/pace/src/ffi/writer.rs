@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer};
+use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer, throttled_rate};
+use tidegate_limiter::{Bytes, Rate};
 
 fn hold(number: c_int) -> Option<Hold> {
     Some(match number {
@@ -29,13 +30,14 @@ pub extern "C" fn tidegate_pace_writer_new(
         0 => Way::None,
         1 => Way::Application {
             block: if block == 0 { 65_536 } else { block },
-            percent,
         },
-        2 => Way::MaxPacingRate { percent },
-        3 => Way::Trickle { percent },
+        2 => Way::MaxPacingRate,
+        3 => Way::TRICKLE,
         _ => return std::ptr::null_mut(),
     };
-    Box::into_raw(Box::new(Writer::new(way, encoding_rate, startup)))
+    let encoding = Rate::from_bits_per_second(encoding_rate);
+    let rate = throttled_rate(encoding, u64::from(percent) * 10);
+    Box::into_raw(Box::new(Writer::new(way, rate, Bytes::new(startup))))
 }
 
 /// See the header.
@@ -83,6 +85,6 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
 pub unsafe extern "C" fn tidegate_pace_writer_wrote(writer: *mut Writer, bytes: u64, now: u64) {
     // SAFETY: as above.
     if let Some(writer) = unsafe { writer.as_mut() } {
-        writer.wrote(bytes, now);
+        writer.wrote(Bytes::new(bytes), now);
     }
 }

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
+use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::{Hold, Mode, Options, Pacer, Phase, Ready, Stats, Target, Way, Writer};
 
 use self::net::{Net, SERVER, SERVER6};
@@ -299,7 +300,11 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
         let socket = connection(&net, SERVER, SERVER);
         socket.set_nodelay(true).unwrap();
         // 1 Mbit/s · 10 ms is not one segment.
-        let mut writer = Writer::new(Way::TRICKLE, 800_000, 30_000);
+        let mut writer = Writer::new(
+            Way::TRICKLE,
+            Rate::from_bits_per_second(1_000_000),
+            Bytes::new(30_000),
+        );
         let begin = Instant::now();
         let now = || begin.elapsed().as_nanos() as u64;
         let block = vec![0; 1 << 16];
@@ -322,7 +327,7 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
                 Ready::Write(bytes) => {
                     let bytes = bytes.min(block.len() as u64) as usize;
                     (&socket).write_all(&block[..bytes]).unwrap();
-                    writer.wrote(bytes as u64, now());
+                    writer.wrote(Bytes::new(bytes as u64), now());
                 }
                 Ready::Wait(wait) => {
                     let wait = Duration::from_nanos(wait).min(50 * MS);

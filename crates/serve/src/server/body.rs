@@ -244,7 +244,8 @@ impl Video {
         let bytes = self.ready.split_to(allowed.min(self.ready.len()));
         self.left -= bytes.len() as u64;
         self.credit = self.credit.saturating_sub(bytes.len() as u64);
-        self.writer.wrote(bytes.len() as u64, connection.now());
+        let wrote = tidegate_limiter::Bytes::new(bytes.len() as u64);
+        self.writer.wrote(wrote, connection.now());
         if self.throttled {
             connection.sent_throttled(bytes.len());
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tidegate_limiter::Rate;
-use tidegate_pace::{Hold, Way, Writer, socket};
+use tidegate_limiter::{Bytes, Rate};
+use tidegate_pace::{Hold, Way, Writer, socket, throttled_rate};
 use tokio::net::TcpStream;
 use tokio::task::{self, AbortHandle};
 use tokio::time::Instant;
@@ -307,8 +307,7 @@ impl Connection {
 
     /// How the connection is paced.
     fn way(&self) -> Way {
-        let percent = self.shared.config.throttle_percent;
-        self.group().way.at_percent(percent)
+        self.group().way
     }
 
     /// What holds the socket, for a writer. Of several videos the socket holds the sum alone, or nothing, so that each that is throttled is kept
@@ -358,7 +357,10 @@ impl Connection {
         let number = self.begin();
         let mut state = self.state();
         let (writer, credit) = match rate {
-            None => (Writer::new(Way::None, 0, 0), u64::MAX),
+            None => {
+                let free = Rate::from_bits_per_second(0);
+                (Writer::new(Way::None, free, Bytes::new(0)), u64::MAX)
+            }
             Some(rate) => {
                 let bits = rate.bits_per_second();
                 let seconds = self.shared.config.start_up.as_secs_f64();
@@ -366,10 +368,12 @@ impl Connection {
                 let credit = state.continued(file, span).unwrap_or(whole);
                 let way = match self.way() {
                     // As the clamp, it leaves the time of writes to the socket, until the socket does not hold the stream alone.
-                    Way::MaxPacingRate { percent } => Way::Trickle { percent },
+                    Way::MaxPacingRate => Way::TRICKLE,
                     way => way,
                 };
-                (Writer::new(way, bits, credit), credit)
+                let percent = u64::from(self.shared.config.throttle_percent);
+                let throttled = throttled_rate(rate, percent * 10);
+                (Writer::new(way, throttled, Bytes::new(credit)), credit)
             }
         };
         state.videos.insert(number, None);

@@ -83,7 +83,7 @@ impl Sockets {
                 }
             }
             (Way::Trickle { .. }, Some(clamp), None) => clamp.remove(socket),
-            (Way::MaxPacingRate { .. }, _, rate) => {
+            (Way::MaxPacingRate, _, rate) => {
                 let rate = rate.map(|rate| rate.div_ceil(8));
                 return tcp::set_max_pacing_rate(socket, rate).is_ok();
             }
@@ -101,7 +101,7 @@ impl Sockets {
             (Way::Trickle { .. }, Some(clamp)) if matches!(clamp.mode(), Mode::Kernel) => "clamp",
             (Way::Trickle { .. }, _) => "fallback",
             (Way::Application { .. }, _) => "application",
-            (Way::MaxPacingRate { .. }, _) => "kernel",
+            (Way::MaxPacingRate, _) => "kernel",
             (Way::None, _) => "nothing",
         }
     }

@@ -1,3 +1,5 @@
+use tidegate_limiter::pacing::Way;
+
 use super::*;
 use crate::plan::Pace;
 
@@ -19,21 +21,19 @@ fn videos_are_read_with_what_belongs_to_their_way() {
     };
     let plain = read("rate = \"540kbit\"");
     assert_eq!(plain.throttled_bytes_per_second(), 84_375);
-    let blocks = Pace::Blocks {
-        bytes: 65_536,
-        pause: 0,
-    };
-    assert_eq!(plain.pace, blocks);
+    assert_eq!(plain.pace, Way::APPLICATION_64K.into());
+    // Earlier names are still read.
+    let old = read("rate = \"540kbit\", pace = \"blocks\", block = \"16KiB\"");
+    assert_eq!(old.pace, Way::APPLICATION_16K.into());
+    let old = read("rate = \"540kbit\", pace = \"max-rate\"");
+    assert_eq!(old.pace, Way::MaxPacingRate.into());
     let trickle = read("rate = \"400kbit..600kbit\", pace = \"trickle\", headroom = 1.05");
     assert!((400_000..=600_000).contains(&trickle.rate.bits_per_second()));
-    let Pace::Trickle {
+    let narrow = Pace {
         headroom: 1050,
-        hold_average: false,
-        block: 14_480,
-    } = trickle.pace
-    else {
-        panic!("{:?}", trickle.pace);
+        ..Way::TRICKLE.into()
     };
+    assert_eq!(trickle.pace, narrow);
     for (stream, complaint) in [
         ("pace = \"trickle\"", "`rate` is missing"),
         (
@@ -42,11 +42,11 @@ fn videos_are_read_with_what_belongs_to_their_way() {
         ),
         (
             "rate = \"1mbit\", pace = \"max-rate\", block = \"16kB\"",
-            "`block` has no meaning with pace max-rate",
+            "`block` has no meaning with pace max-pacing-rate",
         ),
         (
             "rate = \"1mbit\", headroom = 1.2",
-            "`headroom` has no meaning with pace blocks",
+            "`headroom` has no meaning with pace application-64k",
         ),
         (
             "rate = \"1gbit\", block = \"1B\"",

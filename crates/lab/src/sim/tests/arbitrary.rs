@@ -156,15 +156,17 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 
 fn streams() -> impl Strategy<Value = Traffic> {
     let pace = prop_oneof![
-        Just(Pace::None),
-        Just(Pace::MaxRate),
-        (1000u64..100_000, 0u64..200_000_000)
-            .prop_map(|(bytes, pause)| Pace::Blocks { bytes, pause }),
+        Just(Way::None.into()),
+        Just(Way::MaxPacingRate.into()),
+        (1000u64..100_000, 0u64..200_000_000).prop_map(|(block, least_wait)| Pace {
+            least_wait,
+            ..Way::Application { block }.into()
+        }),
         (1000u32..3000, any::<bool>(), 1000u64..100_000).prop_map(
-            |(headroom, hold_average, block)| Pace::Trickle {
+            |(headroom, hold_average, block)| Pace {
                 headroom,
                 hold_average,
-                block
+                ..Way::Trickle { block }.into()
             }
         ),
     ];

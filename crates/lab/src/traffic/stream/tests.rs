@@ -1,27 +1,22 @@
+use tidegate_limiter::pacing::Way;
+
 use crate::outcome::{FlowOutcome, StreamOutcome, Throttled};
 use crate::plan::{Pace, StreamPlan, Traffic};
 use crate::run;
 use crate::testing::*;
 use crate::{MILLISECOND, SECOND};
 
-const BLOCKS: Pace = Pace::Blocks {
-    bytes: 65_536,
-    pause: 0,
-};
-const TRICKLE: Pace = Pace::Trickle {
-    headroom: 1200,
-    hold_average: false,
-    block: 14_480,
-};
+const BLOCKS: Way = Way::APPLICATION_64K;
+const TRICKLE: Way = Way::TRICKLE;
 
 /// A minute of 1 Mbit/s, of which ten seconds are sent at full speed: R is 1.25 Mbit/s.
-fn video(pace: Pace) -> StreamPlan {
+fn video(pace: impl Into<Pace>) -> StreamPlan {
     StreamPlan {
         rate: rate(1_000_000),
         length: 60 * SECOND,
         startup: 10 * SECOND,
         throttle: 1250,
-        pace,
+        pace: pace.into(),
         start: 2 * SECOND,
         restart: 5 * SECOND,
         request: 300,
@@ -56,14 +51,14 @@ fn every_way_keeps_its_rate() {
         // The whole minute less what was sent at once, at 1.25 Mbit/s: 40 s.
         (BLOCKS, 100, 1.24, 1.26),
         (BLOCKS, 10, 1.24, 1.26),
-        (Pace::MaxRate, 100, 1.20, 1.26),
+        (Way::MaxPacingRate, 100, 1.20, 1.26),
         // The headroom is used; the bound is of whole segments (12.9, so 13).
         (TRICKLE, 100, 1.40, 1.52),
         (TRICKLE, 400, 1.40, 1.52),
         // The bound would be 1.3 segments, so writes are throttled.
         (TRICKLE, 10, 1.24, 1.26),
         // All was written at once; what is left goes as fast as the link.
-        (Pace::None, 100, 15.0, 20.0),
+        (Way::None, 100, 15.0, 20.0),
     ] {
         let flow = watch(video(pace), 20_000_000, 1000, rtt);
         let got = throttled(&flow);
@@ -120,9 +115,9 @@ fn a_line_slower_than_the_rate_is_used_in_full_and_the_viewer_waits() {
 #[test]
 fn a_server_that_does_not_pause_briefly_writes_several_blocks_at_once() {
     // A block of 16 kB each 104.9 ms at 1.25 Mbit/s, each 52.4 ms at 2.5: then two at a time.
-    let pace = |pause| Pace::Blocks {
-        bytes: 16_384,
-        pause,
+    let pace = |least_wait| Pace {
+        least_wait,
+        ..Way::APPLICATION_16K.into()
     };
     let drops = |pause, bits| {
         let video = StreamPlan {

@@ -1,6 +1,13 @@
+use super::super::throttled_rate;
 use super::*;
 
 const MS: u64 = 1_000_000;
+
+/// A writer at 125 % of an encoding rate in bit/s, with this many bytes at full speed.
+fn at_125_percent(way: Way, encoding: u64, startup: u64) -> Writer {
+    let rate = throttled_rate(Rate::from_bits_per_second(encoding), 1250);
+    Writer::new(way, rate, Bytes::new(startup))
+}
 
 /// Writes whatever may be written, at once, until `end`; returns when and how much.
 fn drive(writer: &mut Writer, state: Option<Hold>, end: u64) -> Vec<(u64, u64)> {
@@ -11,7 +18,7 @@ fn drive(writer: &mut Writer, state: Option<Hold>, end: u64) -> Vec<(u64, u64)> 
             Ready::Write(bytes) => {
                 let bytes = bytes.min(1 << 20);
                 writes.push((now, bytes));
-                writer.wrote(bytes, now);
+                writer.wrote(Bytes::new(bytes), now);
                 if writes.len() > 100_000 {
                     break;
                 }
@@ -25,44 +32,54 @@ fn drive(writer: &mut Writer, state: Option<Hold>, end: u64) -> Vec<(u64, u64)> 
 #[test]
 fn blocks_come_as_the_tokens_do() {
     // 1 Mbit/s · 125 % = 156,250 bytes/s: a block of 65,536 every 419.4304 ms.
-    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 0);
+    let mut writer = at_125_percent(Way::APPLICATION_64K, 1_000_000, 0);
     let writes = drive(&mut writer, None, 2_000 * MS);
     let expected: Vec<_> = (1..=4).map(|i| (i * 419_430_400, 65_536)).collect();
     assert_eq!(writes, expected);
-    let mut writer = Writer::new(Way::APPLICATION_16K, 1_000_000, 0);
+    let mut writer = at_125_percent(Way::APPLICATION_16K, 1_000_000, 0);
     assert_eq!(drive(&mut writer, None, 2_000 * MS).len(), 19);
 }
 
 #[test]
 fn start_up_is_free_and_takes_no_tokens() {
-    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 100_000);
+    let mut writer = at_125_percent(Way::APPLICATION_64K, 1_000_000, 100_000);
     assert_eq!(writer.phase(), Phase::StartUp);
     assert_eq!(writer.ready(0, None), Ready::Write(100_000));
-    writer.wrote(60_000, 0);
+    writer.wrote(Bytes::new(60_000), 0);
     assert_eq!(writer.ready(0, None), Ready::Write(40_000));
-    writer.wrote(40_000, 0);
+    writer.wrote(Bytes::new(40_000), 0);
     assert_eq!(writer.phase(), Phase::Throttling);
     assert_eq!(writer.ready(7 * MS, None), Ready::Wait(419_430_400));
 }
 
 #[test]
 fn a_stalled_writer_catches_up_to_the_average() {
-    let mut writer = Writer::new(Way::APPLICATION_64K, 1_000_000, 0);
+    let mut writer = at_125_percent(Way::APPLICATION_64K, 1_000_000, 0);
     assert!(matches!(writer.ready(0, None), Ready::Wait(_)));
     // TCP took nothing for 10 s: 1,562,500 bytes are due, 23 blocks without a wait.
     let now = 10_000 * MS;
     let mut blocks = 0;
     while let Ready::Write(bytes) = writer.ready(now, None) {
-        writer.wrote(bytes, now);
+        writer.wrote(Bytes::new(bytes), now);
         blocks += 1;
     }
     assert_eq!(blocks, 23);
 }
 
 #[test]
+fn a_last_block_that_is_short_is_not_waited_for_as_a_whole_one() {
+    // 156,250 bytes/s: a block in 419.4304 ms, and the 15,625 bytes after it in 100 ms.
+    let mut writer = at_125_percent(Way::APPLICATION_64K, 1_000_000, 0).length(Bytes::new(81_161));
+    assert_eq!(writer.ready(0, None), Ready::Wait(419_430_400));
+    writer.wrote(Bytes::new(65_536), 419_430_400);
+    assert_eq!(writer.ready(419_430_400, None), Ready::Wait(100_000_000));
+    assert_eq!(writer.ready(519_430_400, None), Ready::Write(15_625));
+}
+
+#[test]
 fn short_waits_lend_tokens() {
     // 16 kB at 1.25 Mbit/s is 104.9 ms; at 5 Mbit/s 26.2 ms, which nobody waits for.
-    let mut writer = Writer::new(Way::APPLICATION_16K, 4_000_000, 0).least_wait(100 * MS);
+    let mut writer = at_125_percent(Way::APPLICATION_16K, 4_000_000, 0).least_wait(100 * MS);
     let writes = drive(&mut writer, None, 10_000 * MS);
     let together = writes.iter().filter(|(at, _)| *at == writes[8].0).count();
     assert!(together >= 3, "{:?}", &writes[..12]);
@@ -75,7 +92,7 @@ fn short_waits_lend_tokens() {
 
 #[test]
 fn trickle_writes_all_there_is_unless_at_its_floor() {
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     for state in [Hold::Clamped, Hold::Behind] {
         assert_eq!(writer.ready(0, Some(state)), Ready::Write(u64::MAX));
     }
@@ -87,7 +104,7 @@ fn trickle_writes_all_there_is_unless_at_its_floor() {
 
 #[test]
 fn trickle_goes_on_throttling_once_it_was_at_its_floor() {
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     writer.ready(0, Some(Hold::Floor));
     let writes = drive(&mut writer, Some(Hold::Clamped), 1_000 * MS);
     let expected: Vec<_> = (1..=4).map(|i| (i * 231_680_000, 14_480)).collect();
@@ -99,22 +116,22 @@ fn trickle_goes_on_throttling_once_it_was_at_its_floor() {
 
 #[test]
 fn at_the_floor_a_late_writer_keeps_two_bursts_apart() {
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     let state = Some(Hold::Floor);
     assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
     // A little late: nothing is lost.
     let late = 300 * MS;
     assert_eq!(writer.ready(late, state), Ready::Write(14_480));
-    writer.wrote(14_480, late);
+    writer.wrote(Bytes::new(14_480), late);
     assert_eq!(writer.ready(late, state), Ready::Wait(163_360_000));
     // Very late: two bursts, not all, and the second after half of its time.
     let late = 60_000 * MS;
     assert_eq!(writer.ready(late, state), Ready::Write(14_480));
-    writer.wrote(14_480, late);
+    writer.wrote(Bytes::new(14_480), late);
     assert_eq!(writer.ready(late, state), Ready::Wait(115_840_000));
     let late = late + 115_840_000;
     assert_eq!(writer.ready(late, state), Ready::Write(14_480));
-    writer.wrote(14_480, late);
+    writer.wrote(Bytes::new(14_480), late);
     assert_eq!(writer.ready(late, state), Ready::Wait(115_840_000));
     assert_eq!(
         writer.ready(late + 115_840_000, state),
@@ -125,16 +142,16 @@ fn at_the_floor_a_late_writer_keeps_two_bursts_apart() {
 #[test]
 fn what_the_window_let_out_ahead_counts_at_the_floor() {
     // 62,500 bytes/s. The round trip is long from the start-up, and the socket takes 125,000 bytes: 2 s.
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     assert_eq!(writer.ready(0, Some(Hold::Clamped)), Ready::Write(u64::MAX));
-    writer.wrote(125_000, 0);
+    writer.wrote(Bytes::new(125_000), 0);
     assert_eq!(
         writer.ready(0, Some(Hold::Floor)),
         Ready::Wait(2_231_680_000)
     );
     // Ahead by ever so much: 262,144 bytes of it count.
     assert_eq!(writer.ready(0, Some(Hold::Behind)), Ready::Write(u64::MAX));
-    writer.wrote(1 << 40, 0);
+    writer.wrote(Bytes::new(1 << 40), 0);
     assert_eq!(
         writer.ready(0, Some(Hold::Floor)),
         Ready::Wait(4_425_984_000)
@@ -145,7 +162,7 @@ fn what_the_window_let_out_ahead_counts_at_the_floor() {
 fn what_was_behind_and_is_caught_up_is_not_ahead() {
     // Nothing goes out for 20 s, two bursts of which are kept; the kernel says so, and all of it,
     // 1,250,000 bytes, is written at once: on time, neither ahead nor behind.
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     assert!(matches!(writer.ready(0, Some(Hold::Floor)), Ready::Wait(_)));
     let now = 20_000 * MS;
     writer.ready(now - MS, Some(Hold::Floor));
@@ -153,7 +170,7 @@ fn what_was_behind_and_is_caught_up_is_not_ahead() {
         writer.ready(now, Some(Hold::Behind)),
         Ready::Write(u64::MAX)
     );
-    writer.wrote(1_250_000, now);
+    writer.wrote(Bytes::new(1_250_000), now);
     assert_eq!(
         writer.ready(now, Some(Hold::Floor)),
         Ready::Wait(231_680_000)
@@ -163,15 +180,15 @@ fn what_was_behind_and_is_caught_up_is_not_ahead() {
 #[test]
 fn a_transfer_that_gets_company_goes_on_at_its_rate() {
     // Alone and clamped, a second ahead of 62,500 bytes/s; then beside others, by time; and alone.
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     let (alone, beside) = (Some(Hold::Clamped), Some(Hold::Fallback));
     assert_eq!(writer.ready(0, alone), Ready::Write(u64::MAX));
-    writer.wrote(62_500, 0);
+    writer.wrote(Bytes::new(62_500), 0);
     let (mut now, mut written) = (0, 62_500);
     while now < 60_000 * MS {
         match writer.ready(now, beside) {
             Ready::Write(bytes) => {
-                writer.wrote(bytes, now);
+                writer.wrote(Bytes::new(bytes), now);
                 written += bytes;
             }
             Ready::Wait(wait) => now += wait,
@@ -183,19 +200,19 @@ fn a_transfer_that_gets_company_goes_on_at_its_rate() {
         "{written} of {due}"
     );
     assert_eq!(writer.ready(now, alone), Ready::Write(u64::MAX));
-    writer.wrote(62_500, now);
+    writer.wrote(Bytes::new(62_500), now);
     assert!(matches!(writer.ready(now, beside), Ready::Wait(wait) if wait > 900 * MS));
 }
 
 #[test]
 fn the_fallback_keeps_the_average() {
-    let mut writer = Writer::new(Way::TRICKLE, 400_000, 0);
+    let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
     let state = Some(Hold::Fallback);
     assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
     let mut bursts = 0;
     while let Ready::Write(bytes) = writer.ready(10_000 * MS, state) {
         assert_eq!(bytes, 14_480);
-        writer.wrote(bytes, 10_000 * MS);
+        writer.wrote(Bytes::new(bytes), 10_000 * MS);
         bursts += 1;
     }
     assert_eq!(bursts, 43); // 625,000 bytes
@@ -203,44 +220,32 @@ fn the_fallback_keeps_the_average() {
 
 #[test]
 fn no_way_never_waits_and_sets_nothing() {
-    let mut none = Writer::new(Way::None, 1_000_000, 10);
-    none.wrote(1 << 30, 0);
+    let mut none = at_125_percent(Way::None, 1_000_000, 10);
+    none.wrote(Bytes::new(1 << 30), 0);
     assert_eq!(none.ready(0, None), Ready::Write(u64::MAX));
     assert_eq!(
         (none.phase(), none.settings()),
         (Phase::StartUp, Settings::default())
     );
-    let mut paced = Writer::new(Way::MAX_PACING_RATE, 1_000_000, 0);
+    let mut paced = at_125_percent(Way::MaxPacingRate, 1_000_000, 0);
     assert_eq!(paced.ready(0, None), Ready::Write(u64::MAX));
     assert_eq!(paced.settings().max_pacing_rate, Some(1_250_000));
     assert_eq!(
-        Writer::new(Way::TRICKLE, 1_000_000, 0).settings().clamp,
+        at_125_percent(Way::TRICKLE, 1_000_000, 0).settings().clamp,
         Some(1_250_000)
     );
 }
 
 #[test]
 fn absurd_numbers_do_not_panic() {
-    let mut writer = Writer::new(
-        Way::Application {
-            block: u64::MAX,
-            percent: u32::MAX,
-        },
-        u64::MAX,
-        0,
-    );
+    let fast = Way::Application { block: u64::MAX };
+    let mut writer = Writer::new(fast, Rate::from_bits_per_second(u64::MAX), Bytes::new(0));
     assert!(matches!(writer.ready(0, None), Ready::Wait(_)));
-    writer.wrote(u64::MAX, u64::MAX);
+    writer.wrote(Bytes::new(u64::MAX), u64::MAX);
     writer.ready(u64::MAX, None);
     writer.ready(0, None);
-    let mut slow = Writer::new(
-        Way::Application {
-            block: 0,
-            percent: 0,
-        },
-        0,
-        0,
-    );
+    let slow = Way::Application { block: 0 };
+    let mut slow = Writer::new(slow, Rate::from_bits_per_second(0), Bytes::new(0));
     assert_eq!(slow.ready(0, None), Ready::Wait(1_000_000_000));
 }
 
@@ -254,7 +259,7 @@ proptest::proptest! {
         startup in 0u64..1_000_000,
         delays in proptest::collection::vec(0u64..500_000_000, 1..100),
     ) {
-        let mut writer = Writer::new(Way::Application { block, percent: 125 }, encoding, startup);
+        let mut writer = at_125_percent(Way::Application { block }, encoding, startup);
         let rate = u128::from(encoding) * 125 / 800;
         let (mut now, mut begin, mut written) = (0, None, 0u128);
         for delay in delays {
@@ -270,7 +275,7 @@ proptest::proptest! {
                         break;
                     }
                     Ready::Write(bytes) => {
-                        writer.wrote(bytes, now);
+                        writer.wrote(Bytes::new(bytes), now);
                         written += u128::from(bytes);
                     }
                 }
@@ -290,7 +295,7 @@ proptest::proptest! {
         encoding in 100_000u64..20_000_000,
         steps in proptest::collection::vec((0u64..200_000_000, 0usize..4, 0u64..131_072), 1..200),
     ) {
-        let mut writer = Writer::new(Way::TRICKLE, encoding, 0);
+        let mut writer = at_125_percent(Way::TRICKLE, encoding, 0);
         let rate = u128::from(encoding * 125 / 800);
         writer.ready(0, Some(Hold::Floor));
         let (mut now, mut written) = (0, 0u128);
@@ -305,12 +310,12 @@ proptest::proptest! {
                         // No more than counts.
                         let most = (due + 262_144).saturating_sub(written);
                         let bytes = socket.min(u64::try_from(most).unwrap());
-                        writer.wrote(bytes, now);
+                        writer.wrote(Bytes::new(bytes), now);
                         written += u128::from(bytes);
                         break;
                     }
                     Ready::Write(bytes) => {
-                        writer.wrote(bytes, now);
+                        writer.wrote(Bytes::new(bytes), now);
                         written += u128::from(bytes);
                         proptest::prop_assert!(written <= due, "{} of {}", written, due);
                     }
@@ -325,7 +330,7 @@ proptest::proptest! {
         encoding in 10_000u64..20_000_000,
         delays in proptest::collection::vec(0u64..500_000_000, 1..100),
     ) {
-        let mut writer = Writer::new(Way::TRICKLE, encoding, 0);
+        let mut writer = at_125_percent(Way::TRICKLE, encoding, 0);
         let half = 14_480 * 500_000_000 / (encoding * 125 / 800);
         let (mut now, mut last) = (0, None);
         for delay in delays {
@@ -336,7 +341,7 @@ proptest::proptest! {
                     proptest::prop_assert!(now - last >= half);
                 }
                 last = Some(now);
-                writer.wrote(bytes, now);
+                writer.wrote(Bytes::new(bytes), now);
             }
         }
     }

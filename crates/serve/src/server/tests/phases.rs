@@ -190,7 +190,7 @@ async fn a_file_that_shrinks_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_keeps_the_sum_of_its_responses() {
-    let stage = stage(Way::MAX_PACING_RATE, 2).await;
+    let stage = stage(Way::MaxPacingRate, 2).await;
     let rate = || tidegate_pace::socket::max_pacing_rate(stage.connection.socket()).unwrap();
     assert_eq!(rate(), u64::MAX);
     let mut one = stage.video(0);
@@ -218,7 +218,7 @@ async fn a_socket_keeps_the_sum_of_its_responses() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_keep_their_own_rates() {
-    let stage = stage(Way::MAX_PACING_RATE, 0).await;
+    let stage = stage(Way::MaxPacingRate, 0).await;
     let (mut one, mut two) = (stage.video(0), stage.video(5_000_000));
     let (one, two) = tokio::join!(blocks(&mut one, 12), blocks(&mut two, 12));
     // The first that asks does not know of the other yet; then 14,480 bytes at 156,250 bytes a second.

@@ -1,83 +1,69 @@
-//! Trickle's bound of the congestion window [Trickle §2, Algorithm 1], step by step as
-//! `tidegate pace` takes them in the kernel.
+//! Trickle's clamp of the congestion window [Trickle §2, Algorithm 1], step by step as
+//! `crates/pace/bpf/pace.bpf.c` takes them in the kernel.
 
 use tidegate_limiter::Nanos;
+use tidegate_limiter::pacing::Hold;
 
 use crate::SECOND;
 use crate::tcp::Connection;
 use crate::tcp::cc::State;
 
-pub mod bucket;
 #[cfg(test)]
 mod tests;
 
-/// The bound is never less, so that losses can be found by duplicates [Trickle §2].
-pub const LEAST: u32 = 10;
+/// The clamp is never less, so that losses can be found by duplicates [Trickle §2].
+const FLOOR: u32 = 10;
 /// Thousandths.
 const ONE: u128 = 1000;
 
-/// What is asked of it.
+/// What the clamp is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// R in bytes per second.
     pub rate: u64,
-    /// Of the bound over R times the round trip, in thousandths.
+    /// The clamp over R times the round trip, in thousandths.
     pub headroom: u32,
     /// Leaves the headroom away once ahead of R, so that the average becomes R.
     pub hold_average: bool,
-    /// Bytes that a server writes at once where writes are throttled.
+    /// Bytes that a server writes at once where writes are throttled too.
     pub block: u64,
 }
 
-/// Where a connection stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
-    /// Bound to R times its round trip.
-    Bound,
-    /// That would be less than [`LEAST`]: bound to so many, and writes are throttled.
-    Floor,
-    /// Its goodput is less than R: not bound.
-    Behind,
-}
-
-/// The throttling phase of a connection.
+/// The clamp of a connection in its throttling phase.
 #[derive(Debug)]
-pub struct Trickle {
+pub struct Clamp {
     target: Target,
     start: Nanos,
     /// Bytes acknowledged when it began, or would have been if nothing had been under way.
     begin: u64,
-    stand: Stand,
-    /// Algorithm 1's `write_throttle`: it was at its floor, and so never cleared.
-    throttled: bool,
-    /// As it was set last.
+    hold: Hold,
+    /// As it was set last, in segments.
     clamp: Option<u32>,
     /// What must be acknowledged before the next step: the kernel's callback comes once in a round
     /// trip.
     round_end: u64,
 }
 
-impl Trickle {
-    /// For a connection that begins its phase now, with so many bytes acknowledged or under way: it
-    /// is bound at once, so that these leave no whole window of others behind them.
+impl Clamp {
+    /// For a connection that begins its phase now, with `begin` bytes acknowledged or under way. It is clamped at
+    /// once, so that these bytes leave no whole window of others behind them.
     pub fn new(target: Target, now: Nanos, begin: u64) -> Self {
         Self {
             target,
             start: now,
             begin,
-            stand: Stand::Bound,
-            throttled: false,
+            hold: Hold::Clamped,
             clamp: None,
             round_end: 0,
         }
     }
 
-    /// Whether writes are to be throttled as well: once it was at its floor, but while it catches up.
-    pub fn throttles_writes(&self) -> bool {
-        self.throttled && self.stand != Stand::Behind
+    /// What holds the connection: the clamp, the clamp at its floor, or nothing while goodput is behind R.
+    pub fn hold(&self) -> Hold {
+        self.hold
     }
 
-    /// Looks at the connection, as it begins and after each of its acknowledgements; `sent` is what it has sent in
+    /// To be called as the phase begins and after each acknowledgement; `sent` is what the connection has sent, in
     /// bytes. Acts once in a round trip.
     pub fn on_ack(&mut self, now: Nanos, connection: &mut Connection, sent: u64) {
         let acked = connection.acked();
@@ -98,7 +84,7 @@ impl Trickle {
         }
         let (window, threshold) = (snapshot.cwnd, snapshot.ssthresh);
         let is_used = self.clamp.is_some_and(|clamp| window >= clamp);
-        let wanted = if self.stand != Stand::Behind {
+        let wanted = if self.hold != Hold::Behind {
             // The threshold of slow start follows the clamp; so it is set only where that does no
             // harm: a window that losses hold below the clamp is not bound by it.
             let harmless = window >= segments || threshold >= segments || is_used;
@@ -113,7 +99,7 @@ impl Trickle {
         }
     }
 
-    /// What the window is to be bound to; notes where the connection stands.
+    /// The clamp, in segments; notes what holds the connection.
     fn segments(&mut self, mss: u32, rtt: Nanos, elapsed: Nanos, delivered: u64) -> u32 {
         let target = &self.target;
         let mss = u128::from(mss.max(1));
@@ -122,10 +108,10 @@ impl Trickle {
         // The paper compares goodput, delivered over elapsed, with R. What was sent last cannot be
         // acknowledged yet, nor can what a block waits for: without an allowance for both, a
         // connection whose writes are throttled to R would be found behind all the time.
-        let slack = round + u128::from(target.block).max(u128::from(LEAST) * mss);
-        let allowed = match self.stand {
-            Stand::Behind => 0,
-            Stand::Bound | Stand::Floor => slack,
+        let slack = round + u128::from(target.block).max(u128::from(FLOOR) * mss);
+        let allowed = match self.hold {
+            Hold::Behind => 0,
+            _ => slack,
         };
         let held = target.hold_average && delivered > due + slack;
         let segments = if held {
@@ -134,14 +120,13 @@ impl Trickle {
             (round.saturating_mul(u128::from(target.headroom)) / ONE + mss / 2) / mss
         };
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
-        self.stand = if due > delivered + allowed {
-            Stand::Behind
-        } else if segments < LEAST {
-            Stand::Floor
+        self.hold = if due > delivered + allowed {
+            Hold::Behind
+        } else if segments < FLOOR {
+            Hold::Floor
         } else {
-            Stand::Bound
+            Hold::Clamped
         };
-        self.throttled |= self.stand == Stand::Floor;
-        segments.max(LEAST)
+        segments.max(FLOOR)
     }
 }
