@@ -4,7 +4,7 @@
 //! spacing back [Flach16 §4.2, citing packet-pair methods]. Single pairs are noise; trains of
 //! packets are not.
 
-use super::Sent;
+use super::sent::Sent;
 use crate::read::Nanos;
 
 /// So many full packets make a train.

@@ -1,6 +1,6 @@
 //! The data packets of one sender that are still kept, by their number in the flow.
 
-use super::Sent;
+use super::sent::Sent;
 
 /// A packet's number among the data packets of its sender, modulo 2^32.
 pub(crate) type Number = u32;

@@ -1,58 +1,12 @@
 //! What a segment's packets come to, once it is done.
 
+use super::capacity::Capacity;
+use super::interplay;
+use super::metrics::Metrics;
 use super::rtt::{Growth, Rtt};
-use super::{Capacity, Evidence, Marks, Pattern, Transfer, pattern};
+use super::sent::Marks;
+use super::transfer::Transfer;
 use crate::read::Nanos;
-
-/// The measures of one transfer.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Metrics {
-    /// Wire packets with data, retransmissions among them.
-    pub data_packets: u64,
-    /// Those that the network lost.
-    pub lost_packets: u64,
-    /// Those that repeat bytes sent before.
-    pub retransmitted_packets: u64,
-    /// Those that were retransmitted in vain.
-    pub spurious_packets: u64,
-    /// Bytes sent for the first time.
-    pub unique_bytes: u64,
-    /// Of these, the bytes that were acknowledged; all of them where the capture shows no
-    /// acknowledgements at all.
-    pub delivered_bytes: u64,
-    /// When the first data packet was sent.
-    pub first_sent: Nanos,
-    /// From the first data packet to the last acknowledgement of one (or the last data packet).
-    pub duration: Nanos,
-    /// Round-trip times.
-    pub rtt: Option<Rtt>,
-    /// How they go with the bytes in flight.
-    pub growth: Option<Growth>,
-    /// Whether they grow as in a bloated buffer.
-    pub bufferbloat: bool,
-    /// Payload bytes sent before the first lost packet.
-    pub bytes_before_loss: Option<u64>,
-    /// The bottleneck's capacity.
-    pub capacity: Option<Capacity>,
-    /// Most bytes in flight.
-    pub max_in_flight: u32,
-    /// How TCP and the loss play together.
-    pub pattern: Pattern,
-    /// What tells so.
-    pub evidence: Evidence,
-}
-
-impl Metrics {
-    /// Lost packets over data packets, 0 to 1.
-    pub fn loss_rate(&self) -> f64 {
-        self.lost_packets as f64 / self.data_packets.max(1) as f64
-    }
-
-    /// Payload bits per second delivered, over [`duration`](Self::duration).
-    pub fn goodput_bps(&self) -> Option<f64> {
-        (self.duration > 0).then(|| self.delivered_bytes as f64 * 8e9 / self.duration as f64)
-    }
-}
 
 /// Measures transfers; keeps its memory between them.
 #[derive(Debug, Default)]
@@ -109,7 +63,7 @@ impl Measurer {
             .zip(metrics.growth)
             .is_some_and(|(rtt, growth)| growth.is_bloat(&rtt));
         metrics.capacity = Capacity::of(transfer.sent, transfer.mss, &mut self.values);
-        (metrics.pattern, metrics.evidence) = pattern::find(transfer, &metrics, &mut self.values);
+        (metrics.pattern, metrics.evidence) = interplay::find(transfer, &metrics, &mut self.values);
         metrics
     }
 }

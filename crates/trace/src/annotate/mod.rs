@@ -6,8 +6,10 @@
 mod board;
 pub mod burst;
 mod capacity;
+mod interplay;
 mod log;
 mod measure;
+mod metrics;
 mod pattern;
 mod ranges;
 mod rtt;
@@ -17,7 +19,8 @@ mod totals;
 mod transfer;
 
 pub use capacity::Capacity;
-pub use measure::{Measurer, Metrics};
+pub use measure::Measurer;
+pub use metrics::Metrics;
 pub use pattern::{Evidence, Pattern};
 pub use rtt::{Growth, Rtt, median};
 pub use sent::{Marks, Sent};

@@ -1,7 +1,7 @@
 //! Round-trip times of a segment: their distribution, and whether they grow with what is in
 //! flight.
 
-use super::Sent;
+use super::sent::Sent;
 use crate::read::Nanos;
 
 /// The distribution of a segment's unambiguous round-trip times.

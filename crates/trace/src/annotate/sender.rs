@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use super::log::{Log, Number};
-use super::{Marks, Sent};
+use super::sent::{Marks, Sent};
 use crate::read::Nanos;
 use crate::wire::Packet;
 

@@ -1,6 +1,8 @@
 //! What one endpoint sent in a whole flow.
 
-use super::{Metrics, Tally, Transfer};
+use super::metrics::Metrics;
+use super::sent::Sent;
+use super::transfer::{Tally, Transfer};
 use crate::read::Nanos;
 
 /// Two to this power steps to a factor of two: a bucket's middle is within 3.2 % of what falls in.
@@ -78,7 +80,7 @@ impl Totals {
         tally.idle = tally.idle.saturating_add(more.idle);
         tally.window_limited = tally.window_limited.saturating_add(more.window_limited);
         tally.window_known |= more.window_known;
-        for rtt in transfer.sent.iter().filter_map(super::Sent::rtt) {
+        for rtt in transfer.sent.iter().filter_map(Sent::rtt) {
             if self.rtts.is_empty() {
                 self.rtts = vec![0; BUCKETS];
             }

@@ -1,6 +1,7 @@
 //! What one endpoint sent in one segment: the unit that is measured and judged.
 
-use super::{Metrics, Sent};
+use super::metrics::Metrics;
+use super::sent::Sent;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
 

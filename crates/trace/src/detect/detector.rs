@@ -1,6 +1,6 @@
 //! What every detector implements.
 
-use super::Judgement;
+use super::judgement::Judgement;
 use crate::annotate::{Metrics, Transfer, TransferId};
 use crate::flow::FlowSummary;
 

@@ -1,8 +1,10 @@
 //! The classic pcap format: a file header of 24 bytes, then records of a header of 16 bytes (24
 //! in Alexey Kuznetzov's variant) and the frame. [draft-ietf-opsawg-pcap]
 
+use super::error::{ReadError, Reason};
+use super::frame::{Frame, MAX_RECORD};
+use super::link::LinkType;
 use super::source::Window;
-use super::{Frame, LinkType, MAX_RECORD, ReadError, Reason};
 
 /// Longer frames than any network interface hands out, unless the file's own snapshot length
 /// promises them.

@@ -1,8 +1,10 @@
 //! The pcapng format: blocks of a type, a length, a body and the length again, in sections that
 //! may each have another byte order and their own interfaces. [draft-ietf-opsawg-pcapng]
 
+use super::error::{ReadError, Reason};
+use super::frame::{Frame, MAX_RECORD, Nanos, PassedOver};
+use super::link::LinkType;
 use super::source::Window;
-use super::{Frame, LinkType, MAX_RECORD, Nanos, PassedOver, ReadError, Reason};
 
 const SECTION: u32 = 0x0A0D_0D0A;
 const INTERFACE: u32 = 1;

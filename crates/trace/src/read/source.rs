@@ -2,7 +2,8 @@
 
 use std::io::{self, BufReader, Cursor, Read};
 
-use super::{MAX_RECORD, ReadError, Reason};
+use super::error::{ReadError, Reason};
+use super::frame::MAX_RECORD;
 
 /// The window's usual size. It fits a core's second-level cache, so that a capture in the page
 /// cache is copied into cache, not into memory.

@@ -1,7 +1,8 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) with its extension headers.
 
+use super::bytes::{bytes, header};
 use super::link::Network;
-use super::{Skip, bytes, header};
+use super::packet::Skip;
 
 const TCP: u8 = 6;
 /// More extension headers than any packet has.

@@ -1,6 +1,7 @@
 //! Link layers: where the IP packet begins.
 
-use super::{Skip, bytes};
+use super::bytes::bytes;
+use super::packet::Skip;
 use crate::read::{Frame, LinkType};
 
 /// The IP packet in a frame.

@@ -3,137 +3,17 @@
 //! Every access is checked against the bytes that were captured, so a packet that a snapshot
 //! length cut, even inside its TCP options, still gives all that is there.
 
+mod bytes;
+mod decode;
 mod ip;
 mod link;
+mod options;
+mod packet;
 mod tcp;
-
-pub use tcp::{Flags, Options, Sacks};
-
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-
-use crate::read::{Frame, Nanos};
 
 #[cfg(test)]
 mod tests;
 
-/// One end of a connection. IPv4 addresses are held as IPv4-mapped IPv6 addresses (RFC 4291
-/// §2.5.5.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    address: u128,
-    port: u16,
-}
-
-impl Endpoint {
-    fn v4(address: [u8; 4], port: u16) -> Self {
-        Self {
-            address: 0xffff_0000_0000 | u128::from(u32::from_be_bytes(address)),
-            port,
-        }
-    }
-
-    fn v6(address: [u8; 16], port: u16) -> Self {
-        Self {
-            address: u128::from_be_bytes(address),
-            port,
-        }
-    }
-
-    /// The address, IPv4 where it is one.
-    pub fn ip(self) -> IpAddr {
-        Ipv6Addr::from(self.address).to_canonical()
-    }
-
-    /// The TCP port.
-    pub fn port(self) -> u16 {
-        self.port
-    }
-}
-
-impl From<SocketAddr> for Endpoint {
-    fn from(socket: SocketAddr) -> Self {
-        match socket.ip() {
-            IpAddr::V4(ip) => Self::v4(ip.octets(), socket.port()),
-            IpAddr::V6(ip) => Self::v6(ip.octets(), socket.port()),
-        }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SocketAddr::new(self.ip(), self.port).fmt(f)
-    }
-}
-
-/// A TCP packet as the annotator wants it. It may be a super-packet, handed to or by the network
-/// card in one piece: then `payload` exceeds what any wire packet carries.
-#[derive(Debug, Clone, Copy)]
-pub struct Packet {
-    /// When it was captured.
-    pub at: Nanos,
-    /// The sender.
-    pub src: Endpoint,
-    /// The receiver.
-    pub dst: Endpoint,
-    /// Sequence number of the first payload byte (of the SYN, where it is one).
-    pub seq: u32,
-    /// Acknowledgement number; valid if the ACK flag is set.
-    pub ack: u32,
-    /// The TCP flags.
-    pub flags: Flags,
-    /// The window field, not yet scaled.
-    pub window: u16,
-    /// Payload bytes, by the lengths that the headers state; the capture may have kept fewer.
-    pub payload: u32,
-    /// Bytes of the IP and TCP headers with their options.
-    pub headers: u16,
-    /// Bytes around the IP packet: link header and tags, and the frame check sequence. Ethernet's
-    /// where the capture has not kept the link layer.
-    pub framing: u16,
-    /// The IPv4 identification; 0 in IPv6.
-    pub ip_id: u16,
-    /// The TCP options.
-    pub options: Options,
-}
-
-/// Why a frame gives no TCP packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Skip {
-    /// Not IP: ARP, spanning tree and their like.
-    NotIp,
-    /// IP, but not TCP.
-    NotTcp,
-    /// A part of a fragmented IP packet.
-    Fragment,
-    /// The capture kept too few bytes to see the TCP flags.
-    Cut,
-    /// Headers that contradict themselves.
-    Malformed,
-}
-
-/// Decodes a frame.
-///
-/// # Errors
-/// The reason to skip it, where it holds no (whole) TCP header.
-// Inlined all the way, or the packet is written and copied twice: that took four times as long.
-#[inline(always)]
-pub fn decode(frame: &Frame<'_>) -> Result<Packet, Skip> {
-    let network = link::network(frame)?;
-    let ip = ip::datagram(&network)?;
-    tcp::packet(frame.at, network.framing, &ip)
-}
-
-/// The first `N` bytes at `i`, or [`Skip::Cut`].
-#[inline(always)]
-fn header<const N: usize>(data: &[u8], i: usize) -> Result<&[u8; N], Skip> {
-    data.get(i..)
-        .and_then(|rest| rest.first_chunk::<N>())
-        .ok_or(Skip::Cut)
-}
-
-/// A copy of them.
-#[inline(always)]
-fn bytes<const N: usize>(data: &[u8], i: usize) -> Result<[u8; N], Skip> {
-    header(data, i).copied()
-}
+pub use decode::decode;
+pub use options::{Flags, Options, Sacks};
+pub use packet::{Endpoint, Packet, Skip};

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use proptest::prelude::*;
 
 use super::*;
+use crate::read::Frame;
 use crate::read::LinkType;
 use crate::write::TcpFrame;
 

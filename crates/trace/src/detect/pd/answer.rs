@@ -1,7 +1,7 @@
 //! What PD says of a transfer, and how that reads as a judgement.
 
-use super::super::{Cause, Estimate, Judgement, Limit, RuledOut};
-use super::Code;
+use super::super::judgement::{Cause, Estimate, Judgement, Limit, RuledOut};
+use super::code::Code;
 use crate::annotate::Layer;
 
 /// Both runs of the detector.

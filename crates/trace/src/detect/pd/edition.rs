@@ -1,35 +1,34 @@
 //! The two editions of the detector: what each counts, and its list of rules.
 
+use super::counting::Counting;
 use super::rules::{self, Rule};
 use crate::annotate::{Marks, Sent};
 
 /// How the authors' code and the paper's text differ.
 #[derive(Debug)]
 pub(super) struct Edition {
-    /// Whether a packet counts as lost.
-    pub lost: fn(&Sent) -> bool,
-    /// A packet's round-trip time in ms, where it has one.
-    pub rtt_ms: fn(&Sent) -> Option<f64>,
-    /// Whether the bucket is followed to the transfer's end, or to the last loss only.
-    pub to_the_end: bool,
+    /// What counts as lost, and what is followed.
+    pub counting: Counting,
     /// The rules, in order. The first that does not hold rules a policer out.
     pub rules: &'static [Rule],
 }
 
 /// The authors' published code.
 pub(super) const PUBLISHED: Edition = Edition {
-    // The code knows one sign that a retransmission was in vain: a duplicate acknowledgement of
-    // the last.
-    lost: |sent| sent.repeated != 0 && !sent.marks.has(Marks::SPURIOUS_DSACK),
-    // Until it was first acknowledged, if it was not retransmitted (even if it is a retransmission
-    // itself): microseconds of either time, and whole milliseconds of the difference.
-    rtt_ms: |sent| {
-        (sent.repeated == 0 && sent.acked_at != 0).then(|| {
-            let micros = (sent.acked_at / 1000).saturating_sub(sent.at / 1000);
-            (micros / 1000) as f64
-        })
+    counting: Counting {
+        // The code knows one sign that a retransmission was in vain: a duplicate acknowledgement of
+        // the last.
+        lost: |sent| sent.repeated != 0 && !sent.marks.has(Marks::SPURIOUS_DSACK),
+        // Until it was first acknowledged, if it was not retransmitted (even if it is a retransmission
+        // itself): microseconds of either time, and whole milliseconds of the difference.
+        rtt_ms: |sent| {
+            (sent.repeated == 0 && sent.acked_at != 0).then(|| {
+                let micros = (sent.acked_at / 1000).saturating_sub(sent.at / 1000);
+                (micros / 1000) as f64
+            })
+        },
+        to_the_end: true,
     },
-    to_the_end: true,
     rules: &[
         rules::first_loss_is_early,
         rules::bucket_was_not_overdrawn_at_the_start,
@@ -46,9 +45,11 @@ pub(super) const PUBLISHED: Edition = Edition {
 
 /// The paper's text.
 pub(super) const PAPER: Edition = Edition {
-    lost: Sent::lost,
-    rtt_ms: |sent| sent.rtt().map(|rtt| rtt as f64 / 1e6),
-    to_the_end: false,
+    counting: Counting {
+        lost: Sent::lost,
+        rtt_ms: |sent| sent.rtt().map(|rtt| rtt as f64 / 1e6),
+        to_the_end: false,
+    },
     rules: &[
         rules::fifteen_losses,
         // Nothing to measure by: no packet that was acknowledged in one round trip, or a clock

@@ -10,6 +10,7 @@
 
 mod answer;
 mod code;
+mod counting;
 mod edition;
 mod replay;
 mod rules;
@@ -20,7 +21,7 @@ mod tests;
 pub use answer::{Answer, Check, Run};
 pub use code::Code;
 
-use super::{Detector, Verdicts};
+use super::detector::{Detector, Verdicts};
 use crate::annotate::{Metrics, Transfer};
 use edition::{Edition, PAPER, PUBLISHED};
 use replay::{Case, Memory};
@@ -59,7 +60,7 @@ impl Pd {
 
     /// Judges a transfer, in this detector's terms.
     pub fn judge(&mut self, transfer: &Transfer<'_>) -> Answer {
-        self.memory.start(self.edition, transfer);
+        self.memory.start(&self.edition.counting, transfer);
         Answer {
             all: self.run(transfer, 0),
             cut: self.run(transfer, CUT),
@@ -68,7 +69,7 @@ impl Pd {
 
     /// One run, without the first and the last `cut` losses.
     fn run(&mut self, transfer: &Transfer<'_>, cut: usize) -> Run {
-        let mut case = match Case::new(self.edition, transfer, cut, &mut self.memory) {
+        let mut case = match Case::new(&self.edition.counting, transfer, cut, &mut self.memory) {
             Ok(case) => case,
             Err(check) => return Run::ruled_out(vec![check]),
         };

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::super::order::Order;
-use super::edition::Edition;
-use super::{Check, Code};
+use super::answer::Check;
+use super::code::Code;
+use super::counting::Counting;
 use crate::annotate::{Sent, Transfer, median};
 use crate::read::Nanos;
 
@@ -28,10 +29,10 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Begins with another transfer.
-    pub fn start(&mut self, edition: &Edition, transfer: &Transfer<'_>) {
+    pub fn start(&mut self, counting: &Counting, transfer: &Transfer<'_>) {
         self.losses.clear();
         let all = transfer.sent.iter().enumerate();
-        let lost = all.filter(|(_, sent)| (edition.lost)(sent));
+        let lost = all.filter(|(_, sent)| (counting.lost)(sent));
         self.losses.extend(lost.map(|(i, _)| i));
         self.rtt_ms = None;
     }
@@ -62,7 +63,7 @@ pub(super) struct Part {
 
 /// One run over one transfer: what the rules ask.
 pub(super) struct Case<'a> {
-    edition: &'static Edition,
+    counting: &'static Counting,
     transfer: &'a Transfer<'a>,
     memory: &'a mut Memory,
     /// Index of the first loss that counts in this run.
@@ -78,7 +79,7 @@ pub(super) struct Case<'a> {
 impl<'a> Case<'a> {
     /// A run without so many losses at either end; the check that fails, if too few are left.
     pub fn new(
-        edition: &'static Edition,
+        counting: &'static Counting,
         transfer: &'a Transfer<'a>,
         cut: usize,
         memory: &'a mut Memory,
@@ -100,12 +101,12 @@ impl<'a> Case<'a> {
             }
         };
         Ok(Self {
-            edition,
+            counting,
             transfer,
             memory,
             first,
             last,
-            rate: rate(edition, &transfer.sent[first..=last]),
+            rate: rate(counting, &transfer.sent[first..=last]),
             fills: None,
         })
     }
@@ -145,7 +146,7 @@ impl<'a> Case<'a> {
             scratch, rtt_ms, ..
         } = &mut *self.memory;
         scratch.clear();
-        scratch.extend(self.transfer.sent.iter().filter_map(self.edition.rtt_ms));
+        scratch.extend(self.transfer.sent.iter().filter_map(self.counting.rtt_ms));
         *rtt_ms.insert(median(scratch).unwrap_or(f64::NAN))
     }
 
@@ -160,7 +161,7 @@ impl<'a> Case<'a> {
             return known;
         }
         let rtt_ms = self.rtt_ms();
-        let end = if self.edition.to_the_end {
+        let end = if self.counting.to_the_end {
             self.transfer.sent.len()
         } else {
             self.last + 1
@@ -191,7 +192,7 @@ impl<'a> Case<'a> {
     /// Follows the bucket, and notes its fill at every loss and pass. Returns in how many slices
     /// of a round trip there were losses.
     fn follow(&mut self, sent: &[Sent], rtt_ms: f64) -> usize {
-        let (lost, rate) = (self.edition.lost, self.rate);
+        let (lost, rate) = (self.counting.lost, self.rate);
         let Memory {
             on_loss, on_pass, ..
         } = &mut *self.memory;
@@ -232,7 +233,7 @@ impl<'a> Case<'a> {
 
     /// The losses that were followed.
     pub fn followed(&self) -> Range<usize> {
-        let end = if self.edition.to_the_end {
+        let end = if self.counting.to_the_end {
             self.transfer.sent.len()
         } else {
             self.last + 1
@@ -246,7 +247,7 @@ impl<'a> Case<'a> {
     /// the acknowledgement of every packet that was retransmitted before.
     pub fn inflated(&self, range: Range<usize>) -> Part {
         let sent = self.transfer.sent;
-        let rtt_ms = self.edition.rtt_ms;
+        let rtt_ms = self.counting.rtt_ms;
         let mut order = Order::of(sent.iter().filter_map(rtt_ms).collect());
         let (mut latest, mut before) = (None, None);
         let mut pending: Nanos = 0;
@@ -281,7 +282,7 @@ impl<'a> Case<'a> {
     }
 
     fn is_lost(&self, sent: &Sent) -> bool {
-        (self.edition.lost)(sent)
+        (self.counting.lost)(sent)
     }
 }
 
@@ -295,10 +296,10 @@ impl Part {
 }
 
 /// The goodput from the first packet to the last, both lost, in bit/s.
-fn rate(edition: &Edition, sent: &[Sent]) -> f64 {
+fn rate(counting: &Counting, sent: &[Sent]) -> f64 {
     let passed: u64 = sent
         .iter()
-        .filter(|sent| !(edition.lost)(sent))
+        .filter(|sent| !(counting.lost)(sent))
         .map(|sent| u64::from(sent.len))
         .sum();
     let time = seconds(sent[0].at, sent[sent.len() - 1].at);

@@ -1,8 +1,9 @@
 //! The rules, one function each: what is measured, what it must be, and what rules a policer out
 //! if it is not. The thresholds are the published code's and the paper's [Flach16 §2.1 and code].
 
+use super::answer::Check;
+use super::code::Code;
 use super::replay::{Case, Part};
-use super::{Check, Code};
 
 /// A rule of the detector.
 pub(super) type Rule = fn(&mut Case<'_>) -> Check;
