@@ -1,6 +1,4 @@
-//! Writes tables as CSV, JSON or Parquet.
-//!
-//! What a table's columns are, its rows say: see [`tidegate_table`].
+#![doc = include_str!("../README.md")]
 
 mod parquet;
 mod write;

@@ -1,5 +1,6 @@
 //! Rows to CSV, JSON and Parquet.
 
+use std::any::TypeId;
 use std::io::{self, Write};
 
 use tidegate_table::{Row, Value};
@@ -22,6 +23,8 @@ pub enum Format {
 /// Writes rows in a format, as they come.
 pub struct Writer<W: Write + Send> {
     sink: Sink<W>,
+    /// The type of the rows.
+    row: TypeId,
 }
 
 enum Sink<W: Write + Send> {
@@ -50,14 +53,21 @@ impl<W: Write + Send> Writer<W> {
             }
             Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out)?)),
         };
-        Ok(Self { sink })
+        Ok(Self {
+            sink,
+            row: TypeId::of::<R>(),
+        })
     }
 
-    /// Writes rows, of the type that the writer was made for.
+    /// Writes rows of the type that the writer was made for.
     ///
     /// # Errors
     /// The output cannot be written.
+    ///
+    /// # Panics
+    /// The rows are of another type.
     pub fn rows<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
+        assert_eq!(self.row, TypeId::of::<R>(), "the writer is for other rows");
         match &mut self.sink {
             Sink::Json {
                 out,

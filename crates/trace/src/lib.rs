@@ -1,9 +1,18 @@
-//! From a packet capture to what limited each transfer in it.
+#![doc = include_str!("../README.md")]
 //!
-//! The way through is one direction: [`read`] gives frames, [`wire`] decodes them to packets,
-//! [`flow`] gathers packets into flows and segments, [`annotate`] finds out what became of every
-//! packet and sums up, [`detect`] judges what limited the rate. A bad packet raises a counter and
-//! never ends the run; nothing is unbounded in memory; each packet costs the same.
+//! # The way of a packet
+//!
+//! One direction, and each module knows only those before it:
+//!
+//! 1. [`read`]: a capture to frames.
+//! 2. [`wire`]: a frame to a TCP packet.
+//! 3. [`annotate`]: what became of each packet that an endpoint sent, and what a transfer comes to.
+//! 4. [`flow`]: packets to flows and segments; it drives the annotation.
+//! 5. [`detect`]: what limited a transfer.
+//! 6. [`analyse`]: all of this for one capture.
+//! 7. [`rows`]: the results as tables with documented columns.
+//!
+//! [`mod@write`] is the way back, from packets to a capture, for simulations and tests.
 
 mod analyse;
 pub mod annotate;
