@@ -1,17 +1,20 @@
-//! The running gate: a data path, what it holds, and how it is changed.
+//! The running gate: a data path, its state, and how both are changed.
 //!
 //! # What is written when
-//! The data path outlives the process, so what is in it is written down before it is changed:
-//! - a change of the whole (`up`, `reload`): `next.json`; the data path; then `next.json` is renamed to
-//!   `state.json`. Whoever finds a `next.json` does that change again from the state before it: all
-//!   parts of it may be done twice.
-//! - a change of one subscriber (`set`, `reset`): a line of the journal; the data path. Whoever finds a
-//!   journal does its lines again. A line that is not whole was not begun.
-//! - a change that fails is undone: `undo.json`, with where it led and the state before it, with newer
-//!   versions; the data path; `state.json`, the state before; then the others are removed. Whoever
-//!   finds an `undo.json` does that again, whatever else there is.
+//! The data path outlives the process. So each change is written to the state folder before the data
+//! path is changed:
+//! - A change of the whole (`up`, `reload`) writes `next.json`, then changes the data path, then renames
+//!   `next.json` to `state.json`. A process that finds a `next.json` makes that change again, from
+//!   `state.json` on. All steps can be done twice.
+//! - A change of one subscriber (`set`, `reset`) writes a line of the journal, then changes the data
+//!   path. A process that finds a journal makes the changes of its lines again. An incomplete line
+//!   was not begun.
+//! - A change that fails is undone. `undo.json` has the state that it led to and the state before it,
+//!   with newer versions. Then the data path is changed, `state.json` is written, and the other
+//!   files are removed. A process that finds an `undo.json` does that again, whatever other files
+//!   there are.
 //!
-//! A lock file keeps others from changing the same gate.
+//! A lock file keeps other processes from changing the same gate.
 
 mod apply;
 mod error;
@@ -27,6 +30,8 @@ pub use crate::state::Setting;
 pub use error::GateError;
 pub use view::{View, pins};
 
+use std::path::Path;
+
 use crate::change;
 use crate::config::Config;
 use crate::path::DataPath;
@@ -35,32 +40,50 @@ use crate::state::{Member, State};
 use error::path_error;
 use store::{Store, Undo};
 
-/// A gate that is up. Dropping it leaves it up: limits hold without it.
+/// Where a gate is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Folders<'a> {
+    /// The folder of its data path, in a BPF file system.
+    pub pins: &'a Path,
+    /// The folder of its state, journal and lock.
+    pub state: &'a Path,
+}
+
+impl<'a> From<&'a Config> for Folders<'a> {
+    fn from(config: &'a Config) -> Self {
+        Self {
+            pins: &config.pins,
+            state: &config.state,
+        }
+    }
+}
+
+/// A gate that is up. Dropping it leaves it up: the limits stay in force.
 #[derive(Debug)]
 pub struct Gate<D: DataPath> {
     path: D,
     state: State,
     store: Store,
-    /// Lines of the journal.
+    /// Number of lines of the journal.
     entries: usize,
-    /// A change that could neither be made nor undone: from where, and to where.
+    /// A change that could neither be made nor undone.
     pending: Option<Box<Undo>>,
 }
 
-/// A place where packets should be taken and are not.
+/// An interface that the gate should be attached to and is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The interface's name.
     pub interface: String,
-    /// What the data path says to it.
+    /// Why the data path refuses.
     pub why: String,
 }
 
 impl<D: DataPath> Gate<D> {
-    /// Brings the gate in line with a configuration: what is the same is not touched.
+    /// Changes the gate to what a configuration says. What is the same is not touched.
     ///
     /// # Errors
-    /// If the data path would not have it: all is as before then, unless the error says otherwise.
+    /// If the data path refuses. Everything is as before then, unless the error says otherwise.
     pub fn reload(&mut self, config: &Config) -> Result<Report, GateError> {
         self.settle()?;
         if config.pins != self.state.pins {
@@ -88,11 +111,11 @@ impl<D: DataPath> Gate<D> {
         Ok(report)
     }
 
-    /// Limits a subscriber otherwise, until it is reset or changes in the file. Replaces what was set
-    /// before.
+    /// Changes the limits of a subscriber until they are reset, or the file changes the subscriber.
+    /// Replaces what was set before.
     ///
     /// # Errors
-    /// If there is no such subscriber or plan, or the limits are none that a limiter takes.
+    /// If there is no such subscriber or plan, or a rate is out of range.
     pub fn set(&mut self, name: &str, setting: &Setting) -> Result<(), GateError> {
         if *setting == Setting::default() {
             let message = "nothing is set: give a plan or a rate".to_owned();
@@ -101,7 +124,7 @@ impl<D: DataPath> Gate<D> {
         self.change_one(name, Some(setting))
     }
 
-    /// Limits a subscriber as the file says.
+    /// Returns a subscriber to the limits of the file.
     ///
     /// # Errors
     /// If there is no such subscriber.
@@ -123,23 +146,22 @@ impl<D: DataPath> Gate<D> {
         Ok(Subscriber::of(&self.state, name, member))
     }
 
-    /// What the gate holds, by name and number.
+    /// The state of the gate.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub fn is_unsettled(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// Where it is held.
+    /// The data path.
     pub fn path(&self) -> &D {
         &self.path
     }
 
-    /// Attaches where packets should be taken and are not: an interface may have come back. Returns
-    /// where they still are not, and why.
+    /// Attaches to interfaces that came back. Returns those that are still missing, and why.
     pub fn heal(&mut self) -> Vec<Missing> {
         let attached = self.path.attachments();
         let mut missing = Vec::new();

@@ -1,32 +1,48 @@
-//! What tells a subscriber's packets, as text: `192.0.2.0/24`, `2001:db8::/56`, `vlan 100`,
+//! What a subscriber's packets are recognised by, as text: `192.0.2.0/24`, `2001:db8::/56`, `vlan 100`,
 //! `qinq 100.200`, `pppoe 17`.
+
+use std::fmt;
+use std::str::FromStr;
 
 use crate::table::Match;
 
 #[cfg(test)]
 mod tests;
 
-/// As it is written.
-pub fn text(of: &Match) -> String {
-    match of {
-        Match::Prefix(prefix) => prefix.to_string(),
-        Match::Vlan(tag) => format!("vlan {tag}"),
-        Match::QinQ { outer, inner } => format!("qinq {outer}.{inner}"),
-        Match::Pppoe(session) => format!("pppoe {session}"),
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prefix(prefix) => prefix.fmt(f),
+            Self::Vlan(tag) => write!(f, "vlan {tag}"),
+            Self::QinQ { outer, inner } => write!(f, "qinq {outer}.{inner}"),
+            Self::Pppoe(session) => write!(f, "pppoe {session}"),
+        }
     }
 }
 
-/// Reads what [`text`] writes.
-///
-/// # Errors
-/// Why it is none.
-pub fn parse(text: &str) -> Result<Match, String> {
+/// Why a text is not a [`Match`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MatchError(String);
+
+impl FromStr for Match {
+    type Err = MatchError;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, MatchError> {
+        parse(text).map_err(MatchError)
+    }
+}
+
+fn parse(text: &str) -> Result<Match, String> {
     match text.split_once(' ') {
         None => prefix(text),
         Some(("vlan", tag)) => vlan(tag),
         Some(("qinq", pair)) => qinq(pair),
         Some(("pppoe", session)) => pppoe(session),
-        Some(_) => Err(format!("'{text}' tells no packets")),
+        Some(_) => Err(format!(
+            "'{text}' is not an address, `vlan N`, `qinq N.N` or `pppoe N`"
+        )),
     }
 }
 
@@ -46,7 +62,7 @@ pub(crate) fn vlan(text: &str) -> Result<Match, String> {
 pub(crate) fn qinq(text: &str) -> Result<Match, String> {
     let pair = text.split_once('.');
     let (outer, inner) = pair.ok_or_else(|| {
-        format!("'{text}' is no pair of tags: write the outer one first, 100.200")
+        format!("'{text}' is not a pair of VLAN tags: write the outer and the inner one with a dot, such as 100.200")
     })?;
     Ok(Match::QinQ {
         outer: tag(outer)?,
@@ -54,18 +70,18 @@ pub(crate) fn qinq(text: &str) -> Result<Match, String> {
     })
 }
 
-/// Reads a PPPoE session. 0 and 65535 are none, RFC 2516 §4.
+/// Reads a PPPoE session. 0 and 65535 are reserved, RFC 2516 §4.
 pub(crate) fn pppoe(text: &str) -> Result<Match, String> {
     let number = text.trim().parse().ok();
     let session = number.filter(|session| (1..u16::MAX).contains(session));
     session
         .map(Match::Pppoe)
-        .ok_or_else(|| format!("'{text}' is no PPPoE session: they are numbers from 1 to 65534"))
+        .ok_or_else(|| format!("'{text}' is not a PPPoE session: write a number from 1 to 65534"))
 }
 
-/// 0 is no VLAN, 4095 is reserved, IEEE 802.1Q §9.6.
+/// Reads a tag. 0 means no VLAN and 4095 is reserved, IEEE 802.1Q §9.6.
 fn tag(text: &str) -> Result<u16, String> {
     let number = text.trim().parse().ok();
     let tag = number.filter(|tag| (1..=4094).contains(tag));
-    tag.ok_or_else(|| format!("'{text}' is no VLAN tag: they are numbers from 1 to 4094"))
+    tag.ok_or_else(|| format!("'{text}' is not a VLAN tag: write a number from 1 to 4094"))
 }

@@ -160,35 +160,29 @@ impl DataPath for Memory {
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
         // As in the kernel, half of a batch may be done.
         for (what, seat) in seats {
-            self.act(
-                format!("seat {direction:?} {}", crate::matches::text(what)),
-                |own| {
-                    if seat.limiter >= own.room || !own.plans.contains_key(&seat.plan) {
-                        return Err(PathError::from(format!("nothing to lead to: {seat:?}")));
-                    }
-                    let queues = own
-                        .plans
-                        .get(&seat.plan)
-                        .map_or(1, |plan| plan.program.queues());
-                    let limiter = own.limiters.entry(seat.limiter).or_default();
-                    limiter.queues.resize(queues, QueueState::default());
-                    own.directory.insert((direction, *what), *seat);
-                    Ok(())
-                },
-            )?;
+            self.act(format!("seat {direction:?} {what}"), |own| {
+                if seat.limiter >= own.room || !own.plans.contains_key(&seat.plan) {
+                    return Err(PathError::from(format!("nothing to lead to: {seat:?}")));
+                }
+                let queues = own
+                    .plans
+                    .get(&seat.plan)
+                    .map_or(1, |plan| plan.program.queues());
+                let limiter = own.limiters.entry(seat.limiter).or_default();
+                limiter.queues.resize(queues, QueueState::default());
+                own.directory.insert((direction, *what), *seat);
+                Ok(())
+            })?;
         }
         Ok(())
     }
 
     fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
         for what in matches {
-            self.act(
-                format!("unseat {direction:?} {}", crate::matches::text(what)),
-                |own| {
-                    own.directory.remove(&(direction, *what));
-                    Ok(())
-                },
-            )?;
+            self.act(format!("unseat {direction:?} {what}"), |own| {
+                own.directory.remove(&(direction, *what));
+                Ok(())
+            })?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the gate needs of a data path: the kernel's, or one in memory.
+//! What the gate needs of a data path.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
 
-/// What packets that were no subscriber's came to: names that do not change, and how many.
+/// Numbers of packets that no limiter saw, by the name of the reason.
 pub type Others = Vec<(&'static str, u64)>;
 
-/// Why a data path would not do something: what, where, and what to do about it.
+/// Why a data path refused: what, where, and what to do.
 #[derive(Debug)]
 pub struct PathError(pub Box<dyn std::error::Error + Send + Sync>);
 
@@ -31,100 +31,100 @@ impl From<String> for PathError {
     }
 }
 
-/// Plans, seats and limiters that packets run through; it outlives the process.
+/// Plans, seats and limiters that packets pass. They outlive the process.
 ///
-/// All that changes it can be done twice with the result of once: after a crash the gate does again
-/// what it may have done before.
+/// Every change can be made twice with the same result: after a crash the gate makes again what it may
+/// have made before.
 pub trait DataPath: Sized {
-    /// A new one, kept in this folder; fails if something is there.
+    /// Creates a data path that is pinned in this folder.
     ///
     /// # Errors
-    /// Whatever hinders it; nothing is left behind then.
+    /// If something is there already, or it cannot be created. Nothing is left behind then.
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError>;
-    /// Takes over the one that is there.
+    /// Opens the data path that is there.
     ///
     /// # Errors
-    /// If there is none, or it is not whole.
+    /// If there is none, or it is incomplete.
     fn open(pins: &Path) -> Result<Self, PathError>;
-    /// Whether anything is there.
+    /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;
-    /// Removes what is there, also if it is not whole.
+    /// Removes what is there, complete or not.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// If something could not be removed. The rest is removed.
     fn clear(pins: &Path) -> Result<(), PathError>;
-    /// Whether packets could be taken from this interface: it is there, and does what is asked.
+    /// Checks that the gate could attach to this interface.
     ///
     /// # Errors
-    /// Why not.
+    /// If the interface does not exist or does not support the hook.
     fn check(attachment: &Attachment) -> Result<(), PathError>;
 
-    /// What holds for all packets.
+    /// Changes the settings for all packets.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If they cannot be written.
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError>;
-    /// Makes room for so many more plans: what only plans at other numbers than these need is given
-    /// up, but for those that packets are led to.
+    /// Makes room for this number of further plans. May forget plans that are neither `kept` nor
+    /// assigned to packets.
     ///
     /// # Errors
-    /// Whatever hinders it; that there is not enough is told by [`put_plan`](Self::put_plan).
+    /// If the data path cannot be read. If the room does not suffice, [`put_plan`](Self::put_plan) fails.
     fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError>;
-    /// Puts a plan that no limiter runs under yet.
+    /// Stores a plan at a number that no limiter runs under.
     ///
     /// # Errors
     /// If there is no room for it.
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError>;
-    /// Leads packets to limiters; replaces where they were led.
+    /// Assigns packets to limiters, in place of earlier assignments.
     ///
     /// # Errors
     /// If there is no room.
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError>;
-    /// Packets that fit these are nobody's from now on; those that are so already are passed over.
+    /// Removes assignments. Matches without one are ignored.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If they cannot be removed.
     fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError>;
-    /// Makes room for the limiters of numbers below this.
+    /// Makes room for limiters with numbers below this.
     ///
     /// # Errors
     /// If there is no memory.
     fn reserve(&mut self, limiters: u32) -> Result<(), PathError>;
-    /// Back to nothing, before the number is used again.
+    /// Resets a limiter, before its number is used again.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If there is no such limiter.
     fn forget(&mut self, limiter: u32) -> Result<(), PathError>;
-    /// A limiter as it is.
+    /// The counters and queues of a limiter.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If there is no such limiter.
     fn read(&self, limiter: u32) -> Result<LimiterState, PathError>;
-    /// What limiters have counted, in the order of their numbers.
+    /// The counters of limiters, in the order of their numbers.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If they cannot be read.
     fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError>;
-    /// Packets of nobody, and those that were not understood.
+    /// Packets that no limiter saw: they match no subscriber, or are malformed.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If they cannot be read.
     fn unknown(&self) -> Result<Others, PathError>;
-    /// Takes packets from here.
+    /// Attaches to an interface.
     ///
     /// # Errors
-    /// If the interface is not there or would not have it.
+    /// If the interface does not exist or refuses.
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError>;
-    /// No longer; nothing if it is not attached.
+    /// Detaches from an interface. Does nothing if it is not attached.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// If the interface refuses.
     fn detach(&mut self, attachment: &Attachment) -> Result<(), PathError>;
-    /// Where packets are taken from now.
+    /// The interfaces that are attached now.
     fn attachments(&self) -> Vec<Attachment>;
-    /// Detaches and leaves nothing behind.
+    /// Detaches from all interfaces and removes everything.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// If something could not be removed. The rest is removed.
     fn remove(self) -> Result<(), PathError>;
 }

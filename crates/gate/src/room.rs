@@ -1,4 +1,4 @@
-//! How much room matches take in the maps of a data path.
+//! The room that matches take in the maps of a data path.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +8,26 @@ use crate::table::Match;
 /// Where IPv4 is in IPv6, `::ffff:0:0` (RFC 4291 §2.5.5.2).
 const IPV4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
 
-/// What has no room.
+/// What there is no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// There are more of these than so many.
+    /// There are more of these than this number.
     Count(&'static str, usize),
-    /// These are of more different lengths than [`MAX_LENGTHS`].
+    /// These have more different lengths than [`MAX_LENGTHS`].
     Lengths(&'static str),
 }
 
-/// What matches take of the room, of one direction: both have as many.
+/// The matches of one direction. Both directions have the same.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Lengths of prefixes in use, of IPv6 and IPv4.
     lengths: [BTreeSet<u32>; 2],
-    /// How many matches there are: IPv6, IPv4, tags.
+    /// Number of matches: IPv6, IPv4, tags.
     counts: [usize; 3],
 }
 
 impl Room {
-    /// Adds a match that is not there yet. Returns what has no room from this one on; what had none
-    /// before is not told again.
+    /// Adds a match that is not there yet. Returns what this match was the first to have no room for.
     pub fn add(&mut self, what: &Match) -> Option<Full> {
         match what {
             Match::Prefix(prefix) if prefix.is_ipv4() => self.prefix(1, prefix.bits()),

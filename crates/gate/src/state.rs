@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_limiter::HashKey;
 
 use crate::limits::{Limits, PlanTemplate, Template};
-use crate::matches;
 use crate::table::{Accounting, Attachment, Direction, Match, Seat, Settings, Unknown};
 
 /// What is set live for one subscriber, over what the file says.
@@ -331,12 +330,12 @@ mod as_text {
     use super::*;
 
     pub fn serialize<S: Serializer>(own: &[Match], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(own.iter().map(matches::text))
+        to.collect_seq(own.iter().map(Match::to_string))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Match>, D::Error> {
         let texts: Vec<String> = Deserialize::deserialize(from)?;
-        let read = |text: &String| matches::parse(text).map_err(serde::de::Error::custom);
+        let read = |text: &String| text.parse().map_err(serde::de::Error::custom);
         texts.iter().map(read).collect()
     }
 }

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::config::Config;
+use crate::gate::Folders;
 
 /// A folder with a gate's file, pins and state.
 pub(crate) struct Site {
     folder: TempDir,
+    pins: PathBuf,
+    state: PathBuf,
 }
 
 impl Site {
@@ -17,7 +20,12 @@ impl Site {
 
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { folder }
+        let [pins, state] = ["pins", "state"].map(|name| folder.path().join(name));
+        Self {
+            folder,
+            pins,
+            state,
+        }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -28,12 +36,19 @@ impl Site {
         self.folder().join("gate.toml")
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
-        self.folder().join("state")
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
     }
 
-    pub(crate) fn pins(&self) -> PathBuf {
-        self.folder().join("pins")
+    pub(crate) fn pins(&self) -> &Path {
+        &self.pins
+    }
+
+    pub(crate) fn folders(&self) -> Folders<'_> {
+        Folders {
+            pins: &self.pins,
+            state: &self.state,
+        }
     }
 
     /// The file of this text with the folders of this site.

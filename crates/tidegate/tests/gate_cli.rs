@@ -322,7 +322,10 @@ fn a_day(user: Option<&'static str>) {
     assert!(unknown.contains("alice"), "{unknown}");
     machine.write(&FILE.replace("vlan = 7", "vlan = 8"));
     let reloaded = machine.gate(&["reload"]);
-    assert!(reloaded.contains("1 moved, 1 untouched"), "{reloaded}");
+    assert!(
+        reloaded.contains("1 with other addresses or tags, 1 unchanged"),
+        "{reloaded}"
+    );
     machine.write(&FILE.replace("50mbit", "50mbi"));
     let bad = machine.gate_fails(&["reload"], 1);
     assert!(bad.contains("gate.toml:8:"), "{bad}");
@@ -393,7 +396,9 @@ fn a_day(user: Option<&'static str>) {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     assert!(
-        events.iter().any(|event| event["message"] == "took over"),
+        events
+            .iter()
+            .any(|event| event["message"] == "took over the gate that was up"),
         "{log}"
     );
     assert!(!socket.exists());

@@ -8,7 +8,6 @@ use tidegate_notation::instead;
 use super::Subscriber;
 use super::problem::{Place, Sink};
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
-use crate::matches;
 use crate::room::{Full, Room};
 use crate::table::{Direction, Match};
 
@@ -117,14 +116,13 @@ impl<'a> Roll<'a> {
                     own.push(what);
                 }
                 Some(other) if other == number => {
-                    let message = format!("{} is given to `{name}` twice", matches::text(&what));
+                    let message = format!("{what} is given to `{name}` twice");
                     self.sink.wrong(place, message);
                 }
                 Some(other) => {
                     self.sink.wrong_with(place, || {
                         let whose = self.subscribers.get(other as usize);
                         let whose = whose.map_or("", |subscriber| &subscriber.name);
-                        let what = matches::text(&what);
                         let message = format!("{what} belongs to `{whose}` already");
                         (message, self.places.get(other as usize).copied())
                     });
@@ -169,9 +167,8 @@ impl<'a> Roll<'a> {
                 format!("there are too many {name} from here on: at most {most}")
             }
             Some(Full::Lengths(name)) => format!(
-                "{} is of one length too many: all {name} together may have {MAX_LENGTHS} \
-                 different lengths",
-                matches::text(what)
+                "{what} is of one length too many: all {name} together may have {MAX_LENGTHS} \
+                 different lengths"
             ),
         };
         self.sink.wrong(place, message);

@@ -387,7 +387,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "addresses",
             "vlan = 4095\naddresses",
-            "16:8: '4095' is no VLAN tag: they are numbers from 1 to 4094",
+            "16:8: '4095' is not a VLAN tag: write a number from 1 to 4094",
         ),
         (
             "addresses",
@@ -397,12 +397,12 @@ fn errors_say_where_and_what_to_do() {
         (
             "addresses",
             "qinq = \"100\"\naddresses",
-            "16:8: '100' is no pair of tags: write the outer one first, 100.200",
+            "16:8: '100' is not a pair of VLAN tags: write the outer and the inner one with a dot, such as 100.200",
         ),
         (
             "addresses",
             "pppoe = 65535\naddresses",
-            "16:9: '65535' is no PPPoE session: they are numbers from 1 to 65534",
+            "16:9: '65535' is not a PPPoE session: write a number from 1 to 65534",
         ),
         (
             "name = \"ann\"",
@@ -442,7 +442,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "addresses",
             "vlan = 0x1000\naddresses",
-            "16:8: '4096' is no VLAN tag: they are numbers from 1 to 4094",
+            "16:8: '4096' is not a VLAN tag: write a number from 1 to 4094",
         ),
         (
             "[plan.gold]",

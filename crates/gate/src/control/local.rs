@@ -8,7 +8,7 @@ use tidegate_limiter::Rate;
 use super::{Adjustment, Control, ControlError};
 use crate::change::Report;
 use crate::config::Config;
-use crate::gate::{self, Gate, GateError, Missing, Setting, View};
+use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::State;
@@ -62,7 +62,8 @@ impl<D: DataPath> LocalGate<D> {
     /// # Errors
     /// If no gate is up, or its state cannot be read.
     pub fn watched(state: &Path) -> Result<Self, ControlError> {
-        let view = View::open(state, &pins(state)?)?;
+        let pins = &pins(state)?;
+        let view = View::open(Folders { pins, state })?;
         Ok(Self {
             source: Source::Watched(Box::new(view)),
             roster: None,

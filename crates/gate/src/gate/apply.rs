@@ -1,12 +1,12 @@
-//! Doing changes to a data path.
+//! Makes changes to a data path.
 
 use super::GateError;
 use crate::change::Change;
 use crate::path::{DataPath, PathError};
 use crate::state::State;
 
-/// Makes room for the plans that changes bring, if they bring any: all of the states that they lead
-/// from and to are kept, whatever comes of it.
+/// Makes room for the plans that changes need. The plans of both states are kept, whether the change
+/// succeeds or not.
 pub(super) fn make_room<D: DataPath>(
     path: &mut D,
     from: &State,
@@ -31,7 +31,7 @@ pub(super) fn make_room<D: DataPath>(
         })
 }
 
-/// Does changes; the first that fails ends it.
+/// Makes changes in order, up to the first that fails.
 pub(super) fn apply<D: DataPath>(
     path: &mut D,
     to: &State,
@@ -39,13 +39,13 @@ pub(super) fn apply<D: DataPath>(
 ) -> Result<(), GateError> {
     for change in changes {
         let (done, doing) = match change {
-            Change::Detach(own) => (
-                path.detach(own),
-                format!("detaching from {}", own.interface),
+            Change::Detach(attachment) => (
+                path.detach(attachment),
+                format!("detaching from {}", attachment.interface),
             ),
             Change::Settings => (
                 path.set_settings(&to.settings()),
-                "changing what holds for all packets".to_owned(),
+                "changing the settings for all packets".to_owned(),
             ),
             Change::Reserve(limiters) => (
                 path.reserve(*limiters),
@@ -54,16 +54,16 @@ pub(super) fn apply<D: DataPath>(
             Change::Plan(number, limits) => {
                 let plan = limits.plan().map_err(PathError::from);
                 let put = plan.and_then(|plan| path.put_plan(*number, &plan));
-                (put, format!("putting plan {number}"))
+                (put, format!("storing plan {number}"))
             }
             Change::Forget(limiter) => (
                 path.forget(*limiter),
-                format!("forgetting limiter {limiter}"),
+                format!("resetting limiter {limiter}"),
             ),
             Change::Seat(direction, seats) => (
                 path.seat(*direction, seats),
                 format!(
-                    "leading {} addresses and tags to their limiters",
+                    "assigning {} addresses and tags to their limiters",
                     seats.len()
                 ),
             ),
@@ -71,7 +71,10 @@ pub(super) fn apply<D: DataPath>(
                 path.unseat(*direction, matches),
                 format!("removing {} addresses and tags", matches.len()),
             ),
-            Change::Attach(own) => (path.attach(own), format!("attaching to {}", own.interface)),
+            Change::Attach(attachment) => (
+                path.attach(attachment),
+                format!("attaching to {}", attachment.interface),
+            ),
         };
         done.map_err(|source| GateError::Path { doing, source })?;
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a gate.
+//! Errors of a gate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use crate::change::ChangeError;
 use crate::config::ConfigErrors;
 use crate::path::PathError;
 
-/// Why something was not done.
+/// Why a gate did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// There is none.
+    /// No gate is up.
     #[error("no gate is up at {}: start one with `tidegate gate up`", pins.display())]
     NotUp {
         /// Where it would be.
         pins: PathBuf,
     },
-    /// There is one already.
-    #[error("a gate is up at {} already: `tidegate gate reload` changes it, `tidegate gate down` takes it off", pins.display())]
+    /// A gate is up already.
+    #[error("a gate is up at {} already: change it with `tidegate gate reload`, or remove it with `tidegate gate down`", pins.display())]
     AlreadyUp {
         /// Where it is.
         pins: PathBuf,
     },
-    /// Another process is at it.
-    #[error("another process{} drives this gate (lock in {})", process.map(|id| format!(" ({id})")).unwrap_or_default(), folder.display())]
+    /// Another process holds the lock.
+    #[error("another process{} holds the lock of this gate in {}: try again when it has ended", process.map(|id| format!(" ({id})")).unwrap_or_default(), folder.display())]
     Busy {
         /// The folder of the state.
         folder: PathBuf,
         /// The other process, if it is known.
         process: Option<u32>,
     },
-    /// Limits hold, and nobody knows whose.
-    #[error("a gate is up at {}, and what it holds is not written in {}: `tidegate gate down` takes it off, then start it again", pins.display(), folder.display())]
+    /// Limits are in force, and the state that says whose they are is missing.
+    #[error("a gate is up at {}, but its state is missing in {}: remove the gate with `tidegate gate down`, then start it again", pins.display(), folder.display())]
     Lost {
         /// Where it is.
         pins: PathBuf,
         /// The folder of the state.
         folder: PathBuf,
     },
-    /// The state is of a gate elsewhere.
-    #[error("{} holds the state of a gate at {}, not at {}: give each gate a `state` of its own", folder.display(), other.display(), pins.display())]
+    /// The state belongs to another gate.
+    #[error("{} holds the state of the gate at {}, not of the one at {}: give each gate its own `state` folder", folder.display(), other.display(), pins.display())]
     Elsewhere {
         /// The folder of the state.
         folder: PathBuf,
@@ -48,9 +48,9 @@ pub enum GateError {
         /// The gate that was wanted.
         pins: PathBuf,
     },
-    /// A key that holds as long as the gate is up.
+    /// A key that cannot change while the gate is up.
     #[error(
-        "`{key}` cannot be changed while the gate is up: take it `down` with the old file, and `up` with the new one"
+        "`{key}` cannot be changed while the gate is up: run `tidegate gate down`, then `tidegate gate up` with the new file"
     )]
     Fixed {
         /// Its name.
@@ -59,7 +59,7 @@ pub enum GateError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// The configuration has no place.
+    /// The configuration does not fit into a data path.
     #[error(transparent)]
     Change(#[from] ChangeError),
     /// There is no such subscriber.
@@ -67,13 +67,13 @@ pub enum GateError {
     Subscriber {
         /// The name.
         name: String,
-        /// What may have been meant.
+        /// A suggestion, if there is a similar name.
         meant: String,
     },
-    /// What is to be set cannot be.
+    /// A subscriber cannot be set to this.
     #[error("{0}")]
     Setting(String),
-    /// A file of the state.
+    /// A file of the state cannot be read or written.
     #[error("{}: {source}", path.display())]
     State {
         /// Which.
@@ -81,15 +81,15 @@ pub enum GateError {
         /// Why.
         source: io::Error,
     },
-    /// A file of the state is none.
-    #[error("{} cannot be read: {message}; `tidegate gate down` takes the gate off, then start it again", path.display())]
+    /// A file of the state is damaged.
+    #[error("the state file {} is damaged ({message}): remove the gate with `tidegate gate down`, then start it again", path.display())]
     Corrupt {
         /// Which.
         path: PathBuf,
         /// Why.
         message: String,
     },
-    /// The data path would not do it; all is as it was before.
+    /// The data path refused; everything is as it was before.
     #[error("{doing}: {source}")]
     Path {
         /// What was to be done.
@@ -97,9 +97,9 @@ pub enum GateError {
         /// Why not.
         source: PathError,
     },
-    /// The data path would neither do it nor undo it.
+    /// The data path refused a change and also refused to undo it.
     #[error(
-        "{first}; and it could not be undone: {second}. What was done of it holds; the rest is tried again with the next change"
+        "{first}. The change could not be undone: {second}. A part of it is in force; the next change, or `tidegate gate reload`, tries again"
     )]
     Half {
         /// Why it was not done.
@@ -109,7 +109,7 @@ pub enum GateError {
     },
 }
 
-/// That the data path as a whole would not.
+/// The error of a data path as a whole.
 pub(super) fn path_error(pins: &Path, source: PathError) -> GateError {
     GateError::Path {
         doing: format!("gate at {}", pins.display()),

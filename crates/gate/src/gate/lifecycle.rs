@@ -6,22 +6,22 @@ use std::path::Path;
 use super::apply::apply;
 use super::error::path_error;
 use super::store::{Loaded, Store, Undo};
-use super::{Gate, GateError};
+use super::{Folders, Gate, GateError};
 use crate::change::{self, Report};
 use crate::config::{Config, ConfigErrors};
 use crate::path::DataPath;
 use crate::state::State;
 
 impl<D: DataPath> Gate<D> {
-    /// Reads and checks a file.
+    /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Everything that is wrong with it.
     pub fn check(file: &Path) -> Result<Config, ConfigErrors> {
         Config::read(file)
     }
 
-    /// Whether a gate is there.
+    /// Whether a gate is up.
     pub fn is_up(pins: &Path) -> bool {
         D::exists(pins)
     }
@@ -29,7 +29,7 @@ impl<D: DataPath> Gate<D> {
     /// Starts a gate.
     ///
     /// # Errors
-    /// If one is up, or the data path would not have it; nothing is left behind then.
+    /// If a gate is up already, or the data path refuses. Nothing is left behind then.
     pub fn up(config: &Config) -> Result<(Self, Report), GateError> {
         let mut store = Store::open(&config.state)?;
         if D::exists(&config.pins) {
@@ -37,7 +37,7 @@ impl<D: DataPath> Gate<D> {
                 pins: config.pins.clone(),
             });
         }
-        // What cannot be read is nobody's.
+        // A state that cannot be read belongs to no gate.
         let loaded = store.load().unwrap_or_default();
         if let Some(other) = Self::other(&loaded, &config.pins) {
             return Err(GateError::Elsewhere {
@@ -46,7 +46,7 @@ impl<D: DataPath> Gate<D> {
                 pins: config.pins.clone(),
             });
         }
-        // What a gate left that is gone, with the machine's last start perhaps.
+        // A state may be left of a gate that is gone, for example since the machine restarted.
         let empty = State::empty(config.pins.clone(), secret()?);
         let (next, mut report) = change::next(&empty, config)?;
         for attachment in &next.attachments {
@@ -89,11 +89,11 @@ impl<D: DataPath> Gate<D> {
         }
     }
 
-    /// Takes over a gate that is up: after another process that is gone, however it went.
+    /// Takes over a gate that is up, from a process that ended or was killed.
     ///
     /// # Errors
-    /// If there is none, another process has it, or what it holds is not known.
-    pub fn take_over(pins: &Path, state: &Path) -> Result<Self, GateError> {
+    /// If no gate is up, another process holds its lock, or its state is missing.
+    pub fn take_over(Folders { pins, state }: Folders<'_>) -> Result<Self, GateError> {
         let lost = || GateError::Lost {
             pins: pins.to_owned(),
             folder: state.to_owned(),
@@ -115,11 +115,12 @@ impl<D: DataPath> Gate<D> {
                 pins: pins.to_owned(),
             });
         }
-        // With another secret: one that was killed while it went up may not have written its settings.
+        // With another secret, so that the settings are written: a process that was killed while it
+        // started the gate may not have written them.
         let empty = State::empty(pins.to_owned(), known.hash.map(|half| !half));
         let path = match D::open(pins) {
             Ok(path) => path,
-            // It was killed while it went up, before a packet was limited.
+            // A process was killed while it started the gate, before any packet was limited.
             Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
                 return Err(Self::given_up(pins, &mut store));
             }
@@ -140,10 +141,10 @@ impl<D: DataPath> Gate<D> {
             gate.state = undo.to.clone();
             gate.entries = 0;
             gate.pending = Some(Box::new(undo));
-            // If it cannot be undone now, whoever changes something next tries again, and is told.
+            // If it cannot be undone now, the next change tries again and returns the error.
             let _ = gate.settle();
         } else if let Some(next) = loaded.next {
-            // The journal was done before this was begun.
+            // The changes of the journal were made before this one.
             let made = gate.make(&old, &next, true);
             match made.and_then(|()| gate.store.commit()) {
                 Ok(()) => {
@@ -151,11 +152,11 @@ impl<D: DataPath> Gate<D> {
                     gate.entries = 0;
                 }
                 Err(_) if !was_up => return Err(Self::given_up(pins, &mut gate.store)),
-                // As if it had failed before the kill.
+                // It is undone as a change that failed.
                 Err(first) => drop(gate.turn_back(&old, next, first)),
             }
         } else if gate.make(&written, &old, false).is_err() {
-            // The journal's last line may not have been done.
+            // The change of the journal's last line may not have been made.
             let (from, to) = (written, old);
             gate.pending = Some(Box::new(Undo { from, to }));
         }
@@ -164,7 +165,7 @@ impl<D: DataPath> Gate<D> {
         Ok(gate)
     }
 
-    /// Removes what was killed while it went up and cannot be made whole; what to tell.
+    /// Removes a gate whose start was interrupted and cannot be completed. Returns the error to report.
     fn given_up(pins: &Path, store: &mut Store) -> GateError {
         let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
         let cleared = cleared.and_then(|()| store.clear());
@@ -173,13 +174,12 @@ impl<D: DataPath> Gate<D> {
         })
     }
 
-    /// Starts a gate, or takes over the one that is up and brings it in line with the configuration.
-    /// Returns whether it was up.
+    /// Starts a gate, or takes over the one that is up and changes it to what the configuration says.
     ///
     /// # Errors
     /// As of [`Gate::up`], [`Gate::take_over`] and [`Gate::reload`].
     pub fn start(config: &Config) -> Result<(Self, Report, bool), GateError> {
-        match Self::take_over(&config.pins, &config.state) {
+        match Self::take_over(config.into()) {
             Ok(mut gate) => {
                 let report = gate.reload(config)?;
                 return Ok((gate, report, true));
@@ -191,47 +191,46 @@ impl<D: DataPath> Gate<D> {
         Ok((gate, report, false))
     }
 
-    /// Takes the gate off. Nothing is left behind, and nothing is limited any more.
+    /// Removes the gate. Nothing is left behind, and nothing is limited any longer.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// If something could not be removed.
     pub fn down(mut self) -> Result<(), GateError> {
         let pins = self.state.pins.clone();
         let removed = self.path.remove();
-        // What could not be removed is no gate any more: its state must not be taken for one's.
+        // A rest that cannot be removed is not a gate: no state may belong to it.
         let forgotten = self.store.clear();
         removed.map_err(|source| path_error(&pins, source))?;
         forgotten
     }
 
-    /// Where the gate is up whose state this is, if that is not here.
+    /// Where the gate is pinned that this state belongs to, if it is up and not the one at `pins`.
     fn other<'a>(loaded: &'a Loaded, pins: &Path) -> Option<&'a Path> {
         let known = loaded.known().map(|known| known.pins.as_path());
         known.filter(|&known| known != pins && D::exists(known))
     }
 
-    /// Takes off whatever is there, also if its state is lost or it is not whole. Returns whether
-    /// anything was there.
+    /// Removes a gate, also if its state is lost or it is incomplete. Returns whether there was one.
     ///
     /// # Errors
-    /// If another process has it; what could not be removed.
-    pub fn down_at(pins: &Path, state: &Path) -> Result<bool, GateError> {
+    /// If another process holds its lock, or something could not be removed.
+    pub fn down_at(Folders { pins, state }: Folders<'_>) -> Result<bool, GateError> {
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
-        // What cannot be read is nobody's.
+        // A state that cannot be read belongs to no gate.
         let loaded = store.load().unwrap_or_default();
-        // Also what was killed before it was there.
+        // This also removes what a process left that was killed early.
         let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
         if Self::other(&loaded, pins).is_some() {
             return cleared.map(|()| there);
         }
-        // What could not be removed is no gate any more: its state must not be taken for one's.
+        // A rest that cannot be removed is not a gate: no state may belong to it.
         let forgotten = store.clear();
         cleared.and(forgotten).map(|()| there)
     }
 }
 
-/// Removes a data path that did not come to be whole; the error to tell.
+/// Removes a data path whose creation failed. Returns the error to report.
 fn taken_off<D: DataPath>(path: D, pins: &Path, first: GateError) -> GateError {
     match path.remove() {
         Ok(()) => first,
@@ -242,7 +241,7 @@ fn taken_off<D: DataPath>(path: D, pins: &Path, first: GateError) -> GateError {
     }
 }
 
-/// A secret that users do not know.
+/// A random secret: users who knew it could choose the queue of their flows.
 fn secret() -> Result<[u64; 2], GateError> {
     let mut bytes = [0u8; 16];
     let path = Path::new("/dev/urandom");

@@ -1,6 +1,7 @@
-//! The state's files: `state.json`, whole; `journal`, what was set since; `next.json`, what a change
-//! that is being made leads to; `undo.json`, what is undone and where that leads. All are written before the data path is touched, so that what may
-//! have been done to it is known at any time, and is done again after a crash.
+//! The files of the state: `state.json` is the whole state, `journal` has the live changes since,
+//! `next.json` is the state that a running change leads to, and `undo.json` is a change that is being
+//! undone. Each is written before the data path is touched. So it is known at any time what may
+//! have been done to the data path, and it is done again after a crash.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -21,10 +22,10 @@ pub(super) const UNDO: &str = "undo.json";
 pub(super) const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
 
-/// One line of the journal: a subscriber as it is from now on, and plans that it brings.
+/// One line of the journal: a subscriber as it is from now on, and the plans that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Of the state that it belongs to.
+    /// Serial of the state that it belongs to.
     pub serial: u64,
     pub name: String,
     pub member: Member,
@@ -34,38 +35,38 @@ pub(super) struct Entry {
 /// A change that failed: the data path is somewhere on the way to where it led.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Undo {
-    /// Where it led.
+    /// The state that the change led to.
     pub from: State,
-    /// Where to go back to.
+    /// The state to return to.
     pub to: State,
 }
 
-/// What the files say.
+/// The content of the files.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// The state as it was written whole.
     pub written: Option<State>,
     /// The state with the journal.
     pub current: Option<State>,
-    /// Lines of the journal.
+    /// Number of lines of the journal.
     pub entries: usize,
-    /// Bytes of these lines: what follows was not begun, or is of an older state.
+    /// Bytes of these lines. What follows was not begun, or belongs to an older state.
     pub length: u64,
-    /// Where a change led that was not finished.
+    /// The state that an unfinished change led to.
     pub next: Option<State>,
-    /// A change that failed and was not undone: it counts before all others.
+    /// A change that failed and was not undone. It takes precedence over the others.
     pub undo: Option<Undo>,
 }
 
 impl Loaded {
-    /// The state that the gate is in, or comes to.
+    /// The state that the gate is in or will be in.
     pub fn known(&self) -> Option<&State> {
         let undo = self.undo.as_ref().map(|undo| &undo.to);
         undo.or(self.next.as_ref()).or(self.current.as_ref())
     }
 }
 
-/// The folder, ours alone as long as this lives.
+/// The state folder, locked as long as this lives.
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
@@ -74,7 +75,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Takes the folder; makes it if need be.
+    /// Locks the folder, and creates it if necessary.
     pub fn open(folder: &Path) -> Result<Self, GateError> {
         let failed = |source| GateError::State {
             path: folder.to_owned(),
@@ -85,20 +86,20 @@ impl Store {
             builder.recursive(true).mode(0o700);
             builder.create(folder).map_err(failed)?;
         }
-        // Who can write there can have any limits set, and any file of ours written elsewhere.
+        // Other users who could write there could set any limits, or redirect our files by links.
         let metadata = folder.metadata().map_err(failed)?;
         check_owner(metadata.uid(), rustix::process::geteuid().as_raw()).map_err(failed)?;
         if metadata.mode() & 0o022 != 0 {
-            let message = "others may write in this folder: give it mode 0700, or another one";
+            let message = "other users may write in this folder: run `chmod 700` on it, or choose another folder";
             return Err(failed(io::Error::other(message)));
         }
         let path = folder.join(LOCK);
-        // The one that had it may have removed the file just now: then ours is no longer the one that
-        // others see.
+        // The last holder may have removed the file just now. Then this file is not the one that other
+        // processes see.
         for _ in 0..8 {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
-            let mut lock = own(&mut options).open(&path).map_err(failed)?;
+            let mut lock = private(&mut options).open(&path).map_err(failed)?;
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -124,11 +125,11 @@ impl Store {
             }
         }
         Err(failed(io::Error::other(
-            "the lock is taken and removed again and again",
+            "the lock file is removed again and again by other processes: try again later",
         )))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -138,7 +139,7 @@ impl Store {
         load(&self.folder)
     }
 
-    /// Writes where a change leads, before it is made.
+    /// Writes the state that a change leads to, before the change is made.
     pub fn begin(&mut self, next: &State) -> Result<(), GateError> {
         self.write(NEXT, next)
     }
@@ -148,13 +149,13 @@ impl Store {
         self.write(UNDO, undo)
     }
 
-    /// It is undone: where it went back to is the state. May be done twice.
+    /// The change is undone: the state to return to is the state now. May be done twice.
     pub fn commit_undo(&mut self, undo: &Undo) -> Result<(), GateError> {
         self.write(STATE, &undo.to)?;
         self.journal = None;
         remove(&self.folder.join(NEXT))?;
         remove(&self.folder.join(JOURNAL))?;
-        // The change must not be found when its undoing no longer is.
+        // The change must be gone from the disk before `undo.json` is.
         self.sync().map_err(|source| GateError::State {
             path: self.folder.clone(),
             source,
@@ -162,19 +163,19 @@ impl Store {
         remove(&self.folder.join(UNDO))
     }
 
-    /// The change is made: its state is the state.
+    /// The change is made: its state is the state now.
     pub fn commit(&mut self) -> Result<(), GateError> {
         let to = self.folder.join(STATE);
         let renamed = fs::rename(self.folder.join(NEXT), &to);
         renamed
             .and_then(|()| self.sync())
             .map_err(|source| GateError::State { path: to, source })?;
-        // Its lines are of an older serial now.
+        // The journal belongs to an older serial now.
         self.journal = None;
         remove(&self.folder.join(JOURNAL))
     }
 
-    /// Writes a line of the journal, before it is done.
+    /// Writes a line of the journal, before the data path is changed.
     pub fn append(&mut self, entry: &Entry) -> Result<(), GateError> {
         let path = self.folder.join(JOURNAL);
         let failed = |source| GateError::State {
@@ -185,7 +186,7 @@ impl Store {
         line.push(b'\n');
         if self.journal.is_none() {
             let mut options = OpenOptions::new();
-            let file = own(options.append(true).create(true)).open(&path);
+            let file = private(options.append(true).create(true)).open(&path);
             self.journal = Some(file.map_err(failed)?);
         }
         let Some(file) = &mut self.journal else {
@@ -194,16 +195,16 @@ impl Store {
         let before = file.metadata().map_err(failed)?.len();
         let written = file.write_all(&line).and_then(|()| file.sync_data());
         written.map_err(|error| {
-            // A part of a line would hide those that follow.
+            // A partial line would hide those that follow.
             let _ = file.set_len(before);
             failed(error)
         })
     }
 
-    /// Cuts off what follows the journal's whole lines: it would hide those that come.
+    /// Cuts off what follows the journal's complete lines: it would hide later lines.
     pub fn trim(&mut self, length: u64) -> Result<(), GateError> {
         let path = self.folder.join(JOURNAL);
-        let file = match own(OpenOptions::new().write(true)).open(&path) {
+        let file = match private(OpenOptions::new().write(true)).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other,
         };
@@ -211,7 +212,7 @@ impl Store {
             .map_err(|source| GateError::State { path, source })
     }
 
-    /// Removes the files, and the folder if nothing else is in it.
+    /// Removes the files, and the folder if it is empty then.
     pub fn clear(&mut self) -> Result<(), GateError> {
         self.journal = None;
         let temporary = [NEXT, UNDO, STATE].map(|name| format!("{name}.new"));
@@ -219,18 +220,18 @@ impl Store {
         for name in temporary.iter().map(String::as_str).chain(names) {
             remove(&self.folder.join(name))?;
         }
-        // Others' files stay, such as a socket; so may the folder, if it is not ours to remove.
+        // Other files, such as a socket, keep the folder; and it may not be ours to remove.
         let _ = fs::remove_dir(&self.folder);
         Ok(())
     }
 
-    /// Writes a file so that there is the old one or the new one, whole, at any time.
+    /// Replaces a file so that the old or the new one is complete at any time.
     fn write(&self, name: &str, state: &impl Serialize) -> Result<(), GateError> {
         let path = self.folder.join(name);
         let temporary = self.folder.join(format!("{name}.new"));
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();
-            own(options.write(true).create(true).truncate(true));
+            private(options.write(true).create(true).truncate(true));
             let mut file = BufWriter::new(options.open(&temporary)?);
             serde_json::to_writer(&mut file, state)?;
             file.flush()?;
@@ -244,27 +245,27 @@ impl Store {
         })
     }
 
-    /// Names are on the disk.
+    /// Brings the names of files to the disk.
     fn sync(&self) -> io::Result<()> {
         File::open(&self.folder)?.sync_all()
     }
 }
 
-/// For our own files: nobody else reads them, and a link that somebody put there is not followed.
-fn own(options: &mut OpenOptions) -> &mut OpenOptions {
+/// Options for files of the state: only the owner reads them, and symbolic links are not followed.
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
         .mode(0o600)
         .custom_flags(OFlags::NOFOLLOW.bits() as i32)
 }
 
-/// Whether a folder of this owner is for a process of this user: ours, or root's.
+/// Checks that the owner of a folder is the user of this process, or root.
 fn check_owner(owner: u32, user: u32) -> io::Result<()> {
     if owner == user || owner == 0 {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "this folder is user {owner}'s, who may do anything in it: give it to user {user}, or name \
-         another one"
+        "this folder belongs to user {owner}, who may change everything in it: run `chown {user}` on \
+         it, or choose another folder"
     )))
 }
 
@@ -278,7 +279,8 @@ fn remove(path: &Path) -> Result<(), GateError> {
     }
 }
 
-/// What the files of a folder say. Others may be writing: all is read whole or not at all.
+/// Reads the files of a folder. Another process may write them at the same time: each is read whole
+/// or not at all.
 pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
     let written = read(&folder.join(STATE))?;
     let next = read(&folder.join(NEXT))?;
@@ -299,7 +301,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
         path: path.clone(),
         source,
     };
-    let file = match own(OpenOptions::new().read(true)).open(&path) {
+    let file = match private(OpenOptions::new().read(true)).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(loaded),
         Err(error) => return Err(failed(error)),
@@ -309,7 +311,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
     loop {
         line.clear();
         let length = file.read_until(b'\n', &mut line).map_err(failed)?;
-        // A line that is not whole was not done.
+        // An incomplete line was not acted on.
         if line.pop() != Some(b'\n') {
             break;
         }
@@ -363,11 +365,14 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GateError> {
         .map_err(|error| corrupt(path, error.to_string()))
 }
 
-/// Works out what is not written, of a form that is known.
+/// Checks the format, and works out what the file leaves out.
 fn check(path: &Path, state: &mut State) -> Result<(), GateError> {
     if state.format != State::FORMAT {
         let found = state.format;
-        let message = format!("it is of form {found}, and not {}", State::FORMAT);
+        let message = format!(
+            "it has format {found}, and this version of tidegate reads format {}",
+            State::FORMAT
+        );
         return Err(corrupt(path, message));
     }
     state.index();

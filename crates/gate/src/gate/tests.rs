@@ -24,11 +24,11 @@ trait InMemory {
 
 impl InMemory for Site {
     fn take_over(&self) -> Result<Own, GateError> {
-        Own::take_over(&self.pins(), &self.state())
+        Own::take_over(self.folders())
     }
 
     fn holds(&self, state: &State) {
-        Memory::at(&self.pins(), |own| {
+        Memory::at(self.pins(), |own| {
             let mut directory = HashMap::new();
             for member in state.members.values() {
                 for direction in Direction::BOTH {
@@ -150,7 +150,7 @@ fn a_gate_goes_up_changes_and_goes_down() {
     assert_eq!(report.detached[0].interface, "eth1");
     site.holds(gate.state());
     assert_eq!(gate.state().members["ann"], ann);
-    let log = Memory::at(&site.pins(), |own| std::mem::take(&mut own.log)).expect("there");
+    let log = Memory::at(site.pins(), |own| std::mem::take(&mut own.log)).expect("there");
     let about_ann = log.iter().filter(|line| line.contains("10.0.0.1")).count();
     assert_eq!(
         about_ann, 2,
@@ -159,25 +159,25 @@ fn a_gate_goes_up_changes_and_goes_down() {
     // The same again does nothing.
     let report = gate.reload(&site.config(TWO)).expect("reloaded");
     assert_eq!(report.unchanged, 3);
-    let log = Memory::at(&site.pins(), |own| own.log.clone()).expect("there");
+    let log = Memory::at(site.pins(), |own| own.log.clone()).expect("there");
     assert!(log.is_empty(), "{log:?}");
     gate.down().expect("down");
-    assert!(!Own::is_up(&site.pins()) && !site.state().exists());
+    assert!(!Own::is_up(site.pins()) && !site.state().exists());
 }
 
 #[test]
 fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     let site = Site::new();
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
-    assert!(!Own::down_at(&site.pins(), &site.state()).expect("nothing to do"));
+    assert!(!Own::down_at(site.folders()).expect("nothing to do"));
     let (gate, _) = Own::up(&site.config(ONE)).expect("up");
     let own = std::process::id();
     let busy = |error: Option<GateError>| matches!(error, Some(GateError::Busy { process, .. }) if process == Some(own));
     assert!(busy(site.take_over().err()));
-    assert!(busy(Own::down_at(&site.pins(), &site.state()).err()));
+    assert!(busy(Own::down_at(site.folders()).err()));
     assert!(busy(Own::up(&site.config(ONE)).err()));
     // Looking is free.
-    let view = View::<Memory>::open(&site.state(), &site.pins()).expect("a view");
+    let view = View::<Memory>::open(site.folders()).expect("a view");
     assert_eq!(
         all_read(view.state(), view.path()),
         all_read(gate.state(), gate.path())
@@ -194,12 +194,12 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     // Without its state nobody knows whose limits they are; it can still be taken off.
     std::fs::remove_dir_all(site.state()).expect("removed");
     assert!(matches!(site.take_over(), Err(GateError::Lost { .. })));
-    assert!(Own::down_at(&site.pins(), &site.state()).expect("down"));
-    assert!(!Own::is_up(&site.pins()) && !site.state().exists());
+    assert!(Own::down_at(site.folders()).expect("down"));
+    assert!(!Own::is_up(site.pins()) && !site.state().exists());
     // A state without a gate is what a restart of the machine may leave.
     let (gate, _) = Own::up(&site.config(ONE)).expect("up");
     drop(gate);
-    Memory::clear(&site.pins()).expect("gone");
+    Memory::clear(site.pins()).expect("gone");
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
     let (gate, report, was_up) = Own::start(&site.config(TWO)).expect("up");
     assert!(!was_up && report.added.len() == 3);
@@ -218,14 +218,14 @@ fn a_gate_elsewhere_keeps_its_state() {
     let error = Own::up(&other).map(|_| ()).expect_err("it is another's");
     assert!(matches!(error, GateError::Elsewhere { .. }), "{error}");
     assert!(!Own::is_up(&other.pins));
-    assert!(!Own::down_at(&other.pins, &other.state).expect("nothing there"));
+    assert!(!Own::down_at((&other).into()).expect("nothing there"));
     let gate = site.take_over().expect("ours");
     site.holds(gate.state());
     gate.down().expect("down");
     // Nobody's any more.
     let (gate, _) = Own::up(&site.config(ONE)).expect("up");
     drop(gate);
-    Memory::clear(&site.pins()).expect("gone");
+    Memory::clear(site.pins()).expect("gone");
     let (gate, _) = Own::up(&other).expect("up");
     gate.down().expect("down");
 }
@@ -329,8 +329,8 @@ fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
     let site = Site::new();
     let (gate, _) = Own::up(&site.config(ONE)).expect("up");
     drop(gate);
-    Memory::at(&site.pins(), |own| own.stuck = true);
-    let error = Own::down_at(&site.pins(), &site.state()).expect_err("it is stuck");
+    Memory::at(site.pins(), |own| own.stuck = true);
+    let error = Own::down_at(site.folders()).expect_err("it is stuck");
     assert!(
         error.to_string().ends_with("a part of it is stuck"),
         "{error}"

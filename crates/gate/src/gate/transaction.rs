@@ -56,7 +56,7 @@ impl<D: DataPath> Gate<D> {
             }
         }
         let made = self.put_one(name, &member, &brought);
-        // Of old and new plans, one is no longer used.
+        // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };
         for lane in over.lanes {
             self.state.plans.release(lane.plan);
@@ -65,7 +65,7 @@ impl<D: DataPath> Gate<D> {
         made
     }
 
-    /// Writes a line and does it; undoes it if it fails.
+    /// Writes a line of the journal and makes its change. Undoes it if it fails.
     fn put_one(
         &mut self,
         name: &str,
@@ -103,7 +103,7 @@ impl<D: DataPath> Gate<D> {
         Err(self.turn_back(&old, next, first))
     }
 
-    /// Makes a change of the whole, or undoes it.
+    /// Makes a change of the whole state, or undoes it.
     pub(super) fn transact(&mut self, next: State) -> Result<(), GateError> {
         self.store.begin(&next)?;
         let old = self.state.clone();
@@ -116,10 +116,10 @@ impl<D: DataPath> Gate<D> {
         Err(self.turn_back(&old, next, first))
     }
 
-    /// Undoes a change that failed on its way to a state; returns what to tell. If that fails as
-    /// well, it is left for the next change, or for whoever takes over.
+    /// Undoes a change that failed. Returns the error to report. If undoing fails as well, the next
+    /// change tries it again, or the process that takes the gate over.
     pub(super) fn turn_back(&mut self, old: &State, from: State, first: GateError) -> GateError {
-        // What is there now is somewhere between the two: as if all of it had been made.
+        // The data path is somewhere between the two states: undo as if all steps had been made.
         let to = change::back(old, &from);
         let undo = Undo { from, to };
         self.entries = 0;
@@ -135,7 +135,7 @@ impl<D: DataPath> Gate<D> {
         }
     }
 
-    /// Undoes a change of which any part may have been made; the state is where it leads.
+    /// Undoes a change of which any part may have been made.
     fn undo(&mut self, undo: &Undo) -> Result<(), GateError> {
         self.store.begin_undo(undo)?;
         self.make(&undo.from, &undo.to, false)?;
@@ -143,7 +143,7 @@ impl<D: DataPath> Gate<D> {
         self.store.commit_undo(undo)
     }
 
-    /// Makes what could neither be made nor undone before.
+    /// Undoes a change that could not be undone before.
     pub(super) fn settle(&mut self) -> Result<(), GateError> {
         let Some(undo) = self.pending.take() else {
             return Ok(());
@@ -155,16 +155,16 @@ impl<D: DataPath> Gate<D> {
         undone
     }
 
-    /// Does what leads from one state to another; `fresh`: one that never was, with places that may
-    /// refuse. Places that were there before are left to [`heal`](Self::heal): one that refuses is
-    /// told, and no reason to stop.
+    /// Makes the changes from one state to another. If the other state is `fresh`, it was never in
+    /// force, and an interface of it that refuses is an error. Interfaces that both states have are left
+    /// to [`heal`](Self::heal), which reports those that refuse.
     pub(super) fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
         let attached = self.path.attachments();
         let changes = change::changes(from, to, &attached, fresh);
         let changes: Vec<Change> = changes
             .into_iter()
             .filter(|change| match change {
-                Change::Attach(own) => fresh && !from.attachments.contains(own),
+                Change::Attach(attachment) => fresh && !from.attachments.contains(attachment),
                 _ => true,
             })
             .collect();

@@ -5,15 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::store::{self, JOURNAL, NEXT, STATE, UNDO};
-use super::{GateError, path_error};
+use super::{Folders, GateError, path_error};
 use crate::path::DataPath;
 use crate::reading::Overview;
 use crate::state::State;
 
-/// What a file was when it was read: replaced or longer, it is another.
+/// Identifies the content of a file when it was read: a file that was replaced or extended differs.
 type Mark = Option<(u64, u64, i64, i64)>;
 
-/// A gate that is up, as others drive it.
+/// A gate that is up, read without its lock.
 #[derive(Debug)]
 pub struct View<D: DataPath> {
     folder: PathBuf,
@@ -30,23 +30,26 @@ fn marks(folder: &Path) -> [Mark; 4] {
     })
 }
 
-/// Where the gate is kept whose state is in this folder; `None` if there is no state.
+/// Where the gate is pinned whose state is in this folder; `None` if there is no state.
 ///
 /// # Errors
-/// If what is there cannot be read.
+/// If the state cannot be read.
 pub fn pins(folder: &Path) -> Result<Option<PathBuf>, GateError> {
     let loaded = store::load(folder)?;
     Ok(loaded.known().map(|state| state.pins.clone()))
 }
 
 impl<D: DataPath> View<D> {
-    /// Looks at the gate whose state is in this folder. The second is where it would be if nobody
-    /// knows, to say so.
+    /// Opens the gate with this state. The pins are only named in errors, if there is no state.
     ///
     /// # Errors
-    /// If none is up, or what it holds is not known.
-    pub fn open(folder: &Path, pins: &Path) -> Result<Self, GateError> {
-        // What is written while it is read is read again by the first refresh.
+    /// If no gate is up, or its state is missing.
+    pub fn open(folders: Folders<'_>) -> Result<Self, GateError> {
+        let Folders {
+            pins,
+            state: folder,
+        } = folders;
+        // What is written meanwhile is read again by the first refresh.
         let marks = marks(folder);
         let loaded = store::load(folder)?;
         let unsettled = loaded.next.is_some() || loaded.undo.is_some();
@@ -76,7 +79,7 @@ impl<D: DataPath> View<D> {
         })
     }
 
-    /// Reads again what has changed. Returns whether anything had.
+    /// Reads the state again if it has changed. Returns whether it had.
     ///
     /// # Errors
     /// As of [`View::open`].
@@ -84,12 +87,15 @@ impl<D: DataPath> View<D> {
         if marks(&self.folder) == self.marks {
             return Ok(false);
         }
-        // It may have been taken off and put up again, with other maps.
-        *self = Self::open(&self.folder, &self.state.pins)?;
+        // The gate may have been removed and started again, with other maps.
+        *self = Self::open(Folders {
+            pins: &self.state.pins,
+            state: &self.folder,
+        })?;
         Ok(true)
     }
 
-    /// Whether a change is being made, or could be made neither whole nor undone.
+    /// Whether a change is being made, or could neither be completed nor undone.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
     }
@@ -99,12 +105,12 @@ impl<D: DataPath> View<D> {
         Overview::of(&self.state, &self.path, self.unsettled)
     }
 
-    /// What it holds, by name and number.
+    /// The state of the gate.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Where it is held.
+    /// The data path.
     pub fn path(&self) -> &D {
         &self.path
     }

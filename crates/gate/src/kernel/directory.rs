@@ -1,5 +1,5 @@
-//! Who sits where: the maps from addresses and tags to limiters, and the lengths of prefixes in use,
-//! which packets try one after the other.
+//! The maps from addresses and tags to limiters, and the lengths of prefixes in use, which packets try
+//! one after the other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,19 +16,19 @@ type Maps = HashMap<&'static str, MapHandle>;
 
 const IPV4: u128 = 0xffff << 32;
 
-/// What user space knows of the directory without asking the kernel.
+/// A copy in user space of what the maps hold.
 #[derive(Debug)]
 pub(super) struct Directory {
     accounting: Accounting,
     unknown: Unknown,
-    /// The words of the flows' hash, as they are in the kernel: its key is not known to who takes a
-    /// gate over.
+    /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
+    /// not know its key.
     hash: [u64; 11],
-    /// Entries of each length by direction. Of IPv4, prefixes of IPv6 that contain all of it follow
-    /// as 128 and their length.
+    /// Number of entries of each length, by direction. For IPv4, prefixes of IPv6 that contain all of
+    /// it are counted at 128 plus their length.
     lengths4: [Vec<u32>; 2],
     lengths6: [Vec<u32>; 2],
-    /// Of each kind of link.
+    /// Number of entries of each kind of link, by direction.
     links: [[u32; 3]; 2],
 }
 
@@ -139,7 +139,7 @@ impl Directory {
         }
     }
 
-    /// Plans that packets are led to.
+    /// Plans that are assigned to packets.
     pub(super) fn plans(&self, maps: &Maps) -> Result<HashSet<u32>, KernelError> {
         let mut plans = HashSet::new();
         for map in ["seats4", "seats6", "seats_link"] {
@@ -221,7 +221,7 @@ impl Directory {
             Ok(())
         });
         if result.is_err() {
-            // What was counted may not be there.
+            // Entries that were counted may be missing.
             if let Ok(read) = Self::read(maps) {
                 *self = Self {
                     accounting: self.accounting,
@@ -299,7 +299,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Puts settings and lengths where packets find them, all at once.
+    /// Publishes settings and lengths to packets, all at once.
     pub(super) fn publish(&self, maps: &Maps) -> Result<(), KernelError> {
         let [down, up] = self.lengths();
         let both = |of: fn(&Lengths) -> usize| [of(&down) as u8, of(&up) as u8];
@@ -336,7 +336,7 @@ impl Directory {
             .lookup(&zero, MapFlags::ANY)
             .map_err(refused("current"))?
             .unwrap_or_default();
-        // Packets go by one while the other is written.
+        // Packets use one of the two settings while the other is written.
         let current = current[..].try_into().map_or(0, u32::from_ne_bytes);
         let other = 1 - (current & 1);
         maps["settings"]

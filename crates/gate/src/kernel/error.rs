@@ -1,75 +1,77 @@
-//! What can go wrong between the gate and the kernel.
+//! Errors of the data path in the kernel.
 
 use std::path::{Path, PathBuf};
 
-/// Why the kernel's side cannot do something.
+/// Why the data path in the kernel did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A gate is pinned there already.
-    #[error("a gate is running already ({0} is there): take it down first, or take it over")]
+    #[error(
+        "a gate is up already, since {0} exists: remove it with `tidegate gate down`, or take it over with `tidegate gate run`"
+    )]
     Exists(PathBuf),
     /// Nothing is pinned there.
-    #[error("no gate is running: there is nothing in {0}")]
+    #[error("no gate is up: {0} is empty or missing")]
     Missing(PathBuf),
     /// What is pinned there is of another version.
     #[error(
-        "{path} is of another version of the gate: take it down with that one, then bring it up with this one"
+        "{path} belongs to a gate of another version of tidegate: remove that gate with `tidegate gate down`, then start it again"
     )]
     Other {
-        /// Which map.
+        /// The map.
         path: PathBuf,
     },
-    /// No rights.
+    /// The process lacks privileges.
     #[error(
-        "BPF programs need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN if the BPF file system is still to be mounted: {0}"
+        "the kernel refused a BPF program for lack of privileges ({0}): run this as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and with CAP_SYS_ADMIN if the BPF file system is not mounted yet"
     )]
     Rights(String),
     /// Programs could not be loaded.
-    #[error("the kernel does not load the gate's programs (6.2 or later is needed): {0}")]
+    #[error("the kernel refused to load the gate's programs ({0}): Linux 6.2 or later is needed")]
     Load(#[source] libbpf_rs::Error),
-    /// Something with the folder of pins.
+    /// A file of the folder with pins cannot be made, opened or removed.
     #[error("{path}: {source}")]
     Pin {
-        /// What it is about.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// A map does not take or give something.
-    #[error("the kernel's table of {map}: {source}")]
+    /// A map cannot be read or written.
+    #[error("the kernel's map `{map}` cannot be read or written: {source}")]
     Map {
-        /// Its name.
+        /// The name of the map.
         map: &'static str,
         /// Why.
         source: libbpf_rs::Error,
     },
     /// More of something than there is room for.
-    #[error("{found} {what} are needed, and there is room for {room}")]
+    #[error("{found} {what} are needed, but the kernel's maps have room for {room}")]
     Room {
-        /// Of what.
+        /// Things of this kind.
         what: &'static str,
-        /// How many are wanted.
+        /// The number that is needed.
         found: usize,
-        /// How many there may be.
+        /// The number that there is room for.
         room: usize,
     },
     /// More different policies or sets of rules than there is room for.
     #[error(
-        "there is room for {room} {what} at once, those of before a change and after it together"
+        "there is room for {room} {what} at the same time, before and after a change together: let more plans share them"
     )]
     Kept {
-        /// Of what.
+        /// Things of this kind.
         what: &'static str,
-        /// How many there may be.
+        /// The number that there is room for.
         room: usize,
     },
-    /// A plan that limiters cannot run under.
+    /// A plan that the kernel cannot enforce.
     #[error("{0}")]
     Plan(String),
     /// No such interface.
     #[error("there is no interface {0}")]
     Interface(String),
-    /// A program is not attached or detached.
+    /// A program cannot be attached or detached.
     #[error("{what} on {interface}: {source}")]
     Attach {
         /// What was tried.
@@ -79,8 +81,8 @@ pub enum KernelError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is attached there already.
-    #[error("{0} is attached already in this place")]
+    /// The gate is attached there already.
+    #[error("the gate is attached to {0} already, at this hook and in this direction")]
     Attached(String),
 }
 

@@ -12,7 +12,7 @@ use nix::mount::{MsFlags, mount};
 
 use super::{KernelError, layout, sys};
 
-/// The programs, compiled.
+/// The compiled programs.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 /// The maps that are pinned, and the sizes of their values.
@@ -30,7 +30,7 @@ pub(super) const MAPS: &[(&str, usize)] = &[
     ("pages", size_of::<u32>()),
 ];
 
-/// Loads the programs, and pins them and their maps. If that fails, nothing is left.
+/// Loads the programs, and pins them and their maps. Nothing is left if that fails.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
     mount_for(pins)?;
     let mut object = opened()?;
@@ -75,7 +75,7 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
             map.pin(&path)
                 .map_err(|source| KernelError::pin(&path, source))?;
         }
-        // With its last name it is there at once, or not at all.
+        // With the rename all maps are there at once, or none.
         let path = pins.join("maps");
         fs::rename(maps, &path).map_err(|source| KernelError::pin(&path, source))
     })();
@@ -86,7 +86,7 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
 }
 
 fn opened() -> Result<OpenObject, KernelError> {
-    // Errors come back as values.
+    // Errors are returned as values.
     libbpf_rs::set_print(None);
     ObjectBuilder::default()
         .name("tidegate")
@@ -94,8 +94,8 @@ fn opened() -> Result<OpenObject, KernelError> {
         .map_err(refused)
 }
 
-/// Where a page of limiters is pinned. `pages` leads packets to it, and us to its number alone, by which
-/// only CAP_SYS_ADMIN may open it.
+/// Where a page of limiters is pinned. The map `pages` gives user space only its number, and opening a
+/// map by number needs CAP_SYS_ADMIN.
 pub(super) fn page(pins: &Path, number: u32) -> PathBuf {
     pins.join("pages").join(number.to_string())
 }
@@ -128,7 +128,7 @@ pub(super) fn make_pages(
         )
         .map_err(refused)?;
         let path = page(pins, number as u32);
-        // Of one who was killed before packets could find it.
+        // It may be left of a process that was killed.
         let _ = fs::remove_file(&path);
         map.pin(&path)
             .map_err(|source| KernelError::pin(&path, source))?;
@@ -136,7 +136,7 @@ pub(super) fn make_pages(
     };
     let made: Result<Vec<_>, _> = numbers.clone().map(make).collect();
     if made.is_err() {
-        // Memory that is short is given back.
+        // The memory is given back.
         for number in numbers {
             let _ = fs::remove_file(page(pins, number as u32));
         }
@@ -159,7 +159,7 @@ pub(super) fn is_bpf(path: &Path) -> bool {
         .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
-/// Mounts a BPF file system where the folder is to be, if there is none.
+/// Mounts the BPF file system that the folder is to be in, if it is not mounted.
 fn mount_for(pins: &Path) -> Result<(), KernelError> {
     let mut place = pins;
     while !place.exists() {
@@ -172,7 +172,7 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
     let usual = Path::new("/sys/fs/bpf");
     if !pins.starts_with(usual) {
         let source = format!(
-            "not in a BPF file system: use a folder in {}",
+            "this folder is not in a BPF file system: use a folder in {}",
             usual.display()
         );
         return Err(KernelError::pin(pins, source));
@@ -190,7 +190,7 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
     })
 }
 
-/// Removes the folder with all that is pinned in it; the first thing that stays, after all is tried.
+/// Removes the folder with all that is pinned in it. Tries everything, and returns the first error.
 pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
     let mut result = Ok(());
     let mut tried = |path: &Path, removed: io::Result<()>| match removed {
@@ -199,7 +199,7 @@ pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
         }
         _ => {}
     };
-    // Maps first: without them there is no gate.
+    // Maps come first: without them there is no gate.
     for folder in ["maps", "new", "links", "pages", "programs"] {
         let path = pins.join(folder);
         for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
@@ -208,7 +208,7 @@ pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
         tried(&path, fs::remove_dir(&path));
     }
     match fs::remove_dir(pins) {
-        // What others have in it is not ours to remove, nor the file system itself.
+        // Files of others stay, and so does the file system itself.
         Err(error)
             if matches!(
                 error.kind(),

@@ -1,4 +1,4 @@
-//! The gate in the kernel: its maps and programs, pinned in a folder of a BPF file system, where they
+//! The data path in the kernel: maps and programs, pinned in a folder of a BPF file system, where they
 //! outlive the process that made them.
 
 use std::collections::HashMap;
@@ -26,10 +26,10 @@ use directory::Directory;
 use layout::PAGE;
 use policy::Registry;
 
-/// Where programs are attached at tc.
+/// How programs are attached at tc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TcKind {
-    /// By tcx where the kernel has it, else by clsact.
+    /// By tcx if the kernel has it, else by clsact.
     #[default]
     Best,
     /// By tcx (kernel 6.6).
@@ -53,16 +53,16 @@ impl Kernel {
     /// Numbers of plans are below this.
     pub const PLANS: u32 = layout::PLANS as u32;
 
-    /// Loads the programs, and pins everything in this folder, which is made; the BPF file system it
-    /// is to be in is mounted if need be.
+    /// Loads the programs and pins everything in this folder, which is created. Mounts the BPF file
+    /// system if necessary.
     ///
     /// # Errors
-    /// If there is a gate, or rights or features of the kernel are missing; nothing is left then.
+    /// If a gate is there, or privileges or features of the kernel are missing. Nothing is left then.
     pub fn create(pins: &Path, settings: &Settings) -> Result<Self, KernelError> {
         Self::create_with(pins, settings, false)
     }
 
-    /// As [`create`](Self::create); with the time that a test gives, if it is to be so.
+    /// As [`create`](Self::create), with the clock of a test if `timed`.
     fn create_with(pins: &Path, settings: &Settings, timed: bool) -> Result<Self, KernelError> {
         if Self::exists(pins) {
             return Err(KernelError::Exists(pins.into()));
@@ -82,7 +82,7 @@ impl Kernel {
     /// Takes over what is pinned in this folder.
     ///
     /// # Errors
-    /// If nothing or something else is there.
+    /// If nothing is there, or something else.
     pub fn open(pins: &Path) -> Result<Self, KernelError> {
         if !Self::exists(pins) {
             return Err(KernelError::Missing(pins.into()));
@@ -114,7 +114,7 @@ impl Kernel {
         pins.join("maps").is_dir()
     }
 
-    /// How programs are attached at tc from now on.
+    /// Chooses how programs are attached at tc from now on.
     pub fn set_tc(&mut self, kind: TcKind) {
         self.tc = kind;
     }
@@ -123,7 +123,7 @@ impl Kernel {
         &self.maps[name]
     }
 
-    /// What holds for all packets from now on.
+    /// Changes the settings for all packets.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -132,10 +132,10 @@ impl Kernel {
         self.directory.publish(&self.maps)
     }
 
-    /// Describes a plan. One that a limiter runs under must not be changed: take another number.
+    /// Stores a plan. A plan that a limiter runs under must not be changed: use another number.
     ///
     /// # Errors
-    /// If the plan or its number is out of range, or it needs more room than limiters have.
+    /// If the plan or its number is out of range, or there is no room for it.
     pub fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), KernelError> {
         if number >= Self::PLANS {
             return Err(KernelError::room(
@@ -148,9 +148,8 @@ impl Kernel {
         self.update("plans", &number.to_ne_bytes(), &encoded)
     }
 
-    /// Makes room for the policies and rules of so many more plans, if there is not enough: those that
-    /// only other plans needed than the ones at these numbers are given up. Plans that packets are
-    /// led to are kept in any case.
+    /// Makes room for the policies and rules of this number of further plans, if there is not enough.
+    /// Policies and rules are given up unless a plan that is `kept` or assigned to packets needs them.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -163,8 +162,8 @@ impl Kernel {
             return Ok(());
         }
         let seated = self.directory.plans(&self.maps)?;
-        // To change a map of maps waits for all packets on their way (synchronize_rcu): of plans
-        // that nobody was led to just now, there are none then.
+        // Changing a map of maps waits for all packets on their way (synchronize_rcu). After that, no
+        // packet is under way with a plan that was not assigned just now.
         if let Some(first) = self.pages.first() {
             self.update("pages", &0u32.to_ne_bytes(), &sys::number_of(first))?;
         }
@@ -177,7 +176,7 @@ impl Kernel {
             kept(number) || seated.contains(&number)
         });
         let needed: Vec<_> = needed.map(|(_, plan)| plan).collect();
-        // The iterator ends where the kernel refuses.
+        // The iterator also ends if the kernel refuses.
         if read != Self::PLANS {
             let short =
                 std::io::Error::other(format!("{read} of {} plans can be read", Self::PLANS));
@@ -193,10 +192,10 @@ impl Kernel {
             .map_err(|source| KernelError::map(map, source))
     }
 
-    /// Seats subscribers, all or, if the kernel refuses, some of them: adds or replaces.
+    /// Adds or replaces seats. If the kernel refuses, some of them may be in force.
     ///
     /// # Errors
-    /// If there are too many, or a limiter is beyond what is [reserved](Self::reserve).
+    /// If there are too many, or a limiter is not [reserved](Self::reserve).
     pub fn seat(
         &mut self,
         direction: Direction,
@@ -213,7 +212,7 @@ impl Kernel {
         self.directory.seat(&self.maps, direction, seats)
     }
 
-    /// Subscribers that are none any more. Those that were none are passed over.
+    /// Removes seats. Matches without a seat are ignored.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -221,7 +220,7 @@ impl Kernel {
         self.directory.unseat(&self.maps, direction, matches)
     }
 
-    /// Makes room for limiters of numbers below this; 2 MB for 1024 of them.
+    /// Makes room for limiters with numbers below this. 1024 of them take 2 MB.
     ///
     /// # Errors
     /// If there are too many, or memory is short.
@@ -253,7 +252,7 @@ impl Kernel {
             let found = outer.lookup(&number.to_ne_bytes(), MapFlags::ANY);
             let Ok(Some(id)) = found else { break };
             let path = load::page(&self.pins, number);
-            // What is read has to be what packets find.
+            // The pinned page must be the one that packets find.
             let page = MapHandle::from_pinned_path(&path).ok().filter(|page| {
                 page.value_size() as usize == layout::limiter::SIZE_OF
                     && (page.info()).is_ok_and(|found| found.info.id.to_ne_bytes() == id[..])
@@ -275,33 +274,33 @@ impl Kernel {
         Ok((page, place.to_ne_bytes()))
     }
 
-    /// Sets a limiter's state back to nothing, before its number is used again.
+    /// Resets a limiter, before its number is used again.
     ///
     /// # Errors
-    /// If it is beyond what is reserved.
+    /// If it is not reserved.
     pub fn forget(&mut self, limiter: u32) -> Result<(), KernelError> {
         let (page, place) = self.page(limiter)?;
         page.update(&place, &[0; layout::limiter::SIZE_OF], MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))
     }
 
-    /// A limiter as it was at its latest packet: phantom queues drain when packets come.
+    /// A limiter as it was at its latest packet: phantom queues are drained when packets come.
     ///
     /// # Errors
-    /// If it is beyond what is reserved.
+    /// If it is not reserved.
     pub fn read(&self, limiter: u32) -> Result<LimiterState, KernelError> {
         let (page, place) = self.page(limiter)?;
         let state = page
             .lookup(&place, MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))?
             .unwrap_or_else(|| vec![0; layout::limiter::SIZE_OF]);
-        // The first packet tells a limiter its plan.
+        // The first packet of a limiter gives it its plan.
         let plan = layout::plan_of(&state);
         let queues = plan.map_or(0, |plan| self.queues_of(plan));
         Ok(layout::limiter(&state, queues))
     }
 
-    /// How many queues a plan has.
+    /// The number of queues of a plan.
     fn queues_of(&self, plan: u32) -> usize {
         let found = self.map("plans").lookup(&plan.to_ne_bytes(), MapFlags::ANY);
         match found {
@@ -310,7 +309,7 @@ impl Kernel {
         }
     }
 
-    /// What limiters of these numbers counted; none beyond what is reserved.
+    /// The counters of limiters, as far as they are reserved.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -337,7 +336,7 @@ impl Kernel {
         Ok(all)
     }
 
-    /// Packets that are nobody's or not in order, by reason.
+    /// Packets that no limiter saw, by reason.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -345,7 +344,7 @@ impl Kernel {
         layout::strangers(self.map("strangers"))
     }
 
-    /// Has packets taken from an interface.
+    /// Attaches to an interface.
     ///
     /// # Errors
     /// If there is no such interface, or it is attached already, or the kernel refuses.
@@ -353,7 +352,7 @@ impl Kernel {
         attach::attach(&self.pins, attachment, self.tc)
     }
 
-    /// Lets packets of an interface alone again. If it is not attached, nothing is done.
+    /// Detaches from an interface. Does nothing if it is not attached.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -361,7 +360,7 @@ impl Kernel {
         attach::detach(&self.pins, attachment)
     }
 
-    /// Where packets are taken.
+    /// The interfaces that the gate is attached to.
     pub fn attachments(&self) -> Vec<Attachment> {
         attach::attachments(&self.pins)
     }
@@ -369,15 +368,15 @@ impl Kernel {
     /// Detaches and unpins everything, and removes the folder.
     ///
     /// # Errors
-    /// If something cannot be detached or unpinned; the rest is removed.
+    /// If something cannot be detached or unpinned. The rest is removed.
     pub fn remove(self) -> Result<(), KernelError> {
         Self::clear(&self.pins)
     }
 
-    /// As [`remove`](Self::remove), of whatever is in this folder, whole or not.
+    /// As [`remove`](Self::remove), of everything in this folder, complete or not.
     ///
     /// # Errors
-    /// If something cannot be detached or unpinned; the rest is removed.
+    /// If something cannot be detached or unpinned. The rest is removed.
     pub fn clear(pins: &Path) -> Result<(), KernelError> {
         let detached = attach::detach_all(pins);
         let unpinned = load::unpin(pins);

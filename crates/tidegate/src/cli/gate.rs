@@ -10,38 +10,41 @@ use super::EXIT_CODES;
 
 const GATE_EXAMPLES: &str = "\
 Examples:
-  tidegate gate check gate.toml            is the configuration sound, and what would it run?
-  sudo tidegate gate up gate.toml          limit from now on, without any process
-  sudo tidegate gate status                what is counted
+  tidegate gate check gate.toml            check the configuration, and show what it would limit
+  sudo tidegate gate up gate.toml          limit from now on, without a process
+  sudo tidegate gate status                show what was counted
   sudo tidegate gate set alice --down 20mbit
-  sudo tidegate gate reload                after a change of gate.toml
-  sudo tidegate gate top                   a live view
+  sudo tidegate gate reload                apply changes of gate.toml
+  sudo tidegate gate top                   watch the gate live
   sudo tidegate gate run gate.toml         limit, and serve the HTTP API and metrics
-  sudo tidegate gate down                  take it off, and leave nothing
+  sudo tidegate gate down                  remove all limits, and leave nothing behind
 
-Limits are in the kernel, not in a process: they hold when every tidegate has ended, or was killed.
-All commands but check and openapi need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN (docs/explanation/gate.md).
+The limits are in the kernel, not in a process. They stay in force when every tidegate process has
+ended or was killed.
+All commands except check, openapi and schema need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN
+(docs/explanation/gate.md).
 docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and the metrics.
 ";
 
 /// Limit subscribers' rates in this machine's kernel.
 ///
-/// Every subscriber gets its plan's rate, shared among its flows as the plan says, without queues and
-/// without dedicated cores (BC-PQP, as an eBPF program). `up` attaches the limiter to interfaces,
-/// `run` does too and stays to serve the HTTP API, `down` takes it off.
+/// Every subscriber gets the rate of its plan. The plan also says how the subscriber's flows share
+/// that rate. The limiter is BC-PQP in an eBPF program: it delays no packets and needs no dedicated
+/// cores. `up` attaches it to interfaces. `run` does the same, and stays to serve the HTTP API.
+/// `down` removes it.
 #[derive(Debug, Args)]
 #[command(after_help = GATE_EXAMPLES, after_long_help = format!("{GATE_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Gate {
     #[command(subcommand)]
     pub command: Command,
     #[command(flatten)]
-    pub place: Place,
+    pub folder: StateFolder,
 }
 
-/// Where a gate keeps what it has, to tell several on one machine apart.
+/// The folder that tells several gates on one machine apart.
 #[derive(Debug, Clone, Args)]
-pub struct Place {
-    /// Folder of the state of a gate that is up, `state` of its configuration
+pub struct StateFolder {
+    /// State folder of the gate: the key `state` of its configuration
     #[arg(
         long,
         global = true,
@@ -63,7 +66,7 @@ pub enum Command {
     Set(Set),
     Top(Top),
     Openapi(Openapi),
-    /// Describe every key of configurations, as Markdown
+    /// Print a description of every key of the configuration, as Markdown
     Schema,
 }
 
@@ -73,13 +76,13 @@ Examples:
   tidegate gate check gate.toml && sudo tidegate gate reload
 ";
 
-/// Say whether configurations are sound, and what they would run.
+/// Check configurations, and show what they would limit.
 ///
-/// Needs no rights and changes nothing. Errors come with their place.
+/// Needs no privileges and changes nothing. Each error names its file, line and column.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES, after_long_help = format!("{CHECK_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Check {
-    /// Configurations
+    /// Configuration files
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -92,12 +95,12 @@ Examples:
 
 /// Limit from now on, and return.
 ///
-/// The limits hold without a process, until `down` or the machine's restart. Fails if the gate is up
-/// already: then `reload` applies what has changed.
+/// The limits stay in force without a process, until `down` or until the machine restarts. The command
+/// fails if the gate is up already: use `reload` then, which applies what has changed.
 #[derive(Debug, Args)]
 #[command(after_help = UP_EXAMPLES, after_long_help = format!("{UP_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Up {
-    /// The configuration
+    /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -105,47 +108,49 @@ pub struct Up {
 const RUN_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate run /etc/tidegate/gate.toml
-  systemctl enable --now tidegate-gate            the same, as a service
+  systemctl enable --now tidegate-gate            run the gate as a service
   curl --unix-socket /run/tidegate/api.sock http://gate/v1/status
-  curl http://127.0.0.1:9642/metrics              where metrics.listen says so
+  curl http://127.0.0.1:9642/metrics              if metrics.listen is 127.0.0.1:9642
 
-SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon and leave the limits in place, as
-does its death: started again, it takes them over. `tidegate gate down` removes them.
+SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force. They
+also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate down`
+removes them.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
 ///
-/// Takes over a gate that is up, and applies what has changed in the configuration since.
+/// If the gate is up already, the daemon takes it over and applies what has changed in the
+/// configuration.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES, after_long_help = format!("{RUN_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Run {
-    /// The configuration
+    /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Format of the log, on standard error [default: `log` of the configuration]
+    /// Format of the log on standard error [default: the key `log` of the configuration]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// What to log: error, warn, info, debug or trace, or rules such as tidegate=debug
+    /// Least severe level to log: error, warn, info, debug or trace; or rules such as tidegate=debug
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// A line each, for people
+    /// One line of text per event
     Text,
-    /// An object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Take the limits off, and leave nothing behind.
+/// Remove all limits, and leave nothing behind.
 ///
-/// Traffic passes unlimited from then on. A daemon that runs is ended. Interfaces that are gone do not
-/// hinder it, nor does a state that was lost.
+/// All traffic passes unlimited from then on. If a daemon runs, it ends. The command also works if
+/// interfaces have disappeared or the state was lost.
 #[derive(Debug, Args)]
 #[command(after_help = DOWN_EXAMPLES, after_long_help = format!("{DOWN_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Down {
-    /// Folder of what is in the kernel, `pins` of the configuration, if the state was lost
+    /// Folder of the gate's maps and programs, if the state was lost: the key `pins` of the configuration
     #[arg(long, value_name = "DIR")]
     pub pins: Option<PathBuf>,
 }
@@ -153,27 +158,27 @@ pub struct Down {
 const DOWN_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate down
-  sudo tidegate gate down --pins /sys/fs/bpf/other    a gate whose state was lost
+  sudo tidegate gate down --pins /sys/fs/bpf/other    remove a gate whose state was lost
 ";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
-  sudo tidegate gate status                   the whole, and the heaviest subscribers
+  sudo tidegate gate status                   sums, and the subscribers with most bytes
   sudo tidegate gate status alice             one subscriber, with its queues
   sudo tidegate gate status --all --sort drops
   sudo tidegate gate status --all --json | jq '.subscribers[] | select(.set)'
 
-Bytes and packets are counted since the subscriber's limiter came to be; `top` shows rates.
+Bytes and packets are counted from the time when the subscriber was added. `top` shows rates.
 ";
 
-/// Show what is limited, and what was counted.
+/// Show interfaces, subscribers and their counters.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES, after_long_help = format!("{STATUS_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Status {
-    /// Only this subscriber, with its queues
+    /// Show only this subscriber, with its queues
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// As JSON, as the HTTP API has it
+    /// Print JSON, in the form of the HTTP API
     #[arg(long)]
     pub json: bool,
     /// Order of subscribers
@@ -184,7 +189,7 @@ pub struct Status {
         conflicts_with = "name"
     )]
     pub sort: SortStatus,
-    /// How many subscribers to show
+    /// Number of subscribers to show
     #[arg(
         short = 'n',
         long,
@@ -210,52 +215,52 @@ pub enum SortStatus {
 
 const RELOAD_EXAMPLES: &str = "\
 Examples:
-  sudo tidegate gate reload                   the file again that is in force
-  sudo tidegate gate reload new.toml          another one from now on
+  sudo tidegate gate reload                   read the same file again
+  sudo tidegate gate reload new.toml          use another file from now on
 ";
 
 /// Apply what has changed in the configuration.
 ///
-/// Only what differs is touched: no packet is lost, and no counter or queue of a subscriber that is
-/// as before. A file with errors changes nothing. What `set` changed stays so until `set --reset`, or
-/// until the file says something else of that subscriber.
+/// Only differences are applied: no packet is lost, and unchanged subscribers keep their counters and
+/// queues. A file with errors changes nothing. What `set` changed stays in force until `set --reset`,
+/// or until the file changes that subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = RELOAD_EXAMPLES, after_long_help = format!("{RELOAD_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Reload {
-    /// Another configuration from now on
+    /// Configuration file to use from now on
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  sudo tidegate gate set alice --down 20mbit            throttled
-  sudo tidegate gate set alice --plan gold              upgraded
+  sudo tidegate gate set alice --down 20mbit            another rate down
+  sudo tidegate gate set alice --plan gold              another plan
   sudo tidegate gate set alice --down 50mbit --up 10mbit
-  sudo tidegate gate set alice --reset                  as the file has it
+  sudo tidegate gate set alice --reset                  back to the configuration
 ";
 
 /// Change one subscriber, live.
 ///
-/// What is not given stays. It holds across reloads and restarts of the daemon, until --reset, or until
-/// the file says something else of the subscriber.
+/// What is not given stays as it is. The change stays in force across reloads and restarts of the
+/// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "reset"]))]
 pub struct Set {
-    /// The subscriber
+    /// Name of the subscriber
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Its rate down, such as 50mbit
+    /// New rate to the subscriber, such as 50mbit
     #[arg(long, value_name = "RATE")]
     pub down: Option<Rate>,
-    /// Its rate up
+    /// New rate from the subscriber
     #[arg(long, value_name = "RATE")]
     pub up: Option<Rate>,
-    /// Its plan
+    /// New plan
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<String>,
-    /// As the configuration has it, before anything else that is given
+    /// Return to the configuration's plan and rates, before anything else that is given
     #[arg(long)]
     pub reset: bool,
 }
@@ -263,23 +268,23 @@ pub struct Set {
 const TOP_EXAMPLES: &str = "\
 Keys:
   q, Esc, Ctrl-C   quit                 p, Space   pause
-  d, u, x, a, m, n sort by rate down, rate up, drops, active flows, magic, name; again: reversed
-  /                filter by name; Enter keeps it, Esc clears it
+  d, u, x, a, m, n sort by rate down, rate up, drops, active flows, magic bytes, name; again: reverse
+  /                filter by name; Enter keeps the filter, Esc clears it
   Up, Down, PgUp, PgDn, Home, End       move
   + -              refresh less often, more often
 ";
 
-/// A live view: rates, drops, active flows, magic fill, heaviest subscribers.
+/// Watch rates, drops, active flows and magic bytes of subscribers, live.
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES, after_long_help = format!("{TOP_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Top {
     /// Time between refreshes
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
-    /// Order to begin with
+    /// First order of subscribers
     #[arg(long, value_name = "KEY", default_value = "down")]
     pub sort: SortTop,
-    /// Only subscribers whose name contains this
+    /// Show only subscribers whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
 }
@@ -313,6 +318,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
         Ok(time)
     } else {
-        Err("between 100ms and 1h".into())
+        Err("the interval must be between 100ms and 1h".into())
     }
 }

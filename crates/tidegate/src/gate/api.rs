@@ -1,4 +1,4 @@
-//! The HTTP API: routes, and what they answer. It does what the commands do.
+//! The HTTP API: routes and their answers. It offers what the commands offer.
 
 pub mod access;
 pub mod listen;
@@ -29,30 +29,30 @@ use super::logs;
 use super::metrics::{self, Bounds};
 use super::view::{self, Page, Patch, Problem, Reloaded, Status, Subscriber};
 
-/// Bytes of a request's body; none needs a tenth of it.
+/// Most bytes of a request's body. Requests need less than a tenth of it.
 const BODY: usize = 16 << 10;
-/// How long a request may take until it is answered.
+/// Longest time until a request is answered.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Subscribers on a page, unless asked otherwise, and at most.
+/// Subscribers on a page by default, and at most.
 const PAGE: usize = 100;
 const MOST_ON_PAGE: usize = 10_000;
 
-/// What requests are answered from.
+/// What routes need to answer.
 #[derive(Clone)]
 pub struct Api {
     /// The gate.
     pub gate: Arc<SharedGate>,
-    /// Of metrics.
+    /// Bounds of the metrics.
     pub bounds: Bounds,
     /// Ends the daemon.
     pub end: Arc<Notify>,
 }
 
-/// Who sent a request, for the log.
+/// The sender of a request, for the log.
 #[derive(Debug, Clone)]
 pub struct Peer(pub String);
 
-/// A route: all there are, so that the description can be held to them.
+/// A route. A test compares all of them with the description.
 struct Route {
     method: Method,
     path: &'static str,
@@ -120,18 +120,21 @@ pub fn metrics_only(api: Api) -> Router {
 fn build(routes: impl Iterator<Item = &'static Route>, api: Api) -> Router {
     let mut router = Router::new();
     for route in routes {
-        // Of the methods that there are, all have a filter.
+        // All methods of routes have a filter.
         if let Ok(method) = MethodFilter::try_from(route.method.clone()) {
             router = router.route(route.path, (route.answer)(method));
         }
     }
     let nowhere = |request: Request| async move {
         let path = request.uri().path();
-        Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))
+        Refusal::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no path {path}: see /openapi.json for all paths"),
+        )
     };
     let not_so = |request: Request| async move {
         let (method, path) = (request.method(), request.uri().path());
-        let text = format!("{path} does not take {method}");
+        let text = format!("{path} does not support the method {method}: see /openapi.json");
         Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text)
     };
     router
@@ -143,7 +146,7 @@ fn build(routes: impl Iterator<Item = &'static Route>, api: Api) -> Router {
         .with_state(api)
 }
 
-/// An answer that tells why there is no other.
+/// An answer with an error.
 struct Refusal {
     status: StatusCode,
     reason: String,
@@ -175,30 +178,64 @@ impl From<ControlError> for Refusal {
             ControlError::Down(_) => StatusCode::SERVICE_UNAVAILABLE,
             ControlError::Unknown(_) => StatusCode::NOT_FOUND,
             ControlError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            // The daemon's rights, not the client's.
+            // The daemon lacks the rights, not the client.
             ControlError::Rights(_) | ControlError::Other(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }
 }
 
-macro_rules! refuse {
-    ($($rejection:ty),*) => {
-        $(impl From<$rejection> for Refusal {
-            fn from(rejection: $rejection) -> Self {
-                Self::new(rejection.status(), rejection.body_text())
-            }
-        })*
-    };
+/// The innermost cause of an error: the libraries above it only repeat where it happened.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
-refuse!(JsonRejection, PathRejection, QueryRejection);
+
+impl From<JsonRejection> for Refusal {
+    fn from(rejection: JsonRejection) -> Self {
+        let cause = cause(&rejection);
+        let text = match rejection {
+            JsonRejection::JsonDataError(_) => {
+                format!("the body is not what this path takes: {cause}; see /openapi.json")
+            }
+            JsonRejection::JsonSyntaxError(_) => {
+                format!("the body is not JSON: {cause}")
+            }
+            JsonRejection::MissingJsonContentType(_) => {
+                "the body must be sent with the header `Content-Type: application/json`".into()
+            }
+            _ => format!("the body cannot be read: {cause}; at most {BODY} bytes are allowed"),
+        };
+        Self::new(rejection.status(), text)
+    }
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        let cause = cause(&rejection);
+        let text =
+            format!("the subscriber's name in the path is not percent-encoded UTF-8: {cause}");
+        Self::new(rejection.status(), text)
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        let cause = cause(&rejection);
+        let text = format!("the query is not what this path takes: {cause}; see /openapi.json");
+        Self::new(rejection.status(), text)
+    }
+}
 
 async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(PATIENCE, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Refusal::new(
             StatusCode::GATEWAY_TIMEOUT,
-            "no answer in 30 s; what was asked for may still be done: see /v1/status".into(),
+            "the gate did not answer within 30 s; the request may still take effect: see /v1/status".into(),
         )
         .into_response(),
     }
@@ -220,7 +257,7 @@ async fn logged(request: Request, next: Next) -> Response {
     response
 }
 
-/// Asks the gate, which blocks, on a thread that may.
+/// Asks the gate on a thread that may block.
 async fn ask<T: Send + 'static>(
     api: Api,
     question: impl FnOnce(&Api) -> Result<T, ControlError> + Send + 'static,
@@ -228,8 +265,9 @@ async fn ask<T: Send + 'static>(
     match tokio::task::spawn_blocking(move || question(&api)).await {
         Ok(answer) => Ok(answer?),
         Err(error) => {
-            tracing::error!(%error, "a request failed by a bug");
-            let text = "a bug of tidegate; its log has more".into();
+            tracing::error!(%error, "a request failed because of a bug in tidegate");
+            let text =
+                "the request failed because of a bug in tidegate: see the daemon's log".into();
             Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text))
         }
     }
@@ -237,8 +275,8 @@ async fn ask<T: Send + 'static>(
 
 /// The gate as a whole
 #[utoipa::path(get, path = "/v1/status", responses(
-    (status = 200, description = "What is limited, and sums of what was counted", body = Status),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = 200, description = "Interfaces, numbers of subscribers and plans, and sums of counters", body = Status),
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
     let all = ask(api, |api| api.gate.everything()).await?;
     Ok(Json(view::status(&all.overview, &all.reading)))
@@ -249,22 +287,22 @@ async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Filter {
-    /// Most subscribers on the page, 100 if not given, 10000 at most.
+    /// Number of subscribers on the page: 100 if not given, at most 10000.
     limit: Option<usize>,
-    /// Only those whose name sorts behind this: `next` of the page before.
+    /// Only subscribers whose name sorts behind this one: `next` of the page before.
     after: Option<String>,
-    /// Only those whose name contains this.
+    /// Only subscribers whose name contains this.
     name: Option<String>,
-    /// Only those on this plan.
+    /// Only subscribers on this plan.
     plan: Option<String>,
-    /// Only those that were set live, or were not.
+    /// Only subscribers that were set live (true), or only the others (false).
     set: Option<bool>,
 }
 
 /// Subscribers, sorted by name, in pages
 #[utoipa::path(get, path = "/v1/subscribers", params(Filter), responses(
-    (status = 200, description = "A page, without queues; counters are at most 1 s old", body = Page),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = 200, description = "A page of subscribers without queues; counters are at most 1 s old", body = Page),
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn subscribers(
     State(api): State<Api>,
     filter: Result<Query<Filter>, QueryRejection>,
@@ -272,7 +310,7 @@ async fn subscribers(
     let Query(filter) = filter?;
     let limit = filter.limit.unwrap_or(PAGE);
     if !(1..=MOST_ON_PAGE).contains(&limit) {
-        let text = format!("limit is {limit}; it can be 1 to {MOST_ON_PAGE}");
+        let text = format!("limit is {limit}, and must be from 1 to {MOST_ON_PAGE}");
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
     let page = ask(api, move |api| {
@@ -317,9 +355,9 @@ fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>
 /// One subscriber, with its queues
 #[utoipa::path(get, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
     responses(
-    (status = 200, description = "As it is now", body = Subscriber),
+    (status = 200, description = "The subscriber with its queues, as it is now", body = Subscriber),
     (status = 404, description = "There is no such subscriber", body = Problem),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejection>) -> Detail {
     let Path(name) = name?;
     detail(ask(api, move |api| api.gate.subscriber(&name)).await?)
@@ -327,13 +365,13 @@ async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejec
 
 /// Change one subscriber, live
 ///
-/// It holds across reloads and restarts of the daemon, until it is set again or deleted.
+/// The change stays in force across reloads and restarts of the daemon, until it is set again or deleted.
 #[utoipa::path(patch, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
     request_body = Patch, responses(
     (status = 200, description = "The subscriber, as it is now", body = Subscriber),
     (status = 404, description = "There is no such subscriber", body = Problem),
-    (status = 422, description = "No such plan, or no rate; nothing was changed", body = Problem),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = 422, description = "There is no such plan, or a rate is out of range; nothing was changed", body = Problem),
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn set(
     State(api): State<Api>,
     peer: Option<Extension<Peer>>,
@@ -373,17 +411,17 @@ fn adjustment(patch: Patch) -> Result<Adjustment, String> {
         up: rate("up", patch.up)?,
     };
     if adjustment == Adjustment::default() {
-        return Err("nothing to change: give plan, down, up or reset".into());
+        return Err("nothing to change: give at least one of plan, down, up and reset".into());
     }
     Ok(adjustment)
 }
 
-/// One subscriber is again as the configuration has it
+/// Return one subscriber to the configuration
 #[utoipa::path(delete, path = "/v1/subscribers/{name}/set", params(("name", description = "The subscriber's name")),
     responses(
     (status = 200, description = "The subscriber, as it is now", body = Subscriber),
     (status = 404, description = "There is no such subscriber", body = Problem),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn reset(
     State(api): State<Api>,
     peer: Option<Extension<Peer>>,
@@ -403,33 +441,33 @@ async fn reset(
     detail(done.await?)
 }
 
-/// Another file to reload.
+/// The body of a reload.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Another {
-    /// The configuration from now on. Only on the daemon's own socket, `control.sock` in its state
-    /// folder: errors tell of what is in a file.
+    /// The configuration file to use from now on. It is allowed only on the control socket,
+    /// `control.sock` in the state folder, because errors quote lines of the file.
     #[schema(value_type = Option<String>)]
     file: Option<PathBuf>,
 }
 
-/// That a request came by the daemon's own socket, which only root can open.
+/// Marks requests that came over the control socket, which only root can open.
 #[derive(Debug, Clone, Copy)]
-pub struct Own;
+pub struct FromControlSocket;
 
 /// Apply what has changed in the configuration
 #[utoipa::path(post, path = "/v1/reload", request_body = inline(Option<Another>), responses(
-    (status = 200, description = "What was different, and is now in force", body = Reloaded),
+    (status = 200, description = "What was different and is in force now", body = Reloaded),
     (status = 422, description = "The file has errors; nothing was changed", body = Problem),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn reload(
     State(api): State<Api>,
-    own: Option<Extension<Own>>,
+    control: Option<Extension<FromControlSocket>>,
     body: Result<Option<Json<Another>>, JsonRejection>,
 ) -> Result<Json<Reloaded>, Refusal> {
     let file = body?.and_then(|Json(another)| another.file);
-    if file.is_some() && own.is_none() {
-        let text = "another file can only be named to the daemon's own socket";
+    if file.is_some() && control.is_none() {
+        let text = "`file` is allowed only on the control socket: use `tidegate gate reload FILE`";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
     }
     let done = ask(api, move |api| {
@@ -438,20 +476,23 @@ async fn reload(
     Ok(Json(Reloaded::from(&done.await?)))
 }
 
-/// Nothing.
+/// An empty object.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 struct Done {}
 
 /// End the daemon, and leave the limits in place
 ///
-/// Only on the daemon's own socket, `control.sock` in its state folder.
+/// Allowed only on the control socket, `control.sock` in the state folder.
 #[utoipa::path(post, path = "/v1/stop", responses(
-    (status = 200, description = "It is ending", body = inline(Done)),
-    (status = 403, description = "Not the daemon's own socket", body = Problem),
-    (status = "default", description = "Why not", body = Problem)))]
-async fn stop(State(api): State<Api>, own: Option<Extension<Own>>) -> Result<Json<Done>, Refusal> {
-    if own.is_none() {
-        let text = "the daemon can only be ended over its own socket";
+    (status = 200, description = "The daemon is ending", body = inline(Done)),
+    (status = 403, description = "The request did not come over the control socket", body = Problem),
+    (status = "default", description = "What went wrong", body = Problem)))]
+async fn stop(
+    State(api): State<Api>,
+    control: Option<Extension<FromControlSocket>>,
+) -> Result<Json<Done>, Refusal> {
+    if control.is_none() {
+        let text = "the daemon can be ended only over the control socket: use `systemctl stop`, or send it SIGTERM";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
     }
     api.end.notify_one();
@@ -462,7 +503,7 @@ async fn stop(State(api): State<Api>, own: Option<Extension<Own>>) -> Result<Jso
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, description = "OpenMetrics text; counters are at most 1 s old",
         content_type = "application/openmetrics-text", body = String),
-    (status = "default", description = "Why not", body = Problem)))]
+    (status = "default", description = "What went wrong", body = Problem)))]
 async fn scrape(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
     let text = ask(api, |api| metrics::scrape(&api.gate, api.bounds)).await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
@@ -479,9 +520,9 @@ async fn description() -> impl IntoResponse {
 #[openapi(
     info(
         title = "tidegate gate",
-        description = "A gate's state, live changes, and metrics. Rates are bits per second, lengths \
-            bytes. On an address that is not local, and wherever a token is configured, requests \
-            carry it: `Authorization: Bearer TOKEN`."
+        description = "State, live changes and metrics of a gate. Rates are in bits per second, lengths \
+            in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
+            Addresses that are not local always need a token."
     ),
     paths(status, subscribers, subscriber, set, reset, reload, stop, scrape, description),
     modifiers(&Token),

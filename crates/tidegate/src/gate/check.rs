@@ -1,4 +1,4 @@
-//! `tidegate gate check`: what is wrong with configurations, and what they would run.
+//! `tidegate gate check`: what is wrong with configurations, and what they would limit.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::cli::gate::Check;
 use crate::output::Output;
 use crate::units::{bytes, count, plural};
 
-/// Bytes of a limiter's state in the kernel, at most, with its place in the directory.
+/// Upper bounds of kernel memory in bytes, of a limiter and of an address or tag.
 const LIMITER: u64 = 2048;
 const SEAT: u64 = 128;
 
@@ -26,7 +26,7 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
         match Config::read(file) {
             Ok(config) => summary(&mut out, &config, &warnings(&config))?,
             Err(errors) => {
-                // In the order of the files, also where both go to one place.
+                // Keeps the order of the files where both outputs go to one terminal.
                 out.flush()?;
                 eprintln!("{errors}");
                 exit = Exit::Failed;
@@ -37,9 +37,9 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What it would run.
+/// Writes what a configuration would limit.
 fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Result<()> {
-    writeln!(out, "{} is sound", config.file.display())?;
+    writeln!(out, "{} is valid", config.file.display())?;
     for attachment in &config.attachments {
         let (interface, hook) = (&attachment.interface, attachment.hook.name());
         let way = attachment.direction.name();
@@ -74,12 +74,12 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     writeln!(out, "  at most {} of kernel memory", bytes(memory))?;
     let own = Listen::Unix(remote::socket(&config.state));
     let api = config.api.as_ref().map_or(&own, |api| &api.listen);
-    writeln!(out, "  the daemon's API on {api}")?;
+    writeln!(out, "  the daemon serves its API on {api}")?;
     if let Some(metrics) = &config.metrics {
         let (listed, queues) = (metrics.subscribers as u64, metrics.queues as u64);
         writeln!(
             out,
-            "  metrics on {}, of {} subscribers at most, with queues of {}",
+            "  metrics on {}, of at most {} subscribers, and of the queues of at most {}",
             metrics.listen,
             count(listed),
             count(queues.min(listed)),
@@ -91,10 +91,10 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     Ok(())
 }
 
-/// What is sound, and yet may not be meant, or would not start on this machine.
+/// What is valid and may still not be meant, or would not start on this machine.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
-    // Of the network namespace that we are in, which sysfs may not be of.
+    // This file is about the network namespace of this process. sysfs may be about another one.
     let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let names: HashSet<&str> = devices
         .lines()
@@ -104,7 +104,9 @@ fn warnings(config: &Config) -> Vec<String> {
     for attachment in &config.attachments {
         let name = attachment.interface.as_str();
         if seen.insert(name) && !names.contains(name) {
-            warnings.push(format!("there is no interface {name} on this machine now"));
+            warnings.push(format!(
+                "there is no interface {name} on this machine at present"
+            ));
         }
     }
     for direction in Direction::BOTH {
@@ -112,7 +114,7 @@ fn warnings(config: &Config) -> Vec<String> {
         if !attachments.any(|one| one.direction == direction) {
             let way = direction.name();
             warnings.push(format!(
-                "no interface takes what goes {way}: it is not limited"
+                "no interface is set up for the direction {way}: traffic in that direction is not limited"
             ));
         }
     }
@@ -134,7 +136,10 @@ fn warnings(config: &Config) -> Vec<String> {
         .filter(|name| !used.contains(name))
         .collect();
     if !unused.is_empty() {
-        warnings.push(format!("nobody is on these plans: {}", unused.join(", ")));
+        warnings.push(format!(
+            "no subscriber has these plans: {}",
+            unused.join(", ")
+        ));
     }
     let api = config.api.as_ref().map(|api| (&api.listen, &api.token));
     let metrics = config.metrics.as_ref().map(|one| (&one.listen, &one.token));
@@ -189,12 +194,12 @@ token = "/nonexistent/token"
         summary(&mut out, &config, &warnings).expect("written");
         let out = String::from_utf8(out).expect("text");
         for part in [
-            "gate.toml is sound\n",
+            "gate.toml is valid\n",
             "notthere0       tc-ingress  up\n",
             "2 subscribers with 2 prefixes and 1 tag or session\n",
             "2 plans, 2 combinations",
             "warning: there is no interface notthere0 ",
-            "warning: nobody is on these plans: lead\n",
+            "warning: no subscriber has these plans: lead\n",
             "warning: the daemon would not start: cannot read the token file /nonexistent/token",
         ] {
             assert!(out.contains(part), "{part} is not in\n{out}");

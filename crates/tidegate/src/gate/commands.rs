@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_gate::config::{Config, Log};
 use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
-use tidegate_gate::gate::{Gate, GateError};
+use tidegate_gate::gate::{Folders, Gate, GateError};
 use tidegate_gate::path::DataPath;
 
-use super::daemon::Doors;
+use super::daemon::Endpoints;
 use super::logs;
 use super::remote::Remote;
 use super::view::{Attached, Reloaded};
@@ -24,11 +24,12 @@ use crate::units::plural;
 #[cfg(test)]
 mod tests;
 
-/// How long others may take to let go of a gate: a command is done in less.
+/// How long other processes may hold the lock of a gate: commands take less.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tries until nobody else is at the gate. What `meanwhile` gives is the result, if it gives any.
+/// Tries until no other process holds the gate's lock. If `meanwhile` returns a result, that is the
+/// result.
 fn patiently<T>(
     mut attempt: impl FnMut() -> Result<T, GateError>,
     mut meanwhile: impl FnMut(Option<u32>) -> Option<Result<T, ControlError>>,
@@ -48,7 +49,7 @@ fn patiently<T>(
 }
 
 fn read(file: &Path) -> Result<Config, ControlError> {
-    // As the daemon will find it, wherever it runs.
+    // An absolute path: a daemon may run in another folder.
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Ok(Config::read(&whole).map_err(GateError::from)?)
 }
@@ -81,16 +82,17 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
         // Its state cannot be read, and it has to go all the same.
         (None, Err(_)) if state == Path::new(Config::STATE) => Config::PINS.into(),
         (None, Err(error)) => {
-            return Err(anyhow::Error::from(error).context("name the gate's folder by --pins"));
+            return Err(anyhow::Error::from(error)
+                .context("give the folder of the gate's maps and programs with --pins"));
         }
     };
-    let mut told = false;
+    let mut asked = false;
     let there = patiently(
-        || Gate::<D>::down_at(&pins, state),
+        || Gate::<D>::down_at(Folders { pins: &pins, state }),
         |_| {
-            // A daemon ends and leaves the gate to us; a command is waited for.
-            if !told && let Some(daemon) = Remote::connect(state) {
-                told = true;
+            // A daemon ends and leaves the gate to this process. A command ends by itself.
+            if !asked && let Some(daemon) = Remote::connect(state) {
+                asked = true;
                 return daemon.stop().err().map(Err);
             }
             None
@@ -99,7 +101,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     clear(state);
     let mut out = Output::stdout();
     if there {
-        writeln!(out, "nothing is limited any more")?;
+        writeln!(out, "all limits are removed")?;
     } else {
         writeln!(out, "no gate was up at {}", pins.display())?;
     }
@@ -107,7 +109,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Removes sockets of daemons that were killed, and the folder if nothing else is in it.
+/// Removes sockets of daemons that were killed, and the folder if it is empty then.
 fn clear(state: &Path) {
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
@@ -115,17 +117,16 @@ fn clear(state: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
-    // systemd's, or with others' files in it, it stays.
+    // It stays if systemd owns it or other files are in it.
     let _ = fs::remove_dir(state);
 }
 
-/// Does something with the gate, or asks the daemon that has it.
+/// Does something with the gate, or asks the daemon that holds it.
 fn drive<D: DataPath + Send, T>(
     state: &Path,
     ours: impl FnOnce(&mut LocalGate<D>) -> Result<T, ControlError>,
     daemons: impl FnOnce(Remote) -> Result<T, ControlError>,
 ) -> Result<T, ControlError> {
-    // A daemon has the gate, and has read what is in it.
     if let Some(daemon) = Remote::connect(state) {
         return daemons(daemon);
     }
@@ -134,7 +135,7 @@ fn drive<D: DataPath + Send, T>(
     let mut gate = None;
     patiently(
         || {
-            gate = Some(Gate::<D>::take_over(&pins, state)?);
+            gate = Some(Gate::<D>::take_over(Folders { pins: &pins, state })?);
             Ok(())
         },
         |_| {
@@ -145,7 +146,9 @@ fn drive<D: DataPath + Send, T>(
     match (gate, daemon) {
         (_, Some(daemon)) => daemons(daemon),
         (Some(gate), None) => ours(&mut LocalGate::held(gate)),
-        (None, None) => Err(ControlError::Other("the gate was not taken".into())),
+        (None, None) => Err(ControlError::Other(
+            "the gate could not be locked: try again".into(),
+        )),
     }
 }
 
@@ -178,7 +181,7 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     let mut out = Output::stdout();
     writeln!(
         out,
-        "{} added, {} removed, {} limited otherwise, {} moved, {} untouched",
+        "{} added, {} removed, {} with other limits, {} with other addresses or tags, {} unchanged",
         done.added, done.removed, done.limited, done.moved, done.unchanged
     )?;
     places(&mut out, &done)?;
@@ -186,13 +189,10 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-/// What else a reload did.
+/// Reports what a start or reload did beside subscribers.
 fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     if done.settings {
-        writeln!(
-            out,
-            "accounting, or what becomes of unknown traffic, changed"
-        )?;
+        writeln!(out, "the settings `accounting` or `unknown` changed")?;
     }
     let mut list = |title: &str, places: &[Attached]| {
         places.iter().try_for_each(|place| {
@@ -205,14 +205,14 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     for place in &done.missing {
         writeln!(
             out,
-            "warning: packets are not taken at {place}: nothing is limited there"
+            "warning: the gate is not attached to {place}: nothing is limited there"
         )?;
     }
     if !done.reset.is_empty() {
         let names = done.reset.join(", ");
         writeln!(
             out,
-            "no longer as set live, since the file changed: {names}"
+            "live changes that no longer apply, since the file changed these subscribers: {names}"
         )?;
     }
     Ok(())
@@ -226,19 +226,26 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         None => config.log,
     };
     logs::start(format, &options.log)?;
-    let doors = Doors::open(&config)?;
+    let endpoints = Endpoints::open(&config)?;
     let (gate, report, taken) = patiently(
         || Gate::<D>::start(&config),
         |process| {
-            // Another daemon does not end of itself.
+            // Another daemon does not end by itself.
             let other = Remote::connect(&config.state).is_some();
             let who = process.map_or(String::new(), |process| format!(" (process {process})"));
-            let text = format!("another daemon{who} drives this gate");
+            let text = format!(
+                "another daemon{who} runs this gate: `tidegate gate reload` applies changes, stop that \
+                 daemon to start another one"
+            );
             other.then_some(Err(ControlError::Other(text)))
         },
     )?;
-    let what = if taken { "took over" } else { "up" };
+    let what = if taken {
+        "took over the gate that was up"
+    } else {
+        "the gate is up"
+    };
     logs::report(&report, what);
-    doors.serve(Box::new(LocalGate::held(gate)))?;
+    endpoints.serve(Box::new(LocalGate::held(gate)))?;
     Ok(Exit::Done)
 }

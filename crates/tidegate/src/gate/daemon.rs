@@ -1,4 +1,4 @@
-//! The daemon: API and metrics beside limits that would hold without it.
+//! The daemon serves the API and the metrics. The limits do not need it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,52 +19,52 @@ use super::api::{self, Api, serve};
 use super::metrics::Bounds;
 use super::{logs, notify, remote};
 
-/// Interfaces that came back are looked for so often.
+/// Time between two searches for interfaces that came back.
 const HEAL: Duration = Duration::from_secs(5);
 
-/// What is served where, from before the limits are in force: an address that is taken, or open
-/// without a token, shows before anything is changed.
-pub struct Doors {
-    doors: Vec<Door>,
+/// The sockets that are served. They are opened before any limit is changed, so that an address that
+/// is in use, or that would need a token, is reported first.
+pub struct Endpoints {
+    endpoints: Vec<Endpoint>,
     bounds: Bounds,
 }
 
-struct Door {
+struct Endpoint {
     socket: Socket,
     access: Access,
     kind: Kind,
 }
 
-/// What is answered at a door.
+/// What an endpoint answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Everything: it is the commands that ask.
-    Own,
+    /// The control socket, for commands: everything.
+    Control,
     /// The API.
     Api,
     /// Metrics, and nothing else.
     Metrics,
 }
 
-impl Doors {
-    /// Opens the daemon's own socket, and all that the configuration names.
+impl Endpoints {
+    /// Opens the control socket, and all that the configuration names.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        let door = |at: &Listen, token: Option<&Path>, group: Option<&str>, kind| {
+        let endpoint = |at: &Listen, token: Option<&Path>, group: Option<&str>, kind| {
             let access = listen::access(at, token)?;
             let group = group.map(listen::group).transpose()?;
             let socket = listen::open(at, group)?;
             tracing::info!(at = %at, ?kind, "listening");
-            anyhow::Ok(Door {
+            anyhow::Ok(Endpoint {
                 socket,
                 access,
                 kind,
             })
         };
-        let own = Listen::Unix(remote::socket(&config.state));
-        let mut doors = vec![door(&own, None, None, Kind::Own)?];
+        let control = Listen::Unix(remote::socket(&config.state));
+        let mut endpoints = vec![endpoint(&control, None, None, Kind::Control)?];
         if let Some(api) = &config.api {
             let (token, group) = (api.token.as_deref(), api.group.as_deref());
-            doors.push(door(&api.listen, token, group, Kind::Api)?);
+            endpoints.push(endpoint(&api.listen, token, group, Kind::Api)?);
         }
         let mut bounds = Bounds {
             subscribers: 1000,
@@ -73,26 +73,26 @@ impl Doors {
         if let Some(metrics) = &config.metrics {
             bounds.subscribers = metrics.subscribers;
             bounds.queues = metrics.queues;
-            // The API's door tells metrics, too.
+            // The API serves metrics as well.
             let api = config.api.as_ref().map(|api| &api.listen);
             if api != Some(&metrics.listen) {
                 let token = metrics.token.as_deref();
-                doors.push(door(&metrics.listen, token, None, Kind::Metrics)?);
+                endpoints.push(endpoint(&metrics.listen, token, None, Kind::Metrics)?);
             }
         }
-        Ok(Self { doors, bounds })
+        Ok(Self { endpoints, bounds })
     }
 
-    /// Answers until a signal says to end. SIGHUP reloads.
+    /// Answers until a signal or a request ends it. SIGHUP reloads.
     pub fn serve(self, control: Box<dyn Control>) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
-            .context("cannot start threads")?;
+            .context("cannot start the threads of the daemon")?;
         let gate = Arc::new(SharedGate::new(control));
         let result = runtime.block_on(self.answer(gate));
-        // Whoever still asks the kernel does not keep us.
+        // Requests that wait for the kernel do not delay the end.
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
     }
@@ -101,19 +101,19 @@ impl Doors {
         let (end, ended) = watch::channel(false);
         let stop = Arc::new(Notify::new());
         let mut serving = JoinSet::new();
-        for door in self.doors {
+        for endpoint in self.endpoints {
             let state = Api {
                 gate: Arc::clone(&gate),
                 bounds: self.bounds,
                 end: Arc::clone(&stop),
             };
-            let router = match door.kind {
-                Kind::Own => api::router(state).layer(axum::Extension(api::Own)),
+            let router = match endpoint.kind {
+                Kind::Control => api::router(state).layer(axum::Extension(api::FromControlSocket)),
                 Kind::Api => api::router(state),
                 Kind::Metrics => api::metrics_only(state),
             };
-            let router = guarded(router, door.access);
-            serving.spawn(serve::serve(door.socket, router, ended.clone()));
+            let router = guarded(router, endpoint.access);
+            serving.spawn(serve::serve(endpoint.socket, router, ended.clone()));
         }
         let mut hang_up = signal(SignalKind::hangup())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -121,7 +121,7 @@ impl Doors {
         let mut heal = tokio::time::interval(HEAL);
         heal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut missing: Vec<Missing> = Vec::new();
-        notify::tell("READY=1");
+        notify::send("READY=1");
         let name = loop {
             tokio::select! {
                 _ = hang_up.recv() => {
@@ -129,13 +129,13 @@ impl Doors {
                     let reload = move || logs::reloaded(gate.reload(None));
                     let done = tokio::task::spawn_blocking(reload).await;
                     if let Err(error) = done {
-                        tracing::error!(%error, "a reload failed by a bug");
+                        tracing::error!(%error, "a reload failed because of a bug in tidegate");
                     }
                 }
                 _ = heal.tick() => {
                     let gate = Arc::clone(&gate);
                     let now = tokio::task::spawn_blocking(move || gate.heal()).await;
-                    let mut now = now.context("a bug")?;
+                    let mut now = now.context("the search for interfaces failed because of a bug in tidegate")?;
                     // An interface may be missing in several places.
                     now.dedup();
                     logs::missing(&missing, &now);
@@ -145,12 +145,13 @@ impl Doors {
                 _ = terminate.recv() => break "SIGTERM",
                 _ = interrupt.recv() => break "SIGINT",
                 Some(done) = serving.join_next() => {
-                    done.context("a bug")?.context("cannot serve")?;
+                    done.context("a socket failed because of a bug in tidegate")?
+                        .context("cannot accept connections")?;
                 }
             }
         };
-        notify::tell("STOPPING=1");
-        tracing::info!(why = name, "ending; limits stay in force");
+        notify::send("STOPPING=1");
+        tracing::info!(why = name, "the daemon ends; the limits stay in force");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
         Ok(())

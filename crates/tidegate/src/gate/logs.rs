@@ -11,10 +11,12 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::cli::UsageError;
 
-/// Begins to log events of these levels.
+/// Starts to log events that these rules select.
 pub fn start(format: Log, rules: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(rules).map_err(|error| {
-        let text = format!("--log {rules}: {error}; write a level, such as debug, or rules");
+        let text = format!(
+            "--log {rules}: {error}; give a level such as debug, or rules such as tidegate=debug"
+        );
         UsageError(text)
     })?;
     let log = tracing_subscriber::fmt()
@@ -28,23 +30,23 @@ pub fn start(format: Log, rules: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs where packets are no longer taken, and where they are again.
+/// Logs interfaces that went missing, and those that came back.
 pub fn missing(before: &[Missing], now: &[Missing]) {
     for place in now.iter().filter(|place| !before.contains(place)) {
         let (interface, why) = (&*place.interface, &*place.why);
         tracing::warn!(
             interface,
             why,
-            "packets are not taken there: nothing is limited at it"
+            "the gate is not attached to this interface: nothing is limited there"
         );
     }
-    let mut told = None;
+    let mut last = None;
     for place in before {
         let interface = &*place.interface;
         let back = now.iter().all(|other| other.interface != interface);
-        if back && told != Some(interface) {
-            tracing::info!(interface, "packets are taken there again");
-            told = Some(interface);
+        if back && last != Some(interface) {
+            tracing::info!(interface, "the gate is attached to this interface again");
+            last = Some(interface);
         }
     }
 }
@@ -53,7 +55,7 @@ pub fn missing(before: &[Missing], now: &[Missing]) {
 pub fn reloaded(result: Result<Report, ControlError>) -> Result<Report, ControlError> {
     match &result {
         Ok(report) => self::report(report, "reloaded"),
-        Err(error) => tracing::error!(%error, "not reloaded; all is as before"),
+        Err(error) => tracing::error!(%error, "the reload failed and changed nothing"),
     }
     result
 }
@@ -70,15 +72,18 @@ pub fn report(report: &Report, what: &str) {
     for subscriber in &report.reset {
         tracing::warn!(
             subscriber,
-            "what was set live no longer holds: the file changed"
+            "a live change of this subscriber no longer applies: the file changed the subscriber"
         );
     }
-    for place in &report.missing {
-        tracing::warn!(place, "packets are not taken there");
+    for interface in &report.missing {
+        tracing::warn!(
+            interface,
+            "the gate is not attached to this interface: nothing is limited there"
+        );
     }
 }
 
-/// The time of an event, unless whoever reads them notes it.
+/// The time of an event, unless the journal records it.
 struct Clock(bool);
 
 impl Clock {

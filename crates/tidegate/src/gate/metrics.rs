@@ -1,5 +1,5 @@
-//! Prometheus metrics, in the OpenMetrics text format. How many series there are is bounded by the
-//! configuration, not by the number of subscribers.
+//! Prometheus metrics in the OpenMetrics text format. The configuration bounds the number of series,
+//! whatever the number of subscribers.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,23 +15,23 @@ use tidegate_gate::table::{Counters, Direction, LimiterState};
 #[cfg(test)]
 mod tests;
 
-/// What the text is, as HTTP has it.
+/// The media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long queues are read for one scrape; subscribers whose queues were not read until then have
-/// no metrics of queues in it.
+/// Longest time in which queues are read for one scrape. Subscribers whose queues were not read by
+/// then have no metrics of queues in it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many series there may be.
+/// Bounds on the number of series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most subscribers with metrics of their own: those with most bytes.
+    /// Most subscribers that are listed one by one: those with most bytes.
     pub subscribers: usize,
-    /// Most of them with metrics for each of their queues.
+    /// Most listed subscribers with metrics for each queue.
     pub queues: usize,
 }
 
-/// All metrics as text. Blocks: on the kernel, and on other requests.
+/// All metrics as text. Blocks on the kernel and on other requests.
 pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError> {
     let began = Instant::now();
     let everything = gate.everything()?;
@@ -45,8 +45,9 @@ pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError>
         began,
     }));
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry)
-        .map_err(|error| ControlError::Other(format!("metrics cannot be written: {error}")))?;
+    prometheus_client::encoding::text::encode(&mut text, &registry).map_err(|error| {
+        ControlError::Other(format!("the metrics cannot be formatted: {error}"))
+    })?;
     Ok(text)
 }
 
@@ -191,7 +192,7 @@ fn in_seconds(name: &'static str, help: &'static str) -> Family<'static> {
     }
 }
 
-/// Of a limiter's packets or bytes: what passed, and what was in excess.
+/// The fates of a limiter's packets or bytes.
 const VERDICTS: [&str; 2] = ["passed", "excess"];
 
 fn packets(counters: Counters) -> [u64; 2] {
@@ -207,9 +208,12 @@ impl Collector for Scrape {
         self.gate(&mut encoder)?;
         self.subscribers(&mut encoder)?;
         self.queues(&mut encoder)?;
-        // Last, so that it tells of all that was done.
-        in_seconds("tidegate_gate_scrape", "Time that these metrics took")
-            .gauge(&mut encoder, self.began.elapsed().as_secs_f64())
+        // Last, so that it covers everything above.
+        in_seconds(
+            "tidegate_gate_scrape",
+            "Time that it took to collect these metrics",
+        )
+        .gauge(&mut encoder, self.began.elapsed().as_secs_f64())
     }
 }
 
@@ -222,7 +226,12 @@ impl Scrape {
             reloads,
         } = &self.everything;
         encoder
-            .encode_descriptor("tidegate_gate", "What is running", None, MetricType::Info)?
+            .encode_descriptor(
+                "tidegate_gate",
+                "Version and configuration file of the gate",
+                None,
+                MetricType::Info,
+            )?
             .encode_info(&[
                 ("version", env!("CARGO_PKG_VERSION")),
                 ("file", &overview.file),
@@ -231,7 +240,7 @@ impl Scrape {
         family("tidegate_gate_subscribers", "Subscribers").gauge(encoder, all as f64)?;
         family(
             "tidegate_gate_subscribers_listed",
-            "Subscribers with metrics of their own; metrics.subscribers bounds them",
+            "Subscribers that are listed one by one; metrics.subscribers bounds their number",
         )
         .gauge(encoder, self.listed.len() as f64)?;
         family(
@@ -242,7 +251,7 @@ impl Scrape {
         family("tidegate_gate_plans", "Plans").gauge(encoder, overview.plans as f64)?;
         family(
             "tidegate_gate_attached",
-            "1 where packets are taken from an interface, 0 where they should be",
+            "1 if the gate is attached to the interface, 0 if it should be and is not",
         )
         .gauges(
             encoder,
@@ -264,12 +273,12 @@ impl Scrape {
         };
         family(
             "tidegate_gate_packets",
-            "Packets of all subscribers, passed and beyond their limits",
+            "Packets of all subscribers that passed or exceeded their limits",
         )
         .counters(encoder, sums(packets))?;
         in_bytes(
             "tidegate_gate",
-            "Bytes of all subscribers, passed and beyond their limits",
+            "Bytes of all subscribers that passed or exceeded their limits",
         )
         .counters(encoder, sums(bytes))?;
         family(
@@ -283,14 +292,17 @@ impl Scrape {
                 .iter()
                 .map(|&(reason, count)| ([("reason", reason)], count)),
         )?;
-        family("tidegate_gate_reloads", "Reloads since the daemon began").counters(
+        family("tidegate_gate_reloads", "Reloads since the daemon started").counters(
             encoder,
             [("done", reloads.done), ("failed", reloads.failed)]
                 .into_iter()
                 .map(|(result, count)| ([("result", result)], count)),
         )?;
-        in_seconds("tidegate_gate_read", "Time that reading all counters took")
-            .gauge(encoder, reading.took.as_secs_f64())
+        in_seconds(
+            "tidegate_gate_read",
+            "Time that it took to read all counters",
+        )
+        .gauge(encoder, reading.took.as_secs_f64())
     }
 
     fn subscribers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -303,7 +315,7 @@ impl Scrape {
         };
         family(
             "tidegate_gate_subscriber_rate",
-            "Rate of a subscriber's limit, in bits per second; 0 where there is none",
+            "Rate limit of a subscriber in bits per second; 0 if there is none",
         )
         .gauges(
             encoder,
@@ -333,12 +345,12 @@ impl Scrape {
         };
         family(
             "tidegate_gate_subscriber_packets",
-            "Packets of a subscriber, passed and beyond its limit",
+            "Packets of a subscriber that passed or exceeded its limit",
         )
         .counters(encoder, counted(packets))?;
         in_bytes(
             "tidegate_gate_subscriber",
-            "Bytes of a subscriber, passed and beyond its limit",
+            "Bytes of a subscriber that passed or exceeded its limit",
         )
         .counters(encoder, counted(bytes))
     }
@@ -365,12 +377,12 @@ impl Scrape {
             .gauges(encoder, queues().map(|it| (labels(&it), it.3.length)))?;
         in_bytes(
             "tidegate_gate_queue_magic",
-            "Magic bytes in a phantom queue, which are part of its length",
+            "Magic bytes in a phantom queue, a part of its length",
         )
         .gauges(encoder, queues().map(|it| (labels(&it), it.3.magic)))?;
         in_bytes(
             "tidegate_gate_queue",
-            "Bytes that came to a phantom queue, passed and beyond the limit",
+            "Bytes offered to a phantom queue that passed or exceeded the limit",
         )
         .counters(
             encoder,

@@ -1,8 +1,8 @@
-//! `tidegate gate`: what the operator touches.
+//! `tidegate gate`: commands, daemon, HTTP API, metrics and live view over `tidegate_gate`.
 //!
-//! Limits are in the kernel and need no process. Whatever changes them takes the gate's lock for as
-//! long as that takes; a daemon keeps it, and the commands then ask the daemon, over a socket of its
-//! own. Looking at a gate takes no lock.
+//! The limits are in the kernel and need no process. A command that changes them holds the gate's
+//! lock while it does. A daemon keeps the lock, and the commands then ask the daemon over its control
+//! socket. Commands that only read take no lock.
 
 mod api;
 mod check;
@@ -46,7 +46,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
 }
 
 fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
-    let state = &options.place.state;
+    let state = &options.folder.state;
     match &options.command {
         Command::Up(options) => commands::up::<D>(options),
         Command::Run(options) => commands::run::<D>(options),

@@ -1,12 +1,12 @@
-//! What the service manager is told: sd_notify(3), which is a datagram to a socket it names.
+//! Messages to the service manager, see sd_notify(3): each is a datagram to a socket that it names.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells the service manager, if there is one that asked. What goes wrong is no harm: it waits for
-/// nothing but `READY=1`, and says so itself.
-pub fn tell(state: &str) {
+/// Sends a state to the service manager, if it asked for that. A failure is only logged: the service
+/// manager waits for nothing but `READY=1`, and reports that itself.
+pub fn send(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
@@ -14,9 +14,9 @@ pub fn tell(state: &str) {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         name => SocketAddr::from_pathname(std::path::Path::new(std::ffi::OsStr::from_bytes(name))),
     };
-    let told = address
+    let sent = address
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
-    if let Err(error) = told {
-        tracing::warn!(%error, "the service manager cannot be told");
+    if let Err(error) = sent {
+        tracing::warn!(%error, "cannot send to the service manager");
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon that drives a gate, asked over its own socket: it keeps the gate's lock.
+//! Requests to the daemon that holds a gate, over its control socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,14 +11,14 @@ use tidegate_gate::control::{Adjustment, ControlError};
 
 use super::view::Reloaded;
 
-/// The daemon's own socket, in the folder of its gate's state. Only root can open it.
+/// The daemon's control socket, in the state folder. Only root can open it.
 pub fn socket(state: &Path) -> PathBuf {
     state.join("control.sock")
 }
 
-/// The daemon gives up before.
+/// The daemon gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing that we ask for is answered with more.
+/// No answer is longer, in bytes.
 const ANSWER: u64 = 64 << 20;
 
 /// A daemon that answers.
@@ -71,10 +71,14 @@ impl Remote {
     ) -> Result<T, ControlError> {
         let failed = |error: std::io::Error| {
             let error = match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".into(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    "it did not answer within 60 s".into()
+                }
                 _ => error.to_string(),
             };
-            ControlError::Other(format!("the daemon does not answer: {error}"))
+            ControlError::Other(format!(
+                "the gate's daemon cannot be asked ({error}): see its log, or restart it"
+            ))
         };
         let body = match body {
             Value::Null => String::new(),
@@ -95,17 +99,21 @@ impl Remote {
             .and_then(|()| self.stream.write_all(request.as_bytes()))
             .and_then(|()| (&self.stream).take(ANSWER).read_to_end(&mut answer))
             .map_err(failed)?;
-        let nonsense = || ControlError::Other("the daemon's answer makes no sense".into());
-        let text = String::from_utf8(answer).map_err(|_| nonsense())?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or_else(nonsense)?;
-        let status = head.split(' ').nth(1).ok_or_else(nonsense)?;
+        let garbled = || {
+            let text = "the gate's daemon sent an answer that this program does not understand: both \
+                        must be of the same version, so restart the daemon";
+            ControlError::Other(text.into())
+        };
+        let text = String::from_utf8(answer).map_err(|_| garbled())?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or_else(garbled)?;
+        let status = head.split(' ').nth(1).ok_or_else(garbled)?;
         if status == "200" {
-            return serde_json::from_str(body).map_err(|_| nonsense());
+            return serde_json::from_str(body).map_err(|_| garbled());
         }
         let reason = serde_json::from_str::<Value>(body)
             .ok()
             .and_then(|body| Some(body["error"].as_str()?.to_owned()))
-            .ok_or_else(nonsense)?;
+            .ok_or_else(garbled)?;
         Err(match status {
             "404" => ControlError::Unknown(reason),
             "422" => ControlError::Invalid(reason),

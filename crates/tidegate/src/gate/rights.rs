@@ -1,4 +1,4 @@
-//! Whether the kernel will let us, told before anything is tried.
+//! Whether this process has the capabilities that a gate needs, checked before anything is tried.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("
 /// CAP_SYS_ADMIN, which stands for CAP_BPF and CAP_PERFMON as well.
 const ADMIN: u32 = 21;
 
-/// What a gate needs of the kernel.
+/// Checks the capabilities of this process.
 pub fn check() -> Result<(), RightsError> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let missing = missing(&status);
@@ -17,7 +17,7 @@ pub fn check() -> Result<(), RightsError> {
         return Ok(());
     }
     Err(RightsError(format!(
-        "needs root, or the capabilities CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF; missing here: {}",
+        "this command needs root, or the capabilities CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF; missing here: {}",
         missing.join(", ")
     )))
 }
@@ -28,7 +28,7 @@ fn missing(status: &str) -> Vec<&'static str> {
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
     else {
-        // The kernel will say.
+        // Without the line, the kernel decides later.
         return Vec::new();
     };
     let has = |bit: u32| set >> bit & 1 == 1;

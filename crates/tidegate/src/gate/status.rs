@@ -54,7 +54,7 @@ pub fn run(
                     let more = plural(hidden, "subscriber", "subscribers");
                     writeln!(
                         out,
-                        "{more} not shown; --all shows them, NAME one with its queues"
+                        "{more} not shown: --all shows all, NAME shows one with its queues"
                     )?;
                 }
             }
@@ -64,7 +64,7 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-/// As the HTTP API has both.
+/// Both in the form of the HTTP API.
 #[derive(Serialize)]
 struct All<'a> {
     status: &'a Status,
@@ -111,7 +111,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         let way = &attached.direction;
         write!(out, "  {interface:<15} {hook:<11} {way}")?;
         if !attached.attached {
-            write!(out, "  {}", paint.alarm("not there: nothing is limited"))?;
+            write!(out, "  {}", paint.alarm("not attached: nothing is limited"))?;
         }
         writeln!(out)?;
     }
@@ -119,7 +119,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         writeln!(
             out,
             "  {}",
-            paint.alarm("attached nowhere: nothing is limited")
+            paint.alarm("attached to no interface: nothing is limited")
         )?;
     }
     let set = match status.set {
@@ -133,7 +133,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         plural(status.plans, "plan", "plans"),
     )?;
     if status.unsettled {
-        let text = "a change was made in part only: reload to try it again";
+        let text = "a change was made only in part: `tidegate gate reload` tries again";
         writeln!(out, "  {}", paint.alarm(text))?;
     }
     for (way, counted) in [("down", &status.down), ("up", &status.up)] {
@@ -150,7 +150,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         .map(|one| format!("{} {}", count(one.packets), one.reason.replace('_', " ")))
         .collect();
     if !seen.is_empty() {
-        writeln!(out, "  packets without limit: {}", seen.join(", "))?;
+        writeln!(out, "  packets without a limiter: {}", seen.join(", "))?;
     }
     writeln!(out)
 }
@@ -202,12 +202,12 @@ fn list(out: &mut impl Write, subscribers: &[Subscriber], paint: Paint) -> io::R
                 bytes(counted.excess_bytes),
                 percent(drop_share(counted)),
             )?;
-            // Named once.
+            // The second line of a subscriber has no name.
             title = Default::default();
         }
     }
     if subscribers.iter().any(|one| one.set) {
-        writeln!(out, "* set live, and not as the file has it")?;
+        writeln!(out, "* set live: differs from the configuration")?;
     }
     Ok(())
 }

@@ -21,18 +21,18 @@ use crate::cli::UsageError;
 use crate::cli::gate::{SortTop, Top};
 use model::{Load, Model};
 
-/// Reading may take a fifth of the time, whatever interval was asked for.
+/// The time between two readings is at least this many times the time that a reading takes.
 const READING_SHARE: u32 = 4;
-/// Signals and keys are looked for so often.
+/// Time between two looks for signals and keys.
 const TICK: Duration = Duration::from_millis(100);
 
 pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let text = "top needs a terminal; `tidegate gate status` does not";
+        let text = "`tidegate gate top` needs a terminal: use `tidegate gate status` without one";
         return Err(UsageError(text.into()).into());
     }
     let mut model = Model::new(options.sort, options.filter.clone().unwrap_or_default());
-    // What can fail is tried before the terminal is taken.
+    // Errors are reported before the terminal changes its mode.
     model.overview = Some(control.overview()?);
     model.update(Arc::new(control.read()?));
     let end = Arc::new(AtomicBool::new(false));
@@ -40,8 +40,9 @@ pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&end))?;
     }
-    // A panic restores the terminal, too.
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    // ratatui restores the terminal on a panic as well.
+    let mut terminal =
+        ratatui::try_init().context("cannot switch the terminal to a full screen")?;
     let result = watch(&mut terminal, &mut model, options.interval, control, &end);
     ratatui::try_restore().context("cannot restore the terminal")?;
     result?;
@@ -61,7 +62,7 @@ fn watch(
         if Instant::now() >= due {
             let took = match refresh(model, control) {
                 Ok(took) => took,
-                // A gate that was taken off may come back.
+                // A gate that was removed may come back.
                 Err(ControlError::Down(reason)) => {
                     model.message = Some(reason);
                     Duration::ZERO
@@ -74,8 +75,8 @@ fn watch(
         if dirty {
             model.interval = interval;
             terminal.draw(|frame| draw::draw(frame, model))?;
-            // Whoever has come into view by it.
-            if look(model, control) {
+            // Drawing tells which subscribers are in view.
+            if read_queues(model, control) {
                 terminal.draw(|frame| draw::draw(frame, model))?;
             }
             dirty = false;
@@ -112,12 +113,13 @@ fn refresh(model: &mut Model, control: &mut dyn Control) -> Result<Duration, Con
     model.message = None;
     let took = reading.took;
     model.update(reading);
-    look(model, control);
+    read_queues(model, control);
     Ok(took)
 }
 
-/// Reads the queues of those that are in view, or that are sorted by them. Whether there were any.
-fn look(model: &mut Model, control: &mut dyn Control) -> bool {
+/// Reads the queues of subscribers that are in view, or that are sorted by their queues. Returns
+/// whether there were any.
+fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
     let Some(reading) = model.reading().cloned() else {
         return false;
     };
@@ -127,7 +129,7 @@ fn look(model: &mut Model, control: &mut dyn Control) -> bool {
     }
     let mut loads = HashMap::new();
     for place in wanted {
-        // Queues drain when packets come: of who sends none, what was in them last says nothing.
+        // Queues are drained when packets come, so the queues of idle subscribers are out of date.
         let load = if model.is_idle(place) {
             Load::default()
         } else {
@@ -139,7 +141,7 @@ fn look(model: &mut Model, control: &mut dyn Control) -> bool {
     true
 }
 
-/// What is in a subscriber's queues; nothing where that cannot be read.
+/// What is in a subscriber's queues. Queues that cannot be read count as empty.
 fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
     let mut load = Load::default();
     for (_, limit) in reading.roster.subscribers[place].limits.iter() {
@@ -156,7 +158,7 @@ fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
     load
 }
 
-/// What became of a key.
+/// The effect of a key.
 #[derive(Debug, PartialEq)]
 enum Pressed {
     Quit,

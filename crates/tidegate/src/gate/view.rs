@@ -2,68 +2,67 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_gate::change::Report;
-use tidegate_gate::matches;
 use tidegate_gate::reading::{self, Overview, Reading};
 use tidegate_gate::table::{
-    Attachment, Counters, Direction, LimiterState, PerDirection, QueueState,
+    Attachment, Counters, Direction, LimiterState, Match, PerDirection, QueueState,
 };
 use utoipa::ToSchema;
 
 /// The gate as a whole.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Status {
-    /// Of tidegate.
+    /// Version of tidegate.
     pub version: String,
-    /// The configuration's file.
+    /// The configuration file.
     pub file: String,
-    /// Where packets pass.
+    /// The interfaces that the gate attaches to.
     pub attachments: Vec<Attached>,
-    /// How many plans there are.
+    /// Number of plans.
     pub plans: u64,
-    /// How many subscribers there are.
+    /// Number of subscribers.
     pub subscribers: u64,
-    /// How many of them are not as the file has them.
+    /// Number of subscribers that were set live and differ from the configuration.
     pub set: u64,
-    /// Whether a change could be made neither whole nor undone; it is tried again with the next one.
+    /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub unsettled: bool,
-    /// Of all subscribers, what came down.
+    /// Packets to all subscribers.
     pub down: Counted,
-    /// What went up.
+    /// Packets from all subscribers.
     pub up: Counted,
     /// Packets that no limiter saw, by reason.
     pub unlimited: Vec<Unlimited>,
 }
 
-/// A place where packets pass.
+/// An interface that the gate attaches to.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Attached {
     /// The interface's name.
     pub interface: String,
     /// `tc-ingress`, `tc-egress`, `xdp-native` or `xdp-generic`.
     pub hook: String,
-    /// `down` or `up`: whose packets pass there.
+    /// Direction of the packets there: `down` is to subscribers, `up` is from them.
     pub direction: String,
-    /// Whether packets are taken there now: the interface may be gone.
+    /// Whether the gate is attached now: the interface may have disappeared.
     pub attached: bool,
 }
 
 /// Packets that no limiter saw.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Unlimited {
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// Packets and bytes, as charged.
+/// Packets and bytes, with the bytes that are charged.
 #[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
 pub struct Counted {
-    /// Packets that passed, as on the wire.
+    /// Packets that passed, counted as on the wire.
     pub passed_packets: u64,
     /// Their bytes.
     pub passed_bytes: u64,
-    /// Packets beyond the limit, dropped or marked.
+    /// Packets that exceeded the limit, dropped or marked.
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
@@ -72,29 +71,29 @@ pub struct Counted {
 /// A subscriber.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Subscriber {
-    /// As the configuration has it.
+    /// Name in the configuration.
     pub name: String,
-    /// Its plan's name.
+    /// Name of the plan, `-` if there is none.
     pub plan: String,
-    /// Whether it is not as the file has it, since it was set live.
+    /// Whether it was set live and differs from the configuration.
     pub set: bool,
-    /// What tells its packets: addresses, tags and sessions.
+    /// What its packets are recognised by: addresses, VLAN tags and PPPoE sessions.
     pub matches: Vec<String>,
-    /// What comes to it; null if that has no limiter.
+    /// Packets to the subscriber; null if they have no limiter.
     pub down: Option<Limited>,
-    /// What it sends; null if that has no limiter.
+    /// Packets from the subscriber; null if they have no limiter.
     pub up: Option<Limited>,
 }
 
 /// One direction of a subscriber.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Limited {
-    /// Bits per second; null if it is counted, and not limited.
+    /// Rate limit in bits per second; null if packets are counted and not limited.
     pub rate: Option<u64>,
-    /// What was counted since the limiter came to be.
+    /// Counters since the subscriber was added.
     #[serde(flatten)]
     pub counted: Counted,
-    /// Its queues, where one subscriber was asked for.
+    /// The queues, only in answers about one subscriber.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Queue>>,
 }
@@ -104,41 +103,41 @@ pub struct Limited {
 pub struct Queue {
     /// Bytes in it.
     pub length: u64,
-    /// Of these, magic ones.
+    /// Magic bytes among these.
     pub magic: u64,
     /// Bytes that passed through it.
     pub passed_bytes: u64,
-    /// Bytes beyond the limit.
+    /// Bytes that exceeded the limit.
     pub excess_bytes: u64,
 }
 
 /// Some of the subscribers, sorted by name.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Page {
-    /// How many match, on all pages.
+    /// Number of subscribers that match, on all pages.
     pub matched: u64,
-    /// They.
+    /// The subscribers of this page.
     pub subscribers: Vec<Subscriber>,
-    /// `after` of the next page; null if this is the last one.
+    /// The parameter `after` of the next page; null if this is the last page.
     pub next: Option<String>,
 }
 
-/// What to change of a subscriber. What is not given stays.
+/// A change of a subscriber. What is not given stays as it is.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// As the configuration has it, before anything else.
+    /// Return to the configuration before anything else is changed.
     #[serde(default)]
     pub reset: bool,
-    /// The plan's name.
+    /// Name of the new plan.
     #[serde(default)]
     #[schema(example = "gold")]
     pub plan: Option<String>,
-    /// The rate down: a number and a unit of bit, kbit, mbit, gbit or tbit.
+    /// New rate to the subscriber: a number and a unit of bit, kbit, mbit, gbit or tbit.
     #[serde(default)]
     #[schema(example = "50mbit")]
     pub down: Option<String>,
-    /// The rate up.
+    /// New rate from the subscriber.
     #[serde(default)]
     #[schema(example = "10mbit")]
     pub up: Option<String>,
@@ -147,32 +146,32 @@ pub struct Patch {
 /// What a reload did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
-    /// How many subscribers are new.
+    /// Number of subscribers that were added.
     pub added: u64,
-    /// How many are no more.
+    /// Number of subscribers that were removed.
     pub removed: u64,
-    /// How many are limited otherwise than before.
+    /// Number of subscribers with other limits than before.
     pub limited: u64,
-    /// How many are told by other addresses or tags than before.
+    /// Number of subscribers with other addresses or tags than before.
     pub moved: u64,
-    /// How many were not touched.
+    /// Number of subscribers that did not change.
     pub unchanged: u64,
-    /// Subscribers that were set live, and are as the file has them now, since the file changed.
+    /// Subscribers whose live changes no longer apply, since the file changed the subscriber.
     pub reset: Vec<String>,
-    /// Where packets are taken now.
+    /// Interfaces that the gate was attached to.
     pub attached: Vec<Attached>,
-    /// Where they no longer are.
+    /// Interfaces that the gate was detached from.
     pub detached: Vec<Attached>,
-    /// Where they should be, and the interface is not there or does not let us.
+    /// Interfaces that the gate should be attached to and is not: they do not exist or refuse.
     pub missing: Vec<String>,
-    /// Whether accounting changed, or what becomes of unknown traffic.
+    /// Whether the settings `accounting` or `unknown` changed.
     pub settings: bool,
 }
 
-/// Why a request failed.
+/// The answer to a request that failed.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Problem {
-    /// What is wrong, where, and what to do.
+    /// What went wrong, where, and what to do.
     pub error: String,
 }
 
@@ -233,7 +232,7 @@ impl Subscriber {
             name: subscriber.name.to_string(),
             plan: subscriber.plan_name().to_owned(),
             set: subscriber.set,
-            matches: subscriber.matches.iter().map(matches::text).collect(),
+            matches: subscriber.matches.iter().map(Match::to_string).collect(),
             down: limited(Direction::Down),
             up: limited(Direction::Up),
         }
@@ -241,7 +240,7 @@ impl Subscriber {
 }
 
 impl Attached {
-    /// A place, and whether packets are taken there now.
+    /// An interface, and whether the gate is attached to it.
     pub fn new(attachment: &Attachment, attached: bool) -> Self {
         Self {
             interface: attachment.interface.clone(),

@@ -75,7 +75,7 @@ fn settings_add_up_until_they_are_reset() {
 #[test]
 fn who_looks_sees_what_others_change() {
     let site = Site::new();
-    let watched = || LocalGate::<Memory>::watched(&site.state());
+    let watched = || LocalGate::<Memory>::watched(site.state());
     assert!(matches!(watched(), Err(ControlError::Down(_))));
     let mut gate = up(&site);
     let mut view = watched().expect("up");
@@ -118,8 +118,7 @@ fn who_looks_sees_what_others_change() {
     assert_eq!(view.roster().expect("one").subscribers.len(), 3);
 
     drop(gate);
-    let pins = site.pins();
-    assert!(Gate::<Memory>::down_at(&pins, &site.state()).expect("down"));
+    assert!(Gate::<Memory>::down_at(site.folders()).expect("down"));
     assert!(matches!(view.read(), Err(ControlError::Down(_))));
 }
 

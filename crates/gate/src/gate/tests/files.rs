@@ -56,7 +56,9 @@ fn a_folder_that_others_write_in_is_refused() {
         .expect_err("anybody's")
         .to_string();
     assert!(
-        error.ends_with("others may write in this folder: give it mode 0700, or another one"),
+        error.ends_with(
+            "other users may write in this folder: run `chmod 700` on it, or choose another folder"
+        ),
         "{error}"
     );
     std::fs::remove_dir(site.state()).expect("removed");
@@ -104,7 +106,7 @@ fn files_that_are_none_are_told() {
         let error = site.take_over().map(|_| ()).expect_err("it is none");
         assert!(matches!(error, GateError::Corrupt { .. }), "{error}");
     }
-    assert!(Own::down_at(&site.pins(), &site.state()).expect("down"));
+    assert!(Own::down_at(site.folders()).expect("down"));
 }
 
 #[test]
@@ -143,7 +145,7 @@ fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
         assert_eq!(text, "theirs", "{name}");
     }
     drop(gate);
-    Own::down_at(&site.pins(), &site.state()).expect("down");
+    Own::down_at(site.folders()).expect("down");
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -151,7 +153,9 @@ fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
     std::os::unix::fs::chown(site.state(), Some(12345), None).expect("given away");
     let error = Own::up(&site.config(ONE)).map(|_| ()).expect_err("theirs");
     assert!(
-        error.to_string().contains("this folder is user 12345's"),
+        error
+            .to_string()
+            .contains("this folder belongs to user 12345"),
         "{error}"
     );
 }

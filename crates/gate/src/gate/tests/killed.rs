@@ -17,21 +17,21 @@ fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own))
             },
         )
         .expect("set");
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             (own.left, own.deadly) = (Some(step), true)
         });
         let died = catch_unwind(AssertUnwindSafe(|| {
             act(&site, &mut gate);
         }));
         drop(gate);
-        Memory::at(&site.pins(), |own| (own.left, own.deadly) = (None, false));
+        Memory::at(site.pins(), |own| (own.left, own.deadly) = (None, false));
         let mut gate = site.take_over().expect("ours");
         site.holds(gate.state());
         assert_eq!(gate.state().members["ann"].lanes[1].version, 2);
         end(&site, &mut gate);
         site.holds(gate.state());
         drop(gate);
-        Own::down_at(&site.pins(), &site.state()).expect("down");
+        Own::down_at(site.folders()).expect("down");
         assert!(!site.state().exists());
         if died.is_ok() {
             assert!(step > 3, "it was to do more than {step} things");
@@ -119,7 +119,7 @@ fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
     drop(gate);
     let [state, next] = ["state.json", "next.json"].map(|name| site.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
-    Memory::at(&site.pins(), |own| {
+    Memory::at(site.pins(), |own| {
         own.settings = None;
         own.directory.clear();
         own.plans.clear();
@@ -133,7 +133,7 @@ fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
     let error =
         Own::up(&site.config(&ONE.replace("eth1", "gone1"))).expect_err("no such interface");
     assert!(error.to_string().contains("no interface gone1"), "{error}");
-    assert!(!Own::is_up(&site.pins()));
+    assert!(!Own::is_up(site.pins()));
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn a_change_that_is_killed_while_it_is_undone_is_undone_by_whoever_comes() {
     for step in 1.. {
         let site = Site::new();
         let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             own.gone.insert("eth2".into());
             (own.left, own.deadly) = (Some(step), true);
         });
         let made = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(TWO))));
         drop(gate);
         let undoing = site.state().join("undo.json").exists();
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             own.gone.clear();
             (own.left, own.deadly) = (None, false);
         });
@@ -181,7 +181,7 @@ fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
     for step in 0.. {
         let site = Site::new();
         let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             (own.left, own.deadly) = (Some(step), true)
         });
         let died = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(TWO))));
@@ -190,7 +190,7 @@ fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
             assert!(step > 10);
             return;
         }
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             (own.left, own.deadly) = (None, false);
             own.gone.insert("eth2".into());
         });
@@ -209,12 +209,12 @@ fn a_gate_that_was_killed_while_it_went_up_and_cannot_be_made_whole_is_taken_off
     drop(gate);
     let [state, next] = ["state.json", "next.json"].map(|name| site.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
-    Memory::at(&site.pins(), |own| {
+    Memory::at(site.pins(), |own| {
         own.attachments.clear();
         own.gone.insert("eth1".into());
     });
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
-    assert!(!Own::is_up(&site.pins()) && !site.state().exists());
+    assert!(!Own::is_up(site.pins()) && !site.state().exists());
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
         ..Setting::default()
     };
     let left = |site: &Site, left, deadly| {
-        Memory::at(&site.pins(), |own| (own.left, own.deadly) = (left, deadly))
+        Memory::at(site.pins(), |own| (own.left, own.deadly) = (left, deadly))
     };
     // A line of the journal, and a change that could not be undone either.
     for deadly in [true, false] {

@@ -8,9 +8,9 @@ fn a_change_that_fails_at_any_step_is_undone() {
         let site = Site::new();
         let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
         let before = Roster::of(gate.state());
-        Memory::at(&site.pins(), |own| own.left = Some(step));
+        Memory::at(site.pins(), |own| own.left = Some(step));
         let made = gate.reload(&site.config(TWO));
-        Memory::at(&site.pins(), |own| own.left = None);
+        Memory::at(site.pins(), |own| own.left = None);
         if made.is_ok() {
             assert!(step > 10);
             site.holds(gate.state());
@@ -29,9 +29,9 @@ fn a_change_that_fails_at_any_step_is_undone() {
             assert_eq!(was.limits.down, is.limits.down);
         }
         // Or whoever comes after a kill.
-        Memory::at(&site.pins(), |own| own.left = Some(step));
+        Memory::at(site.pins(), |own| own.left = Some(step));
         let made = gate.reload(&site.config(TWO)).is_ok();
-        Memory::at(&site.pins(), |own| own.left = None);
+        Memory::at(site.pins(), |own| own.left = None);
         drop(gate);
         let gate = site.take_over().expect("ours");
         assert_ne!(gate.state().members.contains_key("cem"), made);
@@ -50,7 +50,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
                 up: Some(1_000_000),
                 ..Setting::default()
             };
-            Memory::at(&site.pins(), |own| own.left = Some(step));
+            Memory::at(site.pins(), |own| own.left = Some(step));
             let made = gate.set("cem", &setting);
             if made.is_ok() {
                 assert!(step > 3);
@@ -61,14 +61,14 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
             let other = gate.set("ann", &setting);
             assert!(other.is_err(), "nothing is changed before");
-            let view = View::<Memory>::open(&site.state(), &site.pins()).expect("a view");
+            let view = View::<Memory>::open(site.folders()).expect("a view");
             assert_eq!(
                 all_read(view.state(), view.path()),
                 all_read(gate.state(), gate.path())
             );
             assert_eq!(view.overview(), gate.overview());
             assert!(view.is_unsettled() && gate.is_unsettled());
-            Memory::at(&site.pins(), |own| own.left = None);
+            Memory::at(site.pins(), |own| own.left = None);
             let gate = if later {
                 drop(gate);
                 site.take_over().expect("ours")
@@ -99,7 +99,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
 fn an_interface_that_refuses_undoes_the_change_at_once() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-    Memory::at(&site.pins(), |own| own.gone.insert("eth2".into()));
+    Memory::at(site.pins(), |own| own.gone.insert("eth2".into()));
     let error = gate
         .reload(&site.config(TWO))
         .expect_err("eth2 refuses")
@@ -108,7 +108,7 @@ fn an_interface_that_refuses_undoes_the_change_at_once() {
     site.holds(gate.state());
     assert!(gate.state().members.contains_key("cem"));
     // It is there again.
-    Memory::at(&site.pins(), |own| own.gone.clear());
+    Memory::at(site.pins(), |own| own.gone.clear());
     gate.reload(&site.config(TWO)).expect("reloaded");
     site.holds(gate.state());
 }
@@ -145,7 +145,7 @@ fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
 fn a_place_that_cannot_be_healed_says_why() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-    Memory::at(&site.pins(), |own| {
+    Memory::at(site.pins(), |own| {
         own.attachments.clear();
         own.gone.insert("eth1".into());
     });
@@ -154,7 +154,7 @@ fn a_place_that_cannot_be_healed_says_why() {
         why: "no interface eth1".into(),
     };
     assert_eq!(gate.heal(), [missing]);
-    Memory::at(&site.pins(), |own| own.gone.clear());
+    Memory::at(site.pins(), |own| own.gone.clear());
     assert_eq!(gate.heal(), []);
     site.holds(gate.state());
 }
@@ -166,7 +166,7 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
     drop(gate);
     // It went away and is back, with somebody else's program on it.
     let set_busy = |busy| {
-        Memory::at(&site.pins(), |own| {
+        Memory::at(site.pins(), |own| {
             own.attachments.retain(|own| own.interface != "eth0");
             own.gone = if busy {
                 ["eth0".into()].into()
@@ -183,7 +183,7 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
     assert_eq!(report.attached.len(), 1, "{:?}", report.attached);
     gate.reset("ann").expect("reset");
     // A change that fails is undone all the same.
-    Memory::at(&site.pins(), |own| own.gone.insert("eth1".into()));
+    Memory::at(site.pins(), |own| own.gone.insert("eth1".into()));
     gate.reload(&site.config(ONE)).expect_err("eth1 refuses");
     assert!(!gate.is_unsettled());
     set_busy(false);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::*;
 use crate::config::Config;
-use crate::gate::{Gate, GateError, Setting, View};
+use crate::gate::{Folders, Gate, GateError, Setting, View};
 use crate::reading::{Reading, Roster};
 
 /// Runs this in a network namespace of its own, with the interfaces core and access; skips without
@@ -46,11 +46,18 @@ struct Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        let _ = Gate::<Kernel>::down_at(&self.pins, &self.state);
+        let _ = Gate::<Kernel>::down_at(self.folders());
     }
 }
 
 impl Site {
+    fn folders(&self) -> Folders<'_> {
+        Folders {
+            pins: &self.pins,
+            state: &self.state,
+        }
+    }
+
     fn config(&self, rest: &str) -> Config {
         let text = format!(
             "pins = \"{}\"\nstate = \"{}\"\n{INTERFACES}{rest}",
@@ -115,7 +122,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
             Gate::<Kernel>::up(&site.config(ONE)),
             Err(GateError::AlreadyUp { .. })
         ));
-        let mut gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
+        let mut gate = Gate::<Kernel>::take_over(site.folders()).expect("ours");
         assert_eq!(gate.state(), &state);
         let setting = Setting {
             down: Some(5_000_000),
@@ -133,7 +140,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
             (report.removed, report.unchanged),
             (vec!["bob".to_owned()], 1)
         );
-        let view = View::<Kernel>::open(&site.state, &site.pins).expect("a view");
+        let view = View::<Kernel>::open(site.folders()).expect("a view");
         assert_eq!(Roster::of(view.state()).subscribers.len(), 2);
         // An interface that goes and comes back.
         let ip = |line: &str| {
@@ -193,7 +200,7 @@ fn policies_that_no_plan_has_any_more_make_room() {
         for round in 1..120 {
             if round == 45 || round == 80 {
                 drop(gate);
-                gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
+                gate = Gate::<Kernel>::take_over(site.folders()).expect("ours");
             }
             let report = gate.reload(&other(round)).expect("reloaded");
             assert_eq!(report.limited.len(), EACH as usize, "{round}");
@@ -234,13 +241,19 @@ fn what_cannot_be_leaves_nothing_behind() {
             Gate::<Kernel>::start(&site.config(ONE)),
             Err(GateError::Lost { .. })
         ));
-        assert!(Gate::<Kernel>::down_at(&site.pins, &site.state).expect("down"));
+        assert!(Gate::<Kernel>::down_at(site.folders()).expect("down"));
         assert!(!site.pins.exists() && !site.state.exists());
         // Folders that are none of ours are left alone.
         let other = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(other.path().join("maps")).expect("a folder");
         std::fs::write(other.path().join("maps/file"), "mine").expect("written");
-        assert!(!Gate::<Kernel>::down_at(other.path(), &site.state).expect("nothing to do"));
+        assert!(
+            !Gate::<Kernel>::down_at(Folders {
+                pins: other.path(),
+                state: &site.state,
+            })
+            .expect("nothing to do")
+        );
         assert!(other.path().join("maps/file").exists());
     });
 }
@@ -300,7 +313,7 @@ fn a_hundred_thousand_subscribers_load() {
         time("status", began);
         drop(gate);
         let began = clock();
-        let gate = Gate::<Kernel>::take_over(&site.pins, &site.state).expect("ours");
+        let gate = Gate::<Kernel>::take_over(site.folders()).expect("ours");
         time("take over", began);
         let began = clock();
         gate.down().expect("down");

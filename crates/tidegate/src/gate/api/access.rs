@@ -1,4 +1,4 @@
-//! Who may ask: those with the token; on loopback without one, nobody's web page.
+//! Which requests are allowed: those with the token, or on loopback those of no web page.
 
 use std::fs;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 
 use super::Refusal;
 
-/// Fewer characters could be guessed.
+/// Fewest characters of a token: a shorter one could be guessed.
 const LEAST: usize = 16;
 
 /// The secret that requests must carry.
@@ -24,13 +24,13 @@ const LEAST: usize = 16;
 pub struct Token(Arc<str>);
 
 impl Token {
-    /// Reads a file that holds nothing else, and that not everybody can read.
+    /// Reads a file that holds only the token, and that not every user can read.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("cannot read the token file {}", path.display());
         let mode = fs::metadata(path).with_context(place)?.mode();
         if mode & 0o007 != 0 {
             anyhow::bail!(
-                "the token file {} can be read by everybody (mode {:o}): chmod 600 it",
+                "every user can read the token file {} (mode {:o}): run `chmod 600` on it",
                 path.display(),
                 mode & 0o777
             );
@@ -41,7 +41,7 @@ impl Token {
         if !sound {
             anyhow::bail!(
                 "the token file {} must hold one word of at least {LEAST} characters, such as \
-                 `openssl rand -hex 32` makes",
+                 `openssl rand -hex 32` prints",
                 path.display()
             );
         }
@@ -53,7 +53,7 @@ impl Token {
         Self(token.into())
     }
 
-    /// Whether a request carries it. The time that takes tells nothing but its length.
+    /// Whether a request carries it. The time of the comparison reveals only the length.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION);
         let Some((scheme, given)) = value
@@ -67,20 +67,20 @@ impl Token {
     }
 }
 
-/// Who may ask.
+/// Which requests are allowed.
 #[derive(Clone)]
 pub enum Access {
-    /// Whoever may open the Unix socket: the file system decides.
+    /// All requests: the file system decides who can open the Unix socket.
     Anybody,
-    /// Whoever is on this machine, but for pages of a web browser: a page that names this address
-    /// (or one whose name was made to lead here) must not change limits (RFC 9110 section 4.2.2,
-    /// RFC 6454).
+    /// Requests from this machine, except those of web pages in a browser. A page that names this
+    /// address, or whose host name was made to resolve to it, must not change limits (RFC 9110
+    /// section 4.2.2, RFC 6454).
     Local,
-    /// Whoever knows.
+    /// Requests with this token.
     Token(Token),
 }
 
-/// Lets only those in.
+/// A router that answers only allowed requests.
 pub fn guarded(router: Router, access: Access) -> Router {
     router.layer(from_fn_with_state(access, guard))
 }
@@ -88,10 +88,16 @@ pub fn guarded(router: Router, access: Access) -> Router {
 async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let refusal = match &access {
         Access::Anybody => None,
-        Access::Local => from_a_page(request.headers())
-            .then(|| Refusal::new(StatusCode::FORBIDDEN, "not for web pages".into())),
+        Access::Local => from_a_page(request.headers()).then(|| {
+            Refusal::new(
+                StatusCode::FORBIDDEN,
+                "web pages may not use this address: configure `token`, and send it".into(),
+            )
+        }),
         Access::Token(token) => (!token.is_in(request.headers())).then(|| {
-            let text = "send the token: Authorization: Bearer TOKEN".into();
+            let text =
+                "the token is missing or wrong: send the header `Authorization: Bearer TOKEN`"
+                    .into();
             Refusal::new(StatusCode::UNAUTHORIZED, text)
         }),
     };
@@ -107,8 +113,7 @@ async fn guard(State(access): State<Access>, request: Request, next: Next) -> Re
     }
 }
 
-/// Whether a browser sent this for a page: it says where the page is from, or the page's name leads
-/// here.
+/// Whether a browser sent this for a web page: it names the page's origin, or the host is not local.
 fn from_a_page(headers: &HeaderMap) -> bool {
     let host = headers
         .get(header::HOST)

@@ -1,4 +1,4 @@
-//! Sockets to be asked at: a Unix socket that few may open, or an address.
+//! Sockets that are served: a Unix socket that few users can open, or an address.
 
 use std::fs;
 use std::io;
@@ -14,13 +14,13 @@ use super::access::{Access, Token};
 
 /// A socket that is open.
 pub enum Socket {
-    /// Removed with it.
+    /// A Unix socket. Its name is removed with it.
     Unix(UnixListener, Name),
     /// An address and port.
     Tcp(TcpListener),
 }
 
-/// The name of a Unix socket, which goes with it.
+/// The name of a Unix socket, which is removed when this is dropped.
 pub struct Name(PathBuf);
 
 impl Drop for Name {
@@ -29,23 +29,24 @@ impl Drop for Name {
     }
 }
 
-/// Who may ask there.
+/// Which requests are allowed at an address.
 ///
 /// # Errors
-/// If the address can be reached from elsewhere, and there is no token.
+/// If the address can be reached from other machines and there is no token, or the token cannot be
+/// read.
 pub fn access(address: &Listen, token: Option<&Path>) -> anyhow::Result<Access> {
     match (address, token) {
         (_, Some(path)) => Ok(Access::Token(Token::read(path)?)),
         (Listen::Unix(_), None) => Ok(Access::Anybody),
         (Listen::Tcp(at), None) if at.ip().to_canonical().is_loopback() => Ok(Access::Local),
         (Listen::Tcp(at), None) => anyhow::bail!(
-            "{at} can be reached from elsewhere: give `token`, a file with a secret that requests \
-             must carry, or listen on a Unix socket or 127.0.0.1"
+            "other machines can reach {at}: set `token` to a file with a secret that requests must \
+             carry, or listen on a Unix socket or 127.0.0.1"
         ),
     }
 }
 
-/// Opens the socket. One for a group can be used by it, others only by who opened them.
+/// Opens the socket. A Unix socket can be used by its group if one is given, else only by its owner.
 pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
     let socket = match address {
         Listen::Unix(path) => unix(path, group),
@@ -59,7 +60,7 @@ pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
     socket.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The number of a group, by its name in /etc/group or as it is.
+/// The number of a group, given by its name in /etc/group or as a number.
 pub fn group(name: &str) -> anyhow::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -70,23 +71,26 @@ pub fn group(name: &str) -> anyhow::Result<u32> {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
     });
-    number.with_context(|| format!("there is no group {name} in /etc/group"))
+    number.with_context(|| format!("there is no group `{name}` in /etc/group"))
 }
 
 fn unix(path: &Path, group: Option<u32>) -> anyhow::Result<Socket> {
     match UnixStream::connect(path) {
-        Ok(_) => anyhow::bail!("somebody listens there: is another `tidegate gate run` running?"),
+        Ok(_) => anyhow::bail!("a process listens there: is another `tidegate gate run` running?"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // What was left by one that was killed is replaced; anything but a socket is not.
+        // The socket of a daemon that was killed is replaced. Other files are not.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             use std::os::unix::fs::FileTypeExt;
             let kind = fs::symlink_metadata(path)?.file_type();
-            anyhow::ensure!(kind.is_socket(), "there is something that is no socket");
+            anyhow::ensure!(
+                kind.is_socket(),
+                "there is a file that is not a socket: remove it, or choose another path"
+            );
         }
         Err(error) => return Err(error.into()),
     }
-    // Made where nobody can open it, and moved when it has its mode.
-    let folder = path.parent().context("no folder")?;
+    // It is made where nobody else can open it, and moved when it has its mode.
+    let folder = path.parent().context("the path names no folder")?;
     fs::create_dir_all(folder)?;
     let hidden = folder.join(format!(".socket-{}", std::process::id()));
     let _ = fs::remove_dir_all(&hidden);
@@ -142,7 +146,7 @@ mod tests {
         assert_eq!(group("root").expect("there"), 0);
         assert_eq!(group("17").expect("a number"), 17);
         let error = group("no such group").expect_err("none").to_string();
-        assert_eq!(error, "there is no group no such group in /etc/group");
+        assert_eq!(error, "there is no group `no such group` in /etc/group");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Connections: few at a time, none for long.
+//! Connections, with bounds on their number and time.
 
 use std::future::Future;
 use std::io;
@@ -16,16 +16,16 @@ use tokio::task::JoinSet;
 use super::Peer;
 use super::listen::Socket;
 
-/// Connections at once, on each socket; more wait.
+/// Most connections at the same time on each socket. Others wait.
 const CONNECTIONS: usize = 64;
-/// How long a client may take to send a request's head.
+/// Longest time in which a client sends the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long a connection lasts, whatever is done on it.
+/// Longest time of a connection.
 const CONNECTION: Duration = Duration::from_secs(300);
-/// How long requests may go on when the daemon ends.
+/// Longest time for the last requests when the daemon ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Answers until `end` changes, and then until requests that are being answered are.
+/// Answers until `end` changes, and completes the requests that it is answering then.
 pub async fn serve(socket: Socket, router: Router, end: watch::Receiver<bool>) -> io::Result<()> {
     match socket {
         Socket::Unix(listener, _name) => {
@@ -63,7 +63,7 @@ where
     let mut ended = end.clone();
     let accepting = async {
         loop {
-            // Never closed, so always given at last.
+            // The semaphore is never closed.
             let Ok(seat) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };
@@ -75,10 +75,10 @@ where
                         connection(stream, router, &mut end).await;
                         drop(seat);
                     });
-                    // Those that are over.
+                    // Forgets connections that ended.
                     while connections.try_join_next().is_some() {}
                 }
-                // Out of descriptors, or a client that is gone already: the next one may do.
+                // Descriptors ran out, or the client is gone already: the next one may succeed.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -116,7 +116,7 @@ where
     };
     match tokio::time::timeout(CONNECTION, served).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection broke off"),
+        Ok(Err(error)) => tracing::debug!(%error, "a connection failed"),
         Err(_) => tracing::debug!("a connection took too long"),
     }
 }

@@ -33,10 +33,10 @@ fn seen(site: &Site) -> (Option<u64>, usize) {
 /// A daemon, as `gate run` is without its log.
 fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
     let config = read(&site.file()).expect("a configuration");
-    let doors = Doors::open(&config).expect("open");
+    let endpoints = Endpoints::open(&config).expect("open");
     std::thread::spawn(move || {
         let (gate, _, _) = Gate::<Memory>::start(&config)?;
-        doors.serve(Box::new(LocalGate::held(gate)))
+        endpoints.serve(Box::new(LocalGate::held(gate)))
     })
 }
 
@@ -99,7 +99,7 @@ fn commands_ask_the_daemon_that_has_the_gate() {
 
     // A second daemon is told that there is one; down ends it.
     let config = read(&site.file().with_file_name("other.toml")).expect("sound");
-    let second = Doors::open(&config).map(drop).expect_err("taken");
+    let second = Endpoints::open(&config).map(drop).expect_err("taken");
     assert!(format!("{second:#}").contains("another"), "{second:#}");
     down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
     running.join().expect("no panic").expect("ended well");

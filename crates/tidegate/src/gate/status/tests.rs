@@ -33,7 +33,7 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
         "{whole}"
     );
     assert!(
-        whole.contains("without limit: 7 no subscriber\n"),
+        whole.contains("without a limiter: 7 no subscriber\n"),
         "{whole}"
     );
 
@@ -50,7 +50,7 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
         "{list}"
     );
     assert!(lines[3].starts_with("s000028 "), "{list}");
-    assert_eq!(lines[5], "* set live, and not as the file has it");
+    assert_eq!(lines[5], "* set live: differs from the configuration");
     assert!(
         (whole + &list)
             .lines()

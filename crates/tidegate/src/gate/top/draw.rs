@@ -1,4 +1,4 @@
-//! How `top` looks.
+//! Draws the screen of `top`.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout};
@@ -62,7 +62,7 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
             percent(total.drop_share()),
         )),
         Line::from(format!(
-            "{} subscribers, {} shown   {} packets/s   {} of nobody/s   read in {took:.0}ms",
+            "{} subscribers, {} shown   {} packets/s   {} unmatched/s   read in {took:.0}ms",
             count(subscribers as u64),
             count(model.matched() as u64),
             count(total.packets as u64),
@@ -120,7 +120,7 @@ fn table(model: &Model, width: u16) -> Table<'static> {
 
 fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'static> {
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
-    // Of the limit; what is counted and not limited has none.
+    // The share of the limit. Subscribers without a limit have none.
     let share = |direction, bits: f64| match subscriber.limits[direction].rate {
         Some(limit) if limit > 0 => format!("{:.0}%", 100.0 * bits / limit as f64),
         _ => "-".into(),
@@ -156,7 +156,7 @@ fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'stat
     Row::new(cells).style(style)
 }
 
-/// Magic bytes, which keep a queue full so that its flow gets no burst.
+/// Magic bytes, which fill a queue so that its flow cannot burst.
 fn magic(load: &Load) -> String {
     match load.magic {
         0 => "-".into(),
@@ -177,7 +177,7 @@ fn keys(model: &Model) -> Line<'static> {
             "filter: ".bold(),
             Span::raw(plain(&model.filter)),
             "_".into(),
-            "   Enter keeps it, Esc clears it".dim(),
+            "   Enter keeps the filter, Esc clears it".dim(),
         ]);
     }
     if let Some(message) = &model.message {

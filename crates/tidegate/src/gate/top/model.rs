@@ -80,13 +80,13 @@ pub struct Model {
     pub sort: SortTop,
     pub reversed: bool,
     pub interval: Duration,
-    /// What went wrong, until it is well again.
+    /// The last error, until a reading succeeds.
     pub message: Option<String>,
     /// Lines of the list, as drawn last.
     pub height: usize,
     /// The first line of the list that is shown.
     pub first: usize,
-    /// Of all together.
+    /// The sums over all subscribers.
     pub total: Rates,
     /// Packets per second that no limiter saw.
     pub unlimited: f64,
@@ -131,7 +131,7 @@ impl Model {
                 let (Some(last), Some(seconds)) = (&last, elapsed) else {
                     return Rates::default();
                 };
-                // Whoever is new began with nothing.
+                // A new subscriber began at zero.
                 let before = reading
                     .index_in(last, place)
                     .map_or_else(Default::default, |before| last.counters[before]);
@@ -163,7 +163,7 @@ impl Model {
         self.rates[place].packets == 0.0
     }
 
-    /// Filters and sorts anew.
+    /// Filters and sorts again.
     fn arrange(&mut self) {
         let Some(reading) = &self.reading else {
             return;
@@ -201,7 +201,8 @@ impl Model {
         self.move_by(0);
     }
 
-    /// Those whose queues should be read, since they are in view or sorted by them, and were not yet.
+    /// Subscribers whose queues are to be read: they are in view or sorted by their queues, and were
+    /// not read yet.
     pub fn wanted(&self) -> Vec<usize> {
         let by_queues = matches!(self.sort, SortTop::Active | SortTop::Magic);
         let mut wanted: Vec<usize> = self.rows().map(|(place, ..)| place).collect();
@@ -221,7 +222,7 @@ impl Model {
         wanted
     }
 
-    /// Takes the queues of some.
+    /// Stores the queues of some subscribers.
     pub fn loaded(&mut self, loads: HashMap<usize, Load>) {
         self.loads.extend(loads);
         if matches!(self.sort, SortTop::Active | SortTop::Magic) {

@@ -40,7 +40,7 @@ fn screen(model: &mut Model, width: u16, height: u16) -> String {
         terminal
             .draw(|frame| draw::draw(frame, model))
             .expect("drawn");
-        look(model, &mut Fake::new(0));
+        read_queues(model, &mut Fake::new(0));
     }
     terminal.backend().to_string()
 }
