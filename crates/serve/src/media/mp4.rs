@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{MediaError, Source, bytes, units};
+use super::error::MediaError;
+use super::source::{Source, bytes};
 
 /// Boxes that are looked at, all in all; a fragmented hour has some thousands of fragments, but says its duration before them.
 const MAX_BOXES: u32 = 10_000;
@@ -200,4 +201,13 @@ fn field<const N: usize>(
         return Err(MediaError::Damaged(place));
     }
     bytes(source, place)
+}
+
+/// `count` units of `1/scale` seconds; `None` where there is no such time.
+fn units(count: u64, scale: u64) -> Option<Duration> {
+    let nanos = (u128::from(count) * 1_000_000_000).checked_div(u128::from(scale))?;
+    match u64::try_from(nanos) {
+        Ok(0) | Err(_) => None,
+        Ok(nanos) => Some(Duration::from_nanos(nanos)),
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{MediaError, Source, bytes};
+use super::error::MediaError;
+use super::source::{Source, bytes};
 
 const EBML: u32 = 0x1a45_dfa3;
 const SEGMENT: u32 = 0x1853_8067;

@@ -12,11 +12,11 @@ use tidegate_limiter::Rate;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
-use super::connection::Connection;
+use super::connection::{Connection, Position};
 use super::files::Identity;
-use super::log::Request;
-use super::places::Place;
 use super::range::Span;
+use super::request::Request;
+use super::slots::Slot;
 use crate::media::Source;
 use tidegate_pace::{Phase, Ready, Writer};
 
@@ -31,7 +31,7 @@ pub(super) struct Answer {
     content: Content,
     connection: Arc<Connection>,
     number: u64,
-    /// What the log is told; `sent` is kept here.
+    /// What the log says of it; `sent` is kept here.
     request: Option<Request>,
     sent: u64,
 }
@@ -53,8 +53,7 @@ enum Content {
 #[derive(Debug)]
 struct Video {
     file: Arc<File>,
-    /// Its place among the files that are open.
-    _open: Place,
+    _slot: Slot,
     identity: Identity,
     rate: Option<Rate>,
     /// What remains to be read, and to be handed on.
@@ -89,7 +88,7 @@ impl Answer {
     pub fn video(
         connection: Arc<Connection>,
         request: Request,
-        (file, open): (File, Place),
+        (file, slot): (File, Slot),
         identity: Identity,
         rate: Option<Rate>,
         span: Span,
@@ -101,7 +100,7 @@ impl Answer {
         };
         let video = Video {
             file: Arc::new(file),
-            _open: open,
+            _slot: slot,
             identity,
             rate,
             unread: span,
@@ -199,13 +198,13 @@ impl Video {
             self.throttled = true;
             connection.throttle(number, &self.writer);
         }
-        let held = if self.throttled {
-            connection.held()
+        let hold = if self.throttled {
+            connection.hold()
         } else {
             None
         };
         let now = connection.now();
-        let allowed = match self.writer.ready(now, held) {
+        let allowed = match self.writer.ready(now, hold) {
             Ready::Write(bytes) => {
                 let paced = self.throttled && bytes < u64::MAX;
                 let most = if paced { BLOCK } else { self.block };
@@ -290,18 +289,17 @@ impl Video {
 impl Drop for Answer {
     fn drop(&mut self) {
         let video = match &self.content {
-            Content::Video(video) if video.rate.is_some() => {
-                let next = video.unread.end - video.left;
-                Some((video.identity, next, video.credit))
-            }
+            Content::Video(video) if video.rate.is_some() => Some(Position {
+                file: video.identity,
+                next: video.unread.end - video.left,
+                credit: video.credit,
+            }),
             _ => None,
         };
         let sent = self.is_end_stream();
         self.connection.end(self.number, sent, video);
         if let Some(request) = self.request.take() {
-            self.connection
-                .shared
-                .log_request(&self.connection, request, self.sent);
+            self.connection.log_request(&request, self.sent);
         }
     }
 }

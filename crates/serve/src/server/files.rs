@@ -58,7 +58,7 @@ pub(super) struct Found {
 
 /// What a path leads to.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Entry {
     File(Box<Found>),
     /// A folder, with the names in it: folders end in a slash.
     Folder(Vec<String>),
@@ -91,12 +91,12 @@ impl Folder {
     }
 
     /// Opens what the path of a request leads to; blocks on the disk.
-    pub fn find(&self, path: &Path, list: bool) -> Result<Place, Missing> {
+    pub fn find(&self, path: &Path, list: bool) -> Result<Entry, Missing> {
         let file = self.beneath(path)?;
         let metadata = file.metadata().map_err(|_| Missing::Failed)?;
         if metadata.is_dir() {
             return if list {
-                self.names(path).map(Place::Folder)
+                self.names(path).map(Entry::Folder)
             } else {
                 Err(Missing::NotFound)
             };
@@ -112,7 +112,7 @@ impl Folder {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         };
         let rate = self.rate_of(path, &file, identity);
-        Ok(Place::File(Box::new(Found {
+        Ok(Entry::File(Box::new(Found {
             file,
             identity,
             length: metadata.len(),

@@ -15,11 +15,11 @@ use hyper::{Method, Response, StatusCode};
 use super::body::Answer;
 use super::conditional::Outcome;
 use super::connection::Connection;
-use super::files::{Found, Missing, Place, path_of};
-use super::log::Request;
+use super::files::{Entry, Found, Missing, path_of};
 use super::mime;
-use super::places::{Kind, Place as Open};
 use super::range::{self, Span, Wanted};
+use super::request::Request;
+use super::slots::{Slot, SlotKind};
 
 /// The group that a connection is in, told to players where connections are split among several.
 pub const GROUP: HeaderName = HeaderName::from_static("tidegate-group");
@@ -65,17 +65,21 @@ async fn file(
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
     let kind = mime::of(&path);
-    let Some(open) = Open::take(&shared, connection.address(), Kind::File) else {
-        return text(&connection, record, StatusCode::SERVICE_UNAVAILABLE, head);
+    let slot = match shared.slots.take(connection.address(), SlotKind::File) {
+        Ok(slot) => slot,
+        Err(reason) => {
+            shared.metrics.refused(reason);
+            return text(&connection, record, StatusCode::SERVICE_UNAVAILABLE, head);
+        }
     };
-    let place = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
-    match place {
+    let entry = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
+    match entry {
         // A file is not asked for as if it were a folder.
-        Ok(Ok(Place::File(_))) if target.ends_with('/') => {
+        Ok(Ok(Entry::File(_))) if target.ends_with('/') => {
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
-        Ok(Ok(Place::File(found))) => send(connection, record, headers, (*found, open), kind, head),
-        Ok(Ok(Place::Folder(_))) if !target.ends_with('/') => {
+        Ok(Ok(Entry::File(found))) => send(connection, record, headers, (*found, slot), kind, head),
+        Ok(Ok(Entry::Folder(_))) if !target.ends_with('/') => {
             let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
             // Without what could be read as another server's name.
             let to = format!("/{}/", target.trim_start_matches('/'));
@@ -84,7 +88,7 @@ async fn file(
             }
             response
         }
-        Ok(Ok(Place::Folder(names))) => index(&connection, record, &names, head),
+        Ok(Ok(Entry::Folder(names))) => index(&connection, record, &names, head),
         Ok(Err(missing)) => text(&connection, record, missing.status(), head),
         Err(_) => text(&connection, record, StatusCode::INTERNAL_SERVER_ERROR, head),
     }
@@ -94,7 +98,7 @@ fn send(
     connection: Arc<Connection>,
     mut record: Request,
     headers: &HeaderMap,
-    (found, open): (Found, Open),
+    (found, slot): (Found, Slot),
     kind: &'static str,
     head: bool,
 ) -> Response<Answer> {
@@ -125,7 +129,7 @@ fn send(
         Some(span) if !head => Answer::video(
             connection,
             record,
-            (found.file, open),
+            (found.file, slot),
             found.identity,
             found.rate,
             span,

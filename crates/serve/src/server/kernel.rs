@@ -71,12 +71,13 @@ impl Sockets {
         }
     }
 
-    /// Paces a socket to so many bit/s, or lets it free; `anew`: as a phase of its own. Says whether the kernel did so.
-    pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, anew: bool) -> bool {
+    /// Paces a socket to this rate in bit/s, or frees it; `new_phase`: what was written before goes out at full speed. Says whether the
+    /// kernel did so.
+    pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, new_phase: bool) -> bool {
         let result = match (way, &self.clamp, rate) {
             (Way::Trickle { .. }, Some(clamp), Some(rate)) => {
                 let target = Target::new(rate);
-                if anew {
+                if new_phase {
                     clamp.pace(socket, &target)
                 } else {
                     clamp.change(socket, &target)

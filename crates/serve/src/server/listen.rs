@@ -1,71 +1,41 @@
 //! Connections: accepted within the limits, served, watched, and ended in good order.
 
-use std::convert::Infallible;
-use std::error::Error;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
-use hyper::rt::Executor;
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use rand::RngCore;
 use rand_pcg::Pcg64;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::config::{Config, LogTo};
 use super::connection::Connection;
+use super::error::ServeError;
 use super::files::Folder;
-use super::handler;
 use super::kernel::Sockets;
 use super::log::Log;
 use super::metrics::Metrics;
-use super::places::{Kind, Place};
-use super::socket::Watched;
-use super::{Config, LogTo, ServeError, Shared, tls};
+use super::metrics_page::serve_metrics;
+use super::session::{Counted, FAREWELL, Order, serve};
+use super::shared::Shared;
+use super::slots::{SlotKind, Slots};
+use super::tls;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a request's header, or of what is written at once without a body's block.
-const HEADER: usize = 16 << 10;
 /// Bytes in the socket that were not sent yet: enough to keep TCP busy, and little enough that a client that leaves wastes little, and that
 /// the phases follow each other without megabytes of the first in the way of the second.
 const NOT_SENT: u32 = 128 << 10;
-/// Responses at a time on one connection of HTTP/2.
-const STREAMS: u32 = 16;
-/// Bytes of one of them that wait for the client's window, and a frame more.
-const STREAM_BUFFER: usize = 16 << 10;
-/// How long a connection without a request may take to end when it is told to.
-const FAREWELL: Duration = Duration::from_secs(1);
-
-/// How often a timeout's time is looked whether the client took something.
-const LOOKS: u32 = 8;
-
 /// Longer than anything is waited for.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
-
-/// What connections are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Serve,
-    /// No new requests.
-    Finish,
-    /// At once.
-    Leave,
-}
 
 /// A server that listens.
 pub struct Server {
@@ -134,7 +104,7 @@ impl Server {
             folder,
             sockets,
             log,
-            open: Default::default(),
+            slots: Slots::new(config.limits),
             config,
         });
         Ok(Self {
@@ -175,9 +145,10 @@ impl Server {
         let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
         let mut number = 0;
         let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
-            let Some(place) = Place::take(&shared, peer.ip(), Kind::Connection) else {
-                // It is told nothing: an answer would cost what is short.
-                return;
+            let slot = match shared.slots.take(peer.ip(), SlotKind::Connection) {
+                Ok(slot) => slot,
+                // The client gets no answer: it would cost what is short.
+                Err(reason) => return shared.metrics.refused(reason),
             };
             let groups = shared.config.groups.len() as u64;
             let group = (split.next_u64() % groups) as usize;
@@ -185,9 +156,9 @@ impl Server {
             number += 1;
             let (tls, order) = (tls.clone(), order.clone());
             tasks.spawn(async move {
-                let _place = place;
-                let mut counted = Counted::new(connection, group);
-                counted.why = serve(&counted.connection, tls, order).await;
+                let _slot = slot;
+                let mut counted = Counted::new(connection);
+                counted.why = serve(counted.connection(), tls, order).await;
             });
         };
         // Said once, not again until something was accepted.
@@ -255,227 +226,4 @@ fn prepare(
     let _ = socket.set_nodelay(true);
     let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(NOT_SENT);
     Arc::new(Connection::new(shared.clone(), number, group, socket, peer))
-}
-
-/// A connection that is counted as open; counted and logged as ended when it is dropped, even by a panic.
-struct Counted {
-    connection: Arc<Connection>,
-    group: usize,
-    why: &'static str,
-}
-
-impl Counted {
-    fn new(connection: Arc<Connection>, group: usize) -> Self {
-        connection.shared.metrics.opened(group);
-        Self {
-            connection,
-            group,
-            why: "broken",
-        }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let (connection, why) = (&self.connection, self.why);
-        let shared = &connection.shared;
-        shared
-            .metrics
-            .closed(self.group, why, &connection.account());
-        shared.log_connection(connection, why);
-    }
-}
-
-/// Serves a connection; says why it ended.
-async fn serve(
-    connection: &Arc<Connection>,
-    tls: Option<TlsAcceptor>,
-    mut order: watch::Receiver<Order>,
-) -> &'static str {
-    let socket = Watched(Arc::clone(connection));
-    let why = match tls {
-        None => speak(connection, socket, order).await,
-        Some(tls) => {
-            let time = connection.shared.config.limits.header_timeout;
-            let accepted = tokio::select! {
-                accepted = timeout(time, tls.accept(socket)) => accepted,
-                // Whoever has no connection yet has no response that could be waited for.
-                Ok(()) = order.changed() => return "shutdown",
-            };
-            match accepted {
-                Ok(Ok(stream)) => speak(connection, stream, order).await,
-                Ok(Err(error)) => {
-                    tracing::debug!("{}: TLS: {error}", connection.peer);
-                    "tls"
-                }
-                Err(_) => "header timeout",
-            }
-        }
-    };
-    let socket = socket2::SockRef::from(connection.socket());
-    if why == "stall timeout" {
-        // What it does not take is not kept for it.
-        let _ = socket.set_linger(Some(Duration::ZERO));
-    } else {
-        let _ = socket.shutdown(std::net::Shutdown::Both);
-    }
-    why
-}
-
-/// Gives each stream of HTTP/2 a task that its connection can end.
-#[derive(Clone)]
-struct Streams(Arc<Connection>);
-
-impl<F> Executor<F> for Streams
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        self.0.spawned(tokio::spawn(stream).abort_handle());
-    }
-}
-
-/// Speaks HTTP until the connection ends, or the client is too slow.
-async fn speak(
-    connection: &Arc<Connection>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    mut order: watch::Receiver<Order>,
-) -> &'static str {
-    let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
-    // Only header and one block wait for the socket: pacing begins where bytes are made.
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(None)
-        .max_buf_size(HEADER);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEADER as u32)
-        .max_send_buf_size(STREAM_BUFFER);
-    let service = |request| handler::answer(Arc::clone(connection), request);
-    let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
-    let mut farewell = None;
-    let mut finishing = false;
-    let limits = connection.shared.config.limits;
-    let shortest = limits.header_timeout.min(limits.stall_timeout);
-    let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
-        match result {
-            Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
-            Ok(()) => "done",
-            Err(error) => {
-                tracing::debug!("{}: {error}", connection.peer);
-                match reason(&*error) {
-                    // Told to end before HTTP began, it ends with an error.
-                    "broken" if finishing => "shutdown",
-                    "broken" if leaving => "header timeout",
-                    reason => reason,
-                }
-            }
-        }
-    };
-    loop {
-        // A deadline may come nearer when a response begins or ends. What was acknowledged counts from when that is seen.
-        let (deadline, _) = connection.deadline();
-        let look = deadline.min(Instant::now() + shortest / LOOKS);
-        tokio::select! {
-            biased;
-            result = speaking.as_mut() => return why(result, finishing, farewell.is_some()),
-            Ok(()) = order.changed() => {
-                if *order.borrow_and_update() == Order::Leave {
-                    return "shutdown";
-                }
-                // A request that waits in the socket is read first: HTTP that has not begun ends without it.
-                if connection.has_unread() {
-                    let _ = connection.socket().readable().await;
-                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
-                    if let Poll::Ready(result) = poll_fn(once).await {
-                        return why(result, true, farewell.is_some());
-                    }
-                }
-                finishing = true;
-                speaking.as_mut().graceful_shutdown();
-            }
-            () = sleep_until(farewell.unwrap_or(look)) => {
-                connection.look();
-                let (deadline, sending) = connection.deadline();
-                if deadline > Instant::now() || sending && connection.reset_stalled() {
-                    farewell = None;
-                } else if sending {
-                    return "stall timeout";
-                } else if farewell.is_some() {
-                    return "header timeout";
-                } else {
-                    farewell = Some(Instant::now() + FAREWELL);
-                    speaking.as_mut().graceful_shutdown();
-                }
-            }
-        }
-    }
-}
-
-/// Why HTTP ended with an error: most clients that have seen enough just leave.
-fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let left = if let Some(error) = error.downcast_ref::<io::Error>() {
-            use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-            let gone = [
-                BrokenPipe,
-                ConnectionAborted,
-                ConnectionReset,
-                UnexpectedEof,
-            ];
-            gone.contains(&error.kind())
-        } else {
-            let error = error.downcast_ref::<hyper::Error>();
-            if error.is_some_and(hyper::Error::is_parse) {
-                return "bad request";
-            }
-            error.is_some_and(|error| error.is_incomplete_message() || error.is_closed())
-        };
-        if left {
-            return "client left";
-        }
-        cause = error.source();
-    }
-    "broken"
-}
-
-/// Answers requests for metrics.
-async fn serve_metrics(listener: TcpListener, shared: Arc<Shared>) {
-    const AT_ONCE: usize = 16;
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    loop {
-        let Ok((socket, _)) = listener.accept().await else {
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            continue;
-        };
-        let shared = shared.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            let page = |request: Request<Incoming>| {
-                let found = request.uri().path() == "/metrics";
-                let (status, page) = if found {
-                    (StatusCode::OK, shared.metrics.text())
-                } else {
-                    (StatusCode::NOT_FOUND, "metrics are at /metrics\n".into())
-                };
-                let mut response = Response::new(page);
-                *response.status_mut() = status;
-                let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                let kind = hyper::header::HeaderValue::from_static(kind);
-                response.headers_mut().insert(CONTENT_TYPE, kind);
-                async { Ok::<_, Infallible>(response) }
-            };
-            let _ = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(10))
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(socket), service_fn(page))
-                .await;
-        });
-    }
 }

@@ -10,8 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::Group;
-use super::connection::Account;
+use super::account::Account;
+use super::config::Group;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfGroup {
@@ -155,7 +155,7 @@ impl Metrics {
         self.groups[group].connections.inc();
     }
 
-    pub fn closed(&self, group: usize, why: &'static str, account: &Account) {
+    pub fn closed(&self, group: usize, why: &'static str, account: &Account<'_>) {
         self.open.dec();
         self.ended.get_or_create(&Reason { reason: why }).inc();
         let group = &self.groups[group];

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use super::ServeError;
+use super::error::ServeError;
 
 pub(super) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
     let wrong = |path: &Path, what: String| ServeError::Tls {

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Folder, Missing, Place, path_of};
+use super::{Entry, Folder, Missing, path_of};
 use crate::media::make::{self, Layout};
 
 #[test]
@@ -29,7 +29,7 @@ fn paths_stay_inside() {
 
 fn rate(folder: &Folder, path: &str) -> Option<u64> {
     match folder.find(Path::new(path), false) {
-        Ok(Place::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
+        Ok(Entry::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +49,7 @@ fn links_stay_inside() {
     let folder = Folder::open(root.path(), None).unwrap();
     assert!(matches!(
         folder.find(Path::new("sub/good"), false),
-        Ok(Place::File(_))
+        Ok(Entry::File(_))
     ));
     for path in [
         "far",
@@ -64,7 +64,7 @@ fn links_stay_inside() {
         let found = folder.find(Path::new(path), false);
         assert!(matches!(found, Err(Missing::NotFound)), "{path}: {found:?}");
     }
-    let Ok(Place::Folder(names)) = folder.find(Path::new(""), true) else {
+    let Ok(Entry::Folder(names)) = folder.find(Path::new(""), true) else {
         panic!("no list");
     };
     assert_eq!(names, ["a", "far", "folder", "loop", "sub/", "up"]);

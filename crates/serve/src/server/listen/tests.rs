@@ -1,7 +1,7 @@
+use tidegate_pace::Way;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Config, Counted, Server, prepare};
-use tidegate_pace::Way;
 
 #[tokio::test]
 async fn connections_whose_task_panics_are_counted_as_ended() {
@@ -12,7 +12,7 @@ async fn connections_whose_task_panics_are_counted_as_ended() {
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
     let (socket, peer) = listener.accept().await.unwrap();
-    let counted = Counted::new(prepare(&server.shared, 0, 0, socket, peer), 0);
+    let counted = Counted::new(prepare(&server.shared, 0, 0, socket, peer));
     let open = |count| format!("connections_open {count}\n");
     assert!(server.shared.metrics.text().contains(&open(1)));
     let task = tokio::spawn(async move {

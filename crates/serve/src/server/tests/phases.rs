@@ -11,15 +11,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use crate::media::make::{self, Layout};
+use crate::server::Config;
 use crate::server::body::Answer;
 use crate::server::connection::Connection;
-use crate::server::files::{Folder, Found, Place};
+use crate::server::files::{Entry, Folder, Found};
 use crate::server::kernel::Sockets;
-use crate::server::log::Request;
 use crate::server::metrics::Metrics;
-use crate::server::places::{Kind, Place as Open};
 use crate::server::range::Span;
-use crate::server::{Config, Shared};
+use crate::server::request::Request;
+use crate::server::shared::Shared;
+use crate::server::slots::{SlotKind, Slots};
 use tidegate_pace::Way;
 
 /// A connection to nobody who reads, and a video of 1 Mbit/s and 60 s.
@@ -41,7 +42,7 @@ async fn stage(way: Way, start_up: u64) -> Stage {
         sockets: Sockets::new([way].into_iter()),
         metrics: Metrics::new(&config.groups),
         log: None,
-        open: Default::default(),
+        slots: Slots::new(config.limits),
         config,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -59,7 +60,7 @@ async fn stage(way: Way, start_up: u64) -> Stage {
 impl Stage {
     fn video(&self, start: u64) -> Answer {
         let path = std::path::Path::new("v.mp4");
-        let Ok(Place::File(found)) = self.connection.shared.folder.find(path, false) else {
+        let Ok(Entry::File(found)) = self.connection.shared.folder.find(path, false) else {
             panic!("no video");
         };
         let Found {
@@ -72,8 +73,9 @@ impl Stage {
         let request = Request::of(&Asked::get("/v.mp4").body(()).unwrap());
         let span = Span { start, end: length };
         let connection = self.connection.clone();
-        let open = Open::take(&connection.shared, connection.address(), Kind::File).unwrap();
-        Answer::video(connection, request, (file, open), identity, rate, span)
+        let slots = &connection.shared.slots;
+        let slot = slots.take(connection.address(), SlotKind::File).unwrap();
+        Answer::video(connection, request, (file, slot), identity, rate, span)
     }
 }
 

@@ -1,0 +1,24 @@
+//! Why it is not known how long a video plays.
+
+use std::io;
+use std::time::Duration;
+
+/// Why the duration is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// Neither MP4 nor WebM.
+    #[error("it is neither MP4 nor WebM")]
+    Unknown,
+    /// A length or value in the headers cannot be.
+    #[error("its headers are damaged at byte {0}")]
+    Damaged(u64),
+    /// The headers end before they say the duration.
+    #[error("its headers do not say how long it plays")]
+    NoDuration,
+    /// A duration that no video of this length has.
+    #[error("its headers say that it plays {0:?}, which cannot be for a file of this length")]
+    Implausible(Duration),
+    /// It could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,137 @@
+//! What can be set, and its defaults.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_limiter::Rate;
+use tidegate_limiter::pacing::{Way, WayError};
+
+/// Everything that can be set.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The folder to serve.
+    pub folder: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Certificate and key, as PEM files: then only TLS is spoken.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// How connections are paced, at [`throttle_percent`](Self::throttle_percent); of several groups each connection gets one at random,
+    /// evenly.
+    pub groups: Vec<Group>,
+    /// Where that randomness begins.
+    pub seed: u64,
+    /// How much video is sent at full speed at first.
+    pub start_up: Duration,
+    /// The rate of the throttling phase, in percent of the encoding rate.
+    pub throttle_percent: u32,
+    /// The encoding rate of files that do not say theirs; without it they are sent at full speed.
+    pub rate: Option<Rate>,
+    /// Whether folders are listed.
+    pub index: bool,
+    /// What clients may cost.
+    pub limits: Limits,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// A group of connections that are paced alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name in logs and metrics.
+    pub name: String,
+    /// How its connections are paced.
+    pub way: Way,
+}
+
+/// What clients may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Connections at a time of one address, or of one IPv6 network of 64 bits.
+    pub per_address: usize,
+    /// Files that are sent at a time; of one address the same share as of connections. Beyond it requests are answered with 503.
+    pub files: usize,
+    /// How long a connection may be without a request: from its beginning or the last response to the end of the next request's header.
+    /// The TLS handshake has as much.
+    pub header_timeout: Duration,
+    /// How long a client may take nothing while it is being sent something.
+    pub stall_timeout: Duration,
+    /// How long responses may take to end at shutdown.
+    pub grace: Duration,
+}
+
+/// How lines of the access log look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// The combined log format of other servers, with more at the end; responses only.
+    Common,
+    /// An object a line; responses and connections.
+    Json,
+}
+
+/// The access log: how its lines look, and where they go.
+pub type LogTo = (LogFormat, Box<dyn io::Write + Send>);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 8_192,
+            per_address: 1_000,
+            files: 16_384,
+            header_timeout: Duration::from_secs(20),
+            stall_timeout: Duration::from_secs(60),
+            grace: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Config {
+    /// What `tidegate serve FOLDER` does without options, but on a free port.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: None,
+            groups: vec![Way::TRICKLE.into()],
+            seed: 0,
+            start_up: Duration::from_secs(40),
+            throttle_percent: 125,
+            rate: None,
+            index: false,
+            limits: Limits::default(),
+            metrics: None,
+        }
+    }
+}
+
+impl From<Way> for Group {
+    fn from(way: Way) -> Self {
+        let name = way.to_string();
+        Self { name, way }
+    }
+}
+
+impl std::str::FromStr for Group {
+    type Err = WayError;
+
+    /// A way, or `NAME=WAY`.
+    fn from_str(text: &str) -> Result<Self, WayError> {
+        match text.split_once('=') {
+            Some((name, way)) => Ok(Self {
+                name: name.to_owned(),
+                way: way.parse()?,
+            }),
+            None => text.parse().map(Way::into),
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.way)
+    }
+}

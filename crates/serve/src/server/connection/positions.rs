@@ -1,0 +1,41 @@
+//! Where the last response of each file ended, so that a request that continues it has no second start-up phase.
+
+use std::collections::VecDeque;
+
+use crate::server::files::Identity;
+use crate::server::range::Span;
+
+/// Files whose position is remembered on a connection.
+const REMEMBERED: usize = 8;
+/// A request that begins at most this many bytes before what was sent last continues it: players fetch a little twice.
+const OVERLAP: u64 = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Positions(VecDeque<Position>);
+
+/// Where the last response of a file ended.
+#[derive(Debug)]
+pub(in crate::server) struct Position {
+    pub file: Identity,
+    /// The byte after the last that was sent.
+    pub next: u64,
+    /// Bytes that may still be sent at full speed.
+    pub credit: u64,
+}
+
+impl Positions {
+    /// The credit that is left of a file, if a response of this span continues the last one.
+    pub fn continued(&mut self, file: Identity, span: Span) -> Option<u64> {
+        let at = self.0.iter().position(|one| one.file == file)?;
+        let Position { next, credit, .. } = self.0.remove(at)?;
+        (span.start <= next && span.start + OVERLAP >= next).then_some(credit)
+    }
+
+    pub fn remember(&mut self, position: Position) {
+        self.0.retain(|one| one.file != position.file);
+        self.0.push_back(position);
+        if self.0.len() > REMEMBERED {
+            self.0.pop_front();
+        }
+    }
+}

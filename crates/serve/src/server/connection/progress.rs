@@ -1,0 +1,103 @@
+//! Whether a client takes what it is sent: bytes of bodies that are written, and those that are acknowledged.
+//!
+//! All else that is written, such as answers to HTTP/2's pings, is no progress.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// This many acknowledged bytes of bodies are progress; fewer are if they are the last.
+const LEAST: u64 = 512;
+
+#[derive(Debug)]
+pub(super) struct Progress {
+    began: Instant,
+    /// Nanoseconds since it began: when bytes of a body were last written, or seen to be acknowledged.
+    last: AtomicU64,
+    written: AtomicU64,
+    /// Bytes that the socket was offered last and did not take.
+    refused: AtomicU64,
+    /// Bytes of bodies that were handed on and not written yet.
+    outstanding: AtomicU64,
+    /// How many bytes will have been written with the last of them that belong to a body.
+    payload: AtomicU64,
+    /// Bytes acknowledged up to there, when last looked.
+    acknowledged: AtomicU64,
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            outstanding: AtomicU64::new(0),
+            payload: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
+        }
+    }
+
+    /// When the connection began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The connection's time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// When the client took something last.
+    pub fn last(&self) -> Instant {
+        self.began + Duration::from_nanos(self.last.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that went into the socket.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Whether bytes of bodies were handed on and not written yet.
+    pub fn is_outstanding(&self) -> bool {
+        self.outstanding.load(Ordering::Relaxed) > 0
+    }
+
+    /// The socket took this many of the bytes that it was offered.
+    pub fn wrote(&self, bytes: usize, offered: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        let refused = offered.saturating_sub(bytes) as u64;
+        self.refused.store(refused, Ordering::Relaxed);
+    }
+
+    /// The kernel says that this many bytes are acknowledged.
+    pub fn acknowledged(&self, bytes: u64) {
+        let payload = self.payload.load(Ordering::Relaxed);
+        let now = bytes.min(payload);
+        let before = self.acknowledged.load(Ordering::Relaxed);
+        if now >= before + LEAST || now > before && now == payload {
+            self.acknowledged.store(now, Ordering::Relaxed);
+            self.last.fetch_max(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of a body were handed on.
+    pub fn handed(&self, bytes: usize) {
+        self.outstanding.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes of bodies were written; into TLS, which may keep some until the socket takes them.
+    pub fn delivered(&self, bytes: usize) {
+        self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let behind = self.refused.load(Ordering::Relaxed);
+        let end = self.written.load(Ordering::Relaxed) + behind;
+        self.payload.fetch_max(end, Ordering::Relaxed);
+        self.last.fetch_max(self.now(), Ordering::Relaxed);
+    }
+
+    /// Bytes of a body that were handed on will not be written.
+    pub fn discarded(&self, bytes: usize) {
+        self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+}

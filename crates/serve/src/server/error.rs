@@ -1,0 +1,40 @@
+//! Why the server does not start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The folder cannot be opened.
+    #[error("cannot serve {}: {error}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The certificate or the key is bad.
+    #[error("{}: {what}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// The configuration makes no sense.
+    #[error("{0}")]
+    Config(&'static str),
+    /// Something of the system failed.
+    #[error("{0}: {1}")]
+    System(&'static str, io::Error),
+}

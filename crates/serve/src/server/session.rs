@@ -1,0 +1,225 @@
+//! A connection from its handshake to its end: TLS, HTTP, and clients that are too slow.
+
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::Connection;
+use super::handler;
+use super::socket::Watched;
+
+/// Bytes of a request's header, or of what is written at once without a body's block.
+const HEADER: usize = 16 << 10;
+/// Responses at a time on one connection of HTTP/2.
+const STREAMS: u32 = 16;
+/// Bytes of one of them that wait for the client's window, and a frame more.
+const STREAM_BUFFER: usize = 16 << 10;
+/// How long a connection without a request may take to end once it is asked to.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How many times within a timeout it is checked whether the client took something.
+const CHECKS: u32 = 8;
+
+/// What the server wants of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Serve,
+    /// No new requests.
+    Finish,
+    /// At once.
+    Leave,
+}
+
+/// A connection that is counted as open; counted and logged as ended when it is dropped, even by a panic.
+pub(super) struct Counted {
+    connection: Arc<Connection>,
+    pub why: &'static str,
+}
+
+impl Counted {
+    pub fn new(connection: Arc<Connection>) -> Self {
+        connection.log_begin();
+        Self {
+            connection,
+            why: "broken",
+        }
+    }
+
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.connection.log_end(self.why);
+    }
+}
+
+/// Serves a connection; says why it ended.
+pub(super) async fn serve(
+    connection: &Arc<Connection>,
+    tls: Option<TlsAcceptor>,
+    mut order: watch::Receiver<Order>,
+) -> &'static str {
+    let socket = Watched(Arc::clone(connection));
+    let why = match tls {
+        None => speak(connection, socket, order).await,
+        Some(tls) => {
+            let time = connection.shared.config.limits.header_timeout;
+            let accepted = tokio::select! {
+                accepted = timeout(time, tls.accept(socket)) => accepted,
+                // Whoever has no connection yet has no response that could be waited for.
+                Ok(()) = order.changed() => return "shutdown",
+            };
+            match accepted {
+                Ok(Ok(stream)) => speak(connection, stream, order).await,
+                Ok(Err(error)) => {
+                    tracing::debug!("{}: TLS: {error}", connection.peer);
+                    "tls"
+                }
+                Err(_) => "header timeout",
+            }
+        }
+    };
+    let socket = socket2::SockRef::from(connection.socket());
+    if why == "stall timeout" {
+        // What it does not take is not kept for it.
+        let _ = socket.set_linger(Some(Duration::ZERO));
+    } else {
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+    }
+    why
+}
+
+/// Gives each stream of HTTP/2 a task that its connection can end.
+#[derive(Clone)]
+struct Streams(Arc<Connection>);
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        self.0.spawned(tokio::spawn(stream).abort_handle());
+    }
+}
+
+/// Speaks HTTP until the connection ends, or the client is too slow.
+async fn speak(
+    connection: &Arc<Connection>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    mut order: watch::Receiver<Order>,
+) -> &'static str {
+    let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
+    // Only header and one block wait for the socket: pacing begins where bytes are made.
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_buf_size(HEADER);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADER as u32)
+        .max_send_buf_size(STREAM_BUFFER);
+    let service = |request| handler::answer(Arc::clone(connection), request);
+    let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
+    let mut farewell = None;
+    let mut finishing = false;
+    let limits = connection.shared.config.limits;
+    let shortest = limits.header_timeout.min(limits.stall_timeout);
+    let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
+        match result {
+            Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
+            Ok(()) => "done",
+            Err(error) => {
+                tracing::debug!("{}: {error}", connection.peer);
+                match reason(&*error) {
+                    // Told to end before HTTP began, it ends with an error.
+                    "broken" if finishing => "shutdown",
+                    "broken" if leaving => "header timeout",
+                    reason => reason,
+                }
+            }
+        }
+    };
+    loop {
+        // A deadline may come nearer when a response begins or ends. What was acknowledged counts from when that is seen.
+        let (deadline, _) = connection.deadline();
+        let check = deadline.min(Instant::now() + shortest / CHECKS);
+        tokio::select! {
+            biased;
+            result = speaking.as_mut() => return why(result, finishing, farewell.is_some()),
+            Ok(()) = order.changed() => {
+                if *order.borrow_and_update() == Order::Leave {
+                    return "shutdown";
+                }
+                // A request that waits in the socket is read first: HTTP that has not begun ends without it.
+                if connection.has_unread() {
+                    let _ = connection.socket().readable().await;
+                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
+                    if let Poll::Ready(result) = poll_fn(once).await {
+                        return why(result, true, farewell.is_some());
+                    }
+                }
+                finishing = true;
+                speaking.as_mut().graceful_shutdown();
+            }
+            () = sleep_until(farewell.unwrap_or(check)) => {
+                connection.note_acknowledged();
+                let (deadline, sending) = connection.deadline();
+                if deadline > Instant::now() || sending && connection.reset_stalled() {
+                    farewell = None;
+                } else if sending {
+                    return "stall timeout";
+                } else if farewell.is_some() {
+                    return "header timeout";
+                } else {
+                    farewell = Some(Instant::now() + FAREWELL);
+                    speaking.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// Why HTTP ended with an error: most clients that have seen enough just leave.
+fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let left = if let Some(error) = error.downcast_ref::<io::Error>() {
+            use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+            let gone = [
+                BrokenPipe,
+                ConnectionAborted,
+                ConnectionReset,
+                UnexpectedEof,
+            ];
+            gone.contains(&error.kind())
+        } else {
+            let error = error.downcast_ref::<hyper::Error>();
+            if error.is_some_and(hyper::Error::is_parse) {
+                return "bad request";
+            }
+            error.is_some_and(|error| error.is_incomplete_message() || error.is_closed())
+        };
+        if left {
+            return "client left";
+        }
+        cause = error.source();
+    }
+    "broken"
+}

@@ -1,0 +1,21 @@
+//! What all connections share.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use super::files::Folder;
+use super::kernel::Sockets;
+use super::log::Log;
+use super::metrics::Metrics;
+use super::slots::Slots;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub config: Config,
+    pub folder: Folder,
+    pub sockets: Sockets,
+    pub metrics: Metrics,
+    pub log: Option<Log>,
+    pub slots: Arc<Slots>,
+}
