@@ -16,7 +16,7 @@ use schemes::{SCHEMES, Scheme, Settings};
 use tidegate_lab::{MILLISECOND, SECOND};
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
-use tidegate_testbed::site::{Place, Site};
+use tidegate_testbed::site::{LinkPosition, Site};
 use tidegate_trace::read::Capture;
 
 /// Limit, bit/s.
@@ -164,7 +164,7 @@ fn measure(scheme: Scheme, tidegate: &Path) -> Result<(Figures, u64)> {
         ],
         ..LinkPlan::default()
     };
-    let site = Site::new(&plan, Place::Core)?;
+    let site = Site::new(&plan, LinkPosition::Core)?;
     let _kept = scheme.install(&site.middle, &settings(RATE, tidegate))?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("client.pcap");

@@ -14,7 +14,7 @@ use tidegate_lab::summary::{bits_per_second, percentile};
 use tidegate_limiter::{PolicerConfig, Rate};
 use tidegate_pace::Way;
 use tidegate_studies::experiment::simulate;
-use tidegate_testbed::link::{Link, LinkPlan};
+use tidegate_testbed::link::{Ends, Link, LinkPlan};
 use tidegate_testbed::namespace::Namespace;
 
 use crate::sender::{self, Kernel, Video};
@@ -187,7 +187,13 @@ fn line(near: &Namespace, far: &Namespace, number: usize) -> Result<Link> {
         seed: number as u64,
         ..LinkPlan::default()
     };
-    let link = Link::new(near.port(&s)?, far.port(&c)?, &plan)?;
+    let link = Link::new(
+        Ends {
+            near: near.port(&s)?,
+            far: far.port(&c)?,
+        },
+        &plan,
+    )?;
     near.ip(&format!("address add {}/24 dev {s}", address(number, 1)))?;
     far.ip(&format!("address add {}/24 dev {c}", address(number, 2)))?;
     Ok(link)

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_limiter::Rate;
-use tidegate_testbed::link::{Link, LinkPlan, LinkReport};
+use tidegate_testbed::link::{Ends, Link, LinkPlan, LinkReport};
 use tidegate_testbed::namespace::{Namespace, Process};
 
 use crate::capture::{self, Seen};
@@ -199,7 +199,13 @@ fn line(
         round_trips: vec![(address(number, 2).parse()?, seat.rtt * MILLISECOND)],
         seed: number as u64,
     };
-    let link = Link::new(server.port(&near)?, client.port(&far)?, &plan)?;
+    let link = Link::new(
+        Ends {
+            near: server.port(&near)?,
+            far: client.port(&far)?,
+        },
+        &plan,
+    )?;
     server.ip(&format!("address add {}/24 dev {near}", address(number, 1)))?;
     // A namespace's default need not be what the paper's servers had.
     let network = format!("10.1.{number}.0/24");

@@ -24,6 +24,10 @@ impl PacketId {
 /// No packet: the end of a list.
 const NONE: PacketId = PacketId(u32::MAX);
 
+/// Bytes of the Ethernet header, which links carry and queues count. The frame check sequence is left
+/// out, as Linux does.
+pub const ETHERNET_HEADER: u32 = 14;
+
 /// The flow of packets that are gone.
 const GONE: u32 = u32::MAX;
 
@@ -70,6 +74,12 @@ impl Packet {
             segment,
             next: NONE,
         }
+    }
+
+    /// Its length in bytes on a link and in a link's queue.
+    #[inline]
+    pub fn frame_length(&self) -> u64 {
+        u64::from(self.bytes + ETHERNET_HEADER)
     }
 
     /// Whether it counts as data sent by the server.

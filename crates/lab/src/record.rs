@@ -5,7 +5,7 @@ mod histogram;
 use tidegate_limiter::Nanos;
 
 use crate::outcome::{Completion, ElementOutcome, FlowOutcome, Sample};
-use crate::plan::FlowPlan;
+use crate::plan::{FlowPlan, Plan};
 
 pub use histogram::Histogram;
 
@@ -17,11 +17,11 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Windows of this width over the whole duration.
-    pub fn new(duration: Nanos, width: Nanos) -> Self {
+    /// The windows of a plan, over its whole duration.
+    pub fn new(plan: &Plan) -> Self {
         Self {
-            width,
-            bytes: vec![0; duration.div_ceil(width) as usize],
+            width: plan.window,
+            bytes: vec![0; plan.duration.div_ceil(plan.window) as usize],
         }
     }
 
@@ -37,6 +37,17 @@ impl Windows {
     pub fn into_bytes(self) -> Vec<u64> {
         self.bytes
     }
+}
+
+/// What the ends of a flow know when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowEnds {
+    /// When the flow ended, if not with the last packet that arrived.
+    pub end: Option<Nanos>,
+    /// Bytes of payload that the client's application got.
+    pub delivered: u64,
+    /// Retransmission timeouts of the server.
+    pub timeouts: u64,
 }
 
 /// What is counted of a flow.
@@ -63,10 +74,10 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Nothing yet.
-    pub fn new(duration: Nanos, window: Nanos) -> Self {
+    /// The record of a flow of which nothing was counted yet.
+    pub fn new(plan: &Plan) -> Self {
         Self {
-            windows: Windows::new(duration, window),
+            windows: Windows::new(plan),
             sent_packets: 0,
             sent_bytes: 0,
             retransmitted: 0,
@@ -78,26 +89,19 @@ impl FlowRecord {
         }
     }
 
-    /// The outcome, with what others know: whether the flow has ended, what its application got,
-    /// how often it timed out.
-    pub fn outcome(
-        self,
-        plan: &FlowPlan,
-        end: Option<Nanos>,
-        delivered: u64,
-        timeouts: u64,
-    ) -> FlowOutcome {
+    /// The outcome of the flow, with what its ends know.
+    pub fn outcome(self, plan: &FlowPlan, ends: FlowEnds) -> FlowOutcome {
         FlowOutcome {
             name: plan.name.clone(),
             aggregate: plan.aggregate,
             start: plan.start,
-            end: end.unwrap_or(self.last),
+            end: ends.end.unwrap_or(self.last),
             sent_packets: self.sent_packets,
             sent_bytes: self.sent_bytes,
             retransmitted: self.retransmitted,
             dropped: self.dropped,
-            timeouts,
-            delivered,
+            timeouts: ends.timeouts,
+            delivered: ends.delivered,
             rtt: self.rtt.distribution(),
             completions: self.completions,
             open: None,

@@ -1,7 +1,8 @@
 //! The same file and seed give the same results on every machine, and after every change that is
-//! not meant to change them: digests of all that scenarios come to, their captures included.
+//! not meant to change them: digests of all that scenarios come to, their captures included. Where a
+//! change is meant, goodput, loss and round-trip time show what it did.
 //!
-//! `UPDATE_EXPECT=1` writes `reproducible.txt` anew.
+//! `UPDATE_EXPECT=1` overwrites `reproducible.txt` with what was found.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,9 +10,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use tidegate_lab::Nanos;
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{ExperimentError, Settings, run};
+use tidegate_lab::outcome::{FlowOutcome, Outcome};
 use tidegate_lab::scenario::Scenario;
+use tidegate_lab::summary::percentile;
 
 /// Every congestion control, with and without the newer ways to find losses, over a path that
 /// delays, loses and reorders.
@@ -152,7 +156,21 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A line for each simulation: what was run, the packets, and a digest of all that was counted.
+/// Bits per second that all applications received, the share of data packets that were dropped, and
+/// the median over flows of their median round-trip time.
+fn figures(outcome: &Outcome, duration: Nanos) -> String {
+    let sum = |of: fn(&FlowOutcome) -> u64| outcome.flows.iter().map(of).sum::<u64>() as f64;
+    let goodput = sum(|flow| flow.delivered) * 8e3 / duration as f64;
+    let loss = 100.0 * sum(|flow| flow.dropped) / sum(|flow| flow.sent_packets);
+    let measured = outcome.flows.iter().filter(|flow| flow.rtt.count > 0);
+    let mut times: Vec<Nanos> = measured.map(|flow| flow.rtt.p50).collect();
+    times.sort_unstable();
+    let rtt = percentile(&times, 50.0).unwrap_or(0) as f64 / 1e6;
+    format!("goodput {goodput:.3} Mbit/s, loss {loss:.2} %, RTT {rtt:.2} ms")
+}
+
+/// A line for each simulation: what was run, the packets, a digest of all that was counted, and
+/// figures.
 fn outcomes(name: &str, text: &str) -> String {
     let scenario = Scenario::parse(name, text, &[]).unwrap();
     let captures = InMemory::default();
@@ -166,10 +184,15 @@ fn outcomes(name: &str, text: &str) -> String {
     run::<ExperimentError>(&scenario, settings, |done| {
         let parameters = scenario.parameters(done.point);
         let values: Vec<String> = parameters.into_iter().map(|(_, value)| value).collect();
-        // All fields, as Rust writes them: what is counted anew is to be looked at as well.
+        // All fields, as Rust writes them: a new count shows as a change, too.
         let counted = digest(format!("{:?}", done.outcome).as_bytes());
         let (packets, values) = (done.outcome.packets, values.join(" "));
-        writeln!(lines, "{name}: {values}: {packets} packets {counted:016x}").unwrap();
+        let figures = figures(&done.outcome, done.group.plan.duration);
+        writeln!(
+            lines,
+            "{name}: {values}: {packets} packets {counted:016x} {figures}"
+        )
+        .unwrap();
         Ok(())
     })
     .unwrap();

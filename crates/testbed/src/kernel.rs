@@ -17,7 +17,6 @@
 //!
 //! Needs Linux, the capabilities `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, and `/dev/net/tun`.
 
-mod element;
 mod emulator;
 pub(crate) mod host;
 mod path;
@@ -38,10 +37,11 @@ use tidegate_lab::plan::Plan;
 use tidegate_trace::read::LinkType;
 
 use crate::capture::Recording;
+use crate::forward::Forwarder;
 use crate::{TestbedError, join};
 use emulator::Emulator;
 use host::Host;
-use transfer::Clock;
+use transfer::{Clock, PATIENCE};
 
 /// From the moment when all is there to the beginning of a run: for threads to start.
 const LEAD: Duration = Duration::from_millis(20);
@@ -119,7 +119,9 @@ fn conduct(
     client: &Host,
 ) -> Result<KernelOutcome, TestbedError> {
     let mut emulator = Emulator::new(plan)?;
-    let (service, received) = thread::scope(|scope| {
+    let devices = [&server.device, &client.device];
+    let mut forwarder = Forwarder::new(clock.origin, devices, recording, 0);
+    let received = thread::scope(|scope| {
         let flows: Vec<_> = (plan.flows.iter().enumerate())
             .map(|(i, flow)| {
                 let serve = scope.spawn(move || transfer::serve(server, i, flow, clock));
@@ -127,11 +129,12 @@ fn conduct(
                 (serve, fetch)
             })
             .collect();
-        let service = element::run(&mut emulator, recording, clock, server, client)?;
-        let received: Result<Vec<_>, TestbedError> = (flows.into_iter())
+        while !clock.is_over() {
+            forwarder.turn(&mut emulator, clock.left().min(PATIENCE))?;
+        }
+        (flows.into_iter())
             .map(|(serve, fetch)| join(serve).and_then(|()| join(fetch)))
-            .collect();
-        Ok::<_, TestbedError>((service, received?))
+            .collect::<Result<Vec<_>, TestbedError>>()
     })?;
     if clock.is_stopped() {
         return Err(RunError::Interrupted.into());
@@ -139,9 +142,9 @@ fn conduct(
     let timeouts = server.timeouts()?;
     Ok(KernelOutcome {
         outcome: emulator.finish(&received, timeouts),
-        lateness: service.lateness.distribution(),
+        lateness: forwarder.lateness.distribution(),
         real_time,
-        strays: server.lost()? + client.lost()? + service.refused,
+        strays: server.lost()? + client.lost()? + forwarder.refused,
         timeouts,
     })
 }

@@ -12,6 +12,8 @@ mod capture;
 pub mod compare;
 mod error;
 #[cfg(target_os = "linux")]
+mod forward;
+#[cfg(target_os = "linux")]
 pub mod iperf;
 #[cfg(target_os = "linux")]
 pub mod kernel;

@@ -9,30 +9,25 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{io, mem};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use tidegate_lab::outcome::{Distribution, ElementOutcome};
-use tidegate_lab::plan::ElementKind;
-use tidegate_lab::record::Histogram;
+use tidegate_lab::path::{Captured, Leaving};
 use tidegate_limiter::{Nanos, Prefix};
 use tidegate_trace::read::LinkType;
 
 use crate::TestbedError;
 use crate::capture::Recording;
+use crate::forward::{Between, Forwarder};
 use crate::kernel::host;
 use crate::namespace::Port;
 use stages::Stages;
+
+pub use tidegate_lab::plan::{ElementKind, QueueKind};
 
 mod stages;
 
 #[cfg(test)]
 mod tests;
 
-/// Frames taken from one side before it is the other's turn.
-const BATCH: usize = 64;
-/// Longer than any frame of the devices.
-const LONGEST: usize = 9216;
 /// How long the thread waits before it looks whether something is asked of it.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -83,6 +78,26 @@ pub struct LinkReport {
     pub strays: u64,
 }
 
+/// The two ends of a link.
+#[derive(Debug)]
+pub struct Ends {
+    /// Where packets that go forward come in.
+    pub near: Port,
+    /// Where they leave.
+    pub far: Port,
+}
+
+/// A frame that came in at an end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Nanoseconds since the link began.
+    pub at: Nanos,
+    /// Whether it came in at the near end.
+    pub forward: bool,
+    /// Its length with Ethernet headers.
+    pub bytes: usize,
+}
+
 /// A cable between two [`Port`]s that delays, queues and drops by a plan, until dropped: a thread
 /// with real-time priority where that is allowed. Up to 100 or 200 Mbit/s packets are in time.
 ///
@@ -91,15 +106,15 @@ pub struct LinkReport {
 ///
 /// ```no_run
 /// use tidegate_lab::{MILLISECOND, SECOND};
-/// use tidegate_lab::plan::{ElementKind, QueueKind};
 /// use tidegate_limiter::Rate;
 /// use tidegate_testbed::TestbedError;
-/// use tidegate_testbed::link::{Link, LinkPlan};
+/// use tidegate_testbed::link::{ElementKind, Ends, Link, LinkPlan, QueueKind};
 /// use tidegate_testbed::namespace::Namespace;
 ///
 /// fn example() -> Result<(), TestbedError> {
 ///     let (server, client) = (Namespace::new()?, Namespace::new()?);
-///     let link = Link::new(server.port("eth0")?, client.port("eth0")?, &LinkPlan {
+///     let ends = Ends { near: server.port("eth0")?, far: client.port("eth0")? };
+///     let link = Link::new(ends, &LinkPlan {
 ///         forward: vec![
 ///             // As a capture beside the server would see it.
 ///             ElementKind::Tap { snaplen: 96 },
@@ -144,6 +159,7 @@ enum Order {
     Report(Sender<LinkReport>),
     /// From now on, frames take this way.
     Replace(Box<Stages>, Sender<()>),
+    Watch(Sender<Arrival>),
 }
 
 impl Link {
@@ -151,16 +167,16 @@ impl Link {
     ///
     /// # Errors
     /// If the plan contradicts itself, or a capture cannot be written.
-    pub fn new(near: Port, far: Port, plan: &LinkPlan) -> Result<Self, TestbedError> {
+    pub fn new(ends: Ends, plan: &LinkPlan) -> Result<Self, TestbedError> {
         let origin = Instant::now();
         let recording = Recording::new(plan.elements(), &plan.captures, LinkType::ETHERNET)?;
         let stages = Stages::new(plan)?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name("link".into()).spawn(move || {
-            let mut service = Service::new(origin, [near, far], stages, recording, &theirs);
-            let result = service.run(&theirs);
-            service.recording.finish()?;
+            let ports = [ends.near, ends.far];
+            let result = Service::new(origin, &ports, stages, &recording).run(&theirs);
+            recording.finish()?;
             result
         });
         Ok(Self {
@@ -194,6 +210,13 @@ impl Link {
         let (to, from) = mpsc::channel();
         self.order(Order::Report(to));
         answer(&from)
+    }
+
+    /// Frames from now on as they come in at either end.
+    pub fn watch(&self) -> Receiver<Arrival> {
+        let (to, from) = mpsc::channel();
+        self.order(Order::Watch(to));
+        from
     }
 
     /// Ends it, and tells how it did.
@@ -239,67 +262,47 @@ fn answer<T>(from: &Receiver<T>) -> Result<T, TestbedError> {
     })
 }
 
-/// The thread between the ends.
-struct Service {
-    origin: Instant,
-    /// Near and far.
-    ports: [Port; 2],
-    /// The present plan's, and before it those on which frames are still under way.
-    stages: Vec<Stages>,
-    recording: Recording,
-    /// When the link began, nanoseconds since 1970.
-    epoch: Nanos,
-    report: LinkReport,
-    lateness: Histogram,
-    refused: u64,
+/// What the thread works on.
+struct Service<'a> {
+    ports: &'a [Port; 2],
+    forwarder: Forwarder<'a>,
+    lines: Lines,
+    real_time: bool,
     /// What the ports had lost at the beginning.
     lost: u64,
 }
 
-impl Service {
+impl<'a> Service<'a> {
     fn new(
         origin: Instant,
-        ports: [Port; 2],
+        ports: &'a [Port; 2],
         stages: Stages,
-        recording: Recording,
-        shared: &Shared,
+        recording: &'a Recording,
     ) -> Self {
-        // Nothing was asked yet, but the first look costs little.
-        shared.asked.store(true, Ordering::Release);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let epoch = now.unwrap_or_default().saturating_sub(origin.elapsed());
+        let devices = [&ports[0].device, &ports[1].device];
         Self {
-            origin,
-            recording,
-            epoch: epoch.as_nanos() as Nanos,
-            lost: lost(&ports),
             ports,
-            stages: vec![stages],
-            report: LinkReport {
-                real_time: host::real_time(),
-                ..LinkReport::default()
+            forwarder: Forwarder::new(origin, devices, recording, epoch.as_nanos() as Nanos),
+            lines: Lines {
+                stages: vec![stages],
+                dropped: [0; 2],
+                watchers: Vec::new(),
             },
-            lateness: Histogram::default(),
-            refused: 0,
+            real_time: host::real_time(),
+            lost: lost(ports),
         }
     }
 
-    fn now(&self) -> Nanos {
-        self.origin.elapsed().as_nanos() as Nanos
-    }
-
     fn run(&mut self, shared: &Shared) -> Result<(), TestbedError> {
-        let mut buffer = vec![0; LONGEST];
         while !shared.stop.load(Ordering::Relaxed) {
             if shared.asked.swap(false, Ordering::AcqRel) {
                 let orders = shared.orders.lock();
                 let orders = mem::take(&mut *orders.unwrap_or_else(PoisonError::into_inner));
                 orders.into_iter().for_each(|order| self.obey(order));
             }
-            self.leave()?;
-            self.wait()?;
-            self.take(true, &mut buffer)?;
-            self.take(false, &mut buffer)?;
+            self.forwarder.turn(&mut self.lines, PATIENCE)?;
         }
         Ok(())
     }
@@ -307,105 +310,80 @@ impl Service {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Replace(stages, done) => {
-                self.stages.push(*stages);
+                self.lines.stages.push(*stages);
                 let _ = done.send(());
             }
+            // Those who asked may have gone.
             Order::Report(to) => {
-                self.report.elements = self.stages.last().map_or(Vec::new(), Stages::counts);
-                self.report.lateness = self.lateness.distribution();
-                self.report.strays = self.refused + lost(&self.ports).saturating_sub(self.lost);
-                // Who asked may have gone.
-                let _ = to.send(self.report.clone());
+                let _ = to.send(self.report());
             }
+            Order::Watch(to) => self.lines.watchers.push(to),
         }
     }
 
-    /// Hands over what is due.
-    fn leave(&mut self) -> Result<(), TestbedError> {
-        for index in 0..self.stages.len() {
-            loop {
-                let now = self.now();
-                let Some(departure) = self.stages[index].leave(now) else {
-                    break;
-                };
-                let (way, port) = if departure.forward {
-                    (0, &self.ports[1])
-                } else {
-                    (1, &self.ports[0])
-                };
-                // The kernel works on the packet within the call, so the time is taken before.
-                let late = self.now().saturating_sub(departure.due);
-                self.lateness.record(late);
-                match port.send(&departure.frame) {
-                    Ok(()) => self.report.passed[way] += 1,
-                    Err(error) if is_down(&error) => self.refused += 1,
-                    Err(error) => {
-                        return Err(TestbedError::system("hand a frame to the kernel")(error));
-                    }
-                }
-            }
-            while let Some(captured) = self.stages[index].take_captured() {
-                let at = self.epoch + captured.at;
-                self.recording.write(captured.element, at, captured.bytes);
-            }
-            let dropped = self.stages[index].dropped();
-            for (sum, dropped) in self.report.dropped.iter_mut().zip(dropped) {
-                *sum += dropped;
-            }
+    fn report(&self) -> LinkReport {
+        LinkReport {
+            elements: self.lines.stages.last().map_or(Vec::new(), Stages::counts),
+            packets: self.forwarder.packets,
+            passed: self.forwarder.passed,
+            dropped: self.lines.dropped,
+            lateness: self.forwarder.lateness.distribution(),
+            real_time: self.real_time,
+            strays: self.forwarder.refused + lost(self.ports).saturating_sub(self.lost),
         }
-        // Plans that nothing is under way on any more; the last one stays.
-        let last = self.stages.len() - 1;
-        let mut index = 0;
-        self.stages.retain(|stages| {
-            index += 1;
-            index > last || !stages.is_empty()
-        });
-        Ok(())
-    }
-
-    /// Sleeps until a frame comes, or one has to go.
-    fn wait(&self) -> Result<(), TestbedError> {
-        let next = self.stages.iter().filter_map(Stages::next).min();
-        let left = next.map_or(PATIENCE, |next| {
-            Duration::from_nanos(next.saturating_sub(self.now())).min(PATIENCE)
-        });
-        let mut ends = [0, 1].map(|end| {
-            let port: &Port = &self.ports[end];
-            PollFd::new(std::os::fd::AsFd::as_fd(port), PollFlags::POLLIN)
-        });
-        match ppoll(&mut ends, Some(TimeSpec::from(left)), None) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(TestbedError::system("wait for frames")(error.into())),
-        }
-    }
-
-    /// Takes what frames there are at one end.
-    fn take(&mut self, forward: bool, buffer: &mut [u8]) -> Result<(), TestbedError> {
-        let (way, port) = if forward { (0, 0) } else { (1, 1) };
-        for _ in 0..BATCH {
-            let received = self.ports[port].receive(buffer);
-            match received {
-                Ok(Some(bytes)) => {
-                    self.report.packets[way] += 1;
-                    let now = self.now();
-                    if let Some(stages) = self.stages.last_mut() {
-                        stages.arrive(now, forward, &buffer[..bytes]);
-                    }
-                }
-                Ok(None) => break,
-                Err(error) if is_down(&error) => break,
-                Err(error) => {
-                    return Err(TestbedError::system("take a frame from the kernel")(error));
-                }
-            }
-        }
-        Ok(())
     }
 }
 
-/// A device that is down, or has no room.
-fn is_down(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(Errno::EIO as i32)
+/// The elements that frames meet.
+struct Lines {
+    /// The present plan's, and before it those on which frames are still under way.
+    stages: Vec<Stages>,
+    /// Frames that elements dropped, forward and back.
+    dropped: [u64; 2],
+    watchers: Vec<Sender<Arrival>>,
+}
+
+impl Between for Lines {
+    fn arrive(&mut self, at: Nanos, forward: bool, frame: &[u8]) {
+        if let Some(stages) = self.stages.last_mut() {
+            stages.arrive(at, forward, frame);
+        }
+        let arrival = Arrival {
+            at,
+            forward,
+            bytes: frame.len(),
+        };
+        // Those that are gone are forgotten.
+        self.watchers
+            .retain(|watcher| watcher.send(arrival).is_ok());
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.stages.iter().filter_map(Stages::next).min()
+    }
+
+    fn leave(&mut self, now: Nanos) -> Option<Leaving> {
+        let leaving = self.stages.iter_mut().find_map(|line| line.leave(now));
+        if leaving.is_none() {
+            for line in &mut self.stages {
+                for (sum, dropped) in self.dropped.iter_mut().zip(line.dropped()) {
+                    *sum += dropped;
+                }
+            }
+            // Nothing is under way on these any more; the last one is the present plan's.
+            let last = self.stages.len() - 1;
+            let mut index = 0;
+            self.stages.retain(|line| {
+                index += 1;
+                index > last || !line.is_empty()
+            });
+        }
+        leaving
+    }
+
+    fn take_captured(&mut self) -> Option<Captured> {
+        self.stages.iter_mut().find_map(Stages::take_captured)
+    }
 }
 
 /// Frames that were not taken from the ports in time. 0 where the counters cannot be read, as if

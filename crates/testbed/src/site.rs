@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::TestbedError;
-use crate::link::{Link, LinkPlan};
+use crate::link::{Ends, Link, LinkPlan};
 use crate::namespace::Namespace;
 
 #[cfg(test)]
@@ -12,7 +12,7 @@ mod tests;
 
 /// Where the link is, and with it whether the machine in the middle sees packets as on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum LinkPosition {
     /// Between the server and the middle, which gets packets as they were on the link.
     Core,
     /// Between the middle and the client: the server is on a veth device, so the middle gets
@@ -47,16 +47,28 @@ impl Site {
     ///
     /// # Errors
     /// If rights are missing, the plan contradicts itself, or the system refuses anything.
-    pub fn new(plan: &LinkPlan, place: Place) -> Result<Self, TestbedError> {
+    pub fn new(plan: &LinkPlan, position: LinkPosition) -> Result<Self, TestbedError> {
         let [server, middle, client] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
-        let link = match place {
-            Place::Core => {
+        let link = match position {
+            LinkPosition::Core => {
                 middle.veth("lan", &client, "eth0")?;
-                Link::new(server.port("eth0")?, middle.port("wan")?, plan)?
+                Link::new(
+                    Ends {
+                        near: server.port("eth0")?,
+                        far: middle.port("wan")?,
+                    },
+                    plan,
+                )?
             }
-            Place::Access => {
+            LinkPosition::Access => {
                 middle.veth("wan", &server, "eth0")?;
-                Link::new(middle.port("lan")?, client.port("eth0")?, plan)?
+                Link::new(
+                    Ends {
+                        near: middle.port("lan")?,
+                        far: client.port("eth0")?,
+                    },
+                    plan,
+                )?
             }
         };
         middle.bridge("br0", &["wan", "lan"])?;

@@ -2,8 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::link::length;
-use crate::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, Packet, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;
@@ -87,7 +86,7 @@ impl Control {
         queue: &mut Fifo,
         packets: &Packets,
     ) -> Option<(PacketId, bool)> {
-        let Some(id) = queue.pop(packets, length) else {
+        let Some(id) = queue.pop(packets, Packet::frame_length) else {
             self.first_above_time = 0;
             self.dropping = false;
             return None;
@@ -130,7 +129,7 @@ impl CoDel {
         if self.queue.packets() >= self.most_packets {
             packets.drop(id);
         } else {
-            let bytes = length(packets.get(id));
+            let bytes = packets.get(id).frame_length();
             self.queue.push(now, id, bytes, packets);
         }
     }

@@ -2,8 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::link::length;
-use crate::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, Packet, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +27,7 @@ impl DropTail {
 
     /// Takes a packet in, or drops it.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
-        let bytes = length(packets.get(id));
+        let bytes = packets.get(id).frame_length();
         if self.queue.bytes() + bytes > self.most_bytes || self.queue.packets() >= self.most_packets
         {
             packets.drop(id);
@@ -39,7 +38,7 @@ impl DropTail {
 
     /// The next packet to be sent.
     pub fn take(&mut self, packets: &Packets) -> Option<PacketId> {
-        self.queue.pop(packets, length)
+        self.queue.pop(packets, Packet::frame_length)
     }
 
     /// Bytes waiting.

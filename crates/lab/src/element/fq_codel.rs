@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use tidegate_limiter::Nanos;
 
 use super::codel::{Aim, Control};
-use super::link::length;
-use crate::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, Packet, PacketId, Packets};
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +59,7 @@ impl FqCoDel {
     /// Takes a packet in; if that is too many, drops from the longest queue.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         let packet = packets.get(id);
-        let (hash, bytes) = (packet.hash, length(packet));
+        let (hash, bytes) = (packet.hash, packet.frame_length());
         // The upper half of the product: uniform without a division.
         let number = (u64::from(hash) * self.queues.len() as u64) >> 32;
         let queue = &mut self.queues[number as usize];
@@ -89,7 +88,7 @@ impl FqCoDel {
         let Some(queue) = longest else { return };
         let half = queue.packets.bytes() / 2;
         for _ in 0..BATCH {
-            let Some(id) = queue.packets.pop(packets, length) else {
+            let Some(id) = queue.packets.pop(packets, Packet::frame_length) else {
                 break;
             };
             packets.drop(id);
@@ -121,7 +120,7 @@ impl FqCoDel {
                 .take(now, &self.aim, &mut queue.packets, packets);
             self.packets -= before - queue.packets.packets();
             if let Some(id) = id {
-                queue.deficit -= length(packets.get(id)) as i64;
+                queue.deficit -= packets.get(id).frame_length() as i64;
                 return Some(id);
             }
             self.leave(is_new);

@@ -7,22 +7,12 @@ use super::droptail::DropTail;
 use super::fq_codel::FqCoDel;
 use super::pie::Pie;
 use super::red::Red;
-use crate::packet::{Packet, PacketId, Packets};
+use crate::packet::{PacketId, Packets};
 use crate::plan::QueueKind;
 use crate::random::Random;
 
 #[cfg(test)]
 mod tests;
-
-/// Bytes of the Ethernet header, which links carry and queues count. No frame check sequence, as
-/// Linux counts.
-pub const HEADER: u32 = 14;
-
-/// What a packet counts for on a link and in its queue.
-#[inline]
-pub fn length(packet: &Packet) -> u64 {
-    u64::from(packet.bytes + HEADER)
-}
 
 /// Bit-nanoseconds of a byte.
 const BYTE: u128 = 8_000_000_000;
@@ -157,7 +147,7 @@ impl Link {
         if self.done != now {
             self.ahead = 0;
         }
-        let work = u128::from(length(packets.get(id))) * BYTE;
+        let work = u128::from(packets.get(id).frame_length()) * BYTE;
         let time = work.saturating_sub(self.ahead).div_ceil(self.rate);
         self.ahead = self.ahead + time * self.rate - work;
         self.done = now.saturating_add(Nanos::try_from(time).unwrap_or(Nanos::MAX));

@@ -19,7 +19,7 @@ use tidegate_limiter::Nanos;
 use crate::RunError;
 use crate::outcome::Sample;
 use crate::packet::wire::Wire;
-use crate::packet::{PacketId, Packets};
+use crate::packet::{ETHERNET_HEADER, PacketId, Packets};
 use crate::plan::{ElementKind, Plan};
 use crate::random::{Owner, Random};
 
@@ -78,7 +78,7 @@ impl Element {
     /// What it adds to the length of an IP packet when it counts bytes.
     pub fn overhead(&self) -> u32 {
         match self {
-            Self::Link(_) => link::HEADER,
+            Self::Link(_) => ETHERNET_HEADER,
             Self::Limiter(limiter) => limiter.overhead(),
             _ => 0,
         }

@@ -2,8 +2,7 @@
 
 use tidegate_limiter::{Nanos, Rate};
 
-use super::link::length;
-use crate::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, Packet, PacketId, Packets};
 use crate::random::Random;
 
 #[cfg(test)]
@@ -61,14 +60,14 @@ impl Pie {
             packets.drop(id);
             return;
         }
-        let bytes = length(packets.get(id));
+        let bytes = packets.get(id).frame_length();
         self.queue.push(now, id, bytes, packets);
     }
 
     /// The next packet to be sent.
     pub fn take(&mut self, now: Nanos, packets: &Packets) -> Option<PacketId> {
         self.catch_up(now);
-        self.queue.pop(packets, length)
+        self.queue.pop(packets, Packet::frame_length)
     }
 
     /// Bytes waiting.

@@ -2,8 +2,7 @@
 
 use tidegate_limiter::{Nanos, Rate};
 
-use super::link::length;
-use crate::packet::{Fifo, PacketId, Packets};
+use crate::packet::{Fifo, Packet, PacketId, Packets};
 use crate::random::Random;
 
 #[cfg(test)]
@@ -59,7 +58,7 @@ impl Red {
     /// Takes a packet in, or drops it.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         self.average(now);
-        let bytes = length(packets.get(id));
+        let bytes = packets.get(id).frame_length();
         if self.drops_early() || self.queue.bytes() + bytes > self.limit {
             self.count = Some(0);
             packets.drop(id);
@@ -107,7 +106,7 @@ impl Red {
 
     /// The next packet to be sent.
     pub fn take(&mut self, now: Nanos, packets: &Packets) -> Option<PacketId> {
-        let id = self.queue.pop(packets, length);
+        let id = self.queue.pop(packets, Packet::frame_length);
         if self.queue.packets() == 0 && self.idle_since.is_none() {
             self.idle_since = Some(now);
         }

@@ -7,7 +7,7 @@ use tidegate_limiter::{LimiterConfig, Nanos, Program};
 use crate::RunError;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
-use crate::element::link::HEADER;
+use crate::packet::ETHERNET_HEADER;
 use crate::packet::wire::UDP_HEADERS;
 use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, StreamPlan, Traffic, Way};
 
@@ -206,7 +206,7 @@ fn largest(kind: &ElementKind) -> u64 {
             QueueKind::Red { limit, .. } => *limit,
             _ => u64::MAX,
         }
-        .saturating_sub(HEADER.into()),
+        .saturating_sub(ETHERNET_HEADER.into()),
         ElementKind::Limiter {
             config, overhead, ..
         } => config.largest_packet().saturating_sub((*overhead).into()),

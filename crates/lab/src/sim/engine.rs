@@ -16,7 +16,7 @@ use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
 use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
-use crate::record::{ElementRecord, FlowRecord, Windows};
+use crate::record::{ElementRecord, FlowEnds, FlowRecord, Windows};
 use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
@@ -101,10 +101,10 @@ impl<'a> Engine<'a> {
                 connection: 0,
                 idents: [0; 2],
                 ends: Endpoints::new(plan, index),
-                record: FlowRecord::new(plan.duration, plan.window),
+                record: FlowRecord::new(plan),
             });
         }
-        let windows = Windows::new(plan.duration, plan.window);
+        let windows = Windows::new(plan);
         let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 1);
         for (index, flow) in plan.flows.iter().enumerate() {
             timers.at_latest(stages.len() + index * ACTORS + 2, flow.start);
@@ -375,9 +375,13 @@ impl<'a> Engine<'a> {
         };
         for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
             let end = (!flow.ends.ended()).then_some(self.plan.duration);
-            let (delivered, timeouts) = (flow.ends.delivered(), flow.ends.timeouts());
+            let ends = FlowEnds {
+                end,
+                delivered: flow.ends.delivered(),
+                timeouts: flow.ends.timeouts(),
+            };
             let (open, stream) = (flow.ends.open(), flow.ends.stream(self.plan.duration));
-            let record = flow.record.outcome(plan, end, delivered, timeouts);
+            let record = flow.record.outcome(plan, ends);
             outcome.flows.push(FlowOutcome {
                 open,
                 stream,

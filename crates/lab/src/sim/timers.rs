@@ -66,7 +66,6 @@ impl Timers {
     }
 
     /// When the next actor is to be woken: for those who have to sleep until then.
-    #[cfg(target_os = "linux")]
     pub fn first(&self) -> Option<Nanos> {
         self.heap.first().map(|entry| entry.at)
     }

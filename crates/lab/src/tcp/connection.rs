@@ -2,7 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::cc::{State, Window};
+use super::cc::{LossState, Window};
 use super::receiver::Receiver;
 use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Sender};
 use super::{Segment, TcpConfig};
@@ -44,7 +44,7 @@ pub struct Snapshot {
     /// Smoothed round trip.
     pub srtt: Option<Nanos>,
     /// Where the sender stands with losses.
-    pub state: State,
+    pub state: LossState,
 }
 
 /// One end of a TCP connection. It has no clock: time is passed in and must not go back. After

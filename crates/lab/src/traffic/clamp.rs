@@ -6,7 +6,7 @@ use tidegate_limiter::pacing::Hold;
 
 use crate::SECOND;
 use crate::tcp::Connection;
-use crate::tcp::cc::State;
+use crate::tcp::cc::LossState;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,7 @@ impl Clamp {
         let delivered = acked.saturating_sub(self.begin);
         let segments = self.segments(connection.mss(), rtt, elapsed, delivered);
         // Congestion control is at work: the threshold is what it brings the window down to.
-        if matches!(snapshot.state, State::Recovery | State::Loss) {
+        if matches!(snapshot.state, LossState::Recovery | LossState::Loss) {
             return;
         }
         let (window, threshold) = (snapshot.cwnd, snapshot.ssthresh);

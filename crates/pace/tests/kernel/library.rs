@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
 
@@ -177,24 +176,24 @@ fn removing_a_clamp_does_not_forget_a_loss() {
     net.server(|| {
         // 100 kB of queue and 150 kB under way: 170 packets.
         net.link.set_rtt(30 * MS);
-        net.link.rate.store(40_000_000, Ordering::Relaxed);
-        net.link.queue.store(100_000, Ordering::Relaxed);
+        net.link.set_rate(40_000_000);
+        net.link.set_queue(100_000);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         writing(&socket, || {
             // Its slow start has ended in losses.
             thread::sleep(2_000 * MS);
-            let before = net.link.dropped.load(Ordering::Relaxed);
+            let before = net.link.dropped();
             assert!(before > 0);
             pace.pace(&socket, &Target::new(5_000_000)).unwrap();
             wait_for("the clamp", 10_000 * MS, || {
                 window() < 30 && pace.hold(&socket).is_ok_and(|s| s == Hold::Clamped)
             });
-            let clamped = net.link.dropped.load(Ordering::Relaxed);
+            let clamped = net.link.dropped();
             pace.remove(&socket).unwrap();
             wait_for("a window without a clamp", 5_000 * MS, || window() > 40);
             thread::sleep(1_000 * MS);
-            let lost = net.link.dropped.load(Ordering::Relaxed) - clamped;
+            let lost = net.link.dropped() - clamped;
             println!("lost {before} in slow start, {lost} after the clamp went");
             // Two runs each: 28 and 31, and with infinity at once 147 and 243.
             assert!(lost <= 80, "{lost}, and {before} at the beginning");

@@ -142,7 +142,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
     };
     net.server(|| {
         net.link.set_rtt(20 * MS);
-        net.link.queue.store(60_000, Ordering::Relaxed);
+        net.link.set_queue(60_000);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         pace.pace(&socket, &Target::new(10_000_000)).unwrap();
@@ -154,13 +154,13 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
             };
             wait_for("the clamp", 10_000 * MS, || clamped(window()));
             // A third of the rate: what it was ahead is soon used up.
-            net.link.rate.store(3_000_000, Ordering::Relaxed);
+            net.link.set_rate(3_000_000);
             wait_for("behind", 15_000 * MS, || state().hold == Hold::Behind);
             thread::sleep(1_500 * MS);
             let deficit = state();
             assert!(deficit.delivered < deficit.due, "{deficit:?}");
             // Room again: it goes beyond the clamp, until nothing is behind.
-            net.link.rate.store(40_000_000, Ordering::Relaxed);
+            net.link.set_rate(40_000_000);
             let mut widest = 0;
             wait_for("the clamp again", 20_000 * MS, || {
                 let window = window();
@@ -188,8 +188,8 @@ fn losses_are_not_undone_by_the_clamp() {
     net.server(|| {
         // The clamp, 1.2 · 30 Mbit/s · 30 ms, would be 93 and more, and 20 Mbit/s with 30 kB hold 72.
         net.link.set_rtt(30 * MS);
-        net.link.rate.store(20_000_000, Ordering::Relaxed);
-        net.link.queue.store(30_000, Ordering::Relaxed);
+        net.link.set_rate(20_000_000);
+        net.link.set_queue(30_000);
         let measure = |paced: bool| {
             let pace = open(&net);
             let socket = connection(&net, SERVER, SERVER);
@@ -201,15 +201,12 @@ fn losses_are_not_undone_by_the_clamp() {
             writing(&socket, || {
                 // Past slow start.
                 thread::sleep(2_000 * MS);
-                let lost = net.link.dropped.load(Ordering::Relaxed);
+                let lost = net.link.dropped();
                 thread::sleep(4_000 * MS);
                 if !paced {
                     pace.pace(&socket, &target).unwrap();
                 }
-                (
-                    net.link.dropped.load(Ordering::Relaxed) - lost,
-                    pace.stats(&socket).unwrap(),
-                )
+                (net.link.dropped() - lost, pace.stats(&socket).unwrap())
             })
         };
         let (plain, _) = measure(false);
@@ -266,8 +263,8 @@ fn start_up_is_not_clamped() {
     };
     net.server(|| {
         net.link.set_rtt(20 * MS);
-        net.link.rate.store(50_000_000, Ordering::Relaxed);
-        net.link.queue.store(200_000, Ordering::Relaxed);
+        net.link.set_rate(50_000_000);
+        net.link.set_queue(200_000);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         SockRef::from(&socket)
@@ -316,11 +313,11 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
                 let target = Target::new(writer.settings().clamp.unwrap());
                 pace.pace(&socket, &target).unwrap();
                 paced = Some((Instant::now(), pace.stats(&socket).unwrap().delivered));
-                net.link.data.lock().unwrap().clear();
+                net.link.clear();
             }
             let state = paced.map(|_| pace.hold(&socket).unwrap());
             if state == Some(Hold::StartUp) {
-                net.link.data.lock().unwrap().clear();
+                net.link.clear();
             }
             behind += u32::from(state == Some(Hold::Behind));
             match writer.ready(now(), state) {
@@ -465,8 +462,8 @@ fn bbr_is_bounded_too() {
     };
     net.server(|| {
         net.link.set_rtt(20 * MS);
-        net.link.rate.store(40_000_000, Ordering::Relaxed);
-        net.link.queue.store(100_000, Ordering::Relaxed);
+        net.link.set_rate(40_000_000);
+        net.link.set_queue(100_000);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         if SockRef::from(&socket).set_tcp_congestion(b"bbr").is_err() {

@@ -2,9 +2,9 @@
 
 use tidegate_lab::RunError;
 use tidegate_lab::outcome::{AggregateOutcome, Outcome};
-use tidegate_lab::path::{Captured, Entering, Path};
+use tidegate_lab::path::{Captured, Entering, Leaving, Path};
 use tidegate_lab::plan::Plan;
-use tidegate_lab::record::{FlowRecord, Windows};
+use tidegate_lab::record::{FlowEnds, FlowRecord, Windows};
 use tidegate_limiter::Nanos;
 use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire;
@@ -12,26 +12,10 @@ use tidegate_trace::wire;
 use super::host;
 use super::transfer::Received;
 use super::watch::Watch;
+use crate::forward::Between;
 
 #[cfg(test)]
 mod tests;
-
-/// Which way a packet goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Toward {
-    Client,
-    Server,
-}
-
-/// A packet that leaves.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Departure {
-    /// When it should.
-    pub(super) due: Nanos,
-    pub(super) toward: Toward,
-    pub(super) bytes: Vec<u8>,
-    flow: usize,
-}
 
 struct Flow {
     watch: Watch,
@@ -52,9 +36,9 @@ impl<'a> Emulator<'a> {
     pub(super) fn new(plan: &'a Plan) -> Result<Self, RunError> {
         let flows = plan.flows.iter().map(|_| Flow {
             watch: Watch::default(),
-            record: FlowRecord::new(plan.duration, plan.window),
+            record: FlowRecord::new(plan),
         });
-        let windows = Windows::new(plan.duration, plan.window);
+        let windows = Windows::new(plan);
         Ok(Self {
             plan,
             path: Path::new(plan, |_| Some(0))?,
@@ -62,78 +46,6 @@ impl<'a> Emulator<'a> {
             aggregates: vec![windows; plan.aggregates.len()],
             total: 0,
         })
-    }
-
-    /// A packet came from one of the ends. What is not TCP of one of the flows is let fall.
-    pub(super) fn arrive(&mut self, at: Nanos, toward: Toward, bytes: &[u8]) {
-        let Some((index, tcp)) = decode(at, toward, bytes) else {
-            return;
-        };
-        let Some(flow) = self.flows.get_mut(index) else {
-            return;
-        };
-        self.total += 1;
-        let forward = toward == Toward::Client;
-        if forward {
-            let again = flow.watch.sent(&tcp);
-            flow.record.retransmitted += u64::from(again);
-            flow.record.sent_packets += u64::from(tcp.payload > 0);
-            if tcp.payload > 0 {
-                flow.record.sent_bytes += bytes.len() as u64;
-            }
-        }
-        let entering = Entering {
-            flow: index,
-            forward,
-            length: bytes.len() as u32,
-            payload: tcp.payload,
-            // That of its first connection in the virtual lab, so both lead to the same queue.
-            hash: self.path.hash(index),
-            dscp: bytes[1] >> 2,
-        };
-        self.path.enter(at, entering, bytes);
-    }
-
-    /// When there is something to do next.
-    pub(super) fn next(&self) -> Option<Nanos> {
-        self.path.next()
-    }
-
-    /// The next packet that leaves until now.
-    pub(super) fn leave(&mut self, now: Nanos) -> Option<Departure> {
-        let leaving = self.path.leave(now)?;
-        let (flow, due) = (leaving.flow, leaving.due);
-        if leaving.forward {
-            self.flows[flow].record.windows.add(due, leaving.length);
-            self.aggregates[self.plan.flows[flow].aggregate].add(due, leaving.length);
-        }
-        let toward = if leaving.forward {
-            Toward::Client
-        } else {
-            Toward::Server
-        };
-        Some(Departure {
-            due,
-            toward,
-            bytes: leaving.bytes,
-            flow,
-        })
-    }
-
-    /// The next packet that passed a tap.
-    pub(super) fn take_captured(&mut self) -> Option<Captured> {
-        self.path.take_captured()
-    }
-
-    /// A departure has been handed to its end, at this time.
-    pub(super) fn arrived(&mut self, at: Nanos, departure: &Departure) {
-        let flow = &mut self.flows[departure.flow];
-        if departure.toward == Toward::Server
-            && let Some((_, tcp)) = decode(at, departure.toward, &departure.bytes)
-            && let Some(rtt) = flow.watch.acknowledged(at, &tcp)
-        {
-            flow.record.rtt.record(rtt);
-        }
     }
 
     /// What came of it, with what the applications know.
@@ -144,9 +56,12 @@ impl<'a> Emulator<'a> {
         }
         let flows = (self.flows.into_iter().zip(&self.plan.flows).zip(received)).map(
             |((flow, plan), received)| {
-                let timeouts = if alone { timeouts } else { 0 };
-                let end = Some(received.end);
-                let mut outcome = flow.record.outcome(plan, end, received.bytes, timeouts);
+                let ends = FlowEnds {
+                    end: Some(received.end),
+                    delivered: received.bytes,
+                    timeouts: if alone { timeouts } else { 0 },
+                };
+                let mut outcome = flow.record.outcome(plan, ends);
                 outcome.completions.extend(received.completion);
                 let open = received.completion.is_none() && plan.start < self.plan.duration;
                 outcome.open = open.then_some(plan.start);
@@ -170,8 +85,67 @@ impl<'a> Emulator<'a> {
     }
 }
 
+impl Between for Emulator<'_> {
+    /// What is not TCP of one of the flows is dropped without being counted.
+    fn arrive(&mut self, at: Nanos, forward: bool, bytes: &[u8]) {
+        let Some((index, tcp)) = decode(at, forward, bytes) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(index) else {
+            return;
+        };
+        self.total += 1;
+        if forward {
+            let again = flow.watch.sent(&tcp);
+            flow.record.retransmitted += u64::from(again);
+            flow.record.sent_packets += u64::from(tcp.payload > 0);
+            if tcp.payload > 0 {
+                flow.record.sent_bytes += bytes.len() as u64;
+            }
+        }
+        let entering = Entering {
+            flow: index,
+            forward,
+            length: bytes.len() as u32,
+            payload: tcp.payload,
+            // That of its first connection in the virtual lab, so both lead to the same queue.
+            hash: self.path.hash(index),
+            dscp: bytes[1] >> 2,
+        };
+        self.path.enter(at, entering, bytes);
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.path.next()
+    }
+
+    fn leave(&mut self, now: Nanos) -> Option<Leaving> {
+        let leaving = self.path.leave(now)?;
+        if leaving.forward {
+            let (due, length) = (leaving.due, leaving.length);
+            self.flows[leaving.flow].record.windows.add(due, length);
+            self.aggregates[self.plan.flows[leaving.flow].aggregate].add(due, length);
+        }
+        Some(leaving)
+    }
+
+    fn take_captured(&mut self) -> Option<Captured> {
+        self.path.take_captured()
+    }
+
+    fn hand_over(&mut self, at: Nanos, leaving: &Leaving) {
+        let flow = &mut self.flows[leaving.flow];
+        if !leaving.forward
+            && let Some((_, tcp)) = decode(at, leaving.forward, &leaving.bytes)
+            && let Some(rtt) = flow.watch.acknowledged(at, &tcp)
+        {
+            flow.record.rtt.record(rtt);
+        }
+    }
+}
+
 /// The flow that a packet belongs to, and its TCP header.
-fn decode(at: Nanos, toward: Toward, bytes: &[u8]) -> Option<(usize, wire::Packet)> {
+fn decode(at: Nanos, forward: bool, bytes: &[u8]) -> Option<(usize, wire::Packet)> {
     let frame = Frame {
         at,
         link: LinkType::RAW,
@@ -179,9 +153,6 @@ fn decode(at: Nanos, toward: Toward, bytes: &[u8]) -> Option<(usize, wire::Packe
         wire_len: bytes.len() as u32,
     };
     let packet = wire::decode(&frame).ok()?;
-    let port = match toward {
-        Toward::Client => packet.src.port(),
-        Toward::Server => packet.dst.port(),
-    };
-    Some((host::flow(port)?, packet))
+    let server = if forward { packet.src } else { packet.dst };
+    Some((host::flow(server.port())?, packet))
 }

@@ -23,7 +23,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 /// Time since the run began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock<'a> {
-    origin: Instant,
+    pub(super) origin: Instant,
     /// When it ends.
     pub(super) duration: Nanos,
     /// Raised to end it earlier.
@@ -56,7 +56,7 @@ impl<'a> Clock<'a> {
     }
 
     /// How long the run goes on; never quite 0, which sockets take for ever.
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         Duration::from_nanos(self.duration.saturating_sub(self.now())).max(Duration::from_millis(1))
     }
 

@@ -1,7 +1,7 @@
 //! What a link does to frames, apart from the clock: which frame is of which flow.
 
 use tidegate_lab::outcome::ElementOutcome;
-use tidegate_lab::path::{Captured, Entering, Path};
+use tidegate_lab::path::{Captured, Entering, Leaving, Path};
 use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
 use tidegate_lab::tcp::TcpConfig;
 use tidegate_lab::{RunError, check};
@@ -17,16 +17,6 @@ const HEADER: usize = 14;
 /// IANA's numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-/// A frame that leaves.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Departure {
-    /// When it should.
-    pub(super) due: Nanos,
-    /// From the near end to the far one.
-    pub(super) forward: bool,
-    pub(super) frame: Vec<u8>,
-}
 
 /// The elements of a link at work.
 #[derive(Debug)]
@@ -94,13 +84,8 @@ impl Stages {
     }
 
     /// The next frame that leaves until now.
-    pub(super) fn leave(&mut self, now: Nanos) -> Option<Departure> {
-        let leaving = self.path.leave(now)?;
-        Some(Departure {
-            due: leaving.due,
-            forward: leaving.forward,
-            frame: leaving.bytes,
-        })
+    pub(super) fn leave(&mut self, now: Nanos) -> Option<Leaving> {
+        self.path.leave(now)
     }
 
     /// The next frame that passed a tap.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tidegate_limiter::Rate;
 use tidegate_trace::read::Capture;
 
-use super::{Link, LinkPlan, TestbedError};
+use super::{Ends, Link, LinkPlan, TestbedError};
 use crate::namespace::Namespace;
 use crate::testing::{alone, permitted};
 use tidegate_lab::plan::{ElementKind, QueueKind};
@@ -17,7 +17,13 @@ use tidegate_lab::{MILLISECOND, SECOND};
 fn street(test: &str, plan: &LinkPlan) -> Option<(Namespace, Namespace, Link)> {
     let make = || {
         let (server, client) = (Namespace::new()?, Namespace::new()?);
-        let link = Link::new(server.port("eth0")?, client.port("eth0")?, plan)?;
+        let link = Link::new(
+            Ends {
+                near: server.port("eth0")?,
+                far: client.port("eth0")?,
+            },
+            plan,
+        )?;
         server.address("eth0", [192, 0, 2, 1].into(), 24)?;
         client.address("eth0", [192, 0, 2, 17].into(), 24)?;
         client.address("eth0", [192, 0, 2, 33].into(), 24)?;

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use super::{Place, Site};
+use super::{LinkPosition, Site};
 use crate::iperf::{self, Bulk};
 use crate::link::LinkPlan;
 use crate::testing::{alone, permitted};
 use tidegate_lab::MILLISECOND;
 
 /// Three seconds of one connection; bytes at the IP layer and packets that the bridge got.
-fn transfer(test: &str, place: Place, v6: bool) -> Option<(f64, u64)> {
+fn transfer(test: &str, place: LinkPosition, v6: bool) -> Option<(f64, u64)> {
     let plan = LinkPlan {
         round_trips: vec![("::/0".parse().unwrap(), 10 * MILLISECOND)],
         ..LinkPlan::default()
@@ -38,13 +38,13 @@ fn transfer(test: &str, place: Place, v6: bool) -> Option<(f64, u64)> {
 fn the_middle_gets_packets_as_on_a_wire_or_super_packets() {
     let _alone = alone();
     let test = "the_middle_gets_packets_as_on_a_wire_or_super_packets";
-    let Some((rate, packets)) = transfer(test, Place::Core, false) else {
+    let Some((rate, packets)) = transfer(test, LinkPosition::Core, false) else {
         return;
     };
     assert!((35e6..50e6).contains(&rate), "{rate}");
     let data = (rate * 3.0 / 8.0 / 1448.0) as u64;
     assert!(packets >= data, "{packets} packets, {data} segments");
-    let (rate, packets) = transfer(test, Place::Access, true).unwrap();
+    let (rate, packets) = transfer(test, LinkPosition::Access, true).unwrap();
     assert!((35e6..50e6).contains(&rate), "{rate}");
     let data = (rate * 3.0 / 8.0 / 1428.0) as u64;
     assert!(packets < data / 2, "{packets} packets, {data} segments");

@@ -7,7 +7,7 @@ use super::support::{Findings, Gate, alone, has_iperf, measured, permitted};
 use tidegate_lab::MILLISECOND;
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
-use tidegate_testbed::site::{Place, Site};
+use tidegate_testbed::site::{LinkPosition, Site};
 
 /// A subscriber at 30 Mbit/s, and so many others, each with a rate that depends on the version.
 fn configuration(others: u32, version: u32) -> String {
@@ -48,7 +48,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
             round_trips: vec![("192.0.2.0/24".parse().unwrap(), 20 * MILLISECOND)],
             ..LinkPlan::default()
         };
-        let site = permitted(test, Site::new(&plan, Place::Core))?;
+        let site = permitted(test, Site::new(&plan, LinkPosition::Core))?;
         let to = site.client_address(16).unwrap();
         let gate = Gate::new(&site.middle, &configuration(3, 0));
         let mut daemon = gate.daemon();

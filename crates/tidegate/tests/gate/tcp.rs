@@ -13,7 +13,7 @@ use tidegate_lab::MILLISECOND;
 use tidegate_testbed::iperf::{self, Bulk, Received};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::DeviceCounters;
-use tidegate_testbed::site::{Place, Site};
+use tidegate_testbed::site::{LinkPosition, Site};
 
 /// Where packets pass.
 const BRIDGE: &str = r#"
@@ -129,7 +129,11 @@ fn findings(site: &Site) -> Findings {
 /// in its queue; and the sum is the plan's rate.
 #[test]
 fn mixed_senders_share_fairly_at_the_rate() {
-    share_fairly("mixed_senders_share_fairly_at_the_rate", Place::Core, "tc");
+    share_fairly(
+        "mixed_senders_share_fairly_at_the_rate",
+        LinkPosition::Core,
+        "tc",
+    );
 }
 
 /// The same where XDP takes packets from a veth device's driver. Its peer sends super-packets: with
@@ -138,7 +142,7 @@ fn mixed_senders_share_fairly_at_the_rate() {
 fn mixed_senders_share_fairly_at_native_xdp() {
     share_fairly(
         "mixed_senders_share_fairly_at_native_xdp",
-        Place::Access,
+        LinkPosition::Access,
         "xdp",
     );
 }
@@ -147,10 +151,10 @@ fn mixed_senders_share_fairly_at_native_xdp() {
 #[test]
 fn mixed_senders_share_fairly_at_generic_xdp() {
     let test = "mixed_senders_share_fairly_at_generic_xdp";
-    share_fairly(test, Place::Core, "xdp-generic");
+    share_fairly(test, LinkPosition::Core, "xdp-generic");
 }
 
-fn share_fairly(test: &str, place: Place, hook: &str) {
+fn share_fairly(test: &str, place: LinkPosition, hook: &str) {
     let _alone = alone();
     if !has_iperf(test) {
         return;
@@ -252,7 +256,7 @@ fn each_subscriber_has_its_rate_and_policy() {
         by_address(&[64, 65, 66, 67], "nested"),
     );
     measured(|| {
-        let site = permitted(test, Site::new(&round_trips(), Place::Core))?;
+        let site = permitted(test, Site::new(&round_trips(), LinkPosition::Core))?;
         let gate = Gate::new(&site.middle, &configuration);
         gate.run("up FILE");
         let to = |host| site.client_address(host).unwrap();
@@ -327,7 +331,7 @@ fn super_packets_are_charged_as_on_the_wire() {
         addresses = \"192.0.2.16\""
     );
     measured(|| {
-        let site = permitted(test, Site::new(&round_trips(), Place::Access))?;
+        let site = permitted(test, Site::new(&round_trips(), LinkPosition::Access))?;
         let gate = Gate::new(&site.middle, &configuration);
         gate.run("up FILE");
         let to = site.client_address(16).unwrap();

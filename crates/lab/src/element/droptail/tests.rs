@@ -1,5 +1,4 @@
 use super::*;
-use crate::packet::Packet;
 use crate::tcp::Segment;
 
 /// Offers packets of this length until one is dropped.

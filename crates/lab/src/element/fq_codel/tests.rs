@@ -1,5 +1,4 @@
 use super::*;
-use crate::packet::Packet;
 use crate::tcp::Segment;
 
 const MS: Nanos = 1_000_000;

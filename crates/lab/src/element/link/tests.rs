@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::packet::Packet;
 use crate::random::Owner;
 use crate::tcp::Segment;
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::packet::Packet;
 use crate::random::Owner;
 use crate::tcp::Segment;
 

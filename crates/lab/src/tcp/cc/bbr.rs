@@ -4,7 +4,7 @@ use rand::RngCore;
 use rand_pcg::Pcg32;
 use tidegate_limiter::Nanos;
 
-use super::{AckSample, State, Window, micros};
+use super::{AckSample, LossState, Window, micros};
 use crate::MILLISECOND;
 
 mod aggregation;
@@ -75,8 +75,8 @@ pub struct Bbr {
     lost: u64,
     srtt: Option<u64>,
     /// The sender's state, and that of the last acknowledgement of anything.
-    state: State,
-    prior_state: State,
+    state: LossState,
+    prior_state: LossState,
 
     // The model.
     max_bandwidth: MaxFilter,
@@ -128,8 +128,8 @@ impl Bbr {
             delivered_at: micros(now),
             lost: 0,
             srtt: None,
-            state: State::Open,
-            prior_state: State::Open,
+            state: LossState::Open,
+            prior_state: LossState::Open,
             max_bandwidth: MaxFilter::default(),
             policer: LongTerm::default(),
             aggregation: Aggregation::default(),
@@ -176,10 +176,10 @@ impl Bbr {
     }
 
     /// Linux `bbr_set_state`: a timeout ends a round, and is a loss to the detector of policers.
-    pub(super) fn on_state(&mut self, state: State) {
+    pub(super) fn on_state(&mut self, state: LossState) {
         self.state = state;
-        if state == State::Loss {
-            self.prior_state = State::Loss;
+        if state == LossState::Loss {
+            self.prior_state = LossState::Loss;
             self.full_bandwidth = 0;
             self.round_start = true;
             self.look_for_policer(true, false);
@@ -190,7 +190,7 @@ impl Bbr {
     /// so if the application had nothing to send; with nothing in flight that is the case unless
     /// all was lost.
     pub(super) fn on_restart(&mut self, now: Nanos, window: &mut Window) {
-        if self.state == State::Loss {
+        if self.state == LossState::Loss {
             return;
         }
         self.idle_restart = true;

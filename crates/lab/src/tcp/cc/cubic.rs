@@ -3,7 +3,7 @@
 use tidegate_limiter::Nanos;
 
 use super::reno::{Reno, slow_start};
-use super::{AckSample, State, Window, micros};
+use super::{AckSample, LossState, Window, micros};
 use crate::MILLISECOND;
 
 mod cube_root;
@@ -88,9 +88,9 @@ impl Cubic {
     }
 
     /// Linux `cubictcp_state`: after a timeout all that was known is void.
-    pub(super) fn on_state(&mut self, now: Nanos, state: State) {
+    pub(super) fn on_state(&mut self, now: Nanos, state: LossState) {
         self.reno.on_state(state);
-        if state == State::Loss {
+        if state == LossState::Loss {
             *self = Self {
                 reno: std::mem::take(&mut self.reno),
                 hystart: self.hystart.next_round(micros(now)),

@@ -45,7 +45,7 @@ impl Window {
 
 /// Where the sender stands with losses, RFC 5681 and Linux's `tcp_ca_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
+pub enum LossState {
     /// Nothing suspicious.
     #[default]
     Open,
@@ -90,7 +90,7 @@ pub struct AckSample {
     /// The window was in use: without this, it must not grow (RFC 7661).
     pub cwnd_limited: bool,
     /// The sender's state after this acknowledgement.
-    pub state: State,
+    pub state: LossState,
     /// It is of a lone segment shorter than the largest, so the receiver may have held its
     /// acknowledgement back (Linux `FLAG_ACK_MAYBE_DELAYED`).
     pub maybe_delayed: bool,
@@ -148,7 +148,7 @@ impl CongestionControl {
     }
 
     /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) tells of
-    /// [`State::Loss`]: so many over the connection now. An acknowledgement tells this itself.
+    /// [`LossState::Loss`]: so many over the connection now. An acknowledgement tells this itself.
     pub fn on_lost(&mut self, lost_total: u64) {
         if let Self::Bbr(bbr) = self {
             bbr.on_lost(lost_total);
@@ -156,7 +156,7 @@ impl CongestionControl {
     }
 
     /// The sender's state changes (`set_state`), just before it does.
-    pub fn on_state(&mut self, now: Nanos, state: State, _window: &mut Window) {
+    pub fn on_state(&mut self, now: Nanos, state: LossState, _window: &mut Window) {
         match self {
             Self::Reno(reno) => reno.on_state(state),
             Self::Cubic(cubic) => cubic.on_state(now, state),

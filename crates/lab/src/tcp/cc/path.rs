@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use tidegate_limiter::Nanos;
 
-use super::{AckSample, CongestionControl, State, Window, micros};
+use super::{AckSample, CongestionControl, LossState, Window, micros};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
@@ -42,7 +42,7 @@ pub(super) struct Path {
     pub in_flight: u32,
     pub delivered: u64,
     pub lost: u64,
-    pub state: State,
+    pub state: LossState,
     bottleneck: Bottleneck,
     rtt: Nanos,
     /// When the link is free, or when the bucket was empty.
@@ -76,7 +76,7 @@ impl Path {
             in_flight: 0,
             delivered: 0,
             lost: 0,
-            state: State::Open,
+            state: LossState::Open,
             bottleneck,
             rtt,
             busy: 0,
@@ -224,23 +224,25 @@ impl Path {
             ..AckSample::default()
         };
         self.cc.on_acked(self.now, &sample, &mut self.window);
-        if lost > 0 && self.state == State::Open {
+        if lost > 0 && self.state == LossState::Open {
             self.window.ssthresh = self.cc.ssthresh(self.now, &self.window);
-            self.set_state(State::Recovery);
+            self.set_state(LossState::Recovery);
             self.recovery_end = sample.snd_nxt;
             if !matches!(self.cc, CongestionControl::Bbr(_)) {
                 self.window.cwnd = self.window.ssthresh;
             }
-        } else if self.state != State::Open && self.una >= self.recovery_end {
-            self.set_state(State::Open);
+        } else if self.state != LossState::Open && self.una >= self.recovery_end {
+            self.set_state(LossState::Open);
         }
         sample.state = self.state;
-        if !self.cc.control(self.now, &sample, &mut self.window) && self.state != State::Recovery {
+        if !self.cc.control(self.now, &sample, &mut self.window)
+            && self.state != LossState::Recovery
+        {
             self.cc.cong_avoid(self.now, &sample, &mut self.window);
         }
     }
 
-    fn set_state(&mut self, state: State) {
+    fn set_state(&mut self, state: LossState) {
         self.cc.on_state(self.now, state, &mut self.window);
         self.state = state;
     }
@@ -278,7 +280,7 @@ impl Path {
         self.cc.on_lost(self.lost);
         self.window.ssthresh = self.cc.ssthresh(self.now, &self.window);
         self.window.cwnd = 1;
-        self.set_state(State::Loss);
+        self.set_state(LossState::Loss);
         self.recovery_end = self.una;
     }
 

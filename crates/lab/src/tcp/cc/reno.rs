@@ -1,6 +1,6 @@
 //! Reno: one segment more each round trip, half the window after a loss.
 
-use super::{AckSample, State, Window};
+use super::{AckSample, LossState, Window};
 
 #[cfg(test)]
 mod tests;
@@ -29,9 +29,9 @@ impl Reno {
         self.credit = 0;
     }
 
-    pub(super) fn on_state(&mut self, state: State) {
+    pub(super) fn on_state(&mut self, state: LossState) {
         // Linux tcp_enter_loss: also when a timeout follows another and the threshold stays.
-        if state == State::Loss {
+        if state == LossState::Loss {
             self.credit = 0;
         }
     }

@@ -13,12 +13,12 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn state(number: u64) -> State {
+fn state(number: u64) -> LossState {
     match number % 4 {
-        0 => State::Open,
-        1 => State::Disorder,
-        2 => State::Recovery,
-        _ => State::Loss,
+        0 => LossState::Open,
+        1 => LossState::Disorder,
+        2 => LossState::Recovery,
+        _ => LossState::Loss,
     }
 }
 

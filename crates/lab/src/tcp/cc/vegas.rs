@@ -1,7 +1,7 @@
 //! Vegas: as many segments in queues as can be seen in the round trip, and no more.
 
 use super::reno::{Reno, slow_start};
-use super::{AckSample, State, Window, micros};
+use super::{AckSample, LossState, Window, micros};
 
 #[cfg(test)]
 mod tests;
@@ -55,9 +55,9 @@ impl Vegas {
     }
 
     /// Linux `tcp_vegas_state`: any suspicion of loss makes it Reno until all is well again.
-    pub(super) fn on_state(&mut self, state: State) {
+    pub(super) fn on_state(&mut self, state: LossState) {
         self.reno.on_state(state);
-        self.measuring = state == State::Open;
+        self.measuring = state == LossState::Open;
         if self.measuring {
             self.round_end = self.snd_nxt;
             self.next_round();
@@ -68,7 +68,7 @@ impl Vegas {
     /// With nothing in flight, what was sent is what the last acknowledgement knew of.
     pub(super) fn on_restart(&mut self) {
         self.base_rtt = u64::MAX;
-        self.on_state(State::Open);
+        self.on_state(LossState::Open);
     }
 
     pub(super) fn on_acked(&mut self, sample: &AckSample) {

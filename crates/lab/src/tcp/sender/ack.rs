@@ -3,7 +3,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::{AckSample, State};
+use super::super::cc::{AckSample, LossState};
 use super::super::{Sacks, Segment, clock};
 use super::prr::Progress;
 use super::rate::RateSample;
@@ -100,7 +100,7 @@ impl Sender {
             .adapt(ack.rate.prior_delivered(), self.rate.delivered);
         self.end_probe(now, segment.ack, &ack);
         let plain = !ack.updates && ack.acked == 0;
-        if plain || ack.sacked || ack.duplicate || self.state != State::Open {
+        if plain || ack.sacked || ack.duplicate || self.state != LossState::Open {
             let duplicates = u32::from(plain && !ack.duplicate);
             self.judge(now, duplicates, &mut ack);
         }
@@ -154,7 +154,7 @@ impl Sender {
             }
         }
         self.known_sacks = *sacks;
-        if self.state != State::Loss || self.undo_from.is_some() {
+        if self.state != LossState::Loss || self.undo_from.is_some() {
             self.note_reordering(ack.reordered);
         }
         self.rate.delivered += u64::from(ack.delivered);

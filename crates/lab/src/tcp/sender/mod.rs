@@ -20,7 +20,7 @@ mod window;
 
 use tidegate_limiter::Nanos;
 
-use super::cc::{CongestionControl, State, Window};
+use super::cc::{CongestionControl, LossState, Window};
 use super::{Algorithm, Recovery, Sacks, TcpConfig};
 use pacing::Pacer;
 use prr::Reduction;
@@ -132,7 +132,7 @@ pub(super) struct Sender {
     reduction: Reduction,
     pacer: Pacer,
 
-    state: State,
+    state: LossState,
     /// The recovery ends when all before it is acknowledged.
     high: u64,
     /// Segments that may be overtaken without being lost, and how often any were.
@@ -214,7 +214,7 @@ impl Sender {
             rate: Delivery::new(now),
             reduction: Reduction::default(),
             pacer: Pacer::new(config.rate_limit),
-            state: State::Open,
+            state: LossState::Open,
             high: FIRST,
             reordering: REORDERING,
             reordering_seen: 0,
@@ -330,7 +330,7 @@ impl Sender {
     }
 
     fn in_reduction(&self) -> bool {
-        self.state == State::Recovery
+        self.state == LossState::Recovery
     }
 
     fn mark_lost(&mut self, number: u64) {
@@ -340,7 +340,7 @@ impl Sender {
         }
     }
 
-    fn set_state(&mut self, now: Nanos, state: State) {
+    fn set_state(&mut self, now: Nanos, state: LossState) {
         self.cc.on_state(now, state, &mut self.window);
         self.state = state;
     }
@@ -386,7 +386,7 @@ impl Sender {
         &self.window
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> LossState {
         self.state
     }
 

@@ -3,7 +3,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::State;
+use super::super::cc::LossState;
 use super::Sender;
 use super::scoreboard::Sent;
 use super::timeout::{TIMER_MARGIN, Timer};
@@ -92,7 +92,7 @@ impl Sender {
     /// no reordering was ever seen and either losses are repaired or three have overtaken.
     fn reordering_window(&self) -> Nanos {
         if self.reordering_seen == 0
-            && (matches!(self.state, State::Recovery | State::Loss)
+            && (matches!(self.state, LossState::Recovery | LossState::Loss)
                 || self.board.sacked_out >= self.reordering)
         {
             return 0;

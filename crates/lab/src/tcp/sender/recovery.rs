@@ -4,7 +4,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::State;
+use super::super::cc::LossState;
 use super::ack::{Ack, is_before};
 use super::prr::Reduction;
 use super::timeout::Timer;
@@ -26,9 +26,9 @@ impl Sender {
             ack.restart_timer = false;
             return;
         }
-        if self.state == State::Open {
+        if self.state == LossState::Open {
             self.first_again = None;
-        } else if self.state == State::Recovery && self.una >= self.high {
+        } else if self.state == LossState::Recovery && self.una >= self.high {
             if !self.sack {
                 self.board.sacked_out = 0;
             }
@@ -38,7 +38,7 @@ impl Sender {
         }
         let mut begun = false;
         match self.state {
-            State::Recovery => {
+            LossState::Recovery => {
                 if !ack.una_advanced {
                     self.add_duplicates(duplicates);
                 } else if self.undo_partially(now, ack, &mut mark) {
@@ -48,30 +48,30 @@ impl Sender {
                     self.keep_open(now);
                 }
                 self.identify(now, ack);
-                if self.state != State::Recovery {
+                if self.state != LossState::Recovery {
                     if !self.must_recover() {
                         return;
                     }
                     self.enter_recovery(now);
                 }
             }
-            State::Loss => {
+            LossState::Loss => {
                 self.repair_after_timeout(now, duplicates, ack);
                 self.identify(now, ack);
                 // On, if it was undone, or if retransmissions were lost again.
-                if self.state != State::Open && !ack.lost_again {
+                if self.state != LossState::Open && !ack.lost_again {
                     return;
                 }
                 begun = true;
             }
-            State::Open | State::Disorder => begun = true,
+            LossState::Open | LossState::Disorder => begun = true,
         }
         if begun {
             if !self.sack && ack.una_advanced {
                 self.board.sacked_out = 0;
             }
             self.add_duplicates(duplicates);
-            if self.state != State::Loss {
+            if self.state != LossState::Loss {
                 self.undo_for_duplicates(now);
             }
             self.identify(now, ack);
@@ -104,9 +104,9 @@ impl Sender {
         if !self.sack {
             // RFC 6582 §3.2: three duplicates, and then every partial acknowledgement.
             let lost = match self.state {
-                State::Recovery => ack.una_advanced,
-                State::Loss => false,
-                State::Open | State::Disorder => self.board.sacked_out >= self.reordering,
+                LossState::Recovery => ack.una_advanced,
+                LossState::Loss => false,
+                LossState::Open | LossState::Disorder => self.board.sacked_out >= self.reordering,
             };
             let first = self.board.first();
             if lost && self.board.get(first).is_some_and(|sent| !sent.lost) {
@@ -162,7 +162,7 @@ impl Sender {
         self.begin_undo();
         self.prior_ssthresh = Some(self.current_ssthresh());
         self.begin_reduction(now);
-        self.set_state(now, State::Recovery);
+        self.set_state(now, LossState::Recovery);
     }
 
     /// The window is going to be reduced (`tcp_init_cwnd_reduction`).
@@ -194,7 +194,7 @@ impl Sender {
     /// SACK it lasts until something above is, so that duplicates of it begin no new one:
     /// RFC 6582 §4; tells whether it lasts.
     fn end_recovery(&mut self, now: Nanos) -> bool {
-        let was_recovery = self.state == State::Recovery;
+        let was_recovery = self.state == LossState::Recovery;
         if self.may_undo() {
             self.undo(now, false);
         } else {
@@ -207,7 +207,7 @@ impl Sender {
             return true;
         }
         let undone = self.undo_from.is_none();
-        self.set_state(now, State::Open);
+        self.set_state(now, LossState::Open);
         self.reneged = false;
         if was_recovery && !undone {
             self.end_reduction(now);
@@ -262,7 +262,7 @@ impl Sender {
             return;
         }
         if by_frto || self.sack {
-            self.set_state(now, State::Open);
+            self.set_state(now, LossState::Open);
             self.reneged = false;
         }
     }
@@ -332,9 +332,9 @@ impl Sender {
     fn keep_open(&mut self, now: Nanos) {
         let missing = self.board.sacked_out + self.board.lost_out > 0 || self.any_sent_again();
         let state = if missing {
-            State::Disorder
+            LossState::Disorder
         } else {
-            State::Open
+            LossState::Open
         };
         if self.state != state {
             self.set_state(now, state);

@@ -4,7 +4,7 @@
 use tidegate_limiter::Nanos;
 
 use super::super::Sacks;
-use super::super::cc::State;
+use super::super::cc::LossState;
 use super::{Forced, MAX_RTO, Outgoing, REORDERING, Resend, Sender};
 use crate::{MILLISECOND, SECOND};
 
@@ -78,7 +78,7 @@ impl Sender {
         let Some(first) = self.board.front() else {
             return false;
         };
-        if !self.by_time || self.state != State::Open {
+        if !self.by_time || self.state != LossState::Open {
             return false;
         }
         let wait = match self.rtt.smoothed() {
@@ -143,7 +143,7 @@ impl Sender {
         let (in_flight, lost) = (self.board.in_flight(), self.rate.lost);
         self.detect_losses(now);
         if self.board.in_flight() != in_flight {
-            if self.state != State::Recovery {
+            if self.state != LossState::Recovery {
                 self.enter_recovery(now);
                 if !self.controlled {
                     self.reduce(1, (self.rate.lost - lost) as u32, false);
@@ -171,10 +171,10 @@ impl Sender {
 
     /// After a timeout (`tcp_enter_loss`).
     fn enter_loss(&mut self, now: Nanos) {
-        let new = !matches!(self.state, State::Recovery | State::Loss);
+        let new = !matches!(self.state, LossState::Recovery | LossState::Loss);
         self.mark_all_lost(now);
         // The threshold is reduced once for a window's losses.
-        if new || self.high <= self.una || self.state == State::Loss && self.timeouts == 0 {
+        if new || self.high <= self.una || self.state == LossState::Loss && self.timeouts == 0 {
             self.prior_ssthresh = Some(self.current_ssthresh());
             self.window.ssthresh = self.cc.ssthresh(now, &self.window);
             self.begin_undo();
@@ -186,7 +186,7 @@ impl Sender {
             self.reordering = self.reordering.min(REORDERING);
         }
         self.cc.on_lost(self.rate.lost);
-        self.set_state(now, State::Loss);
+        self.set_state(now, LossState::Loss);
         self.high = self.next;
         self.probe_high = None;
         // RFC 5682 §3.1: not during another recovery, unless it is the same timeout again.

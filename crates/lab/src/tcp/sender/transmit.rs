@@ -3,7 +3,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::State;
+use super::super::cc::LossState;
 use super::super::clock;
 use super::scoreboard::Sent;
 use super::timeout::Timer;
@@ -174,7 +174,7 @@ impl Sender {
         const PIECE: u64 = 65_536;
         let left = self.written.saturating_sub(self.data_sent());
         let piece = left.min(PIECE);
-        if matches!(self.state, State::Recovery | State::Loss)
+        if matches!(self.state, LossState::Recovery | LossState::Loss)
             || piece <= u64::from(self.mss)
             || now.saturating_sub(self.pacer.burst_at()) > RECENT
         {

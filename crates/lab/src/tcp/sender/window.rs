@@ -3,7 +3,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::State;
+use super::super::cc::LossState;
 use super::Sender;
 use crate::SECOND;
 
@@ -56,7 +56,7 @@ impl Sender {
 
     /// RFC 2861 §3.2: halfway to what was used (`tcp_cwnd_application_limited`).
     fn shrink_unused(&mut self, now: Nanos) {
-        if self.state == State::Open {
+        if self.state == LossState::Open {
             let used = self.usage.used.max(self.initial_window);
             if used < self.window.cwnd {
                 self.window.ssthresh = self.current_ssthresh();

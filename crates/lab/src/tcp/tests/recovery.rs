@@ -1,7 +1,7 @@
 //! How losses are found and repaired.
 
 use super::pipe::{DELAY, Pipe, RTT, losing, reno};
-use crate::tcp::cc::State;
+use crate::tcp::cc::LossState;
 use crate::tcp::{Segment, TcpConfig};
 use crate::{MILLISECOND, SECOND};
 
@@ -83,7 +83,7 @@ fn a_loss_that_only_the_probe_repairs_reduces_the_window() {
     let snapshot = pipe.server.snapshot();
     assert_eq!(snapshot.counts.probes, 1);
     assert!(snapshot.ssthresh < u32::MAX);
-    assert_eq!(snapshot.state, State::Open);
+    assert_eq!(snapshot.state, LossState::Open);
 }
 
 /// RFC 6298: no acknowledgement at all. The timeout is 200 ms more than the round trip, and
@@ -135,7 +135,7 @@ fn slow_start_follows_a_timeout() {
         (snapshot.cwnd, snapshot.in_flight, snapshot.ssthresh),
         (1, 1, 5)
     );
-    assert_eq!(snapshot.state, State::Loss);
+    assert_eq!(snapshot.state, LossState::Loss);
     pipe.run(10 * SECOND, |pipe| pipe.server.finished());
     assert_eq!(pipe.server.snapshot().counts.timeouts, 1);
 }

@@ -2,7 +2,7 @@
 
 use super::pipe::{DELAY, Pipe, RTT, reno};
 use crate::tcp::Segment;
-use crate::tcp::cc::State;
+use crate::tcp::cc::LossState;
 use crate::{MILLISECOND, SECOND};
 
 fn index(segment: &Segment) -> u64 {
@@ -49,7 +49,7 @@ fn a_reported_duplicate_takes_the_reduction_back() {
     let mut pipe = Pipe::new(&config, late);
     pipe.server.write(0, 4000 * 1448);
     pipe.run(SECOND, |pipe| {
-        pipe.server.snapshot().state == State::Recovery
+        pipe.server.snapshot().state == LossState::Recovery
     });
     let before = pipe.server.snapshot();
     pipe.run(SECOND, |pipe| pipe.server.snapshot().counts.undone > 0);
@@ -110,7 +110,7 @@ fn a_stall_is_not_taken_for_losses() {
         let mut pipe = Pipe::new(&config, fate);
         pipe.server.write(0, 1 << 30);
         pipe.run(SECOND, |pipe| pipe.server.snapshot().counts.timeouts > 0);
-        assert_eq!(pipe.server.snapshot().state, State::Loss);
+        assert_eq!(pipe.server.snapshot().state, LossState::Loss);
         pipe.run(3 * SECOND, |pipe| pipe.server.snapshot().counts.undone > 0);
         assert!(
             pipe.server.snapshot().ssthresh > 1000,

@@ -7,7 +7,8 @@ use tidegate_trace::write::TcpFrame;
 
 use super::super::host;
 use super::super::transfer::Received;
-use super::{Emulator, Toward};
+use super::Emulator;
+use crate::forward::Between;
 use tidegate_lab::outcome::Outcome;
 use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, Traffic};
 use tidegate_lab::tcp::TcpConfig;
@@ -90,14 +91,14 @@ fn a_link_sends_one_packet_after_the_other_and_drops_what_has_no_place() {
     let plan = plan(ElementKind::Link { rate: RATE, queue });
     let mut emulator = Emulator::new(&plan).unwrap();
     for _ in 0..4 {
-        emulator.arrive(0, Toward::Client, &data(0, 1500));
+        emulator.arrive(0, true, &data(0, 1500));
     }
     // Nothing leaves before its time. (1500 + 14) · 8 bits take 1.2112 ms at 10 Mbit/s; the first
     // is being sent, two wait, one is lost.
     assert_eq!(emulator.leave(6_211_199), None);
     assert_eq!(departures(&mut emulator), [6_211_200, 7_422_400, 8_633_600]);
     // It has been idle: no debt, no credit.
-    emulator.arrive(100 * MILLISECOND, Toward::Client, &data(0, 486));
+    emulator.arrive(100 * MILLISECOND, true, &data(0, 486));
     assert_eq!(departures(&mut emulator), [105_400_000]);
     let outcome = finish(emulator);
     let link = &outcome.elements[0];
@@ -112,7 +113,7 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
     let plan = plan(limiter(PolicerConfig::new(RATE, 3000).unwrap()));
     let mut emulator = Emulator::new(&plan).unwrap();
     for at in [0, 0, 0, 1_199_999, 1_200_000] {
-        emulator.arrive(at, Toward::Client, &data(0, 1500));
+        emulator.arrive(at, true, &data(0, 1500));
     }
     assert_eq!(
         departures(&mut emulator),
@@ -131,7 +132,7 @@ fn the_way_back_has_the_other_half_of_the_delay_and_no_limit() {
     );
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
-    emulator.arrive(MILLISECOND, Toward::Server, &bytes[14..]);
+    emulator.arrive(MILLISECOND, false, &bytes[14..]);
     assert_eq!(departures(&mut emulator), [6 * MILLISECOND]);
 }
 
@@ -143,9 +144,9 @@ fn what_is_of_no_flow_is_let_fall() {
     };
     let plan = plan(ElementKind::Link { rate: RATE, queue });
     let mut emulator = Emulator::new(&plan).unwrap();
-    emulator.arrive(0, Toward::Client, &data(1, 1500));
-    emulator.arrive(0, Toward::Client, &[0x60; 48]);
-    emulator.arrive(0, Toward::Client, &[]);
+    emulator.arrive(0, true, &data(1, 1500));
+    emulator.arrive(0, true, &[0x60; 48]);
+    emulator.arrive(0, true, &[]);
     assert_eq!(emulator.next(), None);
     assert_eq!(finish(emulator).packets, 0);
 }
@@ -165,7 +166,7 @@ fn a_re_marked_packet_has_the_checksum_of_its_new_header() {
     let plan = plan(limiter(config));
     let mut emulator = Emulator::new(&plan).unwrap();
     for _ in 0..3 {
-        emulator.arrive(0, Toward::Client, &data(0, 1500));
+        emulator.arrive(0, true, &data(0, 1500));
     }
     for dscp in [0, 34, 1] {
         let bytes = emulator.leave(SECOND).unwrap().bytes;

@@ -95,13 +95,13 @@ fn what_is_not_ip_passes_at_once() {
     arp[12..14].copy_from_slice(&[8, 6]);
     for frame in [&arp[..], &arp[..12], &arp[..13], &[]] {
         stages.arrive(7, true, frame);
-        assert_eq!(stages.leave(7).unwrap().frame, frame);
+        assert_eq!(stages.leave(7).unwrap().bytes, frame);
     }
     // Cut IP headers are not looked into.
     let whole = frame("192.0.2.1:80", "192.0.2.17:80");
     for length in 14..34 {
         stages.arrive(8, true, &whole[..length]);
-        assert_eq!(stages.leave(8).unwrap().frame, &whole[..length]);
+        assert_eq!(stages.leave(8).unwrap().bytes, &whole[..length]);
     }
 }
 
@@ -129,7 +129,7 @@ fn a_tagged_packet_is_re_marked_where_its_header_is() {
     let mut tagged = frame("192.0.2.1:80", "192.0.2.17:80");
     tagged.splice(12..12, [0x81, 0, 0, 7]);
     stages.arrive(0, true, &tagged);
-    let marked = stages.leave(0).unwrap().frame;
+    let marked = stages.leave(0).unwrap().bytes;
     assert_eq!(marked[18 + 1], 1 << 2);
     assert_eq!(marked[..19], tagged[..19]);
     assert_eq!(stages.counts()[0].marked, 1);

@@ -242,19 +242,31 @@ fn recovery_conserves_segments_for_a_round_and_gives_back_the_window() {
         state,
         ..AckSample::default()
     };
-    bbr.control(SECOND, &sample(100, 0, 50, State::Open), &mut window);
+    bbr.control(SECOND, &sample(100, 0, 50, LossState::Open), &mut window);
     let before = window.cwnd;
     assert_eq!(bbr.ssthresh(&window), u32::MAX);
-    bbr.on_state(State::Recovery);
+    bbr.on_state(LossState::Recovery);
     // What is in flight and what was just acknowledged: one leaves for it.
-    bbr.control(SECOND, &sample(101, 3, 46, State::Recovery), &mut window);
+    bbr.control(
+        SECOND,
+        &sample(101, 3, 46, LossState::Recovery),
+        &mut window,
+    );
     assert_eq!(window.cwnd, 47);
-    bbr.control(SECOND, &sample(102, 0, 46, State::Recovery), &mut window);
+    bbr.control(
+        SECOND,
+        &sample(102, 0, 46, LossState::Recovery),
+        &mut window,
+    );
     assert_eq!(window.cwnd, 47);
     // A round later it grows by what is acknowledged.
-    bbr.control(SECOND, &sample(142, 0, 46, State::Recovery), &mut window);
+    bbr.control(
+        SECOND,
+        &sample(142, 0, 46, LossState::Recovery),
+        &mut window,
+    );
     assert_eq!(window.cwnd, 48);
-    bbr.control(SECOND, &sample(143, 0, 46, State::Open), &mut window);
+    bbr.control(SECOND, &sample(143, 0, 46, LossState::Open), &mut window);
     assert_eq!(window.cwnd, before + 1);
 }
 

@@ -2,7 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::{AckSample, State, Window, micros};
+use super::super::{AckSample, LossState, Window, micros};
 use super::bandwidth::{self, GAIN};
 use super::{Bbr, HIGH_GAIN, INITIAL_WINDOW, MIN_WINDOW, Mode};
 
@@ -131,7 +131,7 @@ impl Bbr {
         if sample.lost > 0 {
             window.cwnd = window.cwnd.saturating_sub(sample.lost).max(1);
         }
-        if sample.state == State::Recovery && self.prior_state != State::Recovery {
+        if sample.state == LossState::Recovery && self.prior_state != LossState::Recovery {
             self.packet_conservation = true;
             self.round_end = self.delivered;
             window.cwnd = conserving;
@@ -147,6 +147,6 @@ impl Bbr {
     }
 }
 
-fn is_repairing(state: State) -> bool {
-    matches!(state, State::Recovery | State::Loss)
+fn is_repairing(state: LossState) -> bool {
+    matches!(state, LossState::Recovery | LossState::Loss)
 }

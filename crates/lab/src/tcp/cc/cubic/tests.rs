@@ -29,11 +29,11 @@ impl Clock {
     }
 
     fn lose(&mut self) {
-        let state = State::Recovery;
+        let state = LossState::Recovery;
         self.window.ssthresh = self.cubic.ssthresh(&self.window);
         self.cubic.on_state(self.now, state);
         self.window.cwnd = self.window.ssthresh;
-        self.cubic.on_state(self.now, State::Open);
+        self.cubic.on_state(self.now, LossState::Open);
     }
 
     /// A round trip, of this length for those who measure it.
@@ -175,7 +175,7 @@ fn after_a_timeout_nothing_is_known() {
     clock.round(100 * MILLISECOND);
     let before = clock.window.cwnd;
     clock.window.ssthresh = clock.cubic.ssthresh(&clock.window);
-    clock.cubic.on_state(clock.now, State::Loss);
+    clock.cubic.on_state(clock.now, LossState::Loss);
     assert_eq!(clock.cubic.last_max_cwnd, 0);
     assert_eq!(clock.cubic.delay_min, None);
     clock.window.cwnd = 1;

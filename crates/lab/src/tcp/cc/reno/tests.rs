@@ -94,7 +94,7 @@ fn behind_a_queue_it_is_a_sawtooth() {
     let mut path = Path::new(Algorithm::Reno, link, 40 * MILLISECOND);
     let (mut windows, mut growing) = (Vec::new(), Vec::new());
     path.run(60 * SECOND, |path| {
-        if path.elapsed() > 20_000 && path.state == State::Open {
+        if path.elapsed() > 20_000 && path.state == LossState::Open {
             windows.push(path.window.cwnd);
         }
         growing.push((path.elapsed(), path.window.cwnd));

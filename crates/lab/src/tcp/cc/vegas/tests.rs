@@ -111,13 +111,13 @@ fn with_few_samples_or_losses_about_it_is_reno() {
     round(&mut vegas, &mut window, &mut una, 50 * ms);
     let before = window.cwnd;
     // Ten rounds of a queue of ten segments: Vegas would shrink, Reno grows by one in each.
-    vegas.on_state(State::Disorder);
+    vegas.on_state(LossState::Disorder);
     for _ in 0..10 {
         round(&mut vegas, &mut window, &mut una, 100 * ms);
     }
     assert!(window.cwnd.abs_diff(before + 10) <= 1, "{}", window.cwnd);
     let before = window.cwnd;
-    vegas.on_state(State::Open);
+    vegas.on_state(LossState::Open);
     for _ in 0..10 {
         round(&mut vegas, &mut window, &mut una, 100 * ms);
     }

@@ -22,7 +22,7 @@ fn a_partial_acknowledgement_sends_the_next_hole_again() {
     assert_eq!(bench.ack(0, &[]), new(20..21));
     assert_eq!(bench.ack(0, &[]), new(21..22));
     assert_eq!(bench.ack(0, &[]), [(0, true)]);
-    assert_eq!(bench.sender.state, State::Recovery);
+    assert_eq!(bench.sender.state, LossState::Recovery);
     assert_eq!(bench.sender.window.ssthresh, 10);
     assert_eq!(bench.sender.high, 22 * 1000 + FIRST);
     // More of them send nothing again: 18 of 0 to 19 arrive, and 20 and 21.
@@ -33,10 +33,10 @@ fn a_partial_acknowledgement_sends_the_next_hole_again() {
     let partial = bench.ack(6, &[]);
     assert_eq!(partial.iter().filter(|(_, again)| *again).count(), 1);
     assert_eq!(partial[0], (6, true));
-    assert_eq!(bench.sender.state, State::Recovery);
+    assert_eq!(bench.sender.state, LossState::Recovery);
     // Step 3, a full one: recovery ends with the window at the threshold.
     bench.ack(23, &[]);
-    assert_eq!(bench.sender.state, State::Open);
+    assert_eq!(bench.sender.state, LossState::Open);
     assert_eq!(bench.sender.window.cwnd, 10);
     assert_eq!(bench.sender.counts.retransmitted, 2);
     assert_eq!(bench.sender.counts.recoveries, 1);
@@ -67,7 +67,7 @@ fn duplicates_after_a_timeout_begin_nothing() {
     assert_eq!(bench.time_out(), [(0, true)]);
     assert_eq!(bench.sender.high, 10 * 1000 + FIRST);
     (0..5).for_each(|_| drop(bench.ack(0, &[])));
-    assert_eq!(bench.sender.state, State::Loss);
+    assert_eq!(bench.sender.state, LossState::Loss);
     assert_eq!(bench.sender.counts.recoveries, 0);
     assert_eq!(bench.sender.counts.timeouts, 1);
 }

@@ -34,7 +34,7 @@ fn the_example_of_fast_recovery() {
     // 8.
     bench.now += RTT;
     assert_eq!(bench.ack(4, &[]), []);
-    assert_eq!(bench.sender.state, State::Open);
+    assert_eq!(bench.sender.state, LossState::Open);
     assert_eq!(
         (bench.sender.counts.probes, bench.sender.counts.timeouts),
         (1, 0)

@@ -1,0 +1,150 @@
+//! The loop that moves packets between two devices, for everything that runs in real time.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use tidegate_lab::path::{Captured, Leaving};
+use tidegate_lab::record::Histogram;
+use tidegate_limiter::Nanos;
+use tun_rs::SyncDevice;
+
+use crate::TestbedError;
+use crate::capture::Recording;
+
+/// Packets taken from one device before it is the other's turn.
+const BATCH: usize = 64;
+/// Longer than any packet or frame of the devices.
+const LONGEST: usize = 9216;
+
+/// What happens to packets between the devices. Times count from the origin of the [`Forwarder`].
+pub(crate) trait Between {
+    /// A packet came from one of the devices; forward is from the near one to the far one.
+    fn arrive(&mut self, at: Nanos, forward: bool, bytes: &[u8]);
+
+    /// When there is something to do next.
+    fn next(&self) -> Option<Nanos>;
+
+    /// The next packet that leaves until now.
+    fn leave(&mut self, now: Nanos) -> Option<Leaving>;
+
+    /// The next packet that passed a tap.
+    fn take_captured(&mut self) -> Option<Captured>;
+
+    /// A packet is handed to its device at this time.
+    fn hand_over(&mut self, at: Nanos, leaving: &Leaving) {
+        let _ = (at, leaving);
+    }
+}
+
+/// Moves packets between two devices, and counts how well.
+pub(crate) struct Forwarder<'a> {
+    origin: Instant,
+    /// Near and far.
+    devices: [&'a SyncDevice; 2],
+    recording: &'a Recording,
+    /// What captures' times count from the origin is added to.
+    epoch: Nanos,
+    buffer: Vec<u8>,
+    /// Packets that came in, forward and back.
+    pub(crate) packets: [u64; 2],
+    /// Packets that went out.
+    pub(crate) passed: [u64; 2],
+    /// Packets that the devices did not take.
+    pub(crate) refused: u64,
+    /// Of every packet, how much later than it should have it left.
+    pub(crate) lateness: Histogram,
+}
+
+impl<'a> Forwarder<'a> {
+    /// Captures get times that are `epoch` at the origin.
+    pub(crate) fn new(
+        origin: Instant,
+        devices: [&'a SyncDevice; 2],
+        recording: &'a Recording,
+        epoch: Nanos,
+    ) -> Self {
+        Self {
+            origin,
+            devices,
+            recording,
+            epoch,
+            buffer: vec![0; LONGEST],
+            packets: [0; 2],
+            passed: [0; 2],
+            refused: 0,
+            lateness: Histogram::default(),
+        }
+    }
+
+    /// Time since the origin; 0 before it.
+    pub(crate) fn now(&self) -> Nanos {
+        let elapsed = Instant::now().saturating_duration_since(self.origin);
+        elapsed.as_nanos() as Nanos
+    }
+
+    /// Hands over what is due, sleeps until a packet comes or has to leave, but no longer than
+    /// `most`, and takes what has come.
+    pub(crate) fn turn(
+        &mut self,
+        between: &mut impl Between,
+        most: Duration,
+    ) -> Result<(), TestbedError> {
+        while let Some(leaving) = between.leave(self.now()) {
+            let way = usize::from(!leaving.forward);
+            // The kernel's TCP works on the packet within the call, so the time is taken before.
+            let at = self.now();
+            self.lateness.record(at.saturating_sub(leaving.due));
+            between.hand_over(at, &leaving);
+            match self.devices[1 - way].send(&leaving.bytes) {
+                Ok(_) => self.passed[way] += 1,
+                Err(error) if is_down(&error) => self.refused += 1,
+                Err(error) => {
+                    return Err(TestbedError::system("hand a packet to the kernel")(error));
+                }
+            }
+        }
+        while let Some(captured) = between.take_captured() {
+            let at = self.epoch + captured.at;
+            self.recording.write(captured.element, at, captured.bytes);
+        }
+        let left = between.next().map_or(most, |next| {
+            Duration::from_nanos(next.saturating_sub(self.now())).min(most)
+        });
+        let mut ends = self
+            .devices
+            .map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN));
+        match ppoll(&mut ends, Some(TimeSpec::from(left)), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(TestbedError::system("wait for packets")(error.into())),
+        }
+        self.take(between, true)?;
+        self.take(between, false)
+    }
+
+    /// Takes what packets there are at one device.
+    fn take(&mut self, between: &mut impl Between, forward: bool) -> Result<(), TestbedError> {
+        let way = usize::from(!forward);
+        for _ in 0..BATCH {
+            match self.devices[way].recv(&mut self.buffer) {
+                Ok(bytes) => {
+                    self.packets[way] += 1;
+                    between.arrive(self.now(), forward, &self.buffer[..bytes]);
+                }
+                Err(error) if is_down(&error) => break,
+                Err(error) => {
+                    return Err(TestbedError::system("take a packet from the kernel")(error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a device is down, has no room, or has no packet.
+fn is_down(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(Errno::EIO as i32)
+}
