@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// crates/limiter/src/bucket.rs.
+// The token bucket of crates/limiter/src/bucket.rs.
 #pragma once
 #include "meter.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The gate's side in the kernel: packets are parsed, their limiter is found, and it decides.
+// The programs of the gate: they parse packets, find their limiter, and let it decide.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "types.h"
@@ -9,7 +9,7 @@
 #include "rules.h"
 #include "mark.h"
 
-#define STEPS 64	// most of a decision
+enum { STEPS = 64 };	// most steps of a decision
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct settings);
 } settings SEC(".maps");
 
-// Which of the two settings holds.
+// The index of the settings that are in force.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -26,7 +26,7 @@ struct {
 	__type(value, u32);
 } current SEC(".maps");
 
-// The time, where a test gives it.
+// The clock of a test.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -60,7 +60,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TAGS);
+	__uint(max_entries, LINKS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct seat);
@@ -87,8 +87,8 @@ struct {
 	__type(value, struct rules);
 } rule_sets SEC(".maps");
 
-// Memory comes in pages, so that it grows and nothing moves. Pages that can be mapped begin on a
-// page of memory, which puts limiters on cache lines.
+// Limiters are allocated in pages, so that their number can grow while none moves. Maps that can be
+// mapped into memory begin at a page of memory, which aligns limiters to cache lines.
 struct page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PAGE);
@@ -113,11 +113,11 @@ static __always_inline void count(u32 reason, u32 packets, u32 bytes)
 	tally->bytes += bytes;
 }
 
-// Empties all queues, for a policy of another shape or a limiter's first packet. Of queues that stay
-// the same ones, what they counted stays.
+// Empties all queues, for another policy or for the first packet of a limiter. If the queues stay the
+// `same`, their counters stay as well.
 static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now, int same)
 {
-	volatile u64 *words = (u64 *)s->shares;	// or it becomes a call
+	volatile u64 *words = (u64 *)s->shares;	// otherwise the loop becomes a call of memset
 	u64 kept = -(u64)same;
 	for (u32 i = 0; i < SHARES * sizeof(struct share) / 8; i++)
 		words[i] = 0;
@@ -137,9 +137,9 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 	s->tokens = plan->scheme == POLICER ? plan->size : 0;
 }
 
-// Puts a limiter under another plan. Queues that shrink begin empty: those that hold more than they
-// now may would drop all packets until the excess is drained, for minutes after a step from a fast
-// plan to a slow one. It costs at most what new queues let through at once.
+// Puts a limiter under another plan. Queues that shrink begin empty. Otherwise a queue with more than
+// its new size would drop all packets until the difference is drained, for minutes after a step from a
+// fast plan to a slow one. An empty queue lets through at most its size at once.
 static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, u64 now)
 {
 	if (s->shape != plan->shape) {
@@ -153,8 +153,8 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 			s->tokens = least(s->tokens, plan->size);
 		} else {
 			phantom_advance(s, old, direct, now);
-			// Without periods so far, what is held counts from the beginning of time on, as in
-			// Queue::set_period of the limiter.
+			// The old plan had no periods: count from time 0, as Queue::set_period of the limiter
+			// does.
 			if (s->due == ENDLESS && plan->control) {
 				for (u32 i = 0; i < QUEUES; i++) {
 					volatile struct queue *queue = s->queues + i;
@@ -207,10 +207,10 @@ static __always_inline u64 clock(void)
 	return given ? *given : 0;
 }
 
-// The parts of a decision. Each takes the lock for itself and is verified by itself; between two of
-// them others may have decided about their packets, as if these had come before.
+// The parts of a decision. Each takes the lock and is verified separately. Between two parts, decisions
+// about other packets may be made, as if these had come earlier.
 
-// Finds the queue of a packet and decides, if nothing has to be done first.
+// Finds the queue of a packet and decides, unless another step must come first.
 __attribute__((noinline)) int offer(struct packet *p)
 {
 	u32 zero = 0;
@@ -315,7 +315,7 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 	if (s->plan != number) {
 		verdict = OFFER;
 	} else {
-		// Others may have come later.
+		// A later packet may have been decided about.
 		if (now < s->at)
 			now = s->at;
 		if (step == PERIODS)
@@ -350,7 +350,7 @@ __attribute__((noinline)) int take(struct packet *p, int step)
 	return decision(p);
 }
 
-// Finds whose packet it is: tags before addresses, longer prefixes before shorter ones.
+// Finds the seat of a packet: tags before addresses, longer prefixes before shorter ones.
 static __always_inline int find(struct packet *p, const struct settings *set)
 {
 	struct seat *seat = 0;
@@ -410,7 +410,7 @@ static __always_inline int find(struct packet *p, const struct settings *set)
 	return 1;
 }
 
-// What becomes of a packet that is parsed: PASS, EXCESS, or MARKED and a code point.
+// The verdict on a parsed packet: PASS, EXCESS, or MARKED plus a code point.
 __attribute__((noinline)) int judge(struct packet *p)
 {
 	u32 zero = 0;
@@ -423,7 +423,7 @@ __attribute__((noinline)) int judge(struct packet *p)
 	struct settings *set = bpf_map_lookup_elem(&settings, &index);
 	if (!set)
 		return PASS;
-	// What is charged: each packet on the wire with its overhead.
+	// The charge includes the overhead of each packet on the wire.
 	u64 frame = p->length;
 	if (set->layer == 3)
 		frame -= (u64)p->ip * p->packets;
@@ -440,7 +440,7 @@ __attribute__((noinline)) int judge(struct packet *p)
 			count(NOT_IP, p->packets, p->bytes);
 			return PASS;
 		}
-		// What may be under so many tags is not known, and must not be a way past the limit.
+		// What is under too many tags is not known. It must not pass the limit that way.
 		if (!p->family && p->reason == MANY_TAGS)
 			return EXCESS;
 		int drop = set->unknown_drop && !p->discovery;
@@ -448,7 +448,7 @@ __attribute__((noinline)) int judge(struct packet *p)
 		return drop ? EXCESS : PASS;
 	}
 	int step = OFFER;
-	// As many as queues can run empty, and more; who meets others' packets each time passes.
+	// More steps than queues can run empty. A packet that meets another one at each step passes.
 	for (u32 i = 0; i < STEPS && step >= OFFER; i++)
 		step = take(p, step);
 	if (step >= OFFER) {

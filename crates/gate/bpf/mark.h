@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What becomes of packets that are beyond the limit and not dropped.
+// Marks packets that exceed the limit and are not dropped.
 #pragma once
 #include "types.h"
 
-// Puts another code point into the first 12 bytes of an IP header, RFC 2474; the ECN bits stay
-// (RFC 3168). After PPP it may be at an odd place, where the kernel's helper does no checksums.
+// Writes another code point (RFC 2474) into the first 12 bytes of an IP header. The ECN bits stay
+// (RFC 3168). Behind PPP the header may be at an odd offset, where the kernel's checksum helper fails.
 static __always_inline void mark(u8 header[12], u8 family, u8 dscp)
 {
 	if (family == 4) {

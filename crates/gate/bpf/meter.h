@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// crates/limiter/src/meter.rs, without numbers of 128 bits.
+// The meter of crates/limiter/src/meter.rs, without numbers of 128 bits.
 #pragma once
 #include "types.h"
 
 #define BYTE 8000000000ULL	// bit-nanoseconds
 
-// Bytes of a time so long that its bits do not fit 64 bits; endless if more than any queue or bucket
-// holds, which leaves no remainder that would matter.
+// The bytes of a time whose bits do not fit into 64 bits. The result is ENDLESS if it exceeds any queue or
+// bucket; the remainder does not matter then.
 static __always_inline u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
 {
-	// Seconds, of these 4096 at a time; chunks of 8 ms; the rest: none of the products overflows
-	// with up to 2^39 bit/s.
+	// The time is split into 4096 s, seconds, chunks of 8 ms and the rest, so that no product overflows
+	// at up to 2^39 bit/s.
 	u64 seconds = elapsed / 1000000000, rest = elapsed - seconds * 1000000000;
 	u64 many = rate * (seconds >> 12);
 	if (many >> 51)
@@ -25,7 +25,7 @@ static __always_inline u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
 	return (bits >> 3) + thousands + bytes;
 }
 
-// Whole bytes since the last time; none if the time is before it.
+// Whole bytes since the last time, or 0 if the time is earlier.
 static __always_inline u64 meter_advance(struct limiter *s, u64 rate, u64 direct, u64 now)
 {
 	if (now < s->at)

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// From bytes to what is known of a packet. All of it may be hostile: whatever can be read is used,
-// and what is wrong is noted in `reason`, so that junk is charged to whom its addresses name.
+// Parses packets, which may be hostile. All fields that can be read are used, and what is wrong is noted
+// in `reason`. So malformed packets are charged to the subscriber whose addresses they carry.
 #pragma once
 #include "types.h"
 
-#define TAGS 8	// VLAN tags that are walked through, those of number 0 among them
-#define EXTENSIONS 8	// IPv6 extension headers that are walked through, at most one less
-#define FARTHEST 0xfff	// and where a transport header may begin
+enum {
+	TAGS = 8,	// most VLAN tags that are followed, including those of number 0
+	EXTENSIONS = 8,	// IPv6 extension headers that are followed are fewer than this
+	FARTHEST = 0xfff,	// largest offset of a transport header behind them
+};
 
-#define TYPE_IPV4 0x0800
-#define TYPE_IPV6 0x86dd
-#define TYPE_VLAN 0x8100
-#define TYPE_QINQ 0x88a8
-#define TYPE_PPPOE 0x8864
+enum {
+	TYPE_IPV4 = 0x0800,
+	TYPE_IPV6 = 0x86dd,
+	TYPE_VLAN = 0x8100,
+	TYPE_QINQ = 0x88a8,
+	TYPE_PPPOE = 0x8864,
+};
 
-// The bytes that can be read, and how many there are with those that cannot.
+// The bytes that can be read, and the number of bytes including those that cannot.
 struct bytes {
 	const u8 *data, *end;
 	u32 length;
 };
 
-// So many bytes at an offset, or nothing if they cannot be read.
+// The address of `count` bytes at an offset, or 0 if they cannot be read.
 static __always_inline const u8 *piece(const struct bytes *from, u32 offset, u32 count)
 {
 	const u8 *at = from->data + offset;
@@ -57,7 +61,7 @@ static __always_inline void parse_transport(struct packet *p, const struct bytes
 	} else if (protocol == 17) {
 		p->headers = at + 8;
 	}
-	// RFC 9293, 768, 4340, 9260, 3828: all begin with their ports.
+	// RFC 9293, 768, 4340, 9260, 3828: these protocols begin with their ports.
 	if (protocol != 6 && protocol != 17 && protocol != 33 && protocol != 132 && protocol != 136)
 		return;
 	const u8 *ports = piece(from, at, 4);
@@ -95,11 +99,11 @@ static __always_inline void parse_ipv4(struct packet *p, const struct bytes *fro
 	if (!segments) {
 		if (total < header || total > there)
 			note(p, BAD_TOTAL_LENGTH);
-		// Short frames are padded (IEEE 802.3): that is not the packet's.
+		// Short frames are padded (IEEE 802.3): the padding is not part of the packet.
 		else if (from->length <= 60)
 			p->length = at + total;
 	}
-	// Fragments have no ports, or not all of them, and are to stay in one queue.
+	// Only the first fragment has ports, and all fragments are to share a queue: none uses ports.
 	parse_transport(p, from, at + header, !(word16(ip + 6) & 0x3fff));
 }
 
@@ -142,8 +146,8 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 			return;
 		}
 		u32 size = type == 44 ? 8 : type == 51 ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
-		// RFC 6946: what is no part of anything is whole. What follows a fragment's header is
-		// only there in the first.
+		// RFC 6946: an atomic fragment is a whole packet. Of the other fragments, only the first
+		// has what follows the fragment header.
 		whole = type != 44 || !(word16(header + 2) & 0xfff9);
 		p->protocol = header[0];
 		offset += size;
@@ -157,7 +161,7 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 		offset &= FARTHEST;	// the verifier sees the same range each time
 	}
 	parse_transport(p, from, offset, whole);
-	// Neighbour discovery has not been forwarded by anybody (RFC 4861 §6.1, §7.1 and §8.1).
+	// Routers do not forward neighbour discovery (RFC 4861 §6.1, §7.1 and §8.1).
 	const u8 *icmp = piece(from, offset, 1);
 	if (p->protocol == 58 && whole && hops == 255 && icmp)
 		p->discovery = icmp[0] >= 133 && icmp[0] <= 137;
@@ -178,8 +182,8 @@ static __always_inline void parse_ip(struct packet *p, const struct bytes *from,
 		note(p, NOT_IP);
 }
 
-// A frame of Ethernet, with its tags; one more tag may be known from outside. Returns the type of what
-// begins at p->ip, or 0.
+// An Ethernet frame with its tags. One more tag may be known already. Returns the type of what begins
+// at p->ip, or 0.
 static __always_inline u32 parse_frame(struct packet *p, const struct bytes *from)
 {
 	const u8 *link = piece(from, 0, 14);
@@ -197,8 +201,8 @@ static __always_inline u32 parse_frame(struct packet *p, const struct bytes *fro
 			return 0;
 		}
 		u32 id = word16(tag) & 0xfff;
-		// A tag of number 0 is a priority's only (IEEE 802.1Q §9.6). The kernel takes off as many
-		// as there are.
+		// A tag of number 0 only carries a priority (IEEE 802.1Q §9.6). The kernel accepts any
+		// number of them.
 		if (id) {
 			if (p->tags >= 2) {
 				note(p, MANY_TAGS);
@@ -227,10 +231,10 @@ static __always_inline u32 parse_frame(struct packet *p, const struct bytes *fro
 		}
 		p->session = word16(pppoe + 2);
 		p->pppoe = 1;
-		// Receivers may not look at version, type and code: it is read all the same.
+		// Some receivers ignore version, type and code, so the rest is read anyway.
 		if (word16(pppoe) != 0x1100)
 			note(p, BAD_PPPOE);
-		// Protocols are one byte or two; the last is odd (RFC 1661 §2 and §6.5).
+		// A protocol has one byte or two, and its last byte is odd (RFC 1661 §2 and §6.5).
 		u32 protocol = 0, size = 2;
 		if (ppp && ppp[6] & 1) {
 			protocol = ppp[6];

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// crates/limiter/src/phantom.rs and phantom/tree.rs, which explain it. What differs: active children
-// are bits, not lists, since the order in which they are looked at does not count; and all that is
-// to be settled goes through one loop, which the kernel's verifier has to follow to its end.
+// The limiter of crates/limiter/src/phantom.rs and phantom/tree.rs, which explain it. Two things differ.
+// Active children are bits, not lists, since their order does not matter. And all settling goes through
+// one loop, which the kernel's verifier has to follow to its end.
 #pragma once
 #include "meter.h"
 
-// A lock is held for so many rounds of settling at most; then others may have it, and it goes on.
-#define ROUNDS 2
+// Most rounds of settling while the lock is held. Then other packets may take it.
+enum { ROUNDS = 2 };
 
 static __always_inline u64 divide_up(u64 number, u32 by)
 {
 	return (number + by - 1) / by;
 }
 
-// What follows has as few branches as can be: the verifier follows each of them, in each round of
-// each loop. Numbers are below 2^63.
+// The following code avoids branches: the verifier follows each of them in each round of each loop.
+// Numbers are below 2^63.
 
 // 1 if not 0.
 static __always_inline u64 any(u64 number)
 {
 	u64 some = -number;
-	OPAQUE(some);	// or the compiler makes it a branch
+	OPAQUE(some);	// otherwise the compiler makes it a branch
 	return some >> 63;
 }
 
@@ -30,11 +30,11 @@ static __always_inline u64 least(u64 one, u64 other)
 	return other + ((one - other) & (u64)less);
 }
 
-// A value from memory, about which the verifier is not to remember what a branch told.
+// A value from memory. The verifier does not remember what earlier branches said about it.
 #define FRESH(value) (*(volatile typeof(value) *)&(value))
 
-// Bounds an index. The path that is never taken comes last for the verifier and has a part of the
-// other's range, so that it is not followed.
+// Bounds an index. The verifier reaches the path that is never taken last. Its range is part of the
+// other path's, so the verifier does not follow it.
 #ifdef __bpf__
 #define BELOW(index, bound) \
 	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
@@ -42,7 +42,7 @@ static __always_inline u64 least(u64 one, u64 other)
 #define BELOW(index, bound) do { if ((index) >= (bound)) __builtin_trap(); } while (0)
 #endif
 
-// The number of the lowest bit that is set, without a branch.
+// The number of the lowest set bit, without a branch.
 static __always_inline u32 lowest(u32 set)
 {
 	set &= -set;
@@ -50,9 +50,9 @@ static __always_inline u32 lowest(u32 set)
 		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
 }
 
-// Settles the sharing nodes of a set of bits, parents before children: a round is a step of one
-// node's clock, or all that it has to give by priority. Returns whether all are; if not, it goes on
-// at the cursor, and ends: in each round but two of each node something runs empty.
+// Settles a set of sharing nodes, given as bits, parents before children. A round is a step of one node's
+// clock, or all that the node hands on by priority. Returns whether all nodes are settled. If not, the
+// next call continues at the cursor. It ends: in each round except two per node, something runs empty.
 static __always_inline int settle(struct limiter *s, const struct shape *t, u32 set, u32 *cursor)
 {
 	for (u32 round = 0; round < ROUNDS; round++) {
@@ -70,7 +70,7 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 		u32 parent = t->parent[slot & 7];
 		BELOW(parent, SHARES);
 		struct share *above = s->shares + parent;
-		// Of a node that is empty, the clock may have gone any way.
+		// If the node is empty, the clock may have advanced by any amount.
 		pulls &= -any(at->length);
 		u64 share = ((above->clock - at->seen) * t->weight[slot & 7]) & pulls;
 		u64 drained = least(share, at->length);
@@ -79,8 +79,8 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 		u64 credit = at->credit + drained, some = at->length, clock = at->clock;
 		u32 weight = at->weight;
 		u64 step = credit / (weight | (1 - any(weight))), until = at->empties - clock;
-		// A node by priority gives what it has; one by weight that has all it was owed is empty,
-		// though the last bytes make no whole step.
+		// A node that serves by priority hands on what it has. One that shares by weight and got
+		// all it was owed is empty, even if the last bytes are less than a step.
 		if (!(FRESH(t->priority) >> slot & 1) && (!weight || (step < until && some))) {
 			at->clock = clock + step;
 			at->credit = credit - step * weight;
@@ -134,8 +134,8 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 	return 1;
 }
 
-// Likewise where all queues are children of one fair share, which has no node above and no weight to
-// look at. A queue that is empty and not active keeps what length it had.
+// The same if all queues are children of one fair node: there are no nodes above and no weights. A queue
+// that is empty and not active may keep an old length.
 static __always_inline int settle_fair(struct limiter *s)
 {
 	struct share *root = s->shares;
@@ -196,7 +196,7 @@ static __always_inline void settle_queue(struct limiter *s, const struct shape *
 	struct share *at = s->shares + part;
 	u64 pulls = -(u64)(FRESH(t->weighted) >> (part & 31) & 1), clock = s->shares[parent].clock;
 	u64 length = at->length & -(u64)(FRESH(s->shares[parent].active) >> (part & 31) & 1);
-	pulls &= -any(length);	// of one that is empty, the clock may have gone any way
+	pulls &= -any(length);	// if it is empty, the clock may have advanced by any amount
 	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, length);
 	at->seen = clock;
 	at->length = length - drained;
@@ -207,7 +207,7 @@ static __always_inline u64 magic_of(const struct queue *queue)
 	return queue->magic < queue->length ? queue->magic : queue->length;
 }
 
-// The part of `total` that a queue is served.
+// The part of `total` with which a queue is served.
 static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u32 part, u64 total)
 {
 	for (u32 level = 0; level < SHARES; level++) {
@@ -227,7 +227,7 @@ static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u3
 	return total;
 }
 
-// Ends the period of a queue, and takes its magic out if it accepted less than its share of `lower`.
+// Ends the period of a queue, and removes its magic bytes if it accepted less than its share of `lower`.
 static __always_inline void end_period(struct limiter *s, const struct shape *t, struct queue *queue, u32 part, u64 now,
 				       u64 period, u64 lower)
 {
@@ -248,7 +248,7 @@ static __always_inline void end_period(struct limiter *s, const struct shape *t,
 		BELOW(slot, SHARES);
 		struct share *above = s->shares + slot;
 		u32 priority = FRESH(t->priority) >> (slot & 31) & 1;
-		// Who is active in a share by weight is seen when that is settled.
+		// A node that shares by weight updates its active children when it is settled.
 		above->active &= ~(((u32)(1 - any(left)) & priority) << (part & 31));
 		above->empties = above->clock;
 		left = above->length;
@@ -273,7 +273,7 @@ static __always_inline void add(struct limiter *s, const struct shape *t, u32 pa
 		struct share *above = s->shares + slot;
 		u32 priority = FRESH(t->priority) >> (slot & 31) & 1;
 		if (idle) {
-			// It may be there still, if others came before it was settled.
+			// The child may still be active, if the node was not settled since.
 			u32 is_new = ~above->active >> (part & 31) & 1;
 			u32 weight = t->weight[part & 31];
 			u64 empties = divide_up(below->length, weight);
@@ -297,7 +297,7 @@ static __always_inline u64 is_over(const struct plan *plan, const struct queue *
 	return queue->length && now - queue->began >= plan->period;
 }
 
-// The queues that may have something, as bits from 0 on. Each other one would cost a cache line.
+// The queues that may hold bytes, as bits from 0 on. Looking at the others would cost a cache line each.
 static __always_inline u32 active_queues(const struct limiter *s, const struct shape *t)
 {
 	u32 parts = s->shares[0].active;
@@ -314,7 +314,7 @@ static __always_inline void look_later(struct limiter *s, const struct plan *pla
 	s->due = next < now ? ENDLESS : next;
 }
 
-// Ends all periods that are over, also of queues that nothing is sent to any more; a few at a time.
+// Ends all periods that are over, also of queues without further packets, a few at a time.
 static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
 					   u32 *cursor, u32 *looked)
 {
@@ -343,7 +343,7 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 	return DECIDE;
 }
 
-// Decides about a packet with all that it depends on brought up to date.
+// Decides about a packet after settling all nodes that it depends on.
 static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
 					   u32 number, u64 bytes, u32 *cursor)
 {
@@ -371,7 +371,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	add(s, t, part, bytes);
 	if (plan->control) {
 		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper);
-		// Behind a busy queue of higher priority, once is enough.
+		// A queue behind a busy one of higher priority is filled only once.
 		if (accepted > share && (share || !queue->magic)) {
 			u64 room = plan->size - length - bytes;
 			queue->magic += room;
@@ -382,7 +382,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	return PASS;
 }
 
-// Decides without settling where the outcome is the same; else it is to be settled first.
+// Decides without settling if the outcome is the same. Otherwise settling must come first.
 static __always_inline int phantom_unsettled(struct limiter *s, const struct plan *plan, u32 number, u64 bytes)
 {
 	struct share *root = s->shares;
@@ -410,7 +410,7 @@ static __always_inline int phantom_unsettled(struct limiter *s, const struct pla
 	return PASS;
 }
 
-// The rate comes to its bytes. Returns the time, which never goes back.
+// Credits the bytes of the time that passed. Returns the time, which never goes back.
 static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 direct, u64 now)
 {
 	struct share *root = s->shares;
@@ -422,8 +422,8 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 	return s->at;
 }
 
-// Decides about a packet to a queue of a fair share, unless magic is to be taken out: what
-// phantom_settled would do, with no node above and no weight to look at.
+// Decides about a packet to a queue of a fair node, unless magic bytes must be removed. It does what
+// phantom_settled would do, without nodes above and without weights.
 static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u64 now, u32 number, u64 bytes)
 {
 	struct share *root = s->shares;
@@ -480,7 +480,7 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	return PASS;
 }
 
-// The first look at a packet: whether it has to be settled for.
+// Decides about a packet if no settling is needed, or returns the next step.
 static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes)
 {
 	u64 at = phantom_advance(s, plan->rate, plan->direct, *now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// crates/limiter/src/classify.rs.
+// The rules and the flow hash of crates/limiter/src/classify.rs.
 #pragma once
 #include "types.h"
 
@@ -9,7 +9,7 @@ static __always_inline int within(const u32 *address, const u32 *prefix, const u
 		 | ((address[2] ^ prefix[2]) & mask[2]) | ((address[3] ^ prefix[3]) & mask[3]));
 }
 
-// The ports word is as on the wire, its two ports in network order.
+// The two ports of a packet are in network order.
 static __always_inline int fits(const struct rule *rule, const struct packet *p)
 {
 	if (rule->protocol != ANY_PROTOCOL && rule->protocol != p->protocol)
@@ -26,7 +26,7 @@ static __always_inline int fits(const struct rule *rule, const struct packet *p)
 		&& within(p->destination, rule->destination, rule->destination_mask);
 }
 
-// The flow's hash: crates/limiter/src/classify/flow_key.rs.
+// The flow hash of crates/limiter/src/classify/flow_key.rs.
 static __always_inline u32 flow_hash(const struct packet *p, const u64 *key)
 {
 	u64 sum = key[0] + key[1] * p->source[0] + key[2] * p->source[1] + key[3] * p->source[2] + key[4] * p->source[3]

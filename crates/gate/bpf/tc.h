@@ -2,9 +2,11 @@
 // Packets at tc, with and without a link layer.
 #pragma once
 
-#define NEXT -1	// TCX_NEXT and TC_ACT_UNSPEC: whoever comes after decides
-#define SHOT 2	// TCX_DROP and TC_ACT_SHOT
-#define HEADERS 128	// bytes that are asked for in one piece
+enum {
+	NEXT = -1,	// TCX_NEXT and TC_ACT_UNSPEC: the next program decides
+	SHOT = 2,	// TCX_DROP and TC_ACT_SHOT
+	HEADERS = 128,	// bytes at the beginning that must be contiguous
+};
 
 static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *p, u8 dscp)
 {
@@ -12,12 +14,12 @@ static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *
 	if (!p->family || p->dscp == dscp || bpf_skb_load_bytes(skb, p->ip, header, 12))
 		return;
 	mark(header, p->family, dscp);
-	// A sum that the network card made of the whole packet has to follow, or the packet is taken
-	// for a damaged one: IPv6 has no checksum that would make up for it.
+	// A checksum that the network card made of the whole packet must be updated, or the packet counts
+	// as damaged: IPv6 has no header checksum that would compensate.
 	bpf_skb_store_bytes(skb, p->ip, header, 12, BPF_F_RECOMPUTE_CSUM);
 }
 
-// Functions that are not static are verified once for all their callers, and without what these know.
+// The verifier checks functions that are not static once for all callers, without their knowledge.
 __attribute__((noinline)) int tc_parse_ip(struct __sk_buff *skb, struct packet *p, u32 type)
 {
 	if (!p)
@@ -37,7 +39,7 @@ __attribute__((noinline)) int tc_parse_ip(struct __sk_buff *skb, struct packet *
 		if (packets > 1) {
 			p->packets = packets;
 			p->length = from.length + (packets - 1) * headers;
-			// On the way out the kernel knows headers within tunnels as well.
+			// For outgoing packets the kernel also knows the headers inside tunnels.
 			if (skb->wire_len > p->length)
 				p->length = skb->wire_len;
 		}
@@ -69,7 +71,7 @@ static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_laye
 	}
 	tc_parse_ip(skb, &p, type);
 	if (tag) {
-		// It is on the wire, though not in the buffer.
+		// The tag is on the wire, but not in the buffer.
 		p.length += tag * p.packets;
 		p.ip += tag;
 	}

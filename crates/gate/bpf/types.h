@@ -12,7 +12,7 @@ typedef unsigned long long u64;
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
-// Keeps the compiler from leaving out, or doing otherwise, what the verifier has to see.
+// Keeps the compiler from removing or changing what the verifier has to see.
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
 #define ENDLESS (~0ULL)
@@ -27,7 +27,7 @@ enum sizes {
 	PLACES = 1 << 10,	// of policies, and of sets of rules: a power of two
 	LENGTHS = 16,	// lengths of prefixes in use, of one family in one direction
 	PREFIXES = 1 << 18,	// of all subscribers together, of one family
-	TAGS = 1 << 17,	// VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together
+	LINKS = 1 << 17,	// VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together
 	PAGE_BITS = 10,
 	PAGE = 1 << PAGE_BITS,	// limiters that are made at a time
 	PAGES = 1 << 12,
@@ -36,40 +36,40 @@ enum sizes {
 };
 
 enum scheme { UNLIMITED, POLICER, PHANTOM };
-// What becomes of a packet, or which step comes next before that can be said.
+// The fate of a packet, or the step that must come before it is known.
 enum verdict { PASS, EXCESS, OFFER, CHANGE, PERIODS, DECIDE, MARKED = 256 };
 
-// A node that shares, see crates/limiter/src/phantom/tree.rs: a cache line, as a queue is. Both
-// begin with what they are as children of the node above.
+// A sharing node, see crates/limiter/src/phantom/tree.rs. It takes a cache line, as a queue does. Both
+// begin with the same fields, which they have as children of the node above.
 struct share {
-	u64 length;	// bytes still to be given to it
-	u64 seen;	// the clock above when that was so
+	u64 length;	// bytes that it still has to get
+	u64 seen;	// the clock above at that time
 	u64 clock;	// bytes per weight given to every active child
-	u64 empties;	// no child runs empty before the clock is here
-	u64 credit;	// given to it and not handed on
-	u32 weight;	// sum of the active children's
-	u32 active;	// a bit for each; in nodes that serve by priority, for each that has anything
+	u64 empties;	// no child runs empty before the clock reaches this
+	u64 credit;	// bytes that it got and did not hand on
+	u32 weight;	// sum of the weights of active children
+	u32 active;	// a bit for each active child; by priority: for each child that has bytes
 	u64 unused[2];	// see struct limiter
 };
 
 struct queue {
 	u64 length;	// bytes
 	u64 seen;
-	u64 magic;	// of these bytes
-	u64 accepted;	// in this period
-	u64 spare;	// is written where a share has its credit, and never read
-	u64 began;	// this period
-	u64 passed;	// bytes since ever
+	u64 magic;	// magic bytes among them
+	u64 accepted;	// bytes in this period
+	u64 spare;	// written where a share has its credit, and never read
+	u64 began;	// when this period began
+	u64 passed;	// bytes since the limiter was reset
 	u64 excess;
 };
 
-// The state of one limiter. What each packet needs is in the first two cache lines and its queue's.
+// The state of one limiter. What most packets need is in the first two cache lines and in their queue's.
 struct limiter {
 	struct bpf_spin_lock lock;
-	u32 version;	// of the seat that it follows
+	u32 version;	// of the seat whose plan it follows
 	u32 plan;
 	u32 shape;	// of that plan; 0 before the first packet
-	u64 at;		// the latest time
+	u64 at;		// time of the latest packet, ns
 	u64 remainder;	// bit-nanoseconds below a byte
 	u64 passed_packets, passed_bytes, excess_packets, excess_bytes;
 	union {
@@ -92,49 +92,49 @@ struct limiter {
 
 struct plan {
 	u64 rate;	// bit/s
-	u64 direct;	// ns, the longest time of which the bits fit 64 bits
+	u64 direct;	// ns: the longest time whose bits fit into 64 bits
 	u64 size;	// bytes of each queue, or of the bucket
-	u64 period;	// ns; endless without burst control
+	u64 period;	// ns; ENDLESS without burst control
 	u64 upper, lower;	// bytes
-	u32 shape;	// limiters keep their queues from one plan to another of the same shape
-	u32 rules;	// 0: none; of both, see place_of
+	u32 shape;	// number of the policy: limiters keep their queues while it stays the same
+	u32 rules;	// number of the set of rules, or 0; for both see place_of
 	u8 scheme, fair, control;
-	u8 mark;	// code point of what is beyond the limit; NONE: dropped
+	u8 mark;	// code point for packets that exceed the limit; NONE: they are dropped
 	u8 first, queues;	// of the default class
-	u8 all;	// queues, which user space wants to know
+	u8 all;	// number of queues, for user space
 	u8 spare;
 };
 
-// Where the policy or the set of rules of a number is. When it is replaced by another, its number
-// grows by PLACES: a limiter that had the old one knows that the new one is not the same.
+// The index of a policy or set of rules with this number. The one that replaces it gets a number that is
+// larger by PLACES, so that a limiter can tell them apart.
 static __always_inline u32 place_of(u32 number)
 {
 	return (number - 1) & (PLACES - 1);
 }
 
-// A policy, with all that can be worked out before.
+// A policy, with everything that can be worked out in advance.
 struct shape {
-	u32 number;	// 0: none is here
+	u32 number;	// 0: unused
 	u32 priority;	// a bit for each sharing node that serves by priority
 	u32 weighted;	// a bit for each part whose parent shares by weight, but the root
-	u32 behind;	// a bit for each part that others are served before, on its way to the root
-	u32 before[32];	// of a part: its siblings that are served first
-	u16 weight[32];	// of a part
-	u8 parent[32];	// of a part; its own of the root
-	u8 path[32];	// of a part: a bit for each sharing node above it
-	u8 order[32];	// parts, children of a node next to each other, in order
-	u8 first[8];	// of a sharing node: its first child's place in that
-	u8 count[8];	// and its number of children
-	u8 next[8];	// sharing node; NONE after the last
+	u32 behind;	// a bit for each part that others precede by priority, there or higher up
+	u32 before[32];	// for each part: its siblings that are served first
+	u16 weight[32];	// of each part
+	u8 parent[32];	// of each part; the root is its own parent
+	u8 path[32];	// for each part: a bit for each sharing node above it
+	u8 order[32];	// parts; children of a node follow each other, in order
+	u8 first[8];	// for each sharing node: the index of its first child in `order`
+	u8 count[8];	// for each sharing node: its number of children
+	u8 next[8];	// the sharing node after this one; NONE after the last
 	u32 queues;
 };
 
 struct rule {
 	u32 source[4], source_mask[4], destination[4], destination_mask[4];
-	u64 dscp;	// a bit for each
+	u64 dscp;	// a bit for each code point
 	u16 source_low, source_high, destination_low, destination_high;
 	u16 protocol;	// or ANY_PROTOCOL
-	u8 ports;	// it asks for ports
+	u8 ports;	// whether the rule asks for ports
 	u8 first, queues;
 	u8 spare[3];
 };
@@ -174,7 +174,7 @@ struct length6 {
 
 struct settings {
 	u64 hash[11];
-	s32 overhead;	// of each packet on the wire
+	s32 overhead;	// bytes that are added for each packet on the wire
 	u8 layer;
 	u8 unknown_drop;
 	u8 links[2];	// a bit for each kind of link in use, by direction
@@ -194,26 +194,26 @@ struct tally {
 	u64 packets, bytes;
 };
 
-// What is known of a packet.
+// What the programs know of a packet.
 struct packet {
 	u32 source[4], destination[4];	// as on the wire; IPv4 mapped
-	u32 ports;	// likewise
+	u32 ports;	// as on the wire
 	struct seat seat;
-	u32 bytes;	// to be charged
-	u32 packets;	// on the wire
+	u32 bytes;	// that are charged
+	u32 packets;	// on the wire: a super-packet is several
 	u32 length;	// of the frame, or of all its segments
-	u32 ip;		// where the IP header is
+	u32 ip;		// offset of the IP header
 	u32 headers;	// bytes before the payload
-	u32 plan;	// its limiter's, when that was read
+	u32 plan;	// of its limiter, when the queue was chosen
 	u32 queue;
-	u32 excess;	// what becomes of it beyond the limit
+	u32 excess;	// the verdict if it exceeds the limit
 	u32 cursor;	// the sharing node that is settled next
-	u32 looked;	// queues whose periods were looked at
+	u32 looked;	// number of queues whose periods were checked
 	u32 unused;
 	u64 now;
 	u16 outer, inner, session;
 	u8 tags, pppoe;
-	u8 family;	// 4, 6; 0 if the addresses are not known
+	u8 family;	// 4 or 6; 0 if the addresses are not known
 	u8 protocol, dscp, has_ports;
 	u8 direction, reason, discovery, spare;
 };

@@ -1,4 +1,4 @@
-//! Programs on interfaces. Links are pinned under names that tell what they are.
+//! Programs on interfaces. The name of a pin says what it is: hook, direction and interface.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use libbpf_rs::{Link, Program, TC_EGRESS, TC_INGRESS, TcHook};
 use nix::net::if_::if_nametoindex;
 
-use super::sys::{self, Place};
+use super::sys::{self, LinkTarget};
 use super::{KernelError, TcKind};
 use crate::table::{Attachment, Direction, Hook};
 
@@ -26,7 +26,7 @@ fn hex(interface: &str) -> String {
         .collect()
 }
 
-/// The name of a pin. The BPF file system takes no dots, which interfaces may have.
+/// The name of a pin. The BPF file system allows no dots, which names of interfaces may contain.
 fn name_of(attachment: &Attachment, how: &str) -> String {
     let hook = HOOKS.iter().find(|(hook, _)| *hook == attachment.hook);
     let hook = hook.map_or("", |&(_, name)| name);
@@ -64,7 +64,7 @@ fn failed(what: &'static str, attachment: &Attachment) -> impl Fn(io::Error) -> 
 
 fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
     let ethernet = sys::is_ethernet(&attachment.interface)
-        .map_err(failed("finding out about the link layer", attachment))?;
+        .map_err(failed("reading the link layer", attachment))?;
     Ok(match (attachment.hook, attachment.direction, ethernet) {
         (Hook::TcIngress | Hook::TcEgress, Direction::Down, true) => "tc_down",
         (Hook::TcIngress | Hook::TcEgress, Direction::Up, true) => "tc_up",
@@ -86,7 +86,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
             if is_live(&path, how, attachment) {
                 return Err(KernelError::Attached(attachment.interface.clone()));
             }
-            // Of an interface that is gone, or was.
+            // This pin is of an interface that is gone, or came back.
             let _ = fs::remove_file(path);
             let live = |(own, how): (Attachment, String)| {
                 how == "clsact"
@@ -102,10 +102,10 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
     let program =
         Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))?;
     let place = match attachment.hook {
-        Hook::TcIngress => Place::TcxIngress,
-        Hook::TcEgress => Place::TcxEgress,
-        Hook::XdpNative => Place::XdpNative,
-        Hook::XdpGeneric => Place::XdpGeneric,
+        Hook::TcIngress => LinkTarget::TcxIngress,
+        Hook::TcEgress => LinkTarget::TcxEgress,
+        Hook::XdpNative => LinkTarget::XdpNative,
+        Hook::XdpGeneric => LinkTarget::XdpGeneric,
     };
     let at_tc = matches!(attachment.hook, Hook::TcIngress | Hook::TcEgress);
     if !at_tc || tc != TcKind::Clsact {
@@ -115,7 +115,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
                 return sys::pin(link.as_fd(), &path)
                     .map_err(failed("pinning a program", attachment));
             }
-            // Kernels before tcx.
+            // The kernel has no tcx.
             Err(error)
                 if at_tc
                     && tc == TcKind::Best
@@ -126,7 +126,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
             Err(source) => return Err(failed("attaching a program", attachment)(source)),
         }
     }
-    // A filter holds its program, but nothing tells whose it is: a pin does.
+    // A filter holds its program, but does not say who made it. The pin does.
     let path = path_of(pins, attachment, "clsact");
     sys::pin(program.as_fd(), &path).map_err(failed("pinning a program", attachment))?;
     let attached = sys::make_clsact(interface).and_then(|is_new| {
@@ -144,7 +144,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
     })
 }
 
-/// Filters of the gate are found by this handle and priority.
+/// Handle and priority of the gate's filters.
 const HANDLE: u32 = 0x71de;
 const PRIORITY: u32 = 0x71d;
 
@@ -164,14 +164,14 @@ fn described(
     hook
 }
 
-/// The pin that tells that an interface's queueing discipline is ours.
+/// The pin that says that the gate made the queueing discipline of an interface.
 fn marker(pins: &Path, attachment: &Attachment) -> PathBuf {
     let hex = hex(&attachment.interface);
     pins.join("links").join(format!("qdisc-{hex}"))
 }
 
-/// Whether a program is still on the interface that has this name now. One that went away may be back
-/// under the name, without it; and a filter goes with its queueing discipline.
+/// Whether a program is still on the interface that has this name now. An interface may have come back
+/// without it, and a filter goes with its queueing discipline.
 fn is_live(path: &Path, how: &str, attachment: &Attachment) -> bool {
     let Ok(interface) = if_nametoindex(attachment.interface.as_str()) else {
         return false;
@@ -194,7 +194,7 @@ fn is_live(path: &Path, how: &str, attachment: &Attachment) -> bool {
 pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelError> {
     let path = path_of(pins, attachment, "link");
     if path.exists() {
-        // The pin is the last that holds it, but others may have it open: it ends now.
+        // Other processes may have the link open, so it is detached explicitly.
         let link = Link::open(&path).map_err(|source| KernelError::pin(&path, source))?;
         let detached = link.detach();
         fs::remove_file(&path).map_err(|source| KernelError::pin(&path, source))?;
@@ -209,7 +209,7 @@ pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelE
         if let Ok(interface) = if_nametoindex(attachment.interface.as_str()) {
             let mut hook = described(program.as_fd(), interface, attachment);
             let detached = hook.detach();
-            // What somebody else took off, with its queueing discipline or without, is done.
+            // Another program may have removed it already, with its queueing discipline or alone.
             let gone = detached.is_err() && hook.query().is_err();
             remove_unused(pins, interface, attachment);
             if !gone {
@@ -222,7 +222,7 @@ pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelE
     Ok(())
 }
 
-/// Takes the queueing discipline off an interface, if it is ours and has no filter of ours any more.
+/// Removes the queueing discipline of an interface, if the gate made it and has no filter left on it.
 fn remove_unused(pins: &Path, interface: u32, attachment: &Attachment) {
     let path = marker(pins, attachment);
     let ours = |name: &str| {
@@ -243,7 +243,7 @@ fn names(pins: &Path) -> impl Iterator<Item = String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// All that is pinned, and how, whether it is still on its interface or not.
+/// Everything that is pinned, and how, whether it is still on its interface or not.
 fn pinned(pins: &Path) -> Vec<(Attachment, String)> {
     let mut all: Vec<_> = names(pins)
         .filter_map(|name| {

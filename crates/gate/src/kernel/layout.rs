@@ -22,7 +22,7 @@ mod generated {
 const _: () = {
     assert!(limits::MAX_QUEUES == QUEUES && limits::MAX_SHARES == SHARES);
     assert!(limits::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);
-    assert!(limits::MAX_PREFIXES == PREFIXES && limits::MAX_TAGS == TAGS);
+    assert!(limits::MAX_PREFIXES == PREFIXES && limits::MAX_TAGS == LINKS);
     assert!(Plans::MOST as usize == PLANS && 2 * Config::MAX_SUBSCRIBERS <= PAGES * PAGE);
 };
 

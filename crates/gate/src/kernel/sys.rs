@@ -1,4 +1,4 @@
-//! What libbpf-rs has no safe way for.
+//! Calls of the kernel that libbpf-rs has no safe interface for.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -20,13 +20,13 @@ fn checked(result: i32) -> io::Result<i32> {
 }
 
 fn owned(result: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the number is one that the kernel just gave out, and nobody else's.
+    // SAFETY: the kernel just returned this descriptor, and nothing else owns it.
     checked(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The types that the programs' maps are described by, loaded into the kernel: all of them, and of a page
-/// of limiters the key's number and the value's. They are loaded anew, since the kernel gives out those
-/// that it has by number alone, and that to CAP_SYS_ADMIN alone.
+/// Loads the types of the programs' maps into the kernel. Returns their descriptor, and the numbers of the
+/// key and value types of a page of limiters. They are loaded again because the kernel opens loaded types
+/// only by number, which needs CAP_SYS_ADMIN.
 pub(super) fn types(object: &OpenObject) -> io::Result<(OwnedFd, [u32; 2])> {
     let object = object.as_libbpf_object();
     // SAFETY: the types are the object's, which outlives this function, as their bytes are theirs.
@@ -55,14 +55,14 @@ pub(super) fn types(object: &OpenObject) -> io::Result<(OwnedFd, [u32; 2])> {
     }
 }
 
-/// A map as another one's value.
+/// A map as a value of another map.
 pub(super) fn number_of(map: &MapHandle) -> [u8; 4] {
     map.as_fd().as_raw_fd().to_ne_bytes()
 }
 
 /// Where a program can be linked to an interface.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum LinkTarget {
     TcxIngress,
     TcxEgress,
     XdpNative,
@@ -70,12 +70,16 @@ pub(super) enum Place {
 }
 
 /// Links a program to an interface by its number.
-pub(super) fn link(program: BorrowedFd<'_>, interface: u32, place: Place) -> io::Result<OwnedFd> {
+pub(super) fn link(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    place: LinkTarget,
+) -> io::Result<OwnedFd> {
     let (kind, flags) = match place {
-        Place::TcxIngress => (libbpf_sys::BPF_TCX_INGRESS, 0),
-        Place::TcxEgress => (libbpf_sys::BPF_TCX_EGRESS, 0),
-        Place::XdpNative => (libbpf_sys::BPF_XDP, libbpf_sys::XDP_FLAGS_DRV_MODE),
-        Place::XdpGeneric => (libbpf_sys::BPF_XDP, libbpf_sys::XDP_FLAGS_SKB_MODE),
+        LinkTarget::TcxIngress => (libbpf_sys::BPF_TCX_INGRESS, 0),
+        LinkTarget::TcxEgress => (libbpf_sys::BPF_TCX_EGRESS, 0),
+        LinkTarget::XdpNative => (libbpf_sys::BPF_XDP, libbpf_sys::XDP_FLAGS_DRV_MODE),
+        LinkTarget::XdpGeneric => (libbpf_sys::BPF_XDP, libbpf_sys::XDP_FLAGS_SKB_MODE),
     };
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
@@ -104,7 +108,7 @@ fn hook_of(interface: u32) -> libbpf_sys::bpf_tc_hook {
     }
 }
 
-/// Gives an interface the queueing discipline that filters hang on. Returns whether it had none.
+/// Adds the queueing discipline that filters need to an interface. Returns whether it had none.
 pub(super) fn make_clsact(interface: u32) -> io::Result<bool> {
     // SAFETY: the description lives through the call.
     match checked(unsafe { libbpf_sys::bpf_tc_hook_create(&mut hook_of(interface)) }) {
@@ -113,7 +117,7 @@ pub(super) fn make_clsact(interface: u32) -> io::Result<bool> {
     }
 }
 
-/// Takes it off again.
+/// Removes the queueing discipline.
 pub(super) fn remove_clsact(interface: u32) -> io::Result<()> {
     // SAFETY: the description lives through the call.
     checked(unsafe { libbpf_sys::bpf_tc_hook_destroy(&mut hook_of(interface)) }).map(drop)
@@ -123,8 +127,8 @@ mod request {
     nix::ioctl_readwrite_bad!(hardware, nix::libc::SIOCGIFHWADDR, nix::libc::ifreq);
 }
 
-/// Whether packets of an interface begin with a header of Ethernet. In the caller's network
-/// namespace, which sysfs may not be of.
+/// Whether packets of an interface begin with an Ethernet header. It asks the network namespace of this
+/// process; sysfs may be about another one.
 pub(super) fn is_ethernet(interface: &str) -> io::Result<bool> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: all zeros is a valid request.
@@ -143,8 +147,7 @@ pub(super) fn is_ethernet(interface: &str) -> io::Result<bool> {
     Ok(kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK)
 }
 
-/// Runs a program on a frame, many times if it is to be so. Returns what it decided at last, and the
-/// frame as it is then.
+/// Runs a program on a frame, `repeat` times. Returns the last verdict and the frame after it.
 #[cfg(test)]
 pub(super) fn test_run(program: i32, frame: &[u8], repeat: i32) -> io::Result<(u32, Vec<u8>)> {
     test_run_as(program, frame, repeat, None)

@@ -10,6 +10,7 @@ use super::*;
 use crate::table::{Accounting, Excess, Scheme, Unknown};
 
 mod attach;
+mod maps;
 mod mark;
 mod parse;
 mod recorded;
