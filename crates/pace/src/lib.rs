@@ -44,6 +44,10 @@
 //! # }
 //! ```
 
+#[cfg(feature = "clamp")]
+mod clamp;
+#[cfg(not(feature = "clamp"))]
+#[path = "clamp/absent.rs"]
 mod clamp;
 mod ffi;
 mod pacer;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_limiter::pacing::Hold;
 
 use crate::clamp::Clamp;
-use crate::clamp::cgroup::{CgroupError, own_cgroup};
+use crate::clamp::cgroup::CgroupError;
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Record, Request};
 use crate::socket::{self, TcpInfo};
 
@@ -45,6 +45,7 @@ pub enum OpenError {
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
     /// The kernel did not take the programs.
+    #[cfg(feature = "clamp")]
     #[error(
         "the clamp needs Linux 6.12 with BTF and cgroup BPF, and the capabilities CAP_BPF, \
         CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
@@ -53,6 +54,12 @@ pub enum OpenError {
     /// The kernel took the programs, and does not let them be called for a socket that exists.
     #[error("this kernel cannot turn on the round trip callback of a connection; Linux 6.12 can")]
     Callback,
+    /// The library was built without its feature `clamp`.
+    #[error(
+        "tidegate was built without the clamp; build it with the feature `clamp`, which needs clang \
+        and libelf"
+    )]
+    NotBuilt,
 }
 
 /// Why a socket cannot be paced.
@@ -470,10 +477,11 @@ impl Drop for Pacer {
     }
 }
 
+#[cfg(feature = "clamp")]
 fn attach(options: &Options) -> Result<Clamp, OpenError> {
     let cgroup = match &options.cgroup {
         Some(cgroup) => cgroup.clone(),
-        None => own_cgroup()?,
+        None => crate::clamp::cgroup::own_cgroup()?,
     };
     let clamp = Clamp::attach(&cgroup).map_err(OpenError::Load)?;
     if clamp.works() {
@@ -481,6 +489,11 @@ fn attach(options: &Options) -> Result<Clamp, OpenError> {
     } else {
         Err(OpenError::Callback)
     }
+}
+
+#[cfg(not(feature = "clamp"))]
+fn attach(_: &Options) -> Result<Clamp, OpenError> {
+    Err(OpenError::NotBuilt)
 }
 
 /// Headroom for the kernel's pacing as for the clamp: the writer keeps the average, and may catch up.

@@ -1,7 +1,9 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+#[cfg(feature = "gate")]
 pub mod gate;
 pub mod lab;
+#[cfg(feature = "serve")]
 pub mod serve;
 
 use std::path::PathBuf;
@@ -56,12 +58,27 @@ pub enum Color {
 pub enum Command {
     Detect(Detect),
     Explain(Explain),
+    #[cfg(feature = "gate")]
     Gate(gate::Gate),
+    #[cfg(not(feature = "gate"))]
+    Gate(NotBuilt),
     Lab(lab::Lab),
+    #[cfg(feature = "serve")]
     Serve(serve::Serve),
+    #[cfg(not(feature = "serve"))]
+    Serve(NotBuilt),
+    #[cfg(feature = "serve")]
     Pace(Pace),
+    #[cfg(not(feature = "serve"))]
+    Pace(NotBuilt),
+    #[cfg(feature = "serve")]
     Play(serve::Play),
+    #[cfg(not(feature = "serve"))]
+    Play(NotBuilt),
+    #[cfg(feature = "serve")]
     MakeVideo(serve::MakeVideo),
+    #[cfg(not(feature = "serve"))]
+    MakeVideo(NotBuilt),
     Columns(Columns),
     Completions(Completions),
     Man(Man),
@@ -306,6 +323,15 @@ pub struct Man {
     /// Write tidegate.1, tidegate-detect.1 and so on to this folder
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// Not in this program: it was built without this command
+#[cfg(not(all(feature = "gate", feature = "serve")))]
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct NotBuilt {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<std::ffi::OsString>,
 }
 
 /// The command line is wrong: exit code 2.

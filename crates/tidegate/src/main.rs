@@ -1,16 +1,25 @@
 //! `tidegate`: the commands. Glue only: what they do lives in the other crates.
 
+#![cfg_attr(
+    not(all(feature = "gate", feature = "serve")),
+    allow(dead_code, reason = "what only commands use that are not built")
+)]
+
 mod cli;
 mod detect;
 mod explain;
+#[cfg(feature = "gate")]
 mod gate;
 mod input;
 mod lab;
 mod manual;
 mod output;
+#[cfg(feature = "serve")]
 mod pace;
 mod pipeline;
+#[cfg(feature = "serve")]
 mod play;
+#[cfg(feature = "serve")]
 mod serve;
 mod summary;
 mod table;
@@ -42,12 +51,23 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
+        #[cfg(feature = "gate")]
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
+        #[cfg(feature = "serve")]
         Command::Serve(options) => serve::run(&options, &cli.common),
+        #[cfg(feature = "serve")]
         Command::Pace(options) => pace::run(&options),
+        #[cfg(feature = "serve")]
         Command::Play(options) => play::run(&options, &cli.common),
+        #[cfg(feature = "serve")]
         Command::MakeVideo(options) => serve::make_video(&options),
+        #[cfg(not(feature = "gate"))]
+        Command::Gate(_) => not_built("gate"),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(_) | Command::Pace(_) | Command::Play(_) | Command::MakeVideo(_) => {
+            not_built("serve")
+        }
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
@@ -68,4 +88,14 @@ fn main() -> ExitCode {
             ExitCode::from(exit as u8)
         }
     }
+}
+
+#[cfg(not(all(feature = "gate", feature = "serve")))]
+fn not_built(feature: &str) -> anyhow::Result<Exit> {
+    Err(cli::UsageError(format!(
+        "this program was built without this command. To build it with it, install clang and libelf (Debian and Ubuntu: \
+         apt-get install clang libelf-dev zlib1g-dev pkg-config), then run: \
+         cargo install --path crates/tidegate --no-default-features --features {feature}"
+    ))
+    .into())
 }
