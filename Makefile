@@ -150,7 +150,7 @@ docs-check: build
 	fi
 
 columns = { \
-	echo '<!-- Written by make docs: change crates/store instead. -->'; \
+	echo '<!-- Written by make docs: change src/rows in crates/trace, lab or testbed instead. -->'; \
 	echo '\# Columns'; \
 	echo; \
 	echo 'Of the CSV, JSON and Parquet formats. Names and units are stable; new columns come last.'; \

@@ -126,7 +126,7 @@ impl Sink for Stages {
                 detector: DETECTORS[0].name,
                 judgement,
             };
-            // A sink takes everything.
+            // Writing to a sink cannot fail.
             let _ = writer.rows(&[row]);
         }
     }

@@ -108,7 +108,7 @@ pub fn analyse(data: &[u8]) {
         run.analysis.frame(&frame, &mut run.check);
         run.bounded();
     }
-    let counters = *run.analysis.flows().counters();
+    let counters = *run.analysis.flow_table().counters();
     assert_eq!(
         counters.frames,
         counters.tcp
@@ -157,7 +157,7 @@ pub fn packets(data: &[u8]) {
         run.bounded();
         count += 1;
     }
-    assert_eq!(run.analysis.flows().counters().tcp, count);
+    assert_eq!(run.analysis.flow_table().counters().tcp, count);
     run.finish();
 }
 
@@ -292,9 +292,9 @@ impl Run {
     /// The limits hold; what is kept is summed up now and then only, so it may exceed its limit
     /// by what comes in between.
     fn bounded(&self) {
-        let table = self.analysis.flows();
+        let table = self.analysis.flow_table();
         let Counters { tcp, .. } = *table.counters();
-        assert!(table.flows_going_on() <= small().max_flows);
+        assert!(table.active_flows() <= small().max_flows);
         if tcp.is_multiple_of(1024) {
             let since = 1024 * 2 * (1 << 20) / 536;
             assert!(table.kept() <= KEPT_PACKETS + since);
@@ -303,8 +303,8 @@ impl Run {
 
     fn finish(mut self) {
         let counters = self.analysis.finish(&mut self.check);
-        assert_eq!(self.analysis.flows().flows_going_on(), 0);
-        assert_eq!(self.analysis.flows().kept(), 0);
+        assert_eq!(self.analysis.flow_table().active_flows(), 0);
+        assert_eq!(self.analysis.flow_table().kept(), 0);
         let check = self.check;
         assert!(check.unjudged.is_empty());
         assert_eq!(check.flows, counters.flows);

@@ -31,7 +31,7 @@ struct Pending {
 
 enum Values {
     Text(Vec<ByteArray>),
-    /// The bits of unsigned integers: Parquet has no type of its own for them, but a note beside the type.
+    /// The bits of unsigned integers: Parquet marks them by an annotation of the signed type.
     Integer(Vec<i64>),
     Real(Vec<f64>),
     Truth(Vec<bool>),
@@ -197,7 +197,7 @@ mod tests {
         even: Truth [""] "Whether it is even." = |row| row.0 % 2 == 0;
     };
 
-    /// Writes so many rows, in pieces, and reads them back.
+    /// Writes this many rows, in pieces, and reads them back.
     fn read_back(rows: u64) -> SerializedFileReader<File> {
         let mut file = tempfile::tempfile().unwrap();
         let mut writer = ParquetWriter::new::<Numbered>(&mut file).unwrap();

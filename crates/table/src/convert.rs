@@ -16,7 +16,7 @@ pub fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// Rounded to so many decimals: what lies behind is noise, and makes files larger.
+/// Rounded to a number of decimals: the rest is noise, and makes files larger.
 pub fn rounded(number: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (number * scale).round() / scale

@@ -21,14 +21,14 @@ use crate::{cli, input};
 enum View {
     Table(Box<Table>, Output),
     Rows(Box<Writer<Output>>),
-    /// Nowhere: only the summary is wanted.
+    /// Only the summary is wanted.
     Summary(Output),
 }
 
 pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     check(options)?;
     let inputs = input::find(&options.captures)?;
-    input::spare(&inputs, options.output.as_deref())?;
+    input::refuse_overwriting(&inputs, options.output.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = options.jobs.unwrap_or(cores).max(1);
@@ -52,14 +52,14 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
             Event::Segments(rows) => {
                 summary.rows(&rows);
                 if options.by == By::Segment {
-                    beside(&bar, shown, || view.segments(&rows))?;
+                    without_bar(&bar, shown, || view.segments(&rows))?;
                 }
             }
-            Event::Flows(rows) => beside(&bar, shown, || view.flows(&rows))?,
-            Event::Packets(rows) => beside(&bar, shown, || view.packets(&rows))?,
+            Event::Flows(rows) => without_bar(&bar, shown, || view.flows(&rows))?,
+            Event::Packets(rows) => without_bar(&bar, shown, || view.packets(&rows))?,
             Event::Done(report) => {
                 summary.capture(&report);
-                failed |= bar.suspend(|| complain(&report));
+                failed |= bar.suspend(|| print_problems(&report));
             }
         }
         io::Result::Ok(())
@@ -71,7 +71,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     })?;
     view.finish(&summary, options.format)?;
     Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: interrupted; this is what was read until then");
+        eprintln!("tidegate: interrupted; the results cover what was read before");
         Exit::Interrupted
     } else if failed {
         Exit::Failed
@@ -86,28 +86,28 @@ fn check(options: &Detect) -> anyhow::Result<()> {
     } else if options.analysis.max_flows == 0 {
         "--max-flows must be at least 1"
     } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
-        "--summary is text, or an object with -f json; other formats hold rows"
+        "--summary has no rows: use it without --format, or with -f json"
     } else if options.by == By::Packet && options.format == Format::Table {
-        "--by packet is not for a table: add -f csv, json, jsonl or parquet"
+        "--by packet has no table: add -f csv, json, jsonl or parquet"
     } else if options.format == Format::Parquet
         && !options.summary
         && options.output.is_none()
         && io::stdout().is_terminal()
     {
-        "Parquet is not for a terminal: name a file with --output"
+        "Parquet cannot be shown on a terminal: name a file with --output"
     } else {
         return Ok(());
     };
     Err(UsageError(wrong.to_owned()).into())
 }
 
-/// Writes; if that is to the terminal, without the progress bar in the way.
-fn beside<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> T {
+/// Writes, and hides the progress bar meanwhile if the output goes to the same terminal.
+fn without_bar<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> T {
     if shown { bar.suspend(write) } else { write() }
 }
 
-/// One line on standard error for whatever is wrong with a capture.
-pub fn complain(report: &Report) -> bool {
+/// Writes a line on standard error for each problem of a capture; returns whether there was one.
+pub fn print_problems(report: &Report) -> bool {
     let name = &report.name;
     let mut failed = false;
     if let Some(first) = &report.passed_over.first {

@@ -45,7 +45,7 @@ impl Input {
         }
     }
 
-    /// Something that was named, but holds nothing to read.
+    /// A path that was named, but holds nothing to read.
     fn broken(path: &Path, problem: String) -> Self {
         Self {
             problem: Some(problem),
@@ -106,18 +106,18 @@ struct Counted {
     stop: Arc<AtomicBool>,
 }
 
-/// How often a silent pipe is left to look whether to stop.
-const LOOK: Timespec = Timespec {
+/// How long to wait for a silent pipe before the stop flag is checked again.
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
 impl Counted {
-    /// Waits for something to read; `false` if told to stop meanwhile.
+    /// Waits for something to read; returns `false` if the stop flag was set meanwhile.
     fn wait(&self) -> io::Result<bool> {
         while !self.stop.load(Ordering::Relaxed) {
             let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut ready, Some(&LOOK)) {
+            match poll(&mut ready, Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(true),
                 Err(error) => return Err(error.into()),
@@ -138,8 +138,8 @@ impl Read for Counted {
     }
 }
 
-/// The captures that the arguments name. Folders are searched through; what is named itself is
-/// read whatever its name.
+/// The captures that the arguments name. Folders are searched; a file that is named is read
+/// whatever its name.
 pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     if arguments.is_empty() {
         if io::stdin().is_terminal() {
@@ -161,8 +161,8 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
             let before = found.len();
             search(path, &mut found);
             if found.len() == before {
-                let problem = "no captures in this folder (files named .pcap, .pcapng, .cap or \
-                     .dmp, with .gz, .xz or .zst behind it or not, or that begin as captures do)";
+                let problem = "no captures in this folder: none of its files is named .pcap, .pcapng, .cap or .dmp \
+                     (optionally followed by .gz, .xz or .zst), and none begins like a capture";
                 found.push(Input::broken(path, problem.to_owned()));
             }
         } else {
@@ -172,13 +172,13 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     Ok(found)
 }
 
-/// Refuses to write results over a capture.
-pub fn spare(inputs: &[Input], output: Option<&Path>) -> anyhow::Result<()> {
+/// Refuses an output that would overwrite a capture.
+pub fn refuse_overwriting(inputs: &[Input], output: Option<&Path>) -> anyhow::Result<()> {
     let Some(output) = output else { return Ok(()) };
     match inputs.iter().find(|input| input.is_same(output)) {
         Some(input) => {
             let message = format!(
-                "{}: is read, and cannot be written at the same time",
+                "{}: cannot be the output, since it is read as a capture: name another file with --output",
                 input.name
             );
             Err(UsageError(message).into())
@@ -188,7 +188,7 @@ pub fn spare(inputs: &[Input], output: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Adds the captures in a folder and the folders in it, by name. Links to folders are not
-/// followed, so that no loop is.
+/// followed, since they can form loops.
 fn search(folder: &Path, found: &mut Vec<Input>) {
     let list = fs::read_dir(folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
     let mut entries = match list {
@@ -200,13 +200,13 @@ fn search(folder: &Path, found: &mut Vec<Input>) {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             search(&path, found);
-        } else if path.is_file() && (is_named_so(&path) || begins_so(&path)) {
+        } else if path.is_file() && (has_capture_name(&path) || begins_like_a_capture(&path)) {
             found.push(Input::file(&path));
         }
     }
 }
 
-/// A path for people: whoever names a file cannot steer a terminal.
+/// A path for people, without control characters: a file's name must not control the terminal.
 pub fn display(path: &Path) -> Arc<str> {
     let name = path.to_string_lossy();
     name.chars()
@@ -221,8 +221,8 @@ pub fn display(path: &Path) -> Arc<str> {
         .into()
 }
 
-/// Whether a file's name is that of a capture: tcpdump -C and -W put digits behind `.pcap`.
-fn is_named_so(path: &Path) -> bool {
+/// Whether a file is named like a capture. tcpdump -C and -W append digits to `.pcap`.
+fn has_capture_name(path: &Path) -> bool {
     let name = path
         .file_name()
         .unwrap_or_default()
@@ -239,8 +239,8 @@ fn is_named_so(path: &Path) -> bool {
         .any(|end| name.ends_with(end))
 }
 
-/// Whether an uncompressed file begins as a capture does.
-fn begins_so(path: &Path) -> bool {
+/// Whether an uncompressed file begins like a capture.
+fn begins_like_a_capture(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok()
@@ -263,10 +263,10 @@ mod tests {
             "b.cap",
             "x.dmp.xz",
         ] {
-            assert!(is_named_so(Path::new(name)), "{name}");
+            assert!(has_capture_name(Path::new(name)), "{name}");
         }
         for name in ["truth.csv", "pcap", "a.gz", "a.pcap.txt", "notes.capital"] {
-            assert!(!is_named_so(Path::new(name)), "{name}");
+            assert!(!has_capture_name(Path::new(name)), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that appears when it is complete.
+//! Output to standard output, or to a file that appears when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Stdout, Write};
@@ -14,8 +14,8 @@ pub enum Output {
     File(BufWriter<File>, Unfinished),
 }
 
-/// A file that has no name yet, so that nothing is left of it whatever ends the program; on file
-/// systems without such files, one with another name.
+/// A file that has no name yet, so that nothing is left of it if the program ends early. On file
+/// systems without nameless files it has a temporary name.
 pub struct Unfinished {
     path: PathBuf,
     named: Option<PathBuf>,
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Puts all that was written in its place.
+    /// Flushes the output, and gives a file its name.
     pub fn commit(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut out) => Ok(out.flush()?),
@@ -79,12 +79,12 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    // What a link names is replaced, not the link. What is no file in a folder (a pipe, a device,
-    // an open file under another's name) is written as it is: there is nothing to replace.
+    // The target of a link is replaced, not the link. What is not a regular file in a folder (a
+    // pipe, a device, an open file of another process) is written directly.
     let given = path;
     let real = fs::canonicalize(path);
     let path = real.as_deref().unwrap_or(path);
-    // As given, too: /dev/stdout leads to the file that it was sent to, perhaps to be added to.
+    // Also check the path as given: /dev/stdout resolves to a file that a shell may append to.
     let is_in = |root: &&str| given.starts_with(root) || path.starts_with(root);
     let special = ["/dev", "/proc"].iter().any(is_in);
     let dangling = real.is_err() && fs::symlink_metadata(path).is_ok();
@@ -118,7 +118,7 @@ impl Unfinished {
         }
         file.sync_data()?;
         if let Ok(old) = fs::metadata(&self.path) {
-            // Private results stay private.
+            // The new file keeps the permissions of the old one.
             file.set_permissions(old.permissions())?;
         }
         if self.named.is_none() {
@@ -152,7 +152,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Makes something under the first free name beside the path.
+/// Creates something under the first free name in the folder of the path.
 fn beside<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
     let stem = path
         .file_name()

@@ -17,15 +17,15 @@ use tidegate_trace::{Options, Outcome, Sink, analyse};
 use crate::cli::{Analysis, By};
 use crate::input::Input;
 
-/// Rows are sorted and handed on in batches of so many: enough to show a usual capture in the
-/// order of its flows, and little memory.
+/// Rows in a batch. Batches are sorted: this is enough to show a usual capture in the order of its
+/// flows, and takes little memory.
 const BATCH: usize = 8192;
 /// Batches that a capture may be ahead of the one being written.
 const AHEAD: usize = 2;
-/// Fewer bytes than this, even compressed, are read before a bar could be looked at.
+/// Fewer bytes than this, even compressed, are read faster than a person could look at a bar.
 const WORTH_A_BAR: u64 = 4 << 20;
-/// How old rows of a live capture may become.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Rows of a live capture are handed on when they are this old.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// What comes out of a capture.
 pub enum Event {
@@ -45,12 +45,12 @@ pub struct Report {
     pub error: Option<String>,
 }
 
-/// A flag that Ctrl-C raises, as does the end of the terminal: what was read until then is still
-/// reported. The second Ctrl-C ends the program at once.
+/// A flag that becomes true on Ctrl-C and when the terminal closes. Results so far are still
+/// reported. A second Ctrl-C ends the program at once.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    // nohup(1) has it ignored, and so it stays. The mask's lowest bit is signal 1, proc(5).
+    // Under nohup(1) SIGHUP is ignored, and stays so. The mask's lowest bit is signal 1, proc(5).
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -88,7 +88,7 @@ pub fn progress(inputs: &[Input], quiet: bool) -> ProgressBar {
     bar
 }
 
-/// What is to be read, and how.
+/// Which captures to read, and how.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub inputs: &'a [Input],
@@ -105,12 +105,12 @@ pub struct Task<'a> {
 pub fn run<E>(task: Task<'_>, mut each: impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
     let (senders, receivers): (Vec<SyncSender<Event>>, Vec<Receiver<Event>>) =
         task.inputs.iter().map(|_| sync_channel(AHEAD)).unzip();
-    // Held by the workers alone: if all of them should fail, the receivers are told.
+    // Only the workers hold the senders: if all workers fail, the receivers see closed channels.
     let queue = Arc::new(Mutex::new(task.inputs.iter().zip(senders)));
     std::thread::scope(|scope| {
         for _ in 0..task.jobs.min(task.inputs.len()) {
-            // The captures are taken in order, so the one whose turn it is to be written is
-            // always being read, and those behind it wait with a few batches in hand.
+            // Workers take the captures in order. So the capture that is written next is always
+            // being read, and the later ones wait with a few batches.
             let queue = Arc::clone(&queue);
             scope.spawn(move || {
                 let next = || queue.lock().ok().and_then(|mut queue| queue.next());
@@ -123,7 +123,7 @@ pub fn run<E>(task: Task<'_>, mut each: impl FnMut(Event) -> Result<(), E>) -> R
         for receiver in receivers {
             for event in receiver {
                 if let Err(error) = each(event) {
-                    // Nobody listens any more: the readers find their channels closed.
+                    // The readers find their channels closed, and end.
                     task.stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -157,7 +157,7 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         }
     }
     if task.stop.load(Ordering::Relaxed) {
-        // The input was left in the middle: that is nothing wrong with it.
+        // An interrupted reader may report an error; the capture is not at fault.
         report.error = None;
     }
     let _ = out.send(Event::Done(Box::new(report)));
@@ -183,7 +183,7 @@ struct Rows<'a> {
     by: By,
     ports: &'a [u16],
     detector: &'static str,
-    /// Somebody may be watching: rows are handed on as soon as they are a second old.
+    /// A person may be watching: rows are handed on when they are a second old.
     live: bool,
     handed_on: Instant,
     segments: Vec<SegmentRow>,
@@ -224,7 +224,7 @@ impl<'a> Rows<'a> {
     }
 
     fn send(&mut self, event: Event) {
-        // Where nobody listens any more, everything has been told to stop.
+        // A closed channel means that the program is ending.
         let _ = self.out.send(event);
     }
 
@@ -280,7 +280,7 @@ impl Sink for Rows<'_> {
             (last.flow, last.segment) == (id.flow, id.segment)
         };
         let due = self.segments.len() >= BATCH
-            || (self.live && !self.segments.is_empty() && self.handed_on.elapsed() >= PATIENCE);
+            || (self.live && !self.segments.is_empty() && self.handed_on.elapsed() >= MAX_AGE);
         if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
         }

@@ -1,4 +1,4 @@
-//! What all captures come to.
+//! Sums over all captures.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use tidegate_trace::rows::SegmentRow;
 use crate::pipeline::Report;
 use crate::units::{percent, plural, rate};
 
-/// Losses from which on a transfer counts as lossy: what PD needs. [Flach16 Table 2]
+/// A transfer with this many losses counts as lossy: PD needs as many. [Flach16 Table 2]
 const LOSSY: u64 = 15;
 /// The share of the policing rates that the clusters are to cover. [Flach16 §3.2]
 const COVERED: f64 = 0.75;
@@ -85,7 +85,8 @@ impl Summary {
         rate_clusters(&self.rates, COVERED)
     }
 
-    /// For people. Nothing, where nothing could be read: standard error has said why.
+    /// Prints the summary for people. Prints nothing if nothing could be read, since standard error
+    /// says why.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         if self.counters.frames == 0 && self.failed == self.captures {
             return Ok(());
@@ -143,7 +144,7 @@ impl Summary {
         if self.counters.evicted > 0 {
             writeln!(
                 out,
-                "note: {} ended early: more at once than --max-flows allows",
+                "note: {} dropped early: more were active at once than --max-flows allows",
                 plural(self.counters.evicted, "flow", "flows")
             )?;
         }
@@ -153,7 +154,10 @@ impl Summary {
     fn remarks(&self) -> [(u64, &'static str); 8] {
         let (counters, passed_over) = (&self.counters, &self.passed_over);
         [
-            (counters.cut, "cut too short to see a TCP header"),
+            (
+                counters.cut,
+                "too short to show a TCP header (capture with -s 128 or more)",
+            ),
             (
                 counters.options_cut,
                 "with TCP options cut off (capture with -s 128 or more)",
@@ -168,18 +172,24 @@ impl Summary {
             ),
             (
                 counters.backwards,
-                "with a time before that of the packet before",
+                "with an earlier time than the packet before",
             ),
-            (passed_over.unsupported, "left out for their link layer"),
-            (passed_over.untimed, "left out for having no timestamp"),
+            (
+                passed_over.unsupported,
+                "left out because their link layer is not supported",
+            ),
+            (
+                passed_over.untimed,
+                "left out because they have no timestamp",
+            ),
             (
                 passed_over.dropped_by_capture,
-                "dropped while capturing: losses may be missed or misjudged",
+                "dropped by the capturing system: losses may be missed or misjudged",
             ),
         ]
     }
 
-    /// For programs.
+    /// The summary for programs.
     pub fn to_json(&self) -> Value {
         let codes: serde_json::Map<String, Value> = Code::ALL
             .iter()

@@ -12,7 +12,7 @@ use tidegate_trace::wire::Endpoint;
 use crate::cli::Color;
 use crate::units::{count, percent, rate, time};
 
-/// Fewer data packets than PD's 15 losses and 15 passes cannot be judged.
+/// A transfer with fewer data packets cannot be judged: PD needs 15 losses and 15 passes.
 pub const LEAST_PACKETS: u64 = 30;
 
 /// Colours, where they are wanted.
@@ -89,12 +89,12 @@ struct Line<'a> {
 pub struct Table {
     paint: Paint,
     all: bool,
-    /// Whether captures need to be told apart.
+    /// Whether to print the names of captures, since there are several.
     name_files: bool,
     file: Option<Arc<str>>,
     flow: Option<u64>,
     headed: bool,
-    /// Rows left out for being too short to be judged.
+    /// Rows that are not shown, since they are too short to be judged.
     pub hidden: u64,
     /// Whether a verdict was marked as the second run's.
     pub second_run: bool,
@@ -158,7 +158,8 @@ impl Table {
         Ok(())
     }
 
-    /// Prints a line, behind the heading, the capture's name and the flow's, where they are due.
+    /// Prints a line, and before it the heading, the name of the capture and that of the flow where
+    /// they changed.
     fn line(
         &mut self,
         out: &mut impl Write,
@@ -231,13 +232,13 @@ impl Table {
         }
     }
 
-    /// Explains what the table left open.
+    /// Explains the marks in the table, and how many rows are not shown.
     pub fn finish(&self, out: &mut impl Write) -> io::Result<()> {
         if self.headed {
             writeln!(out)?;
         }
         if self.second_run {
-            writeln!(out, "* without the first and last two losses")?;
+            writeln!(out, "* without the first two and last two losses")?;
         }
         if self.hidden > 0 {
             writeln!(

@@ -21,7 +21,7 @@ fn capture() -> String {
 }
 
 #[test]
-fn the_table_fits_80_columns_and_tells_the_verdict() {
+fn the_table_fits_80_columns_and_shows_the_verdict() {
     let (code, out, err) = run(&["detect", &capture()]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
@@ -216,9 +216,9 @@ fn reads_standard_input_and_folders() {
     assert_eq!((code, err.as_str(), out.lines().count()), (0, "", 11));
 }
 
-/// One line on standard error with file, offset and reason; what was read before is reported.
+/// One line on standard error with file, offset and reason. Results of what came before are there.
 #[test]
-fn bad_input_is_told_and_does_not_hide_the_good() {
+fn bad_input_is_reported_and_does_not_hide_the_good() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (_, whole, _) = run(&["detect", "-f", "csv", &capture()]);
@@ -228,7 +228,10 @@ fn bad_input_is_told_and_does_not_hide_the_good() {
     fs::write(at("text.pcap"), "this is not a capture, it is a text").expect("written");
 
     for (name, reason) in [
-        ("empty.pcap", "empty input (at byte 0)"),
+        (
+            "empty.pcap",
+            "the input is empty: a capture has at least a header (at byte 0)",
+        ),
         (
             "text.pcap",
             "not a packet capture: neither pcap nor pcapng (at byte 0)",
@@ -260,9 +263,9 @@ fn bad_input_is_told_and_does_not_hide_the_good() {
     );
 }
 
-/// What is named and cannot be read does not keep the rest from being read.
+/// A path that cannot be read does not keep the others from being read.
 #[test]
-fn an_empty_folder_is_told_and_the_rest_is_read() {
+fn an_empty_folder_is_reported_and_the_rest_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = folder.path().to_str().expect("text");
     let (code, out, err) = run(&["detect", "-f", "csv", empty, &capture()]);
@@ -287,7 +290,7 @@ fn a_capture_is_never_written_over() {
     }
 }
 
-/// What standard output leads to is added to, not replaced.
+/// The file behind standard output is appended to, not replaced.
 #[test]
 fn output_to_dev_stdout_is_added() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -304,7 +307,7 @@ fn output_to_dev_stdout_is_added() {
     assert_eq!(text.lines().count(), 12);
 }
 
-/// A pipe that says nothing does not keep the program from ending.
+/// A silent pipe does not keep the program from ending.
 #[test]
 fn a_silent_pipe_can_be_left() {
     let mut child = tidegate(&["detect", "-f", "csv"])
@@ -370,7 +373,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     if !Path::new("/dev/full").exists() {
         eprintln!("SKIPPED: no /dev/full here");
         return;
@@ -395,7 +398,7 @@ fn a_full_disk_is_told() {
     }
 }
 
-/// Ctrl-C while a capture still comes in: what came is reported.
+/// Ctrl-C while a capture still comes in: the results so far are reported.
 #[test]
 fn an_interrupted_run_reports_what_it_has() {
     let mut bytes = Vec::new();
@@ -431,7 +434,7 @@ fn an_interrupted_run_reports_what_it_has() {
 }
 
 #[test]
-fn explain_tells_and_draws() {
+fn explain_writes_a_story_and_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = tidegate(&["explain", &capture(), "--flow", "0"])
         .current_dir(folder.path())
@@ -439,14 +442,14 @@ fn explain_tells_and_draws() {
         .expect("runs");
     let (code, out, err) = parts(&output);
     assert_eq!((code, err.as_str()), (0, ""));
-    for told in [
+    for part in [
         "policed at 1.43 Mbit/s",
         "on the link",
         "first loss",
         "code 0",
         "interaction",
     ] {
-        assert!(out.contains(told), "{told} in {out}");
+        assert!(out.contains(part), "{part} in {out}");
     }
     assert!(
         out.ends_with("picture: policed-1500kbit-flow-0.svg\n"),

@@ -190,8 +190,8 @@ impl Analysis {
         }
     }
 
-    /// The flows that go on, and what is kept of them.
-    pub fn flows(&self) -> &FlowTable {
+    /// The flow table: its active flows, and how much it keeps.
+    pub fn flow_table(&self) -> &FlowTable {
         &self.table
     }
 

@@ -320,7 +320,7 @@ impl Made {
         }
     }
 
-    /// A packet that is acknowledged after a round trip, with so many packets in flight.
+    /// A packet that is acknowledged after a round trip, with `flight` packets in flight.
     pub fn passes(&mut self, at: Nanos, rtt: Nanos, flight: u32) {
         let mut marks = Marks::default();
         marks.set(Marks::RTT);

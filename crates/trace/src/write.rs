@@ -231,7 +231,7 @@ impl Ip {
     /// they end.
     fn begin(&self, out: &mut Vec<u8>) -> usize {
         out.clear();
-        // Locally administered addresses that nobody has.
+        // Locally administered addresses.
         out.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         if let Some(vlan) = self.vlan {
             out.extend([0x81, 0]);
@@ -319,7 +319,7 @@ impl<W: Write> PcapWriter<W> {
             Resolution::Micros => (0xa1b2_c3d4, 1000),
             Resolution::Nanos => (0xa1b2_3c4d, 1),
         };
-        // Version 2.4, and two fields that nobody uses.
+        // Version 2.4, and two unused fields.
         let words = [magic, 2 | 4 << 16, 0, 0, SNAPLEN, u32::from(link.0)];
         out.write_all(&words.map(u32::to_le_bytes).concat())?;
         Ok(Self { out, unit })

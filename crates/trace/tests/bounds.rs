@@ -8,7 +8,7 @@ use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire::{self, Flags, Packet};
 
 const MAX_PACKETS: usize = 10_000;
-/// The table looks so often.
+/// Packets between two sweeps of the table.
 const BETWEEN: usize = 1024;
 
 struct Nothing;
@@ -49,7 +49,7 @@ fn packet(at: u64, port: u16, from_client: bool, seq: u32, ack: u32, payload: u3
     }
 }
 
-/// A flow that repeats the same bytes for ever never comes to the end of a segment, and others
+/// A flow that repeats the same bytes for ever never ends a segment, and others
 /// that come and go in between are always quieter.
 #[test]
 fn a_busy_flow_cannot_hide_behind_quiet_ones() {

@@ -17,7 +17,7 @@ pub(super) struct Kept {
     pub judgement: Judgement,
 }
 
-/// All that is said of a flow.
+/// Everything that the story and the picture say about a flow.
 pub(super) struct Account {
     pub capture: String,
     pub capture_start: Nanos,
@@ -98,9 +98,9 @@ impl Keeper {
         let number = self.number;
         let Some((info, ended)) = self.flow else {
             let flows = match self.flows {
-                0 => "there are no flows in it".to_owned(),
-                1 => "its only flow is 0".to_owned(),
-                n => format!("its flows are 0 to {}", n - 1),
+                0 => "the capture holds no TCP flows".to_owned(),
+                1 => "the only flow is 0".to_owned(),
+                n => format!("flows are numbered 0 to {}", n - 1),
             };
             return Err(UsageError(format!("{name}: no flow {number}: {flows}")).into());
         };
@@ -123,7 +123,10 @@ impl Keeper {
                 Some(segment) => format!("segment {segment} of flow {number}"),
                 None => format!("flow {number}"),
             };
-            return Err(UsageError(format!("{name}: no data in {what} from that side")).into());
+            return Err(UsageError(format!(
+                "{name}: that side sent no data in {what}; try --from with the other side"
+            ))
+            .into());
         }
         Ok(Account {
             capture: name.to_owned(),

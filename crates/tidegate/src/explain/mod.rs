@@ -27,10 +27,10 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     } else {
         Input::file(&options.capture)
     };
-    crate::input::spare(std::slice::from_ref(&input), options.svg.as_deref())?;
+    crate::input::refuse_overwriting(std::slice::from_ref(&input), options.svg.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
-    // Reads the capture; the error, if not even its beginning can be read.
+    // A capture that breaks off is still explained; one whose beginning cannot be read is an error.
     let read = |options: Options, sink: &mut dyn Sink| -> anyhow::Result<Report> {
         let name = || input.name.to_string();
         let outcome = analyse(input.open(&bar, &stop).with_context(name)?, options, sink);
@@ -48,7 +48,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     let number = match options.flow {
         Some(number) => number,
         None if input.is_read_once() => {
-            let message = "what can be read only once needs --flow".to_owned();
+            let message = "explain reads the capture twice to find its largest flow, which standard input and pipes do not allow: name a flow with --flow".to_owned();
             return Err(UsageError(message).into());
         }
         None => {
@@ -61,10 +61,10 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
             largest
                 .best
                 .map(|(_, number)| number)
-                .with_context(|| format!("{}: no flow with data in it", input.name))?
+                .with_context(|| format!("{}: no flow in this capture has data", input.name))?
         }
     };
-    let detector = by_name(&options.analysis.detector).context("no such detector")?;
+    let detector = by_name(&options.analysis.detector).context("unknown detector")?;
     let mut keeper = Keeper::new(number, options.segment);
     let judging = Options {
         detector: Some((detector.make)()),
@@ -72,13 +72,13 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     };
     let report = read(judging, &mut keeper)?;
     bar.finish_and_clear();
-    let failed = detect::complain(&report);
+    let failed = detect::print_problems(&report);
     let account = keeper.account(&input.name, detector.name, options)?;
 
     let to_stdout = options.svg.as_deref() == Some(Path::new("-"));
     if !to_stdout {
         let mut out = Output::stdout();
-        story::tell(
+        story::write_story(
             &mut out,
             &account,
             crate::table::Paint::for_stdout(common.color, false),
@@ -107,7 +107,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     })
 }
 
-/// The capture's name without its endings, in the current folder.
+/// The default name of the picture: the capture's without its endings, in the current folder.
 fn default_picture(capture: &Path, number: u64) -> PathBuf {
     let name = capture
         .file_name()

@@ -18,8 +18,8 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 48.0;
-/// Dots closer than this, in either direction, are drawn once: a picture has so many places, a
-/// flow may have any number of packets.
+/// Dots closer than this, in either direction, are drawn once, so that the size of the picture
+/// does not grow with the number of packets.
 const GRAIN: f64 = 0.6;
 
 const STYLE: &str = "
@@ -276,7 +276,7 @@ impl Plot {
     }
 }
 
-/// A path of many small marks, each place taken once.
+/// A path of many small marks, at most one at each place.
 #[derive(Default)]
 struct Dots {
     path: String,
@@ -312,7 +312,7 @@ fn legend(out: &mut impl Write, policed: bool) -> io::Result<()> {
     if policed {
         entries.push(("rate", "m-10 0h20", "policing rate"));
     }
-    // Progress goes from the lower left to the upper right, so the lower right is empty.
+    // The curves go from the lower left to the upper right, so the lower right is empty.
     let height = entries.len() as f64 * 19.0 + 8.0;
     let (x, mut y) = (WIDTH - RIGHT - 132.0, HEIGHT - BOTTOM - height + 6.0);
     writeln!(

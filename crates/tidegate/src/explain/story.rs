@@ -10,7 +10,7 @@ use super::account::{Account, Kept};
 use crate::table::Paint;
 use crate::units::{bytes, percent, plural, rate, time};
 
-pub(super) fn tell(out: &mut impl Write, account: &Account, paint: Paint) -> io::Result<()> {
+pub(super) fn write_story(out: &mut impl Write, account: &Account, paint: Paint) -> io::Result<()> {
     let info = &account.info;
     let title = format!("Flow {} of {}", info.number, account.capture);
     writeln!(out, "{}", paint.bold(&title))?;
@@ -23,15 +23,17 @@ pub(super) fn tell(out: &mut impl Write, account: &Account, paint: Paint) -> io:
         if info.syn_seen {
             ""
         } else {
-            "; its beginning was not captured"
+            "; the capture does not hold its beginning"
         },
     )?;
     let ended = match account.ended {
-        Ended::Closed => "It was closed.",
+        Ended::Closed => "Its endpoints closed it.",
         Ended::Idle => "It went idle.",
-        Ended::Reused => "Its ports were taken for another connection.",
-        Ended::CaptureEnd => "The capture ended before it did.",
-        Ended::Evicted => "It was given up for others: see --max-flows.",
+        Ended::Reused => "Another connection reused its ports.",
+        Ended::CaptureEnd => "The capture ended before the flow did.",
+        Ended::Evicted => {
+            "It was dropped because too many flows were active at once (see --max-flows)."
+        }
     };
     let side = if account.transfers[0].transfer.id.from_client {
         "client"
@@ -40,7 +42,7 @@ pub(super) fn tell(out: &mut impl Write, account: &Account, paint: Paint) -> io:
     };
     writeln!(
         out,
-        "{ended} What the {side} sent, in {}:",
+        "{ended} The {side} sent data in {}:",
         plural(account.transfers.len() as u64, "segment", "segments")
     )?;
     for transfer in &account.transfers {
@@ -71,7 +73,7 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         out,
         "sent",
         &format!(
-            "{} delivered in {}, from {} on: {goodput} of payload",
+            "{} delivered in {}, starting {} into the flow: {goodput} of payload",
             bytes(metrics.delivered_bytes),
             time(metrics.duration),
             time(at),
@@ -81,7 +83,7 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         out,
         "packets",
         &format!(
-            "{} of up to {} B, {} lost ({}), {} retransmissions, {} of them in vain",
+            "{} of up to {} B, {} lost ({}), {} retransmissions, {} of them spurious",
             metrics.data_packets,
             transfer.mss,
             metrics.lost_packets,
@@ -91,14 +93,14 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         ),
     )?;
     if let Some(before) = metrics.bytes_before_loss {
-        line(out, "first loss", &format!("behind {}", bytes(before)))?;
+        line(out, "first loss", &format!("after {}", bytes(before)))?;
     }
     if let Some(rtt) = metrics.rtt {
         line(
             out,
             "round trip",
             &format!(
-                "{} at least, {} median, {} at the 90th percentile",
+                "{} minimum, {} median, {} at the 90th percentile",
                 time(rtt.min),
                 time(rtt.median),
                 time(rtt.p90),
@@ -107,7 +109,7 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
     }
     if let Some(growth) = metrics.growth {
         let verdict = if metrics.bufferbloat {
-            "grows: a bloated buffer"
+            "delay grows with the bytes in flight: a bloated buffer"
         } else {
             "no bloat"
         };
@@ -125,7 +127,7 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
             out,
             "bottleneck",
             &format!(
-                "{}, by the spacing of acknowledgements in {}",
+                "{}, from the spacing of acknowledgements in {}",
                 rate(capacity.bps),
                 plural(capacity.trains as u64, "train", "trains"),
             ),
@@ -143,13 +145,13 @@ fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         line(
             out,
             "wait",
-            &format!("{} until playback could have begun", time(wait)),
+            &format!("playback could have begun after {}", time(wait)),
         )?;
     }
     pattern(out, kept)?;
     for (number, what) in [
-        (tally.unseen_bytes, "B that the capture missed"),
-        (tally.duplicates, "packets that the capture holds twice"),
+        (tally.unseen_bytes, "B are missing from the capture"),
+        (tally.duplicates, "packets are in the capture twice"),
         (tally.probes, "keepalives or window probes"),
     ] {
         if number > 0 {
@@ -179,7 +181,7 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
         out,
         "",
         &format!(
-            "{} of {:.0} losses in the median; {} ({} of the time)",
+            "{}, {:.0} losses in the median one; {} ({} of the time)",
             plural(
                 u64::from(evidence.loss_episodes),
                 "loss episode",
@@ -194,7 +196,7 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
         out,
         "",
         &format!(
-            "sent at {:.1} times the goodput before losses; {:.0} packets in flight",
+            "before losses it sent at {:.1} times the goodput; {:.0} packets in flight",
             evidence.overshoot, evidence.flight_packets,
         ),
     )
@@ -217,7 +219,7 @@ fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<(
             ),
         )?;
         if let Some(burst) = answer.and_then(|answer| answer.deciding().burst_bytes) {
-            line(out, "", &format!("behind a burst of {}", bytes(burst)))?;
+            line(out, "", &format!("after a burst of {}", bytes(burst)))?;
         }
     }
     let says = format!("{} says", account.detector);
@@ -237,11 +239,11 @@ fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<(
     };
     run(out, &says, &answer.all)?;
     if answer.cut.code == answer.all.code {
-        let same = "the same without the first and last two losses";
+        let same = "same result without the first two and last two losses";
         return line(out, "second run", same);
     }
     run(out, "second run", &answer.cut)?;
-    line(out, "", "(without the first and last two losses)")
+    line(out, "", "(without the first two and last two losses)")
 }
 
 fn run(out: &mut impl Write, name: &str, run: &Run) -> io::Result<()> {
@@ -249,7 +251,7 @@ fn run(out: &mut impl Write, name: &str, run: &Run) -> io::Result<()> {
     line(out, name, &code)?;
     wrap(out, run.code.explanation())?;
     for check in &run.checks {
-        // Too few losses stop everything else; of the tests that hold, the telling ones suffice.
+        // Tests for enough losses are of interest only where they fail.
         if !check.holds || check.rules_out != Code::TooFewLosses {
             line(out, "", &describe(check))?;
         }
@@ -272,7 +274,7 @@ fn describe(check: &Check) -> String {
         }
     };
     format!(
-        "{sign} {}: {}{unit}, held against {}",
+        "{sign} {}: {}{unit} (limit {})",
         check.what,
         number(check.found),
         number(check.limit)

@@ -1,23 +1,23 @@
 //! Which transmission last carried which bytes, and which of them are acknowledged.
 //!
-//! In order of the stream stand the stretches of bytes as they were first sent. A retransmission
-//! with the same boundaries takes its stretch over; one with others is laid over the stretches in
-//! a map of its own, which is empty in all but odd captures. Every operation takes (amortised)
-//! constant time, or logarithmic time where bytes were retransmitted or selectively acknowledged,
-//! so a flow is linear in its packets whatever its losses.
+//! The stretches of bytes are kept in the order of the stream, as they were first sent. A
+//! retransmission with the same boundaries takes over its stretch. One with other boundaries is
+//! kept in a separate map, which is empty in nearly all captures. Every operation takes (amortised)
+//! constant time, or logarithmic time where bytes were retransmitted or selectively acknowledged.
+//! So the cost of a flow is linear in its packets, however many were lost.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::log::Number;
 use super::ranges::Ranges;
 
-/// Acknowledged stretches are kept so many times the window for late duplicate acknowledgements
-/// and spurious retransmissions to find.
+/// Acknowledged stretches are kept for this many windows, so that late duplicate acknowledgements
+/// and spurious retransmissions still find them.
 const HISTORY_WINDOWS: usize = 2;
 const MIN_HISTORY: usize = 64;
 const MAX_HISTORY: usize = 1 << 15;
 
-/// A gap further back than so many stretches is not filled in, since that would move them all.
+/// A gap more than this many stretches back is not filled in, since that would move them all.
 const MAX_REORDERING: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@
 use super::sent::Sent;
 use crate::read::Nanos;
 
-/// So many full packets make a train.
+/// Full packets in a train.
 const TRAIN: u64 = 8;
 const PERCENTILE: usize = 75;
 

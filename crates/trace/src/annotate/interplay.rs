@@ -1,4 +1,4 @@
-//! Which pattern the losses and TCP make together, and what tells so [Flach16 §4.4].
+//! Finds the pattern of losses and TCP, and its evidence [Flach16 §4.4].
 
 use super::metrics::Metrics;
 use super::pattern::{Evidence, Pattern};
@@ -9,7 +9,7 @@ use crate::read::Nanos;
 
 /// Linux's least retransmission time-out, and twice the delay of an acknowledgement.
 const MIN_STALL: Nanos = 200_000_000;
-/// Shorter round trips hold too few packets to tell a rate by.
+/// Shorter round trips hold too few packets to measure a rate.
 const MIN_ROUND: Nanos = 1_000_000;
 /// Bursts are "multiple times" the policed rate.
 const STAIRCASE_OVERSHOOT: f64 = 2.0;

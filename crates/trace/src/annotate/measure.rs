@@ -1,4 +1,4 @@
-//! What a segment's packets come to, once it is done.
+//! Measures a transfer, once it is done.
 
 use super::capacity::Capacity;
 use super::interplay;

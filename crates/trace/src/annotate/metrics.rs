@@ -1,4 +1,4 @@
-//! What a transfer's packets come to.
+//! Measures of a transfer.
 
 use super::capacity::Capacity;
 use super::pattern::{Evidence, Pattern};
@@ -14,7 +14,7 @@ pub struct Metrics {
     pub lost_packets: u64,
     /// Those that repeat bytes sent before.
     pub retransmitted_packets: u64,
-    /// Those that were retransmitted in vain.
+    /// Those whose retransmission was spurious: they had arrived.
     pub spurious_packets: u64,
     /// Bytes sent for the first time.
     pub unique_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Metrics {
     pub duration: Nanos,
     /// Round-trip times.
     pub rtt: Option<Rtt>,
-    /// How they go with the bytes in flight.
+    /// How they relate to the bytes in flight.
     pub growth: Option<Growth>,
     /// Whether they grow as in a bloated buffer.
     pub bufferbloat: bool,
@@ -39,7 +39,7 @@ pub struct Metrics {
     pub max_in_flight: u32,
     /// How TCP and the loss play together.
     pub pattern: Pattern,
-    /// What tells so.
+    /// What the pattern was recognised by.
     pub evidence: Evidence,
 }
 

@@ -1,6 +1,6 @@
 //! Per-packet, per-segment and per-flow annotation: the annotator of [Flach16 §2.2].
 //!
-//! While packets come, `sender` keeps what is needed to tell their fate; when a segment is done,
+//! While packets come, `sender` finds out their fate; when a segment is done,
 //! `measure` reads its packets once more and sums up.
 
 mod board;

@@ -1,4 +1,4 @@
-//! How a policer and TCP play together: the three patterns of [Flach16 §4.4].
+//! How a policer and TCP interact: the three patterns of [Flach16 §4.4].
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// What the pattern is told by.
+/// What the pattern is recognised by.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Evidence {
     /// Runs of losses, with at least a median round-trip time between two.

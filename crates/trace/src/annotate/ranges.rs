@@ -96,7 +96,7 @@ mod tests {
                     ranges.insert(start, start + length, |from, to| {
                         assert!(from < to);
                         for byte in from..to {
-                            assert!(found.insert(byte), "told twice");
+                            assert!(found.insert(byte), "reported twice");
                         }
                     });
                     let expected: BTreeSet<u64> =

@@ -50,7 +50,7 @@ pub(crate) struct Sender {
     board: Board,
     /// Nothing from here on was sent more than once.
     repeated_to: u64,
-    /// Since when it could not send for want of window, and for how long in all.
+    /// Since when the receiver's window has been full, and for how long it was in all.
     window_full_since: Option<Nanos>,
     pub window_limited: Nanos,
     /// Since when nothing is in flight, and for how long in all while data followed.
@@ -99,7 +99,7 @@ impl Sender {
         (self.max - self.una.min(self.max)).saturating_sub(self.board.sacked_bytes())
     }
 
-    /// Takes the first sequence number that is seen as where the stream stands.
+    /// Takes the first sequence number that is seen as the position of the stream.
     pub fn begin(&mut self, position: u64) {
         if self.max == 0 {
             self.max = position;
@@ -213,7 +213,7 @@ impl Sender {
         marks
     }
 
-    /// The stream ends at `end`: the FIN takes a number of its own.
+    /// The stream ends at `end`. The FIN takes one sequence number.
     pub fn finish(&mut self, end: u64) {
         if !self.fin {
             self.fin = true;
@@ -312,8 +312,8 @@ impl Sender {
         }
     }
 
-    /// The receiver got these bytes twice, so a retransmission was in vain: the latest that is
-    /// not known to be is taken to be the one.
+    /// The receiver got these bytes twice, so a retransmission was spurious: the latest that is not
+    /// known to be spurious is taken to be the one.
     fn duplicate(&mut self, start: u64, end: u64, below: bool) {
         let Self { board, log, .. } = self;
         board.duplicated(start, end, |number, whole| {
@@ -323,7 +323,7 @@ impl Sender {
             } else {
                 Marks::SPURIOUS_DSACK_OTHER
             };
-            // As many duplicates as transmissions; nobody sends a packet so often.
+            // There may be as many duplicates as transmissions; no sender repeats a packet more often.
             for _ in 0..16 {
                 let Some(sent) = log.get_mut(number) else {
                     return;
@@ -346,7 +346,7 @@ impl Sender {
 
     /// Where bytes at the left edge were sent more than once, the echoed timestamp tells which
     /// transmission arrived (RFC 3522, RFC 7323 §4.3): that one gives a round-trip time, and its
-    /// retransmission was in vain.
+    /// retransmission was spurious.
     fn judge_by_timestamp(&mut self, now: Nanos, edge: u64, to: u64, echo: u32) -> Option<Number> {
         let latest = self.board.latest(edge)?;
         let sent = self.log.get(latest)?;

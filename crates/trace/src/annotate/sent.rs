@@ -24,17 +24,17 @@ pub struct Sent {
     pub in_flight: u32,
     /// The sender's timestamp option, 0 where there is none.
     pub tsval: u32,
-    /// Of which packet it is a retransmission: so many packets before it in the flow's data
-    /// packets of this sender. 0: of none that was seen.
+    /// How many data packets of this sender before it is the packet that it retransmits. 0: it
+    /// retransmits no packet that was captured.
     pub repeats: u32,
-    /// Which packet retransmits it: so many packets behind it. 0: none.
+    /// How many data packets of this sender after it is the packet that retransmits it. 0: none.
     pub repeated: u32,
-    /// More about it.
+    /// Yes-or-no facts.
     pub marks: Marks,
 }
 
 impl Sent {
-    /// Whether the network lost it, as far as one can tell: it was retransmitted, and nothing
+    /// Whether the network lost it, as far as the capture shows: it was retransmitted, and nothing
     /// says that the retransmission was spurious.
     #[inline]
     pub fn lost(&self) -> bool {
@@ -47,8 +47,8 @@ impl Sent {
         self.marks.has(Marks::RETRANSMISSION)
     }
 
-    /// Its round-trip time, where it can be told which transmission was acknowledged (Karn's
-    /// rule, RFC 6298 §3, and the timestamp option's way around it, RFC 7323 §4.1).
+    /// Its round-trip time, where it is clear which transmission was acknowledged (Karn's rule,
+    /// RFC 6298 §3; the timestamp option gives more, RFC 7323 §4.1).
     #[inline]
     pub fn rtt(&self) -> Option<Nanos> {
         self.marks
@@ -76,15 +76,16 @@ impl Marks {
     pub const SACKED: u16 = 1 << 2;
     /// Its acknowledgement time gives a round-trip time.
     pub const RTT: u16 = 1 << 3;
-    /// It was retransmitted in vain: a duplicate selective acknowledgement below the cumulative
-    /// one, of this packet or a part of it, says so of its retransmission (RFC 2883).
+    /// Its retransmission was spurious: a duplicate selective acknowledgement below the cumulative
+    /// one, of this packet or a part of it, says so (RFC 2883).
     pub const SPURIOUS_DSACK: u16 = 1 << 4;
     /// As above, but of several packets at once, of bytes above the cumulative acknowledgement,
-    /// or of a packet that was retransmitted in vain more than once.
+    /// or of a packet with several spurious retransmissions.
     pub const SPURIOUS_DSACK_OTHER: u16 = 1 << 8;
-    /// It was retransmitted in vain: the acknowledgement echoes its own timestamp (RFC 3522).
+    /// Its retransmission was spurious: the acknowledgement echoes the first packet's timestamp
+    /// (RFC 3522).
     pub const SPURIOUS_TIMESTAMP: u16 = 1 << 5;
-    /// It was retransmitted in vain: it had been acknowledged before.
+    /// Its retransmission was spurious: it had been acknowledged before.
     pub const SPURIOUS_ACKED: u16 = 1 << 6;
     /// Its sender could not send a full segment more: the receive window was used up.
     pub const WINDOW_FULL: u16 = 1 << 7;
@@ -95,13 +96,13 @@ impl Marks {
         | Self::SPURIOUS_TIMESTAMP
         | Self::SPURIOUS_ACKED;
 
-    /// Whether any of these is so.
+    /// Whether any of these is set.
     #[inline]
     pub fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
     }
 
-    /// Notes that all of these are so.
+    /// Sets all of these.
     #[inline]
     pub fn set(&mut self, bits: u16) {
         self.0 |= bits;

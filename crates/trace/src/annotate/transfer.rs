@@ -56,7 +56,7 @@ pub struct Transfer<'a> {
     pub origin: u64,
     /// When the segment began: the first packet of the request.
     pub begun_at: Nanos,
-    /// When the sender sent its first packet in the segment, be it a bare acknowledgement.
+    /// When the sender sent its first packet in the segment, which may be a bare acknowledgement.
     pub started_at: Nanos,
     /// The largest payload of a wire packet, in bytes.
     pub mss: u32,
@@ -97,7 +97,7 @@ pub struct TransferSummary {
     pub mss: u32,
     /// What was counted on the way.
     pub tally: Tally,
-    /// What the packets come to.
+    /// Its measures.
     pub metrics: Metrics,
 }
 

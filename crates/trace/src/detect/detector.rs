@@ -11,7 +11,7 @@ use crate::flow::FlowSummary;
 /// [`Verdicts::give`]: at once, or later where the detector wants to see the rest of the
 /// connection, the client's other connections, or the whole capture first. A transfer's packets
 /// are there during [`transfer`](Self::transfer) only: a detector that judges late keeps what it
-/// needs of them, and bounds what it keeps, by judging early where that becomes too much. A
+/// needs of them. It must bound what it keeps: it judges earlier where that becomes too much. A
 /// transfer without a judgement at the end of the capture is `unclear`.
 ///
 /// To add a detector: write a file in `detect/` with a type that implements this trait, and name
@@ -39,8 +39,8 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Gives the judgement on a transfer: the one at hand, or one that came before. The first
-    /// judgement on a transfer counts.
+    /// Gives the judgement on a transfer: the present one, or an earlier one. The first judgement on
+    /// a transfer counts.
     pub fn give(&mut self, transfer: TransferId, judgement: Judgement) {
         self.given.push((transfer, judgement));
     }

@@ -127,7 +127,7 @@ pub struct Limit {
     pub layer: Layer,
     /// Bytes that the bucket or the queue holds, counted at the same layer.
     pub depth_bytes: Option<Estimate>,
-    /// Whether others use it too; `None`: the detector cannot tell.
+    /// Whether traffic that the capture does not hold uses it too; `None`: the detector does not say.
     pub shared: Option<bool>,
 }
 
@@ -160,7 +160,7 @@ pub struct Judgement {
     pub confidence: Option<f64>,
     /// Which packets the judgement rests on.
     pub basis: Basis,
-    /// What the limiter is set to, where there is one and the packets tell.
+    /// What the limiter is set to, if there is one and its rate is known.
     pub limit: Option<Limit>,
     /// Why it is this cause, in sentences with numbers.
     pub evidence: Vec<Cow<'static, str>>,
@@ -187,8 +187,7 @@ impl Judgement {
         }
     }
 
-    /// The same with what only this detector says, for those who know the detector:
-    /// see [`details`](Self::details).
+    /// Adds what only this detector says; see [`details`](Self::details).
     #[must_use]
     pub fn with_details(mut self, details: impl Any + Send + Sync) -> Self {
         self.details = Some(Arc::new(details));

@@ -64,7 +64,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against sorting anew after every number.
+        /// Against sorting again after every number.
         #[test]
         fn agrees_with_sorting(values in prop::collection::vec(0u8..50, 1..60), percent in 0.0f64..100.0) {
             let values: Vec<f64> = values.into_iter().map(f64::from).collect();

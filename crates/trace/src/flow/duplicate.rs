@@ -3,8 +3,8 @@
 use crate::read::Nanos;
 use crate::wire::Packet;
 
-/// A copy comes so soon behind the original. With an IPv4 identification, which a retransmission
-/// would not share, there is time for a detour through a mirror port.
+/// A copy follows its original within this time. With an IPv4 identification, which a
+/// retransmission would not share, there is time for a detour through a mirror port.
 const IDENTIFIED: Nanos = 50_000_000;
 /// Without one, no sender retransmits so soon.
 const UNIDENTIFIED: Nanos = 200_000;
@@ -41,8 +41,8 @@ impl Recent {
     }
 }
 
-/// Everything that two packets of a flow must share to be one, never 0. Not keyed: whoever makes
-/// packets collide on purpose only hides his own.
+/// A hash of everything that two copies of a packet share, never 0. It is not keyed: a sender
+/// that makes packets collide on purpose only hides its packets.
 #[inline]
 fn fingerprint(packet: &Packet) -> u64 {
     let (value, echo) = packet.options.timestamps.unwrap_or_default();

@@ -21,7 +21,7 @@ const TIMESTAMPS: u32 = 12;
 /// What one direction's packets say of its segment size.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SegmentSize {
-    /// The MSS option of its own SYN: what the other may send.
+    /// The MSS option of this side's SYN: what the other side may send.
     offered: Option<u16>,
     /// Whether its SYN had timestamps.
     timestamps: bool,
@@ -43,7 +43,7 @@ impl SegmentSize {
     #[inline]
     pub(super) fn of(&mut self, other: &Self, packet: &Packet) -> u32 {
         let offered = match (self.offered, other.offered) {
-            // Each side also keeps to what its own network carries.
+            // Each side also keeps to what the network at its end carries.
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => theirs.or(mine),
         };

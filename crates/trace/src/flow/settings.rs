@@ -1,27 +1,26 @@
-//! Bounds on what is kept, and where segments end.
+//! Bounds on memory, and where segments end.
 
 use crate::read::Nanos;
 
-/// How much is kept and for how long, and where a segment ends.
+/// How much the flow table keeps and for how long, and where a segment ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// A flow without packets for so long is over, in nanoseconds of capture time.
+    /// A flow without packets for this long is over, in nanoseconds of capture time.
     pub idle_timeout: Nanos,
-    /// A closed flow waits so long for stragglers.
+    /// A closed flow is kept this long for late packets, in nanoseconds of capture time.
     pub linger: Nanos,
-    /// More flows at once than this, and the quietest are ended.
+    /// The most flows that are active at once. Beyond it, the flows that were quiet the longest end.
     pub max_flows: usize,
-    /// More packets kept than this in all flows together, and the quietest flows are ended. A
-    /// packet takes about 100 bytes; what else is kept of a flow counts as the packets that would
-    /// take as much.
+    /// The most packets kept in all flows together. Beyond it, the flows that were quiet the longest
+    /// end. A packet takes about 100 bytes; the rest of a flow counts as the number of packets that
+    /// would take as much memory.
     pub max_packets: usize,
     /// A segment with more packets of one sender is cut and continued in another.
     pub max_segment_packets: u64,
-    /// Whether a request that is sent again, after the response to it has begun, still belongs to
-    /// the same segment. The published detector begins another there, so the default is that it
-    /// does not.
+    /// Whether a request that is retransmitted after its response began stays in the same segment.
+    /// The default is that it begins another, as in the published detector.
     pub join_repeated_requests: bool,
-    /// The bitrate at which the wait time assumes video to be played.
+    /// The bitrate of the video that the wait time assumes, in bit/s.
     pub playback_bits_per_second: u64,
 }
 

@@ -1,4 +1,4 @@
-//! All flows that are going on, within bounds.
+//! All active flows, within bounds.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -34,7 +34,7 @@ pub struct Counters {
     pub backwards: u64,
     /// Flows seen.
     pub flows: u64,
-    /// Flows ended early because too many went on at once.
+    /// Flows ended early because too many were active at once.
     pub evicted: u64,
     /// When the first and the last frame were captured.
     pub span: Option<(Nanos, Nanos)>,
@@ -97,18 +97,18 @@ impl FlowTable {
         &self.counters
     }
 
-    /// How many flows go on.
-    pub fn flows_going_on(&self) -> usize {
+    /// How many flows are active.
+    pub fn active_flows(&self) -> usize {
         self.by_key.len()
     }
 
-    /// What is kept for all of them, in packets: what [`Settings::max_packets`] bounds. Counted
-    /// anew at each call.
+    /// What is kept for all of them, in packets, which [`Settings::max_packets`] bounds. Each call
+    /// counts it again.
     pub fn kept(&self) -> usize {
         self.flows.iter().flatten().map(Flow::kept).sum()
     }
 
-    /// Decodes a frame and takes it. What is no TCP packet raises a counter.
+    /// Decodes a frame and takes its packet. A frame without a TCP packet raises a counter.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut impl FlowSink) {
         self.counters.frames += 1;
@@ -213,7 +213,7 @@ impl FlowTable {
         }
     }
 
-    /// Ends what is over, now and then.
+    /// Ends flows that are over, from time to time.
     ///
     /// A sweep looks at every flow, so there is at least a packet between two sweeps for each of
     /// them, whatever the timestamps say: the cost for a packet is constant.
@@ -230,8 +230,8 @@ impl FlowTable {
     #[cold]
     fn sweep(&mut self, sink: &mut impl FlowSink) {
         self.packets_to_sweep = self.flows.len().max(1024);
-        // The earliest time since the last sweep: where interfaces have clocks of their own, or one
-        // packet's time is wrong, no flow is idle by another's clock.
+        // The earliest time since the last sweep. So no flow counts as idle because another
+        // interface's clock is ahead, or because the time of one packet is wrong.
         let now = std::mem::replace(&mut self.earliest, Nanos::MAX);
         if now.abs_diff(self.swept_at) >= self.settings.linger {
             self.swept_at = now;
@@ -252,9 +252,9 @@ impl FlowTable {
         }
     }
 
-    /// Ends the flows that have been quiet the longest, until so much of what `weight` counts is
-    /// gone. As many as it takes, even if the last is the only busy one: nobody can hide a flow
-    /// that grows without end behind others that come and go.
+    /// Ends the flows that were quiet the longest, until `excess` of what `weight` counts is gone.
+    /// It ends as many as that takes, even a busy flow: a flow that grows without end cannot hide
+    /// behind others that come and go.
     fn evict(&mut self, excess: usize, weight: impl Fn(&Flow) -> usize, sink: &mut impl FlowSink) {
         let mut quietest: Vec<(Nanos, u64, usize)> = self
             .flows

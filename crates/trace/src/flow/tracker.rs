@@ -1,4 +1,4 @@
-//! One flow while it lasts.
+//! One active flow.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::wire::{Endpoint, Flags, Packet};
 
 /// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
 const MAX_WAITING: usize = 64;
-/// A segment and a side's totals take the memory of so many packets.
+/// The memory of a segment and of a side's totals, in packets.
 const SEGMENT_WEIGHT: usize = 4;
 const TOTALS_WEIGHT: usize = 44;
-/// A packet so far from where its stream stands belongs to another connection.
+/// A packet this many bytes away from where its stream is belongs to another connection.
 const MAX_JUMP: u64 = 1 << 28;
 
 /// The side that opened the flow is 0, the other 1.
@@ -104,14 +104,14 @@ impl Flow {
             return match self.syn[side] {
                 Some(seq) => seq != packet.seq,
                 None => {
-                    // Behind its own SYN-ACK: captured by queues that were not in step.
+                    // A SYN captured after the SYN-ACK that answers it: two capture queues.
                     let sender = &self.senders[side];
                     let late = sender.max() == sender.position(packet.seq) + 1;
                     self.closed || (sender.max() != 0 && !late)
                 }
             };
         }
-        // The old one is over, and this is nowhere near its end: a SYN that was not captured.
+        // The connection is over, and this is far from its end: the SYN of another was not captured.
         let sender = &self.senders[side];
         self.closed
             && packet.payload > 0
@@ -214,8 +214,8 @@ impl Flow {
             first: self.senders[side].log.next(),
             ..Side::default()
         });
-        // Relative numbers start behind what the packet continues: its own number, and the one
-        // that it acknowledges.
+        // Relative numbers start at the packet's sequence number, and for the other side at its
+        // acknowledgement number.
         sides[side].origin = Some(position - 1);
         if packet.flags.has(Flags::ACK) {
             let other = &mut self.senders[1 - side];
@@ -274,12 +274,12 @@ impl Flow {
             this.data = Some(position);
         }
         let [client, server] = &mut self.sizes;
-        let (own, other) = if side == CLIENT {
+        let (this_size, other_size) = if side == CLIENT {
             (client, &*server)
         } else {
             (server, &*client)
         };
-        let mss = own.of(other, packet);
+        let mss = this_size.of(other_size, packet);
         self.mss[side] = mss;
         let bytes = u64::from(packet.payload);
         let pieces = bytes.div_ceil(u64::from(mss));
@@ -413,9 +413,9 @@ impl Flow {
     }
 }
 
-/// Without a SYN, ports tell: servers listen on well-known or registered ports, clients connect
-/// from the dynamic ones (RFC 6335 §6; Linux's begin at 32768). Where neither says anything, the
-/// first to speak is taken for the client.
+/// Guesses the server by its port, for flows without a SYN: servers listen on well-known or
+/// registered ports, clients connect from dynamic ones (RFC 6335 §6; Linux's begin at 32768). If
+/// the ports do not tell, the endpoint that sends first is taken for the client.
 fn looks_like_server(this: Endpoint, other: Endpoint) -> bool {
     let rank = |port: u16| match port {
         0..1024 => 0,

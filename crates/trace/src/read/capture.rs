@@ -49,7 +49,7 @@ impl Capture {
     ///
     /// # Errors
     /// A record that is cut off or lies about its length, or input that cannot be read. Nothing
-    /// can be read after an error; what was read before stays valid.
+    /// can be read after an error; the frames before it stay valid.
     pub fn frame(&mut self) -> Result<Option<Frame<'_>>, ReadError> {
         match &mut self.format {
             Format::Pcap(header) => header.frame(&mut self.window),

@@ -4,7 +4,7 @@ use std::io;
 
 use super::link::LinkType;
 
-/// Why a capture cannot be read (further), and at which byte.
+/// Why a capture cannot be read, or not any further, and at which byte.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (at byte {offset}{})", if *.decompressed { " of the decompressed data" } else { "" })]
 pub struct ReadError {
@@ -20,16 +20,16 @@ pub struct ReadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// No bytes at all.
-    #[error("empty input")]
+    #[error("the input is empty: a capture has at least a header")]
     Empty,
     /// Neither pcap nor pcapng.
     #[error("not a packet capture: neither pcap nor pcapng")]
     NotACapture,
     /// A pcap version other than 2.x.
-    #[error("pcap version {0}.{1} is not supported, only 2.x")]
+    #[error("pcap version {0}.{1} is not supported; only 2.x is")]
     Version(u16, u16),
     /// The input ends inside a header or a packet.
-    #[error("cut off in the middle of {what}: {needed} bytes needed, {available} there")]
+    #[error("cut off in the middle of {what}: it needs {needed} bytes, and {available} are left")]
     CutOff {
         /// What was being read.
         what: &'static str,
@@ -39,7 +39,7 @@ pub enum Reason {
         available: usize,
     },
     /// A length that no capture of this kind can have.
-    #[error("{what} claims {length} bytes, which cannot be")]
+    #[error("{what} claims {length} bytes, which is impossible: the capture is damaged")]
     BadLength {
         /// What claims it.
         what: &'static str,
@@ -53,7 +53,7 @@ pub enum Reason {
     #[error("link layer {0} is not supported")]
     Link(LinkType),
     /// A packet names an interface that the section has not described.
-    #[error("packet of interface {0}, which the capture does not describe")]
+    #[error("a packet belongs to interface {0}, which the capture does not describe")]
     NoInterface(u32),
     /// The operating system or a decompressor failed.
     #[error("{0}")]

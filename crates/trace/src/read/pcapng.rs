@@ -18,14 +18,14 @@ const BYTE_ORDER: u32 = 0x1A2B_3C4D;
 /// No packet is later (it is in the year 2262): a time and twice a time fit their type.
 const LATEST: Nanos = i64::MAX as Nanos;
 
-/// A section may describe so many interfaces, far more than any capture has.
+/// The most interfaces that a section may describe, far more than any capture has.
 const MAX_INTERFACES: usize = 1 << 16;
 
 pub(super) fn is_start(magic: &[u8]) -> bool {
     magic == SECTION.to_le_bytes()
 }
 
-/// The state that blocks before leave for the blocks behind.
+/// What earlier blocks of a section say about later ones.
 #[derive(Default)]
 pub(super) struct Sections {
     big_endian: bool,
@@ -73,7 +73,7 @@ impl Clock {
     }
 }
 
-/// Where in a block its packet stands.
+/// Where in a block its packet is.
 struct Place {
     interface: usize,
     at: Nanos,
@@ -196,7 +196,7 @@ impl Sections {
         }
         if body.len() < 8 {
             self.passed_over.malformed += 1;
-            // It still counts, or those behind it would be taken for each other.
+            // It still counts as an interface, or later ones would get wrong numbers.
             self.interfaces.push(Interface {
                 link: LinkType::UNKNOWN,
                 clock: Clock::default(),
@@ -279,7 +279,7 @@ impl Sections {
             return Err(Reason::NoInterface(interface as u32));
         };
         if kind == SIMPLE_PACKET {
-            // It carries no time, and without time nothing can be said of it.
+            // It carries no time, and the analysis needs one.
             self.passed_over.untimed += 1;
             return Ok(None);
         }

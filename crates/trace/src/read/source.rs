@@ -60,7 +60,7 @@ impl Window {
         self.start == self.end
     }
 
-    /// The next `n` bytes without passing them; `None` if the input ends before.
+    /// The next `n` bytes, which stay in the window; `None` if the input ends before.
     /// `n` must not exceed [`MAX_RECORD`] and a few headers: the caller has checked it.
     #[inline]
     pub(super) fn peek(&mut self, n: usize) -> Result<Option<&[u8]>, ReadError> {
@@ -86,7 +86,7 @@ impl Window {
         Ok(Some(&self.buffer[self.start..self.start + n]))
     }
 
-    /// Passes and returns `n` bytes that a `peek` or `record` of at least `n` has made sure of.
+    /// Takes `n` bytes out of the window. A `peek` or `record` of at least `n` must come before.
     #[inline]
     pub(super) fn take(&mut self, n: usize) -> &[u8] {
         let at = self.start;
@@ -95,7 +95,7 @@ impl Window {
         &self.buffer[at..at + n]
     }
 
-    /// Passes `n` bytes without holding them. `false` if the input ends before.
+    /// Skips `n` bytes without holding them. `false` if the input ends before.
     pub(super) fn skip(&mut self, n: u64) -> Result<bool, ReadError> {
         let mut left = n;
         loop {
@@ -140,10 +140,12 @@ impl Window {
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // What came before the damage is still good: it is used up first, and a
-                    // reader that wants more meets the error then.
+                    // What came before the damage is good: the reader uses it up first, and meets the
+                    // error when it asks for more.
                     let reason = if self.compressed {
-                        Reason::Io(format!("compressed data damaged or cut off: {error}"))
+                        Reason::Io(format!(
+                            "the compressed data is damaged or cut off: {error}"
+                        ))
                     } else {
                         Reason::from(&error)
                     };

@@ -358,7 +358,7 @@ fn an_unsupported_link_type_of_a_pcap() {
 fn errors_say_what_and_where() {
     assert_eq!(
         read_bytes(&sample(2)[..56]).error.unwrap().to_string(),
-        "cut off in the middle of a packet: 17 bytes needed, 16 there (at byte 40)"
+        "cut off in the middle of a packet: it needs 17 bytes, and 16 are left (at byte 40)"
     );
 }
 

@@ -17,13 +17,13 @@ pub struct FlowRow {
     pub file: Arc<str>,
     /// When the capture's first packet was captured.
     pub capture_start: Nanos,
-    /// Who and when.
+    /// Its endpoints and its beginning.
     pub info: FlowInfo,
     /// Why the flow ended.
     pub ended: Ended,
-    /// Who sent.
+    /// Which endpoint sent.
     pub sender: Endpoint,
-    /// Who received.
+    /// Which endpoint received.
     pub receiver: Endpoint,
     /// Sums over the segments.
     pub totals: Totals,
@@ -55,7 +55,7 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.totals.metrics.first_sent);
     duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet), pauses between segments included." = |r| seconds(r.totals.metrics.duration);
     segments: Integer [""] "Segments in which the endpoint sent data." = |r| r.totals.segments;
-    policed_segments: Integer [""] "Of these, the policed, by either run of the detector." = |r| r.policed_segments;
+    policed_segments: Integer [""] "Of these, those with a policer, by either run of the detector." = |r| r.policed_segments;
     data_packets: Integer ["packets"] "Packets on the wire with data, retransmissions among them." = |r| r.totals.metrics.data_packets;
     lost_packets: Integer ["packets"] "Of these, the lost." = |r| r.totals.metrics.lost_packets;
     loss_rate: Real [""] "Lost over data packets, 0 to 1." = |r| rounded(r.totals.metrics.loss_rate(), 6);
@@ -86,13 +86,13 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     capacity_trains: Integer [""] "How many trains that rests on." = |r| r.totals.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
     wait_ms: Real ["ms"] "The longest wait time of a segment." = |r| r.totals.tally.wait.map(millis);
     bufferbloat_segments: Integer [""] "Segments with bufferbloat." = |r| r.totals.bloated_segments;
-    pattern: Text [""] "How TCP and the losses play together in the segment with the most losses." = |r| r.totals.metrics.pattern.to_string();
+    pattern: Text [""] "How TCP and the losses interact in the segment with the most losses." = |r| r.totals.metrics.pattern.to_string();
     loss_episodes: Integer [""] "Loss episodes in that segment." = |r| u64::from(r.totals.metrics.evidence.loss_episodes);
     stalls: Integer [""] "Stalls in that segment." = |r| u64::from(r.totals.metrics.evidence.stalls);
     stalled_share: Real [""] "Share of its duration spent so, 0 to 1." = |r| rounded(r.totals.metrics.evidence.stalled, 4);
     overshoot: Real [""] "Sending rate before its losses over its goodput, in the median episode." = |r| rounded(r.totals.metrics.evidence.overshoot, 3);
     max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.totals.metrics.max_in_flight);
-    window_limited_s: Real ["s"] "Time in which the receiver's window held the sender back; missing where its scale is not known." = |r| r.totals.tally.window_known.then(|| seconds(r.totals.tally.window_limited));
+    window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.totals.tally.window_known.then(|| seconds(r.totals.tally.window_limited));
     idle_s: Real ["s"] "Time with nothing in flight inside segments." = |r| seconds(r.totals.tally.idle);
 };
 

@@ -20,9 +20,9 @@ pub struct PacketRow {
     pub flow: u64,
     /// The segment's number in the flow.
     pub segment: u32,
-    /// Who sent.
+    /// Which endpoint sent.
     pub sender: Endpoint,
-    /// Who received.
+    /// Which endpoint received.
     pub receiver: Endpoint,
     /// Its number among the data packets of its sender in the flow.
     pub number: u64,
@@ -57,7 +57,7 @@ impl PacketRow {
     }
 }
 
-/// Why a retransmission was in vain, by the strongest sign.
+/// The strongest sign that a retransmission was spurious.
 fn spurious(marks: Marks) -> Option<&'static str> {
     [
         (Marks::SPURIOUS_DSACK | Marks::SPURIOUS_DSACK_OTHER, "dsack"),
@@ -89,16 +89,16 @@ const COLUMNS: &[Column<PacketRow>] = columns! { PacketRow;
     offset_s: Real ["s"] "When it was sent, since the capture's first packet." = |r| seconds(r.sent.at.saturating_sub(r.capture_start));
     sequence: Integer ["B"] "Its first byte's place in the transfer, from 1; missing, if it repeats bytes of an earlier segment." = |r| u64::try_from(r.relative).ok();
     length: Integer ["B"] "Payload." = |r| u64::from(r.sent.len);
-    lost: Truth [""] "Whether the network lost it: retransmitted, and not in vain." = |r| r.sent.lost();
+    lost: Truth [""] "Whether the network lost it: it was retransmitted, and the retransmission was not spurious." = |r| r.sent.lost();
     retransmission: Truth [""] "Whether it repeats bytes sent before." = |r| r.sent.is_retransmission();
     retransmits: Integer [""] "The number of the packet that it repeats." = |r| (r.sent.repeats != 0).then(|| r.number.saturating_sub(u64::from(r.sent.repeats)));
     retransmitted_by: Integer [""] "The number of the packet that repeats it." = |r| (r.sent.repeated != 0).then(|| r.number + u64::from(r.sent.repeated));
-    retransmitted_in_vain: Text [""] "Where it was retransmitted although it arrived, what says so: dsack, timestamp or acked (before)." = |r| spurious(r.sent.marks);
+    retransmitted_in_vain: Text [""] "If it arrived and was retransmitted nevertheless, the sign of that: dsack, timestamp or acked (before)." = |r| spurious(r.sent.marks);
     rtt_ms: Real ["ms"] "Its round-trip time, where that is unambiguous." = |r| r.sent.rtt().map(|rtt| rounded(millis(rtt), 6));
     ack_delay_ms: Real ["ms"] "From its sending to the first acknowledgement of its bytes, whichever transmission that was for." = |r| r.delay().map(|delay| rounded(millis(delay), 6));
     sacked: Truth [""] "Whether that was a selective acknowledgement." = |r| r.sent.marks.has(Marks::SACKED);
     in_flight_bytes: Integer ["B"] "Bytes sent and neither acknowledged nor selectively so, itself included." = |r| u64::from(r.sent.in_flight);
     delivered_bytes: Integer ["B"] "Bytes of the flow acknowledged in any way when it was sent." = |r| r.sent.delivered;
-    window_full: Truth [""] "Whether the receiver's window left no room for a full packet more." = |r| r.sent.marks.has(Marks::WINDOW_FULL);
-    fills_gap: Truth [""] "Whether it was seen behind later bytes: reordered, or missed by the capture when it was first sent." = |r| r.sent.marks.has(Marks::LATE);
+    window_full: Truth [""] "Whether the receiver's window left no room for another full packet." = |r| r.sent.marks.has(Marks::WINDOW_FULL);
+    fills_gap: Truth [""] "Whether it was captured after later bytes: reordered, or missed by the capture when it was first sent." = |r| r.sent.marks.has(Marks::LATE);
 };

@@ -1,4 +1,4 @@
-//! What became of a packet: lost, sent again, sent again in vain, or acknowledged, and when.
+//! What became of a packet: lost, retransmitted, spuriously retransmitted, or acknowledged, and when.
 
 use crate::annotate::Marks;
 use crate::testing::*;
@@ -252,7 +252,7 @@ fn a_selective_acknowledgement_gives_the_round_trip_when_it_comes() {
     talk.ack(60 * MS, nth(4));
     let found = talk.end();
     let kept = found.response();
-    // The second packet may have waited for the first, or was late: one cannot tell.
+    // The second packet may have waited for the first, or was late: both look the same.
     assert_eq!(kept.rtts(), [None, None, Some(18), Some(27), None]);
     assert_eq!(kept.marked(Marks::SACKED), [2, 3]);
 }

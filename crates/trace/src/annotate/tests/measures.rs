@@ -1,4 +1,4 @@
-//! What a transfer's packets come to.
+//! Measures of transfers.
 
 use crate::annotate::median;
 use crate::testing::*;

@@ -68,8 +68,8 @@ impl Code {
                  from chance."
             }
             Self::LateLoss => {
-                "The first loss came more than 2 MB into the transfer: a policer with such a \
-                 bucket is less likely than another cause."
+                "The first loss came more than 2 MB into the transfer: another cause is more likely \
+                 than a policer with so large a bucket."
             }
             Self::NegativeFill => {
                 "Up to the first loss the transfer was slower than the rate between its losses: a \
@@ -89,7 +89,7 @@ impl Code {
             }
             Self::InflatedRtt => {
                 "More than a fifth of the losses followed a grown round-trip time: a queue filled \
-                 up before it dropped, which a policer does not have."
+                 up before it dropped. A policer has no queue."
             }
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct Edition {
 /// The authors' published code.
 pub(super) const PUBLISHED: Edition = Edition {
     counting: Counting {
-        // The code knows one sign that a retransmission was in vain: a duplicate acknowledgement of
+        // The code knows one sign of a spurious retransmission: a duplicate acknowledgement of
         // the last.
         lost: |sent| sent.repeated != 0 && !sent.marks.has(Marks::SPURIOUS_DSACK),
         // Until it was first acknowledged, if it was not retransmitted (even if it is a retransmission

@@ -5,8 +5,8 @@
 //! fill of a token bucket of that rate, and asks whether packets were lost when it was empty and
 //! passed when it was not. Rates are payload bits per second and tokens payload bytes throughout.
 //!
-//! An [`Edition`](edition) says which packets count as lost and which rules a transfer must pass; `rules` has
-//! the rules, `replay` the bucket.
+//! `edition` says which packets count as lost and which rules a transfer must pass; `rules` has the
+//! rules, `replay` the bucket.
 
 mod answer;
 mod code;

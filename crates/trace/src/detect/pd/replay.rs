@@ -9,8 +9,8 @@ use super::counting::Counting;
 use crate::annotate::{Sent, Transfer, median};
 use crate::read::Nanos;
 
-/// A grown round-trip time is above so many times this percentile, and at least so long.
-/// [Flach16 code]
+/// A grown round-trip time is above `INFLATED` times this percentile, and at least
+/// `INFLATED_LEAST_MS`. [Flach16 code]
 const INFLATED_PERCENTILE: f64 = 10.0;
 const INFLATED: f64 = 1.3;
 const INFLATED_LEAST_MS: f64 = 20.0;
@@ -18,9 +18,9 @@ const INFLATED_LEAST_MS: f64 = 20.0;
 /// What is kept between runs, and the memory of both.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Of the transfer at hand: which packets were lost.
+    /// Which packets of the present transfer were lost.
     losses: Vec<usize>,
-    /// And its median round-trip time, once it was needed.
+    /// Its median round-trip time, once a rule asked for it.
     rtt_ms: Option<f64>,
     on_loss: Vec<f64>,
     on_pass: Vec<f64>,
@@ -28,7 +28,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Begins with another transfer.
+    /// Begins another transfer.
     pub fn start(&mut self, counting: &Counting, transfer: &Transfer<'_>) {
         self.losses.clear();
         let all = transfer.sent.iter().enumerate();
@@ -77,7 +77,10 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// A run without so many losses at either end; the check that fails, if too few are left.
+    /// A run without the first and the last `cut` losses.
+    ///
+    /// # Errors
+    /// The check that fails, if too few losses are left.
     pub fn new(
         counting: &'static Counting,
         transfer: &'a Transfer<'a>,

@@ -58,7 +58,7 @@ fn any_packet() -> impl Strategy<Value = Any> {
         )
 }
 
-/// Plays the packets; sequence numbers are so many times `unit` behind `isn`.
+/// Plays the packets; sequence numbers are multiples of `unit` after `isn`.
 fn play(packets: &[Any], settings: Settings, isn: u32, unit: u32, payload: u32) -> Found {
     let mut talk = Talk::with(settings);
     let mut at = 0i64;
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_data_packet_is_told_of_once(
+    fn every_data_packet_is_reported_of_once(
         packets in prop::collection::vec(any_packet(), 0..120),
         isn in prop_oneof![any::<u32>(), Just(u32::MAX - 5000)],
         unit in prop::sample::select(vec![1u32, 100, 536, 1 << 26]),
@@ -114,10 +114,10 @@ proptest! {
         // No payload is of one byte, so none is a probe, and none exceeds a packet.
         let data = packets.iter().filter(|packet| packet.payload > 0).count();
         let bytes: u32 = packets.iter().map(|packet| packet.payload).sum();
-        let told: usize = found.transfers.iter().map(|kept| kept.sent.len()).sum();
-        prop_assert_eq!(told, data);
-        let told: u32 = found.transfers.iter().flat_map(Kept::lengths).sum();
-        prop_assert_eq!(told, bytes);
+        let reported: usize = found.transfers.iter().map(|kept| kept.sent.len()).sum();
+        prop_assert_eq!(reported, data);
+        let reported: u32 = found.transfers.iter().flat_map(Kept::lengths).sum();
+        prop_assert_eq!(reported, bytes);
         for kept in &found.transfers {
             let payload: u64 = kept.sent.iter().map(|sent| u64::from(sent.len)).sum();
             prop_assert_eq!(kept.tally.payload_bytes, payload);
@@ -173,7 +173,7 @@ proptest! {
     fn super_packets_never_panic(packets in prop::collection::vec(any_packet(), 0..60)) {
         let found = play(&packets, tight(), u32::MAX - 50_000, 5000, 100);
         let bytes: u64 = packets.iter().map(|packet| u64::from(packet.payload) * 100).sum();
-        let told: u64 = found.transfers.iter().map(|kept| kept.tally.payload_bytes).sum();
-        prop_assert_eq!(told, bytes);
+        let reported: u64 = found.transfers.iter().map(|kept| kept.tally.payload_bytes).sum();
+        prop_assert_eq!(reported, bytes);
     }
 }

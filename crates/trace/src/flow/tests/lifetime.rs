@@ -185,7 +185,7 @@ fn a_closed_flow_lingers_and_then_ends() {
     let mut talk = Talk::begun();
     talk.full(5 * MS, 0);
     close(&mut talk, 10 * MS);
-    // Packets of another flow let time pass: sweeps come every so many packets.
+    // Packets of another flow let time pass: a sweep comes after a number of packets.
     talk.ends[0].set_port(1);
     for n in 0..2500 {
         talk.full((20 + 10 * u64::from(n)) * MS, n);
@@ -251,7 +251,7 @@ fn a_sweep_finds_idle_flows_too() {
     assert_eq!(talk.found.flows[0].ended, Ended::Idle);
 }
 
-/// Interfaces with clocks of their own, or one wrong time: nobody is idle by another's clock.
+/// With one clock for each interface, or one wrong time, no flow is idle by another's clock.
 #[test]
 fn another_clock_ends_no_flow() {
     let hour = 3_600_000 * MS;

@@ -40,7 +40,7 @@ fn a_super_packet_is_split_by_the_offered_mss() {
     assert_eq!(lengths, [1000, 1000, 1000, 500]);
     assert_eq!(kept.offsets(), [0, 1000, 2000, 3000]);
     assert_eq!(kept.mss, 1000);
-    // As wire packets, each with headers and framing of its own, but one packet of the capture.
+    // As wire packets, each with headers and framing, but one packet of the capture.
     assert_eq!(kept.tally.payload_bytes, 3500);
     assert_eq!(kept.tally.ip_bytes, 3500 + 4 * 40);
     assert_eq!(kept.tally.link_bytes, 3500 + 4 * (40 + 18));

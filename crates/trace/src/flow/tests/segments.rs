@@ -299,7 +299,7 @@ fn totals_add_up_what_an_endpoint_sent() {
     assert_eq!((sum.unique_bytes, sum.delivered_bytes), (30_000, 30_000));
     assert_eq!(sum.first_sent, START + 10 * MS);
     assert_eq!(sum.duration, 2050 * MS);
-    // In the second segment, behind five packets of its own.
+    // In the second segment, after five packets.
     assert_eq!(sum.bytes_before_loss, Some(15_000));
     assert_eq!(server.tally.payload_bytes, 32_000);
     let responses = found.responses();
