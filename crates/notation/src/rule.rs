@@ -43,7 +43,7 @@ pub const KEYS: &[Key] = &[
         "dscp",
         "code points",
         "any",
-        "Names or numbers with commas between: `\"ef,af41\"`.",
+        "Names or numbers, separated by commas: `\"ef,af41\"`.",
     ),
 ];
 

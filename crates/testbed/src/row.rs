@@ -67,7 +67,7 @@ const KERNEL: &[Column<LabKernelRow>] = columns! { LabKernelRow;
     lab_min: Real [""] "Smallest of them." = |r| r.value(r.comparison.lab.min);
     lab_max: Real [""] "Largest of them." = |r| r.value(r.comparison.lab.max);
     difference: Real [""] "The lab's median less the kernel's, over the kernel's; missing if the kernel's alone is 0." = |r| r.comparison.difference().map(|difference| rounded(difference, 4));
-    verdict: Text [""] "agree: within 10 %; scatter: not, but the runs of both overlap; differ: neither." = |r| match r.comparison.verdict() {
+    verdict: Text [""] "agree: within 10 %; scatter: more than 10 %, but the runs of both sides overlap; differ: more, without overlap." = |r| match r.comparison.verdict() {
         Verdict::Agree => "agree",
         Verdict::Scatter => "scatter",
         Verdict::Differ => "differ",
@@ -75,5 +75,5 @@ const KERNEL: &[Column<LabKernelRow>] = columns! { LabKernelRow;
     runs: Integer [""] "Runs of each side." = |r| r.compared.runs;
     lateness_p99_ms: Real ["ms"] "How late packets left in real time, 99th percentile of the worst run." = |r| millis(r.compared.lateness);
     repeated: Integer [""] "Runs in real time that were repeated because packets left too late." = |r| r.compared.repeated;
-    bad: Integer [""] "Runs that were still too late, or lost packets beside the elements: with any, the point says little." = |r| r.compared.bad;
+    bad: Integer [""] "Runs that were still too late, or lost packets beside the elements: if there are any, the point says little." = |r| r.compared.bad;
 };

@@ -26,11 +26,11 @@ impl Row for LabPointRow {
 }
 
 const POINT: &[Column<LabPointRow>] = columns! { LabPointRow;
-    point: Integer [""] "The point's number, from 0; the last key of the sweep runs fastest." = |r| r.point;
+    point: Integer [""] "The point's number, from 0. The last key of the sweep changes fastest." = |r| r.point;
     parameters: Text [""] "What is varied, and its values at the point: `gate.rate=5mbit, gate.kind=policer`." = |r| label(&r.parameters).to_string();
-    simulations: Integer [""] "Simulations that were run to their end: seeds times groups of aggregates that share nothing." = |r| r.summary.simulations;
-    aggregates: Integer [""] "Aggregates, counted anew for each seed." = |r| r.summary.aggregates;
-    flows: Integer [""] "Flows, counted anew for each seed." = |r| r.summary.flows;
+    simulations: Integer [""] "Complete simulations: seeds times groups of aggregates that share nothing." = |r| r.summary.simulations;
+    aggregates: Integer [""] "Aggregates. They are counted for each seed." = |r| r.summary.aggregates;
+    flows: Integer [""] "Flows. They are counted for each seed." = |r| r.summary.flows;
     throughput_bps: Integer ["bit/s"] "Mean throughput of an aggregate at the IP layer, from its first flow's start to its last one's end." = |r| r.summary.throughput.map(bits);
     normalised_mean: Real [""] "Mean over aggregates and windows of throughput over the rate of the aggregate's slowest limiter; missing without one." = |r| r.summary.normalised_mean.map(|share| rounded(share, 6));
     normalised_p99: Real [""] "99th percentile of it." = |r| r.summary.normalised_p99.map(|share| rounded(share, 6));

@@ -44,7 +44,7 @@ const TRANSFER: &[Column<LabTransferRow>] = columns! { LabTransferRow;
     aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
     flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
     number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
-    start_s: Real ["s"] "When it was asked for, or its first byte written." = |r| seconds(r.transfer.start);
+    start_s: Real ["s"] "When it was requested, or its first byte was written." = |r| seconds(r.transfer.start);
     duration_s: Real ["s"] "From then to its last byte at the client." = |r| seconds(r.transfer.end.saturating_sub(r.transfer.start));
     bytes: Integer ["B"] "Its payload." = |r| r.transfer.bytes;
 };

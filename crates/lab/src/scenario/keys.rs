@@ -6,35 +6,35 @@ use tidegate_notation::{Section, rule, section};
 section! { FILE = "the file", "Keys above the first table.";
     "title": "text", "the file's name", "What the scenario shows, in a few words.";
     "duration": "time", "", "How long it lasts.";
-    "seed": "number", "1", "All that is random comes from it: the same file and seed give the same results on every machine.";
+    "seed": "number", "1", "All random values come from it. The same file and seed give the same results on every machine.";
     "window": "time", "250ms", "Width of the windows over which throughput is counted.";
-    "sample": "time", "never", "How often the occupancy of queues and buckets is noted.";
+    "sample": "time", "never", "How often the occupancy of queues and buckets is recorded.";
     "element": "tables", "none", "What packets pass through.";
-    "aggregate": "tables", "one, named `all`", "Whose traffic shares limiters.";
-    "flow": "tables", "", "Who sends.";
+    "aggregate": "tables", "one, named `all`", "The subscribers: the traffic of each shares limiters.";
+    "flow": "tables", "", "The senders.";
     "sweep": "table", "none", "What is varied.";
 }
 section! { ELEMENT = "[[element]]", "Something that packets pass through, of any kind.";
-    "name": "name", "", "How paths, sweeps and results call it.";
-    "kind": "a kind", "", "What it is: one of the kinds below.";
-    "shared": "true or false", "false", "Whether all aggregates pass through the same one; otherwise each has its own.";
+    "name": "name", "", "Its name in paths, sweeps and results.";
+    "kind": "a kind", "", "One of the kinds below.";
+    "shared": "true or false", "false", "Whether all aggregates pass through the same element. Otherwise each aggregate has a separate one.";
 }
 section! { DELAY = "kind = \"delay\"", "Delays packets and keeps their order.";
-    "delay": "time", "", "Of every packet.";
-    "jitter": "time", "0", "Standard deviation of a random addition: normal, cut off at 0.";
+    "delay": "time", "", "Delay of every packet.";
+    "jitter": "time", "0", "Standard deviation of a random addition, which is normal and cut off at 0.";
 }
 section! { LINK = "kind = \"link\"", "Sends one packet after the other from a queue.";
-    "rate": "rate", "", "Its capacity, of bytes at layer 2 without check sequence.";
-    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, or a table with their settings. `auto` is drop-tail of a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets.";
+    "rate": "rate", "", "Its capacity, for bytes at layer 2 without check sequence.";
+    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, or a table with their settings. `auto` is drop-tail with a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets.";
 }
 section! { DROP_TAIL = "queue = { kind = \"drop-tail\" }", "First in, first out.";
     "kind": "a name", "drop-tail", "The discipline.";
     "bytes": "size", "no bound", "Most bytes.";
-    "packets": "number", "no bound", "Most packets; a bound of either kind is needed.";
+    "packets": "number", "no bound", "Most packets. A bound of either kind is needed.";
 }
 section! { CODEL = "queue = { kind = \"codel\" }", "CoDel, RFC 8289.";
     "kind": "a name", "", "The discipline.";
-    "target": "time", "5ms", "Sojourn time that is acceptable.";
+    "target": "time", "5ms", "Acceptable sojourn time.";
     "interval": "time", "100ms", "Time in which it must be reached.";
     "packets": "number", "1000", "Most packets.";
 }
@@ -65,10 +65,10 @@ section! { LOSS = "kind = \"loss\"", "Drops at random.";
 }
 section! { REORDER = "kind = \"reorder\"", "Holds some packets back, so that later ones overtake them.";
     "probability": "number", "", "Share of packets that are held back, 0 to 1.";
-    "by": "time", "", "For so long.";
+    "by": "time", "", "How long they are held back.";
 }
-section! { TAP = "kind = \"tap\"", "Writes what passes to a capture file in the folder of the results.";
-    "snaplen": "size", "128B", "What is kept of each packet.";
+section! { TAP = "kind = \"tap\"", "Writes the packets that pass to a capture file in the folder of the results.";
+    "snaplen": "size", "128B", "Bytes that are kept of each packet.";
 }
 section! { POLICER = "kind = \"policer\"", "A token bucket that drops.";
     "rate": "rate", "", "Rate of tokens.";
@@ -77,104 +77,104 @@ section! { POLICER = "kind = \"policer\"", "A token bucket that drops.";
 }
 section! { SRTCM = "kind = \"srtcm\"", "Single-rate three-colour marker, RFC 2697, colour-blind.";
     "rate": "rate", "", "Committed information rate.";
-    "committed": "size", "auto", "Committed burst size; `auto` as a policer's.";
-    "excess": "size", "auto", "Excess burst size; `auto` as a policer's.";
-    "yellow": "DSCP or \"drop\"", "drop", "What becomes of yellow packets: marked so, or dropped.";
-    "red": "DSCP or \"drop\"", "drop", "What becomes of red packets.";
-    "overhead": "size", "0B", "As a policer's.";
+    "committed": "size", "auto", "Committed burst size; `auto` as for a policer.";
+    "excess": "size", "auto", "Excess burst size; `auto` as for a policer.";
+    "yellow": "DSCP or \"drop\"", "drop", "What happens to yellow packets: they get this code point, or they are dropped.";
+    "red": "DSCP or \"drop\"", "drop", "What happens to red packets.";
+    "overhead": "size", "0B", "As for a policer.";
 }
 section! { TRTCM = "kind = \"trtcm\"", "Two-rate three-colour marker, RFC 2698, colour-blind.";
     "rate": "rate", "", "Committed information rate.";
-    "committed": "size", "auto", "Committed burst size; `auto` as a policer's.";
+    "committed": "size", "auto", "Committed burst size; `auto` as for a policer.";
     "peak": "rate", "", "Peak information rate, at least `rate`.";
-    "peak-burst": "size", "auto", "Peak burst size; `auto` as a policer's, at the peak rate.";
-    "yellow": "DSCP or \"drop\"", "drop", "What becomes of yellow packets: marked so, or dropped.";
-    "red": "DSCP or \"drop\"", "drop", "What becomes of red packets.";
-    "overhead": "size", "0B", "As a policer's.";
+    "peak-burst": "size", "auto", "Peak burst size; `auto` as for a policer, at the peak rate.";
+    "yellow": "DSCP or \"drop\"", "drop", "What happens to yellow packets: they get this code point, or they are dropped.";
+    "red": "DSCP or \"drop\"", "drop", "What happens to red packets.";
+    "overhead": "size", "0B", "As for a policer.";
 }
-section! { FAIR_POLICER = "kind = \"fair-policer\"", "FairPolicer: a token bucket whose space flows share.";
+section! { FAIR_POLICER = "kind = \"fair-policer\"", "FairPolicer: a token bucket whose space is shared by flows.";
     "rate": "rate", "", "Rate of tokens.";
-    "burst": "size", "auto", "Depth of the bucket. `auto` is what Reno or CUBIC need at the longest round trip, whichever is more, at least 10 full packets.";
-    "form": "\"exact\", \"sketch\" or \"bc-pqp\"", "bc-pqp", "Its authors' with exact counters or with their sketch, or that of BC-PQP's authors.";
+    "burst": "size", "auto", "Depth of the bucket. `auto` is what Reno or CUBIC needs at the longest round trip, whichever is more, at least 10 full packets.";
+    "form": "\"exact\", \"sketch\" or \"bc-pqp\"", "bc-pqp", "The form of its authors, with exact counters or with their sketch, or the form of BC-PQP's authors.";
     "weights": "numbers", "all equal", "Weights of the queues, in form `bc-pqp`.";
-    "queues": "number", "16", "Queues that flows are spread to, where the form has them.";
-    "overhead": "size", "0B", "As a policer's.";
+    "queues": "number", "16", "Queues that flows are spread to, if the form has queues.";
+    "overhead": "size", "0B", "As for a policer.";
 }
 section! { PQP = "kind = \"pqp\"", "Phantom queues, which count bytes and keep no packets.";
     "rate": "rate", "", "Rate of the aggregate.";
-    "policy": "a policy", "{ fair = 16 }", "How it is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Its leaves are the classes, numbered from 0 as they are written; flows name theirs, or `rule` finds them.";
-    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
-    "default-class": "number", "the last", "The class of packets that no rule fits.";
-    "queue": "size", "auto", "Size of each phantom queue; `auto` as a fair policer's burst.";
-    "overhead": "size", "0B", "As a policer's.";
+    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Its leaves are the classes, numbered from 0 in the order of the text. Flows name their class, or `rule` finds it.";
+    "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that match no rule.";
+    "queue": "size", "auto", "Size of each phantom queue. `auto` as for a fair policer's burst.";
+    "overhead": "size", "0B", "As for a policer.";
 }
 section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "rate": "rate", "", "Rate of the aggregate.";
-    "policy": "a policy", "{ fair = 16 }", "As of `pqp`.";
-    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
-    "default-class": "number", "the last", "The class of packets that no rule fits.";
-    "queue": "size", "auto", "Size of each phantom queue; `auto` is 10 times that of `pqp`, at least 100 full packets.";
+    "policy": "a policy", "{ fair = 16 }", "As for `pqp`.";
+    "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that match no rule.";
+    "queue": "size", "auto", "Size of each phantom queue. `auto` is 10 times that of `pqp`, at least 100 full packets.";
     "period": "time", "100ms", "T: the time over which accepted bytes are counted.";
-    "upper": "number", "1.5", "θ+: above this share of what the rate allows, magic packets fill the queue.";
-    "lower": "number", "0.5", "θ−: below this share, they are taken out again.";
-    "overhead": "size", "0B", "As a policer's.";
+    "upper": "number", "1.5", "θ+: a queue that accepts more than this share of its rate in a period is filled with magic bytes.";
+    "lower": "number", "0.5", "θ−: a queue that accepts less than this share is cleared of them.";
+    "overhead": "size", "0B", "As for a policer.";
 }
 section! { SHAPER = "kind = \"shaper\"", "Real queues, released at the rate.";
     "rate": "rate", "", "Rate of the aggregate.";
-    "policy": "a policy", "{ fair = 16 }", "As of `pqp`; `\"queue\"` is a FIFO.";
-    "rule": "tables", "none", "What packets belong to which class, as below; the first that fits counts. At most 256.";
-    "default-class": "number", "the last", "The class of packets that no rule fits.";
+    "policy": "a policy", "{ fair = 16 }", "As for `pqp`. `\"queue\"` is a FIFO.";
+    "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size or packets", "auto", "Most bytes (`\"64kB\"`) or packets (`\"83 packets\"`) in each queue. `auto` is a bandwidth-delay product at the longest round trip, at least 10 full packets.";
-    "burst": "size", "1514B", "What may leave at once after silence: one packet unless burst-tolerant.";
-    "overhead": "size", "0B", "As a policer's.";
+    "burst": "size", "1514B", "Bytes that may leave at once after silence. The default is one packet; more makes it burst-tolerant.";
+    "overhead": "size", "0B", "As for a policer.";
 }
 pub(super) const RULE: Section = Section {
     name: "[[element.rule]]",
-    doc: "What belongs to a class of the policy of `pqp`, `bc-pqp` or `shaper`, told by what packets carry. A packet has to fit all that is given. The remote side is the server's and the local one the client's, so that a rule means the same for both directions. Where there are rules or a `default-class`, the hash of a flow gives its queue, and its `class` and `queue` say nothing.",
+    doc: "Which packets belong to a class of the policy of `pqp`, `bc-pqp` or `shaper`. A packet must match every key that is given. The remote side is the server's and the local side the client's, so a rule means the same for both directions. With rules or a `default-class`, the hash of a flow gives its queue, and its `class` and `queue` have no effect.",
     keys: rule::KEYS,
 };
-section! { AGGREGATE = "[[aggregate]]", "Whose traffic shares limiters, such as a subscriber.";
-    "name": "name", "", "How flows and results call it.";
-    "count": "number", "1", "So many alike.";
+section! { AGGREGATE = "[[aggregate]]", "A subscriber, whose traffic shares limiters.";
+    "name": "name", "", "Its name in flows and results.";
+    "count": "number", "1", "How many alike.";
 }
-section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from servers to clients. Any value but that of `path` and `back` may be a list, whose values flows take in turn, and any time, size or rate a range such as `\"2ms..50ms\"`, drawn evenly from the seed.";
-    "name": "name", "", "How sweeps and results call it.";
-    "aggregate": "name or names", "all aggregates", "Whose traffic it is; of several, each has these flows.";
-    "count": "number", "1", "So many alike, in each aggregate.";
-    "per-aggregate": "keys", "none", "Keys whose value is taken or drawn once for each aggregate, not for each flow.";
+section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from servers to clients. Any value except those of `path` and `back` may be a list, whose values flows take in turn. Any time, size or rate may be a range such as `\"2ms..50ms\"`, from which each flow draws evenly.";
+    "name": "name", "", "Its name in sweeps and results.";
+    "aggregate": "name or names", "all aggregates", "Its aggregate. If several are named, each has these flows.";
+    "count": "number", "1", "How many alike, in each aggregate.";
+    "per-aggregate": "keys", "none", "Keys whose value is chosen once for each aggregate, not for each flow.";
     "path": "names", "", "Elements on the way to the client, in order.";
     "back": "names", "[]", "Elements on the way back.";
-    "rtt": "time", "", "Its own round-trip delay, apart from the elements.";
+    "rtt": "time", "", "Its round-trip delay without the elements.";
     "start": "time", "0s", "When it begins.";
-    "traffic": "a name or a table", "bulk", "What is sent: `\"bulk\"`, `\"on-off\"`, `\"video\"`, or a table with their settings.";
-    "class": "number", "0", "The leaf of the limiters' policies that it is classified to, from 0 in the order of the policy, where they have no rules.";
-    "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: of this number, by hash, or `own` for one of its own.";
+    "traffic": "a name or a table", "bulk", "What it sends: `\"bulk\"`, `\"on-off\"`, `\"video\"`, or a table with their settings.";
+    "class": "number", "0", "Its class: the leaf of the limiters' policies, from 0 in the order of the policy. It counts if they have no rules.";
+    "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: this number, by hash, or `own` for a separate one.";
     "dscp": "number or name", "0", "The code point of its packets, such as `46` or `\"ef\"`.";
-    "address": "address", "10.0.0.N", "The server's IPv4 address, that of the aggregate's number unless it is given. Clients have 10.128.0.1 and so on.";
+    "address": "address", "10.0.0.N", "The server's IPv4 address. The default follows the aggregate's number. Clients have 10.128.0.1 and so on.";
     "port": "number", "443", "The server's port. Clients have 10000 and so on.";
     "cc": "\"reno\", \"cubic\", \"bbr\" or \"vegas\"", "cubic", "Congestion control.";
     "mss": "number", "1448", "Largest payload of a segment in bytes.";
     "initial-window": "number", "10", "Segments sent before the first acknowledgement.";
-    "recovery": "\"conservative\" or \"slow-start\"", "conservative", "What is sent while losses are repaired: conserving packets first, as Linux since 4.2, or slow start at once.";
+    "recovery": "\"conservative\" or \"slow-start\"", "conservative", "How much is sent while losses are repaired: packet conservation first, as in Linux since 4.2, or slow start at once.";
     "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
     "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
     "receive-window": "size", "6MiB", "Largest receive window.";
     "sack": "true or false", "true", "Selective acknowledgements.";
     "timestamps": "true or false", "true", "Timestamps, RFC 7323.";
-    "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985; without them, three duplicates.";
-    "slow-start-after-idle": "true or false", "true", "Forgets a window that was not used, RFC 2861; servers of video often turn it off.";
+    "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985. Without them, three duplicates show a loss.";
+    "slow-start-after-idle": "true or false", "true", "Forgets an unused window, RFC 2861. Video servers often turn it off.";
     "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
     "delayed-ack": "time", "40ms", "Longest delay of an acknowledgement.";
-    "ack-compression": "true or false", "true", "Puts duplicate acknowledgements together for up to 1 ms, as Linux since 4.19.";
+    "ack-compression": "true or false", "true", "Joins duplicate acknowledgements for up to 1 ms, as Linux since 4.19.";
 }
-section! { BULK = "traffic = { kind = \"bulk\" }", "As much as goes through.";
+section! { BULK = "traffic = { kind = \"bulk\" }", "As much as the path allows.";
     "kind": "a name", "", "The traffic.";
     "size": "size", "without end", "Bytes to send.";
 }
 section! { ON_OFF = "traffic = { kind = \"on-off\" }", "Transfers of random size with random pauses between.";
     "kind": "a name", "", "The traffic.";
     "mean": "size", "100kB", "Mean size, of a bounded Pareto distribution.";
-    "shape": "number", "1.2", "Its shape, more than 1; smaller is heavier-tailed.";
+    "shape": "number", "1.2", "Its shape, more than 1. A smaller one has a heavier tail.";
     "max": "size", "1000 times the mean", "Largest size.";
     "pause": "time", "1s", "Mean pause, of an exponential distribution.";
     "reconnect": "true or false", "true", "A new connection for each transfer.";
@@ -186,7 +186,7 @@ section! { VIDEO = "traffic = { kind = \"video\" }", "Requests of chunks, with p
     "pause": "time", "5s", "From the end of a chunk to the next request.";
     "request": "size", "300B", "Size of a request.";
 }
-section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one connection, as progressive streaming sends it: the start-up phase at full speed, the rest throttled.";
+section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one connection, as in progressive streaming: the start-up phase at full speed, the rest throttled.";
     "kind": "a name", "", "The traffic.";
     "rate": "rate", "", "Encoding rate of the video.";
     "length": "time", "5min", "How long it plays.";
@@ -197,8 +197,8 @@ section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one c
     "min-pause": "time", "0s", "Of application pacing: the server does not pause for less. YouTube's server had 100 ms.";
     "headroom": "number", "1.2", "Of `trickle`: the bound over throttled rate times round trip.";
     "hold-average": "true or false", "false", "Of `trickle`: leaves the headroom away once ahead of the throttled rate, so that the average becomes it.";
-    "join": "time", "2s", "Video that the player wants before it begins.";
-    "rejoin": "time", "5s", "Video that it wants before it goes on, once it ran out.";
+    "join": "time", "2s", "Video that the player needs before it begins.";
+    "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out.";
     "request": "size", "300B", "Size of the request.";
 }
 section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate.";
@@ -207,9 +207,9 @@ section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate."
     "size": "size", "1500B", "Length of each IP packet.";
     "stop": "time", "the end", "When it ends.";
 }
-section! { SWEEP = "[sweep]", "What is varied: every combination of the values is run with every seed. A key is that of the file, such as `window`, or the name of an element, flow or aggregate, a dot and its key, such as `\"gate.rate\"`; a name alone takes tables, to vary several of its keys together. While `kind` is varied, keys of the other kinds are passed over.";
+section! { SWEEP = "[sweep]", "What is varied. Every combination of the values is run with every seed. A key is either a key of the file, such as `window`, or the name of an element, flow or aggregate, a dot and its key, such as `\"gate.rate\"`. A name alone takes tables, to vary several of its keys together. While `kind` is varied, keys of the other kinds are ignored.";
     "seed": "numbers", "the file's", "Seeds to repeat every combination with.";
-    "seeds": "number", "1", "So many seeds, from the file's on.";
+    "seeds": "number", "1", "How many seeds, from the file's seed on.";
 }
 
 /// All of them, in the order of the documentation.
