@@ -1,5 +1,4 @@
-//! The difference between what runs and what is wanted: the least that has to be done. Nothing here
-//! touches a data path.
+//! The smallest set of changes that leads from one state to another. This module only computes it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,62 +14,62 @@ use crate::table::{Attachment, Direction, Match, Seat};
 #[cfg(test)]
 mod tests;
 
-/// Something that is done to a data path.
+/// A change of a data path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Packets are no longer taken here.
+    /// Detach from an interface.
     Detach(Attachment),
-    /// What holds for all packets is as in the state.
+    /// Write the settings of the state.
     Settings,
-    /// Room for limiters of numbers below this.
+    /// Make room for limiters with numbers below this.
     Reserve(u32),
-    /// A plan at a number that no limiter runs under.
+    /// Store a plan at a number that no limiter runs under.
     Plan(u32, Arc<Limits>),
-    /// A limiter whose number somebody had is as new.
+    /// Reset a limiter whose number belonged to another subscriber.
     Forget(u32),
-    /// Packets are led to limiters.
+    /// Assign packets to limiters.
     Seat(Direction, Vec<(Match, Seat)>),
-    /// Packets are nobody's.
+    /// Remove assignments of packets.
     Unseat(Direction, Vec<Match>),
-    /// Packets are taken here.
+    /// Attach to an interface.
     Attach(Attachment),
 }
 
-/// What a reload comes to.
+/// What a start or a reload changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Subscribers that are new.
+    /// Subscribers that were added.
     pub added: Vec<String>,
-    /// Subscribers that are no more.
+    /// Subscribers that were removed.
     pub removed: Vec<String>,
-    /// Subscribers that are limited otherwise than before.
+    /// Subscribers with other limits than before.
     pub limited: Vec<String>,
-    /// Subscribers whose packets are told otherwise than before.
+    /// Subscribers with other addresses or tags than before.
     pub moved: Vec<String>,
-    /// Subscribers of which nothing was touched.
+    /// Number of subscribers that did not change.
     pub unchanged: usize,
-    /// What was set live and no longer holds, since the subscriber changed in the file.
+    /// Subscribers whose live changes no longer apply, since the file changed them.
     pub reset: Vec<String>,
-    /// Places where packets are taken now.
+    /// Interfaces that the gate was attached to.
     pub attached: Vec<Attachment>,
-    /// Places where they were.
+    /// Interfaces that the gate was detached from.
     pub detached: Vec<Attachment>,
-    /// Interfaces where packets should be taken and are not: it is not there, or refuses.
+    /// Interfaces that the gate should be attached to and is not: they do not exist or refuse.
     pub missing: Vec<String>,
-    /// Accounting or the treatment of unknown traffic changed.
+    /// Whether the settings `accounting` or `unknown` changed.
     pub settings: bool,
 }
 
-/// Why a configuration has no place in a data path.
+/// Why a configuration does not fit into a data path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// More different limits than [`Plans::MOST`].
-    #[error("subscribers have more than {max} different limits: let more of them share plans and rates", max = Plans::MOST)]
+    #[error("subscribers have more than {max} different limits: let more subscribers share plans and rates", max = Plans::MOST)]
     Plans,
 }
 
-/// The state that a configuration asks for, from the one that is. Whoever is in both keeps number
-/// and version; what was set live stays for whom the file says the same as before.
+/// The state that a configuration asks for, from the present one. Subscribers of both keep their numbers and
+/// versions. A live change stays if the file says the same of the subscriber as before.
 ///
 /// # Errors
 /// If there are too many different limits.
@@ -104,7 +103,7 @@ pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError
             new.plans.release(lane.base);
             new.plans.release(lane.plan);
         }
-        // Not for those that came with this change: a packet may be on its way to the limiter.
+        // Subscribers of this change do not get these numbers: a packet may be on its way to the limiter.
         freed.push(member.number);
         report.removed.push(name);
     }
@@ -113,11 +112,11 @@ pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError
     Ok((new, report))
 }
 
-/// Numbers of limits by where they are in memory: many subscribers share them, and to compare what
-/// they say takes longer.
+/// Numbers of limits by their address in memory. Many subscribers share limits, and comparing their content
+/// would take longer.
 type Known = HashMap<*const Limits, u32>;
 
-/// A number for limits of the configuration, which stay where they are.
+/// A number for limits of the configuration, which do not move in memory.
 fn acquire(plans: &mut Plans, known: &mut Known, limits: &Arc<Limits>) -> Result<u32, ChangeError> {
     if let Some(&number) = known.get(&Arc::as_ptr(limits)) {
         plans.again(number);
@@ -185,7 +184,7 @@ fn keep(
         let former = member.lanes[index];
         let base = acquire(&mut new.plans, known, &subscriber.limits[index])?;
         let plan = match &set_limits {
-            // These are dropped, and their place may be another's.
+            // These limits are dropped, and their address may be reused.
             Some(set) => new.plans.acquire(&set[index]).ok_or(ChangeError::Plans)?,
             None => acquire(&mut new.plans, known, &subscriber.limits[index])?,
         };
@@ -214,16 +213,16 @@ fn keep(
     Ok(member)
 }
 
-/// What has to be done to a data path that holds one state, for it to hold another; in this order,
-/// no packet of anybody who is in both goes without its limit, unless there is no room for what was
-/// and what is to be at once: then what was goes first, and packets of a match that is replaced by
-/// another of the same subscriber go without for that moment. All of it may be done twice.
+/// The changes that lead a data path from one state to another. In this order, every packet of a
+/// subscriber of both states is limited at any time. There is one exception: without room for old and
+/// new matches together, the old ones are removed first, and packets of a match that is replaced pass
+/// unlimited for that moment. All changes may be made twice.
 ///
-/// `attached`: where packets are taken in fact. `fresh`: numbers that are taken from others are
-/// forgotten.
+/// `attached` are the interfaces that the data path is attached to at present. If `fresh`, limiters that
+/// get another subscriber are reset.
 pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -> Vec<Change> {
     let mut changes = Vec::new();
-    // Where an interface is attached anew, packets go without limit as short as can be.
+    // An interface that is attached in another way is without limits for as short as possible.
     let gone = attached.iter().filter(|old| !to.attachments.contains(old));
     let (moved, gone): (Vec<_>, Vec<_>) = gone.partition(|old| {
         let mut new = to.attachments.iter();
@@ -233,7 +232,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     if (from.accounting, from.unknown, from.hash) != (to.accounting, to.unknown, to.hash) {
         changes.push(Change::Settings);
     }
-    // Also for numbers that another change was to make room for: it may have failed.
+    // Room is made also for numbers of an earlier change, which may have failed.
     let before = |name: &str, member: &Member| {
         let old = from.members.get(name);
         old.filter(|old| old.number == member.number)
@@ -252,7 +251,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     let mut left: HashSet<Match> = HashSet::new();
     for (name, member) in &to.members {
         let old = before(name, member);
-        // Numbers that nobody has had are as new.
+        // Numbers that no subscriber has had need no reset.
         if old.is_none() && fresh && member.number < from.next {
             changes
                 .extend(Direction::BOTH.map(|direction| Change::Forget(member.limiter(direction))));
@@ -280,7 +279,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         left.extend(member.matches.iter().filter(|what| !kept.contains(what)));
     }
     if !left.is_empty() {
-        // Somebody else may have them now.
+        // Another subscriber may have these matches now.
         for what in to.members.values().flat_map(|member| &member.matches) {
             left.remove(what);
         }
@@ -315,19 +314,19 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
     changes
 }
 
-/// Whether there is room for all matches of a state and for these, which it has not.
+/// Whether there is room for all matches of a state and for these further ones.
 fn fit(state: &State, more: &HashSet<Match>) -> bool {
     let mut room = Room::default();
     let own = state.members.values().flat_map(|member| &member.matches);
     own.chain(more).all(|what| room.add(what).is_none())
 }
 
-/// The state to go back to from one that could not be reached: the old one, but newer than what may
-/// have been done of the other.
+/// The state to return to after a change that failed: the old one, with versions that are newer than those
+/// of the failed state.
 pub fn back(old: &State, failed: &State) -> State {
     let mut state = old.clone();
     state.serial = failed.serial + 1;
-    // The last is used first, and those behind may be too many.
+    // Numbers are taken from the end, so the smallest come last.
     state.free.extend((old.next..failed.next).rev());
     state.next = failed.next.max(old.next);
     state.plans.outlive(&failed.plans);

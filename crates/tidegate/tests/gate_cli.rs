@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,24 +19,12 @@ struct Machine {
     user: Option<&'static str>,
 }
 
-const FILE: &str = r#"
-pins = "BPF/gate"
-state = "STATE"
-[[interface]]
-name = "core0"
-side = "core"
-[plan.gold]
-down = "50mbit"
-up = "10mbit"
-[[subscriber]]
-name = "alice"
-plan = "gold"
-addresses = ["192.0.2.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "gold"
-vlan = 7
-"#;
+/// Two subscribers on `gold`, alice and bob, and `core0` on the core's side.
+static FILE: LazyLock<String> = LazyLock::new(|| {
+    include_str!("../../gate/tests/gate.toml")
+        .replace("\"lo\"", "\"core0\"")
+        .replace("plan = \"basic\"", "plan = \"gold\"")
+});
 
 /// Its other end is where packets to alice come from.
 const NETWORK: &str = "\
@@ -67,7 +56,7 @@ impl Machine {
             holder,
             user,
         };
-        machine.write(FILE);
+        machine.write(&FILE);
         // Until the namespaces are there: /proc tells that it is no longer ours.
         let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
         let its = format!("/proc/{}/ns/mnt", machine.holder.id());
@@ -100,9 +89,9 @@ impl Machine {
     }
 
     fn write(&self, text: &str) {
-        let text = text.replace("BPF", &self.path("bpf").display().to_string());
-        let text = text.replace("STATE", &self.path("state").display().to_string());
-        fs::write(self.path("gate.toml"), text).expect("written");
+        let (pins, state) = (self.path("bpf/gate"), self.path("state"));
+        let folders = format!("pins = {pins:?}\nstate = {state:?}\n");
+        fs::write(self.path("gate.toml"), folders + text).expect("written");
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
@@ -328,7 +317,7 @@ fn a_day(user: Option<&'static str>) {
     );
     machine.write(&FILE.replace("50mbit", "50mbi"));
     let bad = machine.gate_fails(&["reload"], 1);
-    assert!(bad.contains("gate.toml:8:"), "{bad}");
+    assert!(bad.contains("gate.toml:7:"), "{bad}");
     let alice = machine.alice();
     assert_eq!(
         alice["down"]["passed_packets"], 10,
@@ -352,7 +341,7 @@ fn a_day(user: Option<&'static str>) {
     }
 
     // A daemon takes over, is asked by commands, and reloads on SIGHUP.
-    machine.write(FILE);
+    machine.write(&FILE);
     let daemon = machine.daemon();
     let socket = machine.path("state/control.sock");
     machine.gate(&["set", "alice", "--down", "30mbit"]);
@@ -374,7 +363,7 @@ fn a_day(user: Option<&'static str>) {
     assert!(second.contains("gate.toml:1:"), "{second}");
 
     // It is killed: limits hold, and the next one takes them over.
-    machine.write(FILE);
+    machine.write(&FILE);
     daemon.signal("-KILL");
     drop(daemon);
     machine.send(5);
