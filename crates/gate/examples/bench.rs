@@ -16,13 +16,14 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
 use tidegate_gate::kernel::{Kernel, Seat};
-use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Scheme, Settings, Unknown};
-use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program, Rate};
+use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Settings, Unknown};
+use tidegate_limiter::{
+    BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
 /// Packets that are measured at once.
@@ -115,16 +116,16 @@ impl Bench {
             println!("{name}{program}_{subscribers} {cost:.1} ns");
         }
         let started = Instant::now();
-        self.seat(0, subscribers, Scheme::Unlimited)?;
+        self.seat(0, subscribers, LimiterConfig::Unlimited)?;
         if subscribers == 100_000 && name.is_empty() {
             println!("load_100000 {:.3} s", started.elapsed().as_secs_f64());
         }
-        self.fill(0, subscribers, Scheme::Unlimited, gap)?;
+        self.fill(0, subscribers, LimiterConfig::Unlimited, gap)?;
         let cost = self.least("bench_gate", RUNS)?;
         println!("{name}unlimited_{subscribers} {cost:.1} ns");
-        self.fill(0, subscribers, plan_scheme("policer"), gap)?;
+        self.fill(0, subscribers, limiter("policer")?, gap)?;
         for scheme in ["pqp", "bcpqp"] {
-            self.fill(1, subscribers, plan_scheme(scheme), gap)?;
+            self.fill(1, subscribers, limiter(scheme)?, gap)?;
             let before = [0, 1].map(|network| self.counted(network, subscribers));
             let (mut costs, mut ratios) = ([f64::MAX; 2], Vec::new());
             for _ in 0..TURNS {
@@ -155,8 +156,14 @@ impl Bench {
     }
 
     /// Puts all subscribers of a network on a new plan, and has their queues filled.
-    fn fill(&mut self, network: u32, subscribers: u32, scheme: Scheme, gap: f64) -> Outcome<()> {
-        self.seat(network, subscribers, scheme)?;
+    fn fill(
+        &mut self,
+        network: u32,
+        subscribers: u32,
+        limiter: LimiterConfig,
+        gap: f64,
+    ) -> Outcome<()> {
+        self.seat(network, subscribers, limiter)?;
         let each = FILL * u32::from(FLOWS);
         let first = u64::from(each) * u64::from(subscribers);
         self.pace(network, subscribers, PERIOD / first as f64, each)?;
@@ -224,13 +231,11 @@ impl Bench {
     }
 
     /// Puts all subscribers of a network on a new plan.
-    fn seat(&mut self, network: u32, subscribers: u32, scheme: Scheme) -> Outcome<()> {
+    fn seat(&mut self, network: u32, subscribers: u32, limiter: LimiterConfig) -> Outcome<()> {
         self.version += 1;
         let (kernel, version) = (&mut self.kernel, self.version);
         let plan = Plan {
-            rate: Rate::from_bits_per_second(RATE),
-            scheme,
-            program: Arc::new(Program::new(&PolicyTree::fair(FLOWS)?)),
+            limiter,
             rules: Vec::new(),
             default_class: None,
             excess: Excess::Drop,
@@ -257,14 +262,17 @@ impl Bench {
 
 /// Queues and bucket hold so little that they are full as well, but for burst control's, which fills
 /// them.
-fn plan_scheme(name: &str) -> Scheme {
-    let small = 30_000;
-    let queues = |size, control| Scheme::PhantomQueues { size, control };
-    match name {
-        "policer" => Scheme::Policer { burst: small },
-        "pqp" => queues(small, None),
-        _ => queues(RATE, Some(BurstControl::default())),
-    }
+fn limiter(name: &str) -> Outcome<LimiterConfig> {
+    let (small, rate) = (30_000, Rate::from_bits_per_second(RATE));
+    let policy = PolicyTree::fair(FLOWS)?;
+    let queues = |size| PhantomQueuesConfig::new(&policy, rate, size);
+    Ok(match name {
+        "policer" => PolicerConfig::new(rate, small)?.into(),
+        "pqp" => queues(small)?.into(),
+        _ => queues(RATE)?
+            .with_burst_control(BurstControl::DEFAULT)
+            .into(),
+    })
 }
 
 /// What the kernel says that a map takes.

@@ -164,10 +164,7 @@ impl DataPath for Memory {
                 if seat.limiter >= own.room || !own.plans.contains_key(&seat.plan) {
                     return Err(PathError::from(format!("nothing to lead to: {seat:?}")));
                 }
-                let queues = own
-                    .plans
-                    .get(&seat.plan)
-                    .map_or(1, |plan| plan.program.queues());
+                let queues = own.plans.get(&seat.plan).map_or(1, Plan::queues);
                 let limiter = own.limiters.entry(seat.limiter).or_default();
                 limiter.queues.resize(queues, QueueState::default());
                 own.directory.insert((direction, *what), *seat);

@@ -75,7 +75,7 @@ impl Subscriber {
                 let limits = state.plans.get(member.lanes[direction as usize].plan);
                 Limit {
                     limiter: member.limiter(direction),
-                    rate: limits.map(|limits| limits.rate).filter(|&rate| rate > 0),
+                    rate: limits.and_then(|limits| limits.rate()),
                 }
             }),
             matches: member.matches.clone(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tidegate_limiter::HashKey;
+use tidegate_limiter::{HashKey, Scheme};
 
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::table::{Accounting, Attachment, Direction, Match, Seat, Settings, Unknown};
@@ -310,14 +310,13 @@ impl State {
             let template = template.map_or(&default, |plan| plan.of(direction));
             // Own rates belong to the plan of the file; another plan brings its own.
             let own = rates[direction as usize].filter(|_| setting.plan.is_none());
-            let unlimited = template.scheme == crate::limits::SchemeName::Unlimited;
+            let unlimited = template.scheme == Scheme::Unlimited;
             if set.is_some() && unlimited {
                 let plan = name.unwrap_or_default();
                 return Err(format!("plan `{plan}` is unlimited: it takes no rate"));
             }
             let one = template.limits(direction, set.or(own));
-            one.plan()?;
-            limits.push(Arc::new(one));
+            limits.push(Arc::new(one.map_err(|error| error.to_string())?));
         }
         limits
             .try_into()

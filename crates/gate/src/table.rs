@@ -5,10 +5,9 @@
 //! as long as it keeps its number.
 
 use std::ops::{Index, IndexMut};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{BurstControl, HashKey, Prefix, Program, Rate, Rule};
+use tidegate_limiter::{HashKey, LimiterConfig, Prefix, Program, Rule};
 
 /// Of the traffic of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,25 +107,6 @@ pub struct Seat {
     pub version: u32,
 }
 
-/// How a plan limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scheme {
-    /// Phantom queues of so many bytes each; with burst control this is BC-PQP, without it PQP.
-    PhantomQueues {
-        /// B, bytes.
-        size: u64,
-        /// θ+, θ− and T.
-        control: Option<BurstControl>,
-    },
-    /// One token bucket of so many bytes.
-    Policer {
-        /// Bytes.
-        burst: u64,
-    },
-    /// Nothing is limited, and all is counted.
-    Unlimited,
-}
-
 /// What becomes of a packet beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
@@ -139,18 +119,21 @@ pub enum Excess {
 /// How the traffic of one or many subscribers is limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Of the aggregate.
-    pub rate: Rate,
-    /// The limiter.
-    pub scheme: Scheme,
-    /// How the queues share the rate.
-    pub program: Arc<Program>,
+    /// The limiter: none, a policer or phantom queues.
+    pub limiter: LimiterConfig,
     /// The first one that fits gives a packet's class.
     pub rules: Vec<Rule>,
     /// The class of packets that no rule fits; the last one if not given.
     pub default_class: Option<u16>,
     /// What becomes of packets beyond it.
     pub excess: Excess,
+}
+
+impl Plan {
+    /// Number of its queues; 1 without a policy.
+    pub fn queues(&self) -> usize {
+        self.limiter.program().map_or(1, Program::queues)
+    }
 }
 
 /// What the bytes of a packet are.

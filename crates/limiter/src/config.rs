@@ -11,7 +11,7 @@ mod tests;
 
 /// The configuration of any limiter. Every value of it is valid: the constructors of its variants
 /// check what they are given. [`Limiter::new`](crate::Limiter::new) runs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LimiterConfig {
     /// No limit: every packet passes.
     Unlimited,

@@ -22,7 +22,7 @@ pub enum Colour {
 
 /// Whether a meter trusts the colours that packets come with. Which code point means which colour
 /// is each domain's own matter, RFC 2697 §1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColourMode {
     /// Every packet counts as green.
     Blind,
@@ -56,7 +56,7 @@ impl ColourMode {
 }
 
 /// What becomes of packets of each colour: passed as they are, re-marked, or dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Marking {
     /// Of green packets.
     pub green: Decision,
@@ -78,7 +78,7 @@ impl Marking {
 }
 
 /// What a [`SingleRateMarker`] enforces, RFC 2697 §2.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SingleRateConfig {
     pub(crate) rate: Rate,
     pub(crate) bursts: SingleRateBursts,
@@ -88,7 +88,7 @@ pub struct SingleRateConfig {
 
 /// The sizes of the two buckets of a [`SingleRateMarker`], in bytes. Each should be 0 or hold the
 /// largest packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SingleRateBursts {
     /// CBS, the committed burst size.
     pub committed: u64,
@@ -154,7 +154,7 @@ impl SingleRateConfig {
 }
 
 /// What a [`TwoRateMarker`] enforces, RFC 2698 §2.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TwoRateConfig {
     pub(crate) rates: TwoRates,
     pub(crate) mode: ColourMode,
@@ -162,7 +162,7 @@ pub struct TwoRateConfig {
 }
 
 /// The two buckets of a [`TwoRateMarker`]. Bursts are in bytes and should hold the largest packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TwoRates {
     /// CIR, the committed information rate.
     pub committed: Rate,

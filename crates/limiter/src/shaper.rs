@@ -18,7 +18,7 @@ pub use fleet::Fleet;
 use pool::Pool;
 
 /// What a [`Shaper`] enforces.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ShaperConfig {
     pub(crate) program: Arc<Program>,
     pub(crate) rate: Rate,

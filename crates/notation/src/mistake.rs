@@ -1,4 +1,23 @@
-//! How mistakes are told: where, and what may have been meant.
+//! Mistakes: where they are, and what may have been meant.
+
+use crate::Place;
+
+/// Something that is wrong with what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong, and what to write.
+    pub message: String,
+}
+
+impl Mistake {
+    /// A mistake at a place.
+    pub fn new(place: Place, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { place, message }
+    }
+}
 
 /// Line and column of a byte of a text, from 1; columns count characters.
 pub fn position(text: &str, at: usize) -> (usize, usize) {

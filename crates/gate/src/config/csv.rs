@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use csv::StringRecord;
-use tidegate_notation::{instead, quantity};
+use tidegate_notation::{Mistake, Place, instead, quantity};
 
 use super::keys::SUBSCRIBER;
-use super::problem::{At, Place, Sink};
+use super::problem::Sink;
 use super::roll::{Draft, Roll};
 use crate::matches;
 use crate::table::Match;
@@ -15,7 +15,8 @@ use crate::table::Match;
 /// A file that is being read.
 struct Sheet<'a> {
     text: &'a str,
-    file: u32,
+    /// Its number among those that are read.
+    number: u32,
     sink: &'a Sink,
 }
 
@@ -29,7 +30,7 @@ pub(super) fn read<'a>(
     let file = files.len() - 1;
     let sheet = Sheet {
         text: &files[file].1,
-        file: file as u32,
+        number: file as u32,
         sink,
     };
     let mut reader = csv::ReaderBuilder::new()
@@ -41,12 +42,14 @@ pub(super) fn read<'a>(
     let skipped = sheet.text.len() - sheet.text.trim_start_matches('\u{feff}').len();
     let mut records = reader.records().map(|record| {
         record.map_err(|error| {
-            let line = error.position().map_or(1, |at| at.line() as usize);
-            sink.wrong(sheet.line(line), format!("this is no CSV: {error}"));
+            let byte = error
+                .position()
+                .map_or(0, |at| at.byte() as usize + skipped);
+            sink.wrong(sheet.at(byte), format!("this is no CSV: {error}"));
         })
     });
     let Some(Ok(header)) = records.next() else {
-        sink.wrong(sheet.line(1), "this file has no header line");
+        sink.wrong(sheet.at(0), "this file has no header line");
         return;
     };
     let records = records
@@ -66,16 +69,13 @@ struct Row {
     record: StringRecord,
     /// Where it begins in the file.
     start: usize,
-    line: usize,
 }
 
 impl Row {
     /// A record of a text that the reader was given all of but so many bytes.
     fn new(record: StringRecord, text: &str, skipped: usize) -> Self {
         let at = record.position();
-        let (mut start, mut line) = at.map_or((0, 1), |at| {
-            (at.byte() as usize + skipped, at.line() as usize)
-        });
+        let mut start = at.map_or(0, |at| at.byte() as usize + skipped);
         // The reader counts comments and empty lines to the record that follows.
         let mut rest = text.get(start..).unwrap_or("");
         while let Some(end) = rest.find('\n') {
@@ -83,13 +83,9 @@ impl Row {
             if !first.is_empty() && !first.starts_with('#') {
                 break;
             }
-            (start, line, rest) = (start + end + 1, line + 1, &rest[end + 1..]);
+            (start, rest) = (start + end + 1, &rest[end + 1..]);
         }
-        Self {
-            record,
-            start,
-            line,
-        }
+        Self { record, start }
     }
 
     fn cell(&self, column: Option<usize>) -> &str {
@@ -99,11 +95,9 @@ impl Row {
 }
 
 impl Sheet<'_> {
-    fn line(&self, line: usize) -> Place {
-        Place {
-            file: self.file,
-            at: At::Line(line, 1),
-        }
+    fn at(&self, byte: usize) -> Place {
+        let text = self.number;
+        Place { text, byte }
     }
 
     /// Where a cell begins: after so many commas that are not in quotes. Only for messages.
@@ -124,15 +118,13 @@ impl Sheet<'_> {
             }
             at = start + offset + 1;
         }
-        Place {
-            file: self.file,
-            at: At::Byte(at),
-        }
+        self.at(at)
     }
 
     /// Tells what is wrong with a cell.
     fn wrong(&self, row: &Row, column: usize, message: impl Into<String>) {
-        self.sink.wrong_at(|| self.cell(row, column), message);
+        self.sink
+            .add_with(|| (Mistake::new(self.cell(row, column), message), None));
     }
 
     /// The values of a cell, separated by any of these.
@@ -159,7 +151,7 @@ impl Sheet<'_> {
 
     /// Where a line is, cheaply.
     fn place(&self, row: &Row) -> Place {
-        self.line(row.line)
+        self.at(row.start)
     }
 
     fn rate(

@@ -18,17 +18,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_notation::quantity;
-use toml::de::{DeTable, DeValue};
+use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
 pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem};
 
 use crate::limits::{Limits, PlanTemplate};
 use crate::table::{Accounting, Attachment, Direction, Hook, Match, Unknown};
-use fields::{Fields, Node, decimal, kind};
+use fields::Fields;
 use keys::{ACCOUNTING, API, FILE, IMPORT, INTERFACE, METRICS};
-use problem::{At, Place, Sink};
+use problem::Sink;
 use roll::Roll;
 
 /// Where to listen.
@@ -209,22 +208,15 @@ fn read(
     load: &dyn Fn(&Path) -> Result<String, String>,
     sink: &Sink,
 ) -> Option<Config> {
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        let at = error.span().map_or(0, |span| span.start);
-        // The parser's messages may be of several lines.
-        let message = error.message().trim().replace('\n', ", ");
-        let place = Place {
-            file: 0,
-            at: At::Byte(at),
-        };
-        sink.wrong(place, format!("this is no TOML: {message}"));
-    }
-    if !errors.is_empty() {
-        // What comes after may be taken for something else.
-        return None;
-    }
-    let f = Fields::of(root.get_ref(), 0, "a gate's file", &[FILE], sink);
+    let root = match tidegate_notation::parse(0, text) {
+        Ok(root) => root,
+        Err(mistakes) => {
+            // What comes after may be taken for something else.
+            mistakes.into_iter().for_each(|mistake| sink.add(mistake));
+            return None;
+        }
+    };
+    let f = Fields::of_file(&root, "a gate's file", FILE, sink);
     let plans = plans(&f, sink);
     let folder = file.parent().unwrap_or(Path::new(""));
     let imports = imports(&f, folder, files, load, sink);
@@ -298,24 +290,17 @@ fn plans<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<(String, PlanTemplate)> {
     let Some(node) = f.node("plan") else {
         return Vec::new();
     };
-    let DeValue::Table(table) = node.get_ref() else {
+    let Value::Table(table) = &node.value else {
         f.wrong(node, "write [plan.NAME], with a name for each plan");
         return Vec::new();
     };
-    let mut plans = Vec::new();
-    for (key, node) in table {
-        let name: &str = key.get_ref();
-        if let Err(message) = roll::check_name(name) {
-            let at = At::Byte(key.span().start);
-            sink.wrong(Place { file: 0, at }, message);
+    let plan = |(key, node): &'a (KeyNode, Node)| {
+        if let Err(message) = roll::check_name(&key.text) {
+            sink.wrong(key.place, message);
         }
-        plans.push((key.span().start, name.to_owned(), plan::plan(node, sink)));
-    }
-    plans.sort_by_key(|(at, _, _)| *at);
-    plans
-        .into_iter()
-        .map(|(_, name, plan)| (name, plan))
-        .collect()
+        (key.text.clone(), plan::plan(node, sink))
+    };
+    table.0.iter().map(plan).collect()
 }
 
 /// A file of subscribers.
@@ -338,7 +323,7 @@ fn imports<'a>(
     let nodes = f.tables("import");
     if nodes.len() > Config::MAX_IMPORTS {
         let most = Config::MAX_IMPORTS;
-        f.wrong(nodes[most], format!("too many files: at most {most}"));
+        f.wrong(&nodes[most], format!("too many files: at most {most}"));
         return imports;
     }
     for node in nodes {
@@ -346,7 +331,7 @@ fn imports<'a>(
             continue;
         };
         let plan = f.node("plan").zip(f.text("plan"));
-        let plan = plan.map(|(node, name)| (name.to_owned(), f.place_of(node)));
+        let plan = plan.map(|(node, name)| (name.to_owned(), node.place));
         if f.node("csv").is_none() {
             f.missing("csv");
         }
@@ -367,7 +352,7 @@ fn imports<'a>(
 }
 
 fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment> {
-    const DIRECTIONS: [(&str, Direction); 2] = [("down", Direction::Down), ("up", Direction::Up)];
+    let directions = Direction::BOTH.map(|direction| (direction.name(), direction));
     let mut found: Vec<Attachment> = Vec::new();
     let mut names: HashMap<&str, ()> = HashMap::new();
     let nodes = f.tables("interface");
@@ -411,8 +396,8 @@ fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment> {
         let hook = f.word("hook", &hooks).unwrap_or(Hook::TcIngress);
         let sides = [("core", Direction::Down), ("access", Direction::Up)];
         let side = f.word("side", &sides);
-        let ingress = f.word("ingress", &DIRECTIONS);
-        let egress = f.word("egress", &DIRECTIONS);
+        let ingress = f.word("ingress", &directions);
+        let egress = f.word("egress", &directions);
         if f.node("side").is_some() && (f.node("ingress").is_some() || f.node("egress").is_some()) {
             f.wrong_key(
                 "side",
@@ -467,11 +452,11 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
         own.layer = layer as u8;
     }
     if let Some(node) = f.node("overhead") {
-        let text = match node.get_ref() {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => decimal(number),
-            other => {
-                let kind = kind(other);
+        let text = match &node.value {
+            Value::Integer(number) => number.to_string(),
+            Value::Text(text) => text.clone(),
+            _ => {
+                let kind = node.kind();
                 f.wrong(node, format!("`overhead` is a size in quotes, not {kind}"));
                 return own;
             }
@@ -516,7 +501,7 @@ fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)
     Some((Listen::Tcp(address), token))
 }
 
-fn api<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Api> {
+fn api<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Api> {
     let f = Fields::new(node, "`api`", &[API], sink)?;
     let (listen, token) = listen(&f, folder)?;
     let group = f.text("group").map(str::to_owned);
@@ -530,7 +515,7 @@ fn api<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Api> {
     })
 }
 
-fn metrics<'a>(node: &'a Node<'a>, folder: &Path, sink: &'a Sink) -> Option<Metrics> {
+fn metrics<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Metrics> {
     let f = Fields::new(node, "`metrics`", &[METRICS], sink)?;
     let (listen, token) = listen(&f, folder)?;
     let most = |key: &str, default: usize| {

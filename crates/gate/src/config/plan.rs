@@ -2,36 +2,28 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_limiter::Prefix;
-use tidegate_notation::rule;
-use toml::de::DeValue;
+use tidegate_limiter::{Prefix, Program, Scheme};
+use tidegate_notation::{Node, Value, burst_control, policy, rule};
 
-use super::fields::{Fields, Node, kind};
+use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
-use crate::limits::{FlowRule, MAX_RULES, PlanTemplate, Policy, SchemeName, Template};
+use crate::limits::{FlowRule, MAX_RULES, PlanTemplate, Template};
 use crate::table::Direction;
 
-const SCHEMES: [(&str, SchemeName); 4] = [
-    ("bc-pqp", SchemeName::BcPqp),
-    ("pqp", SchemeName::Pqp),
-    ("policer", SchemeName::Policer),
-    ("unlimited", SchemeName::Unlimited),
-];
-
 /// Reads a plan; what is wrong with it is told.
-pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
+pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
     let mut plan = PlanTemplate::default();
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {
         return plan;
     };
     let common = template(&f, Template::default());
     let mut directions = [Direction::Down, Direction::Up].map(|direction| {
-        let key = key(direction);
+        let key = direction.name();
         let mut own = common.clone();
-        match f.node(key).map(|node| (node, node.get_ref())) {
+        match f.node(key).map(|node| (node, &node.value)) {
             None => {}
-            Some((node, DeValue::Table(_))) => {
+            Some((node, Value::Table(_))) => {
                 if let Some(inner) =
                     Fields::new(node, "a direction of a plan", &[PLAN, DIRECTION], sink)
                 {
@@ -48,7 +40,7 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
                     own = template(&inner, common.clone());
                     own.rate = inner.rate("rate");
                     if own.rate.is_none()
-                        && own.scheme != SchemeName::Unlimited
+                        && own.scheme != Scheme::Unlimited
                         && inner.node("rate").is_none()
                     {
                         inner.missing("rate");
@@ -61,7 +53,7 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
                 check(&f, &own, direction, sink);
             }
         }
-        if own.scheme == SchemeName::Unlimited && own.rate.is_some() {
+        if own.scheme == Scheme::Unlimited && own.rate.is_some() {
             f.wrong_key(
                 key,
                 format!("an unlimited plan has no rate: leave out `{key}`, or the scheme"),
@@ -69,8 +61,7 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
         }
         own
     });
-    if f.node("down").is_none() && f.node("up").is_none() && common.scheme != SchemeName::Unlimited
-    {
+    if f.node("down").is_none() && f.node("up").is_none() && common.scheme != Scheme::Unlimited {
         // A rate may come with each subscriber; all else must be sound at any.
         check(&f, &common, Direction::Down, sink);
     }
@@ -81,70 +72,49 @@ pub(super) fn plan<'a>(node: &'a Node<'a>, sink: &'a Sink) -> PlanTemplate {
     plan
 }
 
-fn key(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
-    }
-}
-
 /// Whether a limiter would take it; a plan without a rate is tried at 10 Mbit/s.
 fn check(f: &Fields<'_>, template: &Template, direction: Direction, sink: &Sink) {
     let rate = template.rate.unwrap_or(10_000_000);
-    if let Err(message) = template.limits(direction, Some(rate)).plan() {
-        let mut place = f.place();
-        // What was said of one key is best told there.
-        for (word, key) in [
-            ("policy", "policy"),
-            ("class", "default-class"),
-            ("rules", "rule"),
-            ("bucket or queue", "queue"),
-            ("period", "period"),
-            ("lower", "lower"),
-            ("limiters enforce rates", self::key(direction)),
-            ("limiters enforce rates", "rate"),
-        ] {
-            if message.contains(word)
-                && let Some(node) = f.node(key)
-            {
-                place = f.place_of(node);
-            }
-        }
-        sink.wrong(place, message);
+    if let Err(error) = template.limits(direction, Some(rate)) {
+        // The rate of a direction is written as `rate`, or by the direction's name.
+        let key = match error.key() {
+            "rate" if f.node("rate").is_none() => direction.name(),
+            key => key,
+        };
+        sink.add(f.known().wrong(key, error.to_string()));
     }
 }
 
 /// The keys that both directions share, over what there was.
 fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
-    if let Some(scheme) = f.word("scheme", &SCHEMES) {
+    let schemes = Template::SCHEMES.map(|scheme| (scheme.name(), scheme));
+    if let Some(scheme) = f.word("scheme", &schemes) {
         own.scheme = scheme;
     }
-    let needs = |key: &str, schemes: &[SchemeName]| {
+    let needs = |key: &str, schemes: &[Scheme]| {
         if let Some(node) = f.node(key)
             && !schemes.contains(&own.scheme)
         {
-            let name = |wanted: &SchemeName| {
-                let scheme = SCHEMES.iter().find(|(_, scheme)| scheme == wanted);
-                scheme.map_or("", |(name, _)| *name)
-            };
-            let of: Vec<&str> = schemes.iter().map(name).collect();
-            let scheme = name(&own.scheme);
-            let of = of.join(" or ");
+            let of: Vec<&str> = schemes.iter().map(|scheme| scheme.name()).collect();
+            let (of, scheme) = (of.join(" or "), own.scheme);
             f.wrong(
                 node,
                 format!("`{key}` belongs to scheme {of}, this plan's is {scheme}"),
             );
         }
     };
-    let phantom = [SchemeName::BcPqp, SchemeName::Pqp];
+    let phantom = [Scheme::BcPqp, Scheme::Pqp];
     for key in ["policy", "rule", "default-class", "queue"] {
         needs(key, &phantom);
     }
-    needs("burst", &[SchemeName::Policer]);
+    needs("burst", &[Scheme::Policer]);
     for key in ["period", "upper", "lower"] {
         needs(key, &phantom[..1]);
     }
-    if let Some(policy) = f.node("policy").and_then(|node| policy(f, node, 0)) {
+    if let Some(policy) = f
+        .node("policy")
+        .and_then(|node| f.sink.note(policy::read(node)))
+    {
         own.policy = policy;
         // What was said of the classes of another policy means nothing here.
         (own.rules, own.default_class) = (Vec::new(), None);
@@ -153,15 +123,13 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
     if rules.len() > MAX_RULES {
         let found = rules.len();
         f.wrong(
-            rules[MAX_RULES],
+            &rules[MAX_RULES],
             format!("at most {MAX_RULES} rules can be given, these are {found}"),
         );
     } else if f.node("rule").is_some() {
-        let classes = own.policy.tree().map_or(u16::MAX as usize, |tree| {
-            tidegate_limiter::Program::new(&tree).classes().len()
-        });
+        let classes = Program::new(&own.policy).classes().len();
         let rules = rules
-            .into_iter()
+            .iter()
             .filter_map(|node| flow_rule(node, classes, f.sink));
         own.rules = rules.collect();
     }
@@ -169,118 +137,41 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
         own.default_class = Some(class as u16);
     }
     if let Some(node) = f.node("excess") {
-        own.mark = excess(f, node);
+        own.mark = f.sink.note(node.mark("excess")).flatten();
     }
     for (key, into) in [("queue", &mut own.queue), ("burst", &mut own.burst)] {
         if let Some(size) = f.auto(key) {
             *into = Some(size);
         }
     }
-    for (key, into) in [("rtt", &mut own.rtt), ("period", &mut own.period)] {
-        if let Some(time) = f.time(key) {
-            if time > 60_000_000_000 {
-                f.wrong_key(key, format!("`{key}` must be at most 60s"));
-            } else {
-                *into = time;
-            }
+    if let Some(rtt) = f.time("rtt") {
+        if rtt > 60_000_000_000 {
+            f.wrong_key("rtt", "`rtt` must be at most 60s");
+        } else {
+            own.rtt = rtt;
         }
     }
-    for (key, into) in [("upper", &mut own.upper), ("lower", &mut own.lower)] {
-        if let Some(share) = f.thousandths(key) {
-            *into = share;
-        }
+    match burst_control::read(f.known(), own.control) {
+        Ok(control) => own.control = control,
+        Err(mistakes) => mistakes.into_iter().for_each(|mistake| f.sink.add(mistake)),
     }
     own
 }
 
-/// A sharing policy, as in the lab's scenario files.
-fn policy<'a>(f: &Fields<'a>, node: &'a Node<'a>, depth: usize) -> Option<Policy> {
-    const FORMS: &str = "a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, \
-        POLICY]] } or { priority = [POLICY, POLICY] }";
-    let wrong = || {
-        f.wrong(node, FORMS);
-        None
-    };
-    if depth > tidegate_limiter::PolicyTree::MAX_DEPTH {
-        let most = tidegate_limiter::PolicyTree::MAX_DEPTH;
-        f.wrong(node, format!("policies can be nested at most {most} deep"));
-        return None;
-    }
-    let table = match node.get_ref() {
-        DeValue::String(text) if text.as_ref() == "queue" => return Some(Policy::Queue),
-        DeValue::Table(table) if table.len() == 1 => table,
-        _ => return wrong(),
-    };
-    let (key, value) = table.iter().next()?;
-    let parts = match value.get_ref() {
-        DeValue::Array(list) => list.iter().collect(),
-        _ => Vec::new(),
-    };
-    let policy = match key.get_ref().as_ref() {
-        "fair" => Policy::Fair(f.integer_of(value, "fair", 1..=u64::from(u16::MAX))? as u16),
-        "weighted" if !parts.is_empty() => {
-            let part = |part: &&'a Node<'a>| match part.get_ref() {
-                DeValue::Array(pair) if pair.len() == 2 => {
-                    let most = u64::from(tidegate_limiter::PolicyTree::MAX_WEIGHT);
-                    let weight = f.integer_of(pair.first()?, "weight", 1..=most)?;
-                    Some((weight as u32, self::policy(f, pair.get(1)?, depth + 1)?))
-                }
-                _ => {
-                    f.wrong(part, "a weighted part is a pair: [4, POLICY]");
-                    None
-                }
-            };
-            Policy::Weighted(parts.iter().map(part).collect::<Option<_>>()?)
+fn flow_rule(node: &Node, classes: usize, sink: &Sink) -> Option<FlowRule> {
+    let rule = match rule::read(node, RULE, classes) {
+        Ok(rule) => rule,
+        Err(mistakes) => {
+            mistakes.into_iter().for_each(|mistake| sink.add(mistake));
+            return None;
         }
-        "priority" if !parts.is_empty() => {
-            let parts = parts.iter().map(|part| self::policy(f, part, depth + 1));
-            Policy::Priority(parts.collect::<Option<_>>()?)
-        }
-        _ => return wrong(),
     };
-    Some(policy)
-}
-
-/// A code point to mark with; `None` to drop.
-fn excess<'a>(f: &Fields<'a>, node: &'a Node<'a>) -> Option<u8> {
-    rule::mark("excess", value(node)).unwrap_or_else(|message| {
-        f.wrong(node, message);
-        None
-    })
-}
-
-/// A value as rules read it.
-fn value<'a>(node: &'a Node<'a>) -> rule::Value<'a> {
-    match node.get_ref() {
-        DeValue::String(text) => rule::Value::Text(text),
-        // What is too large for 64 bits is out of every range.
-        DeValue::Integer(number) => rule::Value::Integer(
-            i64::from_str_radix(number.as_str(), number.radix()).unwrap_or(i64::MAX),
-        ),
-        other => rule::Value::Other(kind(other)),
-    }
-}
-
-fn flow_rule<'a>(node: &'a Node<'a>, classes: usize, sink: &'a Sink) -> Option<FlowRule> {
-    let f = Fields::new(node, "a rule", &[RULE], sink)?;
-    if f.node("class").is_none() {
-        f.missing("class");
-    }
-    let mut sound = true;
-    let rule = rule::read(
-        classes,
-        |key| f.node(key).map(value),
-        |key, message| {
-            sound = false;
-            f.wrong_key(key, message);
-        },
-    );
-    if !sound {
-        return None;
-    }
     let prefix = |prefix: Prefix| (prefix != Prefix::ALL).then(|| prefix.to_string());
     let ports = |ports: RangeInclusive<u16>| (ports != (0..=u16::MAX)).then(|| ports.into_inner());
-    let dscp = f.node("dscp").map(value);
+    let dscp = match &node.value {
+        Value::Table(table) => table.get("dscp"),
+        _ => None,
+    };
     Some(FlowRule {
         class: rule.class,
         remote: prefix(rule.source),
@@ -288,9 +179,8 @@ fn flow_rule<'a>(node: &'a Node<'a>, classes: usize, sink: &'a Sink) -> Option<F
         remote_ports: ports(rule.source_ports),
         local_ports: ports(rule.destination_ports),
         protocol: rule.protocol,
-        dscp: match dscp {
-            Some(rule::Value::Text(text)) => Some(text.to_owned()),
-            _ => None,
-        },
+        dscp: dscp
+            .and_then(|node| node.text("dscp").ok())
+            .map(str::to_owned),
     })
 }

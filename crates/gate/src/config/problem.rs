@@ -4,24 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tidegate_notation::clean;
-
-/// Where something was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    /// Number of the file, in the order in which they were read.
-    pub file: u32,
-    pub at: At,
-}
-
-/// Where in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum At {
-    /// At this byte.
-    Byte(usize),
-    /// In this line and column, from 1.
-    Line(usize, usize),
-}
+use tidegate_notation::{Mistake, Place, clean, position};
 
 /// Something that is wrong: where, what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,10 +81,10 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Something that is wrong: its place, what it is, and the place of what it is at odds with.
-type Found = (Place, String, Option<Place>);
+/// A mistake, and the place of what it contradicts.
+type Found = (Mistake, Option<Place>);
 
-/// Collects what is wrong.
+/// Collects mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     found: RefCell<Vec<Found>>,
@@ -113,25 +96,24 @@ impl Sink {
     /// No file is read for more: what a wrong column does to 100,000 lines need not be kept.
     const KEPT: usize = 100;
 
+    pub fn add(&self, mistake: Mistake) {
+        self.add_with(|| (mistake, None));
+    }
+
+    /// Keeps the mistake, if there is one.
+    pub fn note<T>(&self, read: Result<T, Mistake>) -> Option<T> {
+        read.map_err(|mistake| self.add(mistake)).ok()
+    }
+
     pub fn wrong(&self, place: Place, message: impl Into<String>) {
-        self.wrong_with(place, || (message.into(), None));
+        self.add(Mistake::new(place, message));
     }
 
-    /// The same with a place that takes some time to find.
-    pub fn wrong_at(&self, place: impl FnOnce() -> Place, message: impl Into<String>) {
-        if self.found.borrow().len() < Self::KEPT {
-            self.wrong(place(), message);
-        } else {
-            *self.more.borrow_mut() += 1;
-        }
-    }
-
-    /// The same with a message that takes some time to make, and another place that it ends with.
-    pub fn wrong_with(&self, place: Place, tell: impl FnOnce() -> (String, Option<Place>)) {
+    /// Adds a mistake that takes some time to describe, and the place of what it contradicts.
+    pub fn add_with(&self, describe: impl FnOnce() -> (Mistake, Option<Place>)) {
         let mut found = self.found.borrow_mut();
         if found.len() < Self::KEPT {
-            let (message, other) = tell();
-            found.push((place, message, other));
+            found.push(describe());
         } else {
             *self.more.borrow_mut() += 1;
         }
@@ -144,39 +126,34 @@ impl Sink {
     /// What was found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
         let mut found = self.found.into_inner();
-        found.sort_by_key(|(place, ..)| *place);
+        found.sort_by_key(|(mistake, _)| mistake.place);
         found.dedup();
         let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.into_inner();
         found.truncate(ConfigErrors::MOST);
-        let tell = |(place, mut message, other): Found| {
-            let (file, text) = &files[place.file as usize];
-            let (line, column) = position(text, place.at);
-            if let Some(other) = other {
-                let (file, text) = &files[other.file as usize];
-                let (line, _) = position(text, other.at);
-                message += &format!(", in {}:{line}", file.display());
+        let line = |place: Place| {
+            let (file, text) = &files[place.text as usize];
+            let (line, column) = position(text, place.byte);
+            (file, text, line, column)
+        };
+        let problem = |(mistake, other): Found| {
+            let (file, text, number, column) = line(mistake.place);
+            let mut message = mistake.message;
+            if let Some((file, _, number, _)) = other.map(line) {
+                message += &format!(", in {}:{number}", file.display());
             }
-            let (shown, mark) = excerpt(text, line, column);
+            let (shown, mark) = excerpt(text, number, column);
             Problem {
                 file: file.clone(),
-                position: Some((line, column)),
+                position: Some((number, column)),
                 message: clean(&message),
                 line: shown,
                 mark,
             }
         };
         ConfigErrors {
-            problems: found.into_iter().map(tell).collect(),
+            problems: found.into_iter().map(problem).collect(),
             more,
         }
-    }
-}
-
-/// Line and column of a place.
-fn position(text: &str, at: At) -> (usize, usize) {
-    match at {
-        At::Line(line, column) => (line, column),
-        At::Byte(at) => tidegate_notation::position(text, at),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_notation::instead;
+use tidegate_limiter::Scheme;
+use tidegate_notation::{Mistake, Place, instead};
 
 use super::Subscriber;
-use super::problem::{Place, Sink};
-use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate, SchemeName};
+use super::problem::Sink;
+use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
 use crate::room::{Full, Room};
 use crate::table::{Direction, Match};
 
@@ -64,13 +65,14 @@ impl<'a> Roll<'a> {
     pub fn plan(&self, name: &str, place: Place) -> Option<usize> {
         let number = self.numbers.get(name).copied();
         if number.is_none() {
-            self.sink.wrong_with(place, || {
+            self.sink.add_with(|| {
                 let known = self.plans.iter().map(|(name, _)| name.as_str());
                 let meant = match self.plans.is_empty() {
                     true => ": the file has none".to_owned(),
                     false => instead(name, known),
                 };
-                (format!("there is no plan `{name}`{meant}"), None)
+                let message = format!("there is no plan `{name}`{meant}");
+                (Mistake::new(place, message), None)
             });
         }
         number
@@ -87,7 +89,8 @@ impl<'a> Roll<'a> {
         if let Some(&other) = self.names.get(&name) {
             let other = self.places.get(other as usize).copied();
             let message = format!("there is a subscriber `{name}` already");
-            self.sink.wrong_with(draft.place, || (message, other));
+            self.sink
+                .add_with(|| (Mistake::new(draft.place, message), other));
             return;
         }
         let plan = match draft.plan {
@@ -120,11 +123,12 @@ impl<'a> Roll<'a> {
                     self.sink.wrong(place, message);
                 }
                 Some(other) => {
-                    self.sink.wrong_with(place, || {
+                    self.sink.add_with(|| {
                         let whose = self.subscribers.get(other as usize);
                         let whose = whose.map_or("", |subscriber| &subscriber.name);
                         let message = format!("{what} belongs to `{whose}` already");
-                        (message, self.places.get(other as usize).copied())
+                        let mistake = Mistake::new(place, message);
+                        (mistake, self.places.get(other as usize).copied())
                     });
                     self.owners.insert(what, other);
                 }
@@ -186,13 +190,13 @@ impl<'a> Roll<'a> {
                 Some(plan) => plans[plan].1.of(direction).clone(),
                 None => crate::limits::Template::default(),
             };
-            if rate.is_some() && template.scheme == SchemeName::Unlimited {
+            if rate.is_some() && template.scheme == Scheme::Unlimited {
                 return Err(
                     "its plan is unlimited: leave out the rate, or name another plan".into(),
                 );
             }
             let limits = template.limits(direction, rate);
-            limits.plan().map(|_| Arc::new(limits))
+            limits.map(Arc::new).map_err(|error| error.to_string())
         };
         let key = (plan, direction, rate);
         self.limits.entry(key).or_insert_with(make).clone()

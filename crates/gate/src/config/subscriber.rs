@@ -1,32 +1,28 @@
 //! Subscribers in the file itself.
 
-use toml::de::DeValue;
+use tidegate_notation::{Node, Place, Value};
 
-use super::fields::{Fields, Node, decimal};
+use super::fields::Fields;
 use super::keys::SUBSCRIBER;
-use super::problem::{Place, Sink};
+use super::problem::Sink;
 use super::roll::Draft;
 use crate::matches;
 use crate::table::Match;
 
 /// Reads an entry; what is wrong with it is told.
-pub(super) fn subscriber<'a>(node: &'a Node<'a>, sink: &'a Sink) -> Option<Draft<'a>> {
+pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();
     let mut read = |key: &str, read: fn(&str) -> Result<Match, String>| {
-        for node in f.many(key) {
-            let text = match node.get_ref() {
-                DeValue::String(text) => text.to_string(),
+        for node in f.values(key) {
+            let text = match &node.value {
                 // A pair may not be a number: 100.20 would be 100.2.
-                DeValue::Integer(number) if key != "qinq" => decimal(number),
-                _ => {
-                    f.text_of(node, key);
-                    continue;
-                }
+                Value::Integer(number) if key != "qinq" => Ok(number.to_string()),
+                _ => node.text(key).map(str::to_owned),
             };
-            match read(&text) {
-                Ok(what) => found.push((what, f.place_of(node))),
-                Err(message) => f.wrong(node, message),
+            let found_here = text.and_then(|text| read(&text).map_err(|error| node.wrong(error)));
+            if let Some(what) = sink.note(found_here) {
+                found.push((what, node.place));
             }
         }
     };
@@ -34,7 +30,7 @@ pub(super) fn subscriber<'a>(node: &'a Node<'a>, sink: &'a Sink) -> Option<Draft
     read("vlan", matches::vlan);
     read("qinq", matches::qinq);
     read("pppoe", matches::pppoe);
-    let place = |key: &str| -> Place { f.node(key).map_or(f.place(), |node| f.place_of(node)) };
+    let place = |key: &str| -> Place { f.known().place_of(key) };
     let rates = [f.rate("down"), f.rate("up")];
     let (name, plan) = (f.text("name"), f.text("plan"));
     if f.node("name").is_none() {

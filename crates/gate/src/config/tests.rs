@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
+use tidegate_limiter::{BurstControl, LimiterConfig, PhantomQueuesConfig, PolicyTree};
+
 use super::*;
-use crate::limits::{FlowRule, Means, Policy};
+use crate::limits::FlowRule;
 
 const SMALL: &str = r#"[[interface]]
 name = "eth1"
@@ -67,21 +69,16 @@ fn a_small_file_says_all_that_is_needed() {
     let ann = &config.subscribers[0];
     assert_eq!((&*ann.name, ann.plan.as_deref()), ("ann", Some("gold")));
     let [down, up] = &ann.limits;
-    assert_eq!((down.rate, up.rate), (100_000_000, 20_000_000));
-    assert_eq!(down.policy, Policy::Fair(16));
-    let Means::BcPqp {
-        queue,
-        period,
-        upper,
-        lower,
-    } = down.means
-    else {
-        panic!("{down:?}");
-    };
-    assert_eq!((period, upper, lower), (100_000_000, 1500, 500));
+    assert_eq!(
+        (down.rate(), up.rate()),
+        (Some(100_000_000), Some(20_000_000))
+    );
+    let down = phantom(down);
+    assert_eq!(*down.program().policy(), PolicyTree::default());
+    assert_eq!(down.burst_control(), Some(BurstControl::DEFAULT));
     let rate = tidegate_limiter::Rate::from_bits_per_second(100_000_000);
     let advice = tidegate_limiter::sizing::phantom_queue(rate, 100_000_000, 1500);
-    assert_eq!(queue, advice);
+    assert_eq!(down.queue(), advice);
     assert_eq!(
         (config.accounting.layer, config.accounting.overhead),
         (2, 0)
@@ -90,18 +87,25 @@ fn a_small_file_says_all_that_is_needed() {
     assert_eq!(config.pins, Path::new(Config::PINS));
 }
 
+fn phantom(limits: &Limits) -> &PhantomQueuesConfig {
+    match &limits.limiter {
+        LimiterConfig::PhantomQueues(config) => config,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn sizes_have_room_for_super_packets() {
     let small = SMALL
         .replace("100mbit", "64kbit")
         .replace("20mbit\"", "64kbit\"\nrtt = \"1ms\"");
-    let Means::BcPqp { queue, .. } = sound(&small).subscribers[0].limits[0].means else {
+    let queues = &sound(&small).subscribers[0].limits[0];
+    assert_eq!(phantom(queues).queue(), 4 * 65_536);
+    let policer = small.replace("rtt = \"1ms\"", "rtt = \"1ms\"\nscheme = \"policer\"");
+    let LimiterConfig::Policer(policer) = &sound(&policer).subscribers[0].limits[1].limiter else {
         panic!("of another scheme");
     };
-    assert_eq!(queue, 4 * 65_536);
-    let policer = small.replace("rtt = \"1ms\"", "rtt = \"1ms\"\nscheme = \"policer\"");
-    let means = &sound(&policer).subscribers[0].limits[1].means;
-    assert_eq!(*means, Means::Policer { burst: 2 * 65_536 });
+    assert_eq!(policer.burst(), 2 * 65_536);
 }
 
 #[test]
@@ -192,16 +196,14 @@ addresses = "0.0.0.0/0"
         .iter()
         .find(|(name, _)| name == "voice")
         .expect("there");
-    let down = voice.down.limits(Direction::Down, None);
+    let down = voice.down.limits(Direction::Down, None).expect("sound");
     assert_eq!(
         (down.mark, down.default_class, down.rules.len()),
         (Some(8), Some(1), 2)
     );
     let plan = down.plan().expect("sound");
-    assert_eq!(
-        (plan.program.queues(), plan.program.classes().len()),
-        (10, 3)
-    );
+    let program = plan.limiter.program().expect("a policy");
+    assert_eq!((program.queues(), program.classes().len()), (10, 3));
     assert_eq!(
         (
             *plan.rules[1].source_ports.start(),
@@ -209,19 +211,20 @@ addresses = "0.0.0.0/0"
         ),
         (443, 5100)
     );
-    let up = voice.up.limits(Direction::Up, None);
-    assert_eq!((up.rate, up.queues(), up.mark), (2_000_000, 4, Some(8)));
+    let up = voice.up.limits(Direction::Up, None).expect("sound");
+    assert_eq!(
+        (up.rate(), up.queues(), up.mark),
+        (Some(2_000_000), 4, Some(8))
+    );
     // Rules are about the classes of a policy: another one has its own.
     assert_eq!((up.rules.len(), up.default_class), (0, None));
     let [tagged, own] = &config.subscribers[..] else {
         panic!("two")
     };
     assert_eq!(tagged.matches.len(), 4);
-    assert_eq!(tagged.limits[0].means, Means::Unlimited);
-    assert_eq!(
-        (own.limits[0].rate, &own.limits[1].means),
-        (3_000_000, &Means::Unlimited)
-    );
+    assert_eq!(tagged.limits[0].limiter, LimiterConfig::Unlimited);
+    assert_eq!(own.limits[0].rate(), Some(3_000_000));
+    assert_eq!(own.limits[1].limiter, LimiterConfig::Unlimited);
 }
 
 #[test]
@@ -312,7 +315,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "policy = { fiar = 4 }",
-            "11:10: a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, POLICY]] } or { priority = [POLICY, POLICY] }",
+            "11:12: unknown policy `fiar`: a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, POLICY]] } or { priority = [POLICY, POLICY] }",
         ),
         (
             "up = \"20mbit\"",
@@ -337,7 +340,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "excess = \"ef,af41\"",
-            "11:10: 'ef,af41' is no one code point, and not \"drop\": write one such as \"cs1\" or 8",
+            "11:10: 'ef,af41' is neither \"drop\" nor one code point: write one such as \"cs1\" or 8",
         ),
         (
             "up = \"20mbit\"",
@@ -572,10 +575,10 @@ fn subscribers_come_from_csv_files() {
         (
             &*bob.name,
             bob.matches.len(),
-            bob.limits[0].rate,
-            bob.limits[1].rate
+            bob.limits[0].rate(),
+            bob.limits[1].rate()
         ),
-        ("bob", 2, 5_000_000, 20_000_000)
+        ("bob", 2, Some(5_000_000), Some(20_000_000))
     );
     assert_eq!(
         (&*cem.name, cem.plan.as_deref(), cem.matches.len()),
@@ -657,8 +660,8 @@ fn shaped_devices_are_circuits() {
         .map(|own| {
             (
                 &*own.name,
-                own.limits[0].rate,
-                own.limits[1].rate,
+                own.limits[0].rate().unwrap_or(0),
+                own.limits[1].rate().unwrap_or(0),
                 own.matches.len(),
             )
         })

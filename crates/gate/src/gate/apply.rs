@@ -52,7 +52,8 @@ pub(super) fn apply<D: DataPath>(
                 format!("making room for {limiters} limiters"),
             ),
             Change::Plan(number, limits) => {
-                let plan = limits.plan().map_err(PathError::from);
+                let plan = limits.plan();
+                let plan = plan.map_err(|error| PathError::from(error.to_string()));
                 let put = plan.and_then(|plan| path.put_plan(*number, &plan));
                 (put, format!("storing plan {number}"))
             }

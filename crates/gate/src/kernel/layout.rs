@@ -20,7 +20,7 @@ mod generated {
 
 // What user space checks without a kernel is what the programs have room for.
 const _: () = {
-    assert!(limits::MAX_QUEUES == QUEUES && limits::MAX_SHARES == SHARES);
+    assert!(limits::ROOM.queues == QUEUES && limits::ROOM.shares == SHARES);
     assert!(limits::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);
     assert!(limits::MAX_PREFIXES == PREFIXES && limits::MAX_TAGS == LINKS);
     assert!(Plans::MOST as usize == PLANS && 2 * Config::MAX_SUBSCRIBERS <= PAGES * PAGE);

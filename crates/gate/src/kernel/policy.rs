@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use tidegate_limiter::{Kind, PolicyTree, Prefix, Program, Rate, Rule};
+use tidegate_limiter::{Class, Kind, LimiterConfig, PolicyTree, Prefix, Program, Rule};
 
 use super::KernelError;
 use super::layout::{
     self, ANY_PROTOCOL, Field, NONE, PLACES, QUEUES, RULES, Record, SHARES, network_words, plan,
     rule, rules, shape,
 };
-use crate::table::{Excess, Plan, Scheme};
+use crate::table::{Excess, Plan};
 
 type Maps = HashMap<&'static str, MapHandle>;
 
@@ -58,82 +58,51 @@ impl Registry {
     /// A plan for the kernel; its policy and rules are put there if they are new.
     pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
         let refuse = |what: String| Err(KernelError::Plan(what));
-        let rate = plan.rate.bits_per_second();
-        if plan.scheme != Scheme::Unlimited && !Rate::LIMITABLE.contains(&plan.rate) {
-            return refuse(format!(
-                "{} is out of range: rates are {}",
-                plan.rate,
-                Rate::LIMITABLE_TEXT
-            ));
-        }
         if let Excess::Mark(dscp) = plan.excess
             && dscp > 63
         {
             return refuse(format!("{dscp} is no code point: they go to 63"));
         }
-        let classes = plan.program.classes();
-        let default = plan.default_class.unwrap_or(classes.len() as u16 - 1);
-        let named = plan.rules.iter().map(|rule| rule.class).chain([default]);
-        if let Some(class) = named
-            .into_iter()
-            .find(|&class| usize::from(class) >= classes.len())
-        {
-            return refuse(format!(
-                "there is no class {class}: the policy has {}, from 0 on",
-                classes.len()
-            ));
-        }
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
-        let (scheme, size) = match &plan.scheme {
-            Scheme::Unlimited => (layout::UNLIMITED, 0),
-            &Scheme::Policer { burst } => {
+        // Without queues everything is one.
+        let (mut class, mut queues, mut rules) = (
+            Class {
+                first: 0,
+                queues: 1,
+            },
+            0,
+            0,
+        );
+        let (scheme, size) = match &plan.limiter {
+            LimiterConfig::Unlimited => (layout::UNLIMITED, 0),
+            LimiterConfig::Policer(config) => {
                 shape = POLICER_SHAPE;
-                (layout::POLICER, burst)
+                (layout::POLICER, config.burst())
             }
-            Scheme::PhantomQueues {
-                size,
-                control: burst,
-            } => {
-                if let Some(burst) = burst {
+            LimiterConfig::PhantomQueues(config) => {
+                let program = config.program();
+                if let Some(burst) = config.burst_control() {
                     (period, control) = (burst.period(), 1);
-                    upper = burst.upper_bytes(plan.rate);
-                    lower = burst.lower_bytes(plan.rate);
+                    upper = burst.upper_bytes(config.rate());
+                    lower = burst.lower_bytes(config.rate());
                     // Weights are multiplied to it.
                     if upper > 1 << 49 {
                         return refuse("the upper threshold of burst control comes to more than 2^49 bytes in a period".into());
                     }
                 }
-                let queues = plan.program.queues() as u64;
-                if !(1..=(1 << 60) / queues).contains(size) {
-                    return refuse(format!(
-                        "a phantom queue has at least 1 byte, and all together at most 2^60; {size} is out of range"
-                    ));
-                }
-                fair = u8::from(plan.program.is_fair());
-                shape = self.shape(&plan.program, maps)?;
-                (layout::PHANTOM, *size)
+                class = default_class(plan, program).map_err(KernelError::Plan)?;
+                (fair, queues) = (u8::from(program.is_fair()), program.queues() as u8);
+                shape = self.shape(program, maps)?;
+                rules = self.rules(&plan.rules, program, maps)?;
+                (layout::PHANTOM, config.queue())
             }
+            other => return refuse(format!("the kernel has no limiter {}", other.scheme())),
         };
-        if size > 1 << 60 {
-            return refuse(format!("{size} bytes are out of range: at most 2^60"));
-        }
-        let rules = self.rules(plan, maps)?;
-        // Without queues everything is one.
-        let class = match plan.scheme {
-            Scheme::PhantomQueues { .. } => (
-                classes[usize::from(default)].first,
-                classes[usize::from(default)].queues,
-            ),
-            _ => (0, 1),
-        };
+        let rate = plan.limiter.rate().map_or(0, |rate| rate.bits_per_second());
         let mark = match plan.excess {
             Excess::Drop => NONE as u8,
             Excess::Mark(dscp) => dscp,
-        };
-        let all = match plan.scheme {
-            Scheme::PhantomQueues { .. } => plan.program.queues() as u8,
-            _ => 0,
         };
         // The longest time of which the bits at this rate fit 64 bits, beside a remainder.
         let direct = (u64::MAX - 8_000_000_000).checked_div(rate);
@@ -150,9 +119,9 @@ impl Registry {
             .with(plan::FAIR, fair)
             .with(plan::CONTROL, control)
             .with(plan::MARK, mark)
-            .with(plan::FIRST, class.0 as u8)
-            .with(plan::QUEUES, class.1 as u8)
-            .with(plan::ALL, all);
+            .with(plan::FIRST, class.first as u8)
+            .with(plan::QUEUES, class.queues as u8)
+            .with(plan::ALL, queues);
         Ok(record.into_bytes())
     }
 
@@ -168,19 +137,38 @@ impl Registry {
         self.shapes.put(write_shape(program), maps)
     }
 
-    fn rules(&mut self, plan: &Plan, maps: &Maps) -> Result<u32, KernelError> {
-        if plan.rules.is_empty() || !matches!(plan.scheme, Scheme::PhantomQueues { .. }) {
+    fn rules(
+        &mut self,
+        written: &[Rule],
+        program: &Program,
+        maps: &Maps,
+    ) -> Result<u32, KernelError> {
+        if written.is_empty() {
             return Ok(0);
         }
-        if plan.rules.len() > RULES {
-            return Err(KernelError::room("rules", plan.rules.len(), RULES));
+        if written.len() > RULES {
+            return Err(KernelError::room("rules", written.len(), RULES));
         }
         let mut record = Record::new(rules::SIZE_OF);
-        record.set(rules::COUNT, plan.rules.len() as u32);
-        for (index, rule) in plan.rules.iter().enumerate() {
-            write_rule(&mut record, index, rule, &plan.program);
+        record.set(rules::COUNT, written.len() as u32);
+        for (index, rule) in written.iter().enumerate() {
+            write_rule(&mut record, index, rule, program);
         }
         self.rules.put(record.into_bytes(), maps)
+    }
+}
+
+/// The class of packets that no rule fits, once all classes that a plan names are known.
+fn default_class(plan: &Plan, program: &Program) -> Result<Class, String> {
+    let classes = program.classes();
+    let default = plan.default_class.unwrap_or(classes.len() as u16 - 1);
+    let mut named = plan.rules.iter().map(|rule| rule.class).chain([default]);
+    match named.find(|&class| usize::from(class) >= classes.len()) {
+        Some(class) => Err(format!(
+            "there is no class {class}: the policy has {}, from 0 on",
+            classes.len()
+        )),
+        None => Ok(classes[usize::from(default)]),
     }
 }
 

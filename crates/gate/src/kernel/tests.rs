@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::Program;
-use tidegate_limiter::{BurstControl, HashKey, PolicyTree, Program as Policy, Rate};
+use tidegate_limiter::{
+    BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree,
+    Program as Policy, Rate,
+};
 
 use super::*;
-use crate::table::{Accounting, Excess, Scheme, Unknown};
+use crate::table::{Accounting, Excess, Unknown};
 
 mod attach;
 mod maps;
@@ -102,8 +105,55 @@ fn frame(to: [u8; 4], port: u16, bytes: u16) -> Vec<u8> {
     frame
 }
 
-fn plan(scheme: Scheme, policy: &PolicyTree) -> Plan {
-    Plan {
+/// A plan whose parts tests change.
+#[derive(Debug)]
+struct Draft {
+    rate: Rate,
+    scheme: Scheme,
+    program: Arc<Policy>,
+    rules: Vec<tidegate_limiter::Rule>,
+    default_class: Option<u16>,
+    excess: Excess,
+}
+
+/// What limits, with its bytes.
+#[derive(Debug, Clone, Copy)]
+enum Scheme {
+    PhantomQueues {
+        size: u64,
+        control: Option<BurstControl>,
+    },
+    Policer {
+        burst: u64,
+    },
+    Unlimited,
+}
+
+impl Draft {
+    fn plan(&self) -> Plan {
+        let limiter = match self.scheme {
+            Scheme::PhantomQueues { size, control } => {
+                let config = PhantomQueuesConfig::new(self.program.clone(), self.rate, size);
+                match control {
+                    Some(control) => config.unwrap().with_burst_control(control).into(),
+                    None => config.unwrap().into(),
+                }
+            }
+            Scheme::Policer { burst } => PolicerConfig::new(self.rate, burst).unwrap().into(),
+            Scheme::Unlimited => LimiterConfig::Unlimited,
+        };
+        Plan {
+            limiter,
+            rules: self.rules.clone(),
+            default_class: self.default_class,
+            excess: self.excess,
+        }
+    }
+}
+
+/// A draft at 8 Mbit/s.
+fn draft(scheme: Scheme, policy: &PolicyTree) -> Draft {
+    Draft {
         rate: Rate::from_bits_per_second(8_000_000),
         scheme,
         program: Arc::new(Policy::new(policy)),
@@ -119,9 +169,9 @@ fn a_policer_and_phantom_queues_limit() {
         return;
     };
     let fair = PolicyTree::fair(16).unwrap();
-    let policer = plan(Scheme::Policer { burst: 10_000 }, &fair);
+    let policer = draft(Scheme::Policer { burst: 10_000 }, &fair);
     let control = Some(BurstControl::default());
-    let queues = plan(
+    let queues = draft(
         Scheme::PhantomQueues {
             size: 10_000,
             control,
@@ -129,8 +179,8 @@ fn a_policer_and_phantom_queues_limit() {
         &fair,
     );
     let kernel = gate.kernel();
-    kernel.put_plan(0, &policer).unwrap();
-    kernel.put_plan(1, &queues).unwrap();
+    kernel.put_plan(0, &policer.plan()).unwrap();
+    kernel.put_plan(1, &queues.plan()).unwrap();
     let seat = |address: &str, limiter, plan| {
         let version = 1;
         let matched = Match::Prefix(address.parse().unwrap());
@@ -183,7 +233,7 @@ fn several_cores_pass_no_more_than_the_rate_together() {
             },
         ),
     ] {
-        let mut plan = plan(scheme, &fair);
+        let mut plan = draft(scheme, &fair);
         plan.rate = Rate::from_bits_per_second(2_000_000_000);
         let matched = Match::Prefix("192.0.2.1".parse().unwrap());
         let seat = Seat {
@@ -191,7 +241,7 @@ fn several_cores_pass_no_more_than_the_rate_together() {
             plan: number,
             version: 1,
         };
-        gate.kernel().put_plan(number, &plan).unwrap();
+        gate.kernel().put_plan(number, &plan.plan()).unwrap();
         gate.kernel()
             .seat(Direction::Down, &[(matched, seat)])
             .unwrap();
@@ -245,8 +295,8 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
         let accounting = (fields::OVERHEAD.of(&settings), fields::LAYER.of(&settings));
         (current, fields::HASH.of(&settings), accounting)
     };
-    let plan = plan(Scheme::Unlimited, &PolicyTree::queue());
-    gate.kernel().put_plan(0, &plan).unwrap();
+    let plan = draft(Scheme::Unlimited, &PolicyTree::queue());
+    gate.kernel().put_plan(0, &plan.plan()).unwrap();
     let (before, words, accounting) = live(&mut gate);
     assert_eq!(words, *settings().hash.words());
     assert_eq!(accounting, (0, 3));

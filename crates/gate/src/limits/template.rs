@@ -1,9 +1,12 @@
 //! A plan before its rate is known: sizes that are left to us follow from the rate.
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{BurstControl, Rate, sizing};
+use tidegate_limiter::{
+    BurstControl, ConfigError, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+    Scheme, sizing,
+};
 
-use super::{FlowRule, Limits, Means, Policy};
+use super::{FlowRule, Limits, LimitsError, ROOM};
 use crate::table::Direction;
 
 /// Bytes of the kernel's largest super-packet, but for IPv6 BIG TCP: one has to fit into a queue
@@ -14,29 +17,15 @@ const PACKET: u32 = 1500;
 /// No queue needs more than a terabyte.
 const MOST: u64 = 1 << 40;
 
-/// The limiter of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheme {
-    /// Phantom queues with burst control.
-    BcPqp,
-    /// Phantom queues.
-    Pqp,
-    /// One token bucket.
-    Policer,
-    /// None.
-    Unlimited,
-}
-
 /// One direction of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
     /// bit/s; no limit without one.
     pub rate: Option<u64>,
-    /// The limiter.
+    /// The limiter: one of [`Template::SCHEMES`].
     pub scheme: Scheme,
     /// How the rate is shared.
-    pub policy: Policy,
+    pub policy: PolicyTree,
     /// What belongs to which class.
     pub rules: Vec<FlowRule>,
     /// The class of packets that no rule fits.
@@ -49,12 +38,9 @@ pub struct Template {
     pub queue: Option<u64>,
     /// Bytes of a policer's bucket.
     pub burst: Option<u64>,
-    /// T, nanoseconds.
-    pub period: u64,
-    /// θ+ in thousandths.
-    pub upper: u32,
-    /// θ− in thousandths.
-    pub lower: u32,
+    /// T, θ+ and θ−.
+    #[serde(flatten)]
+    pub control: BurstControl,
 }
 
 impl Default for Template {
@@ -63,55 +49,41 @@ impl Default for Template {
         Self {
             rate: None,
             scheme: Scheme::BcPqp,
-            policy: Policy::Fair(16),
+            policy: PolicyTree::default(),
             rules: Vec::new(),
             default_class: None,
             mark: None,
             rtt: 100_000_000,
             queue: None,
             burst: None,
-            period: BurstControl::DEFAULT.period(),
-            upper: BurstControl::DEFAULT.thresholds().upper,
-            lower: BurstControl::DEFAULT.thresholds().lower,
+            control: BurstControl::DEFAULT,
         }
     }
 }
 
 impl Template {
+    /// The schemes that the gate enforces.
+    pub const SCHEMES: [Scheme; 4] = [
+        Scheme::BcPqp,
+        Scheme::Pqp,
+        Scheme::Policer,
+        Scheme::Unlimited,
+    ];
+
     /// The limits in this direction, at this rate or else the plan's.
-    pub fn limits(&self, direction: Direction, rate: Option<u64>) -> Limits {
-        let Some(bits) = rate.or(self.rate) else {
-            return Limits::none(direction);
+    ///
+    /// # Errors
+    /// What a limiter or the kernel would reject.
+    pub fn limits(&self, direction: Direction, rate: Option<u64>) -> Result<Limits, LimitsError> {
+        let (Some(bits), false) = (rate.or(self.rate), self.scheme == Scheme::Unlimited) else {
+            return Ok(Limits::none(direction));
         };
-        let rate = Rate::from_bits_per_second(bits);
-        let queue = |needed: u64| self.queue.unwrap_or(needed.clamp(4 * SUPER, MOST));
-        let means = match self.scheme {
-            Scheme::BcPqp => Means::BcPqp {
-                queue: queue(sizing::phantom_queue(rate, self.rtt, PACKET)),
-                period: self.period,
-                upper: self.upper,
-                lower: self.lower,
-            },
-            Scheme::Pqp => Means::Pqp {
-                queue: queue(sizing::correct_rate(rate, self.rtt, PACKET)),
-            },
-            Scheme::Policer => Means::Policer {
-                burst: self
-                    .burst
-                    .unwrap_or(sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST)),
-            },
-            Scheme::Unlimited => return Limits::none(direction),
-        };
+        let limiter = self.limiter(Rate::from_bits_per_second(bits))?;
         // A bucket has no queues to share among.
-        let shared = !matches!(means, Means::Policer { .. });
-        Limits {
+        let shared = limiter.program().is_some();
+        let limits = Limits {
             direction,
-            rate: bits,
-            means,
-            policy: match shared {
-                true => self.policy.clone(),
-                false => Policy::Queue,
-            },
+            limiter,
             rules: if shared {
                 self.rules.clone()
             } else {
@@ -119,7 +91,30 @@ impl Template {
             },
             default_class: self.default_class.filter(|_| shared),
             mark: self.mark,
-        }
+        };
+        limits.plan()?;
+        Ok(limits)
+    }
+
+    fn limiter(&self, rate: Rate) -> Result<LimiterConfig, LimitsError> {
+        let phantom = |needed: u64| {
+            let queue = self.queue.unwrap_or(needed.clamp(4 * SUPER, MOST));
+            let config = PhantomQueuesConfig::new(&self.policy, rate, queue)?;
+            config.program().check_room(ROOM)?;
+            Ok::<_, ConfigError>(config)
+        };
+        Ok(match self.scheme {
+            Scheme::BcPqp => phantom(sizing::phantom_queue(rate, self.rtt, PACKET))?
+                .with_burst_control(self.control)
+                .into(),
+            Scheme::Pqp => phantom(sizing::correct_rate(rate, self.rtt, PACKET))?.into(),
+            Scheme::Policer => {
+                let needed = sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST);
+                PolicerConfig::new(rate, self.burst.unwrap_or(needed))?.into()
+            }
+            Scheme::Unlimited => LimiterConfig::Unlimited,
+            other => return Err(LimitsError::Scheme(other)),
+        })
     }
 }
 

@@ -1,15 +1,13 @@
 //! Elements of a file, checked.
 
 use tidegate_limiter::Nanos;
-use tidegate_notation::{Section, quantity};
+use tidegate_notation::{Mistake, Node, Section, Value, quantity};
 
-use super::error::Problem;
-use super::fields::{Fields, word};
+use super::fields::Fields;
 use super::keys::{
     BC_PQP, DELAY, ELEMENT, FAIR_POLICER, LINK, LOSS, POLICER, PQP, REORDER, SHAPER, SRTCM, TAP,
     TRTCM,
 };
-use super::tree::{Node, Value};
 use super::{limiter, queue, sizing};
 use crate::plan::{ElementKind, QueueKind};
 
@@ -30,7 +28,7 @@ const KINDS: &[(&str, Section)] = &[
 ];
 
 /// An element's kind, and the keys that it may have.
-fn section(node: &Node) -> Result<(&'static str, Section), Problem> {
+fn section(node: &Node) -> Result<(&'static str, Section), Mistake> {
     let kind = match &node.value {
         Value::Table(table) => table.get("kind"),
         _ => None,
@@ -42,11 +40,11 @@ fn section(node: &Node) -> Result<(&'static str, Section), Problem> {
         return Err(fields.missing("kind"));
     };
     let kinds: Vec<_> = KINDS.iter().map(|kind| (kind.0, *kind)).collect();
-    word(kind, "kind", &kinds)
+    kind.word("kind", &kinds)
 }
 
 /// Whether an element is of a kind that adds a constant delay: how much.
-pub(super) fn delay(node: &Node) -> Result<Nanos, Problem> {
+pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
     let (kind, _) = section(node)?;
     let Value::Table(table) = &node.value else {
         return Ok(0);
@@ -61,7 +59,7 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Problem> {
 
 /// What an element does. `varied`: its kind is not that of the file alone, so that keys of other
 /// kinds are passed over. `rtt`: the longest round trip of the flows that pass.
-pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Problem> {
+pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Mistake> {
     let (name, own) = section(node)?;
     let others: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
     let what = format!("an element of kind {name}");
@@ -99,7 +97,7 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
     })
 }
 
-fn probability(f: &Fields<'_>) -> Result<f64, Problem> {
+fn probability(f: &Fields<'_>) -> Result<f64, Mistake> {
     f.real("probability", 0.0..=1.0)?
         .ok_or_else(|| f.missing("probability"))
 }

@@ -2,22 +2,7 @@
 
 use std::fmt;
 
-use tidegate_notation::{clean, position};
-
-use super::tree::Place;
-
-/// What is wrong, at a place.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Problem {
-    pub place: Place,
-    pub message: String,
-}
-
-impl Problem {
-    pub fn new(place: Place, message: String) -> Self {
-        Self { place, message }
-    }
-}
+use tidegate_notation::{Mistake, Place, clean, position};
 
 /// What is wrong with a scenario: where, what, and what to do. Printed as `FILE:LINE:COLUMN:
 /// MESSAGE`, or with the setting of the command line that is at fault.
@@ -32,10 +17,10 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    pub(super) fn new(problem: Problem, file: &str, text: &str, settings: &[String]) -> Self {
-        let (file, position) = match problem.place {
-            Place::File(at) => (file.to_owned(), Some(position(text, at))),
-            Place::Setting(number) => {
+    pub(super) fn new(mistake: Mistake, file: &str, text: &str, settings: &[String]) -> Self {
+        let (file, position) = match setting_of(mistake.place) {
+            None => (file.to_owned(), Some(position(text, mistake.place.byte))),
+            Some(number) => {
                 let setting = settings.get(number).map_or("", String::as_str);
                 (format!("--set {setting}"), None)
             }
@@ -43,9 +28,19 @@ impl ScenarioError {
         Self {
             file,
             position,
-            message: clean(&problem.message),
+            message: clean(&mistake.message),
         }
     }
+}
+
+/// The text of the setting of this number: the file is text 0.
+pub(super) fn text_of(setting: usize) -> u32 {
+    setting as u32 + 1
+}
+
+/// The number of the setting that a place is in; `None` in the file.
+pub(super) fn setting_of(place: Place) -> Option<usize> {
+    (place.text as usize).checked_sub(1)
 }
 
 impl fmt::Display for ScenarioError {

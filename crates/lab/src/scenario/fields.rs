@@ -1,13 +1,12 @@
-//! The values of a table, each of its type, every key known.
+//! The values of a table, each of its type, every key known. Lists and ranges are values to choose
+//! from.
 
 use std::ops::RangeInclusive;
 
 use tidegate_limiter::{Nanos, Rate};
-use tidegate_notation::{Section, instead, quantity, rule};
+use tidegate_notation::{Fields as Known, Mistake, Node, Place, Section, Table, Value, quantity};
 
 use super::draw::Draw;
-use super::error::Problem;
-use super::tree::{Node, Place, Table, Value};
 use crate::SECOND;
 
 const DAY: Nanos = 24 * 3600 * SECOND;
@@ -24,27 +23,21 @@ pub(super) struct Choice {
 /// A table that is being read.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
-    table: &'a Table,
-    place: Place,
-    /// What the table is, for messages: `a policer`.
-    what: &'a str,
+    known: Known<'a>,
     /// Where lists and ranges are allowed: how each key's value is chosen.
     choose: Option<&'a dyn Fn(&str) -> Choice>,
 }
 
 impl<'a> Fields<'a> {
     /// A table, once all of its keys are known to one of the sections; keys of `passed_over` are
-    /// known, too, but of no meaning.
+    /// known, too, but have no meaning.
     pub fn new(
         node: &'a Node,
         what: &'a str,
         sections: &[Section],
         passed_over: &[Section],
-    ) -> Result<Self, Problem> {
-        let Value::Table(table) = &node.value else {
-            return Err(node.wrong(format!("{what} is a table, not {}", node.kind())));
-        };
-        Self::of(table, node.place, what, sections, passed_over)
+    ) -> Result<Self, Mistake> {
+        Self::checked(Known::of(node, what)?, sections, passed_over)
     }
 
     /// The same of a table that is not a value.
@@ -54,28 +47,27 @@ impl<'a> Fields<'a> {
         what: &'a str,
         sections: &[Section],
         passed_over: &[Section],
-    ) -> Result<Self, Problem> {
-        let names = |sections: &[Section]| -> Vec<&'static str> {
-            let keys = sections.iter().flat_map(|section| section.keys);
-            keys.map(|key| key.name).collect()
-        };
-        let (known, other) = (names(sections), names(passed_over));
-        for (key, _) in &table.0 {
-            let name = key.text.as_str();
-            if !known.contains(&name) && !other.contains(&name) {
-                let message = format!(
-                    "unknown key `{name}` in {what}{}",
-                    instead(name, known.iter().copied())
-                );
-                return Err(Problem::new(key.place, message));
-            }
+    ) -> Result<Self, Mistake> {
+        Self::checked(Known { table, place, what }, sections, passed_over)
+    }
+
+    fn checked(
+        known: Known<'a>,
+        sections: &[Section],
+        passed_over: &[Section],
+    ) -> Result<Self, Mistake> {
+        match known.unknown_keys(sections, passed_over).next() {
+            Some(mistake) => Err(mistake),
+            None => Ok(Self {
+                known,
+                choose: None,
+            }),
         }
-        Ok(Self {
-            table,
-            place,
-            what,
-            choose: None,
-        })
+    }
+
+    /// The table, for readers of several of its keys.
+    pub fn known(&self) -> &Known<'a> {
+        &self.known
     }
 
     /// Allows lists and ranges.
@@ -96,11 +88,11 @@ impl<'a> Fields<'a> {
 
     /// The value of a key as it was written.
     pub fn raw(&self, key: &str) -> Option<&'a Node> {
-        self.table.get(key)
+        self.known.node(key)
     }
 
     /// The value of a key; of a list, the one whose turn it is.
-    pub fn node(&self, key: &str) -> Result<Option<&'a Node>, Problem> {
+    pub fn node(&self, key: &str) -> Result<Option<&'a Node>, Mistake> {
         let Some(node) = self.raw(key) else {
             return Ok(None);
         };
@@ -117,9 +109,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// That a key is needed and not there.
-    pub fn missing(&self, key: &str) -> Problem {
-        Problem::new(self.place, format!("`{key}` is missing in {}", self.what))
+    /// That a key is needed and missing.
+    pub fn missing(&self, key: &str) -> Mistake {
+        self.known.missing(key)
+    }
+
+    /// The value of a key, as `read` reads it.
+    fn read<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&'a Node) -> Result<T, Mistake>,
+    ) -> Result<Option<T>, Mistake> {
+        self.node(key)?.map(read).transpose()
     }
 
     /// A quantity of which both ends of a range must be allowed: other seeds draw other values.
@@ -128,7 +129,7 @@ impl<'a> Fields<'a> {
         key: &str,
         read: fn(&str) -> Result<u64, String>,
         complaint: impl Fn(u64) -> Option<String>,
-    ) -> Result<Option<u64>, Problem> {
+    ) -> Result<Option<u64>, Mistake> {
         let Some(node) = self.node(key)? else {
             return Ok(None);
         };
@@ -142,35 +143,35 @@ impl<'a> Fields<'a> {
             Some(draw) => Ok(Some(draw.between(low, high))),
             None => Err(node.wrong(format!(
                 "`{key}` of {} is one value, not a range",
-                self.what
+                self.known.what
             ))),
         }
     }
 
     /// A time. Sums of years are far from what 64 bits hold.
-    pub fn time(&self, key: &str) -> Result<Option<Nanos>, Problem> {
+    pub fn time(&self, key: &str) -> Result<Option<Nanos>, Mistake> {
         self.quantity(key, quantity::time, |time| most(time, 365 * DAY, "a year"))
     }
 
     /// A time that is not 0.
-    pub fn positive_time(&self, key: &str) -> Result<Option<Nanos>, Problem> {
+    pub fn positive_time(&self, key: &str) -> Result<Option<Nanos>, Mistake> {
         self.quantity(key, quantity::time, |time| {
             not_zero(time).or_else(|| most(time, 365 * DAY, "a year"))
         })
     }
 
     /// A time that packets take.
-    pub fn delay(&self, key: &str) -> Result<Option<Nanos>, Problem> {
+    pub fn delay(&self, key: &str) -> Result<Option<Nanos>, Mistake> {
         self.quantity(key, quantity::time, |time| most(time, DAY / 24, "an hour"))
     }
 
     /// A number of bytes.
-    pub fn bytes(&self, key: &str) -> Result<Option<u64>, Problem> {
+    pub fn bytes(&self, key: &str) -> Result<Option<u64>, Mistake> {
         self.quantity(key, quantity::bytes, |_| None)
     }
 
     /// A number of bytes that is not 0.
-    pub fn positive_bytes(&self, key: &str) -> Result<Option<u64>, Problem> {
+    pub fn positive_bytes(&self, key: &str) -> Result<Option<u64>, Mistake> {
         self.quantity(key, quantity::bytes, not_zero)
     }
 
@@ -179,7 +180,7 @@ impl<'a> Fields<'a> {
         &self,
         key: &str,
         range: RangeInclusive<u64>,
-    ) -> Result<Option<u32>, Problem> {
+    ) -> Result<Option<u32>, Mistake> {
         let (least, most) = (range.start(), range.end());
         let complaint = |bytes| {
             let outside = !range.contains(&bytes);
@@ -190,73 +191,43 @@ impl<'a> Fields<'a> {
     }
 
     /// A rate, of those that all limiters can keep.
-    pub fn rate(&self, key: &str) -> Result<Option<Rate>, Problem> {
+    pub fn rate(&self, key: &str) -> Result<Option<Rate>, Mistake> {
         let complaint = |bits| {
-            let outside = !(8_000..=400_000_000_000).contains(&bits);
-            outside.then(|| "must be from 8 kbit/s to 400 Gbit/s".to_owned())
+            let outside = !Rate::LIMITABLE.contains(&Rate::from_bits_per_second(bits));
+            outside.then(|| format!("must be {}", Rate::LIMITABLE_TEXT))
         };
         let rate = self.quantity(key, quantity::rate, complaint)?;
         Ok(rate.map(Rate::from_bits_per_second))
     }
 
     /// A whole number.
-    pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Problem> {
-        let Some(node) = self.node(key)? else {
-            return Ok(None);
-        };
-        integer(node, key, range).map(Some)
+    pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Mistake> {
+        self.read(key, |node| node.integer(key, range))
     }
 
     /// A number, maybe with a fraction.
-    pub fn real(&self, key: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, Problem> {
-        let Some(node) = self.node(key)? else {
-            return Ok(None);
-        };
-        let number = match node.value {
-            Value::Integer(number) => number as f64,
-            Value::Real(number) => number,
-            _ => return Err(node.wrong(format!("`{key}` is a number, not {}", node.kind()))),
-        };
-        if range.contains(&number) {
-            return Ok(Some(number));
-        }
-        let (least, most) = range.into_inner();
-        Err(node.wrong(format!("`{key}` must be from {least} to {most}")))
+    pub fn real(&self, key: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, Mistake> {
+        self.read(key, |node| node.real(key, range))
     }
 
     /// True or false.
-    pub fn truth(&self, key: &str) -> Result<Option<bool>, Problem> {
-        match self.node(key)? {
-            None => Ok(None),
-            Some(Node {
-                value: Value::Truth(truth),
-                ..
-            }) => Ok(Some(*truth)),
-            Some(node) => Err(node.wrong(format!("`{key}` is true or false, not {}", node.kind()))),
-        }
+    pub fn truth(&self, key: &str) -> Result<Option<bool>, Mistake> {
+        self.read(key, |node| node.truth(key))
     }
 
     /// A code point, by its number or name.
-    pub fn code_point(&self, key: &str) -> Result<Option<u8>, Problem> {
-        let Some(node) = self.node(key)? else {
-            return Ok(None);
-        };
-        let dscp = rule::code_point(key, node.in_rule());
-        dscp.map(Some).map_err(|message| node.wrong(message))
+    pub fn code_point(&self, key: &str) -> Result<Option<u8>, Mistake> {
+        self.read(key, |node| node.code_point(key))
     }
 
     /// One of several words.
-    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
-        match self.node(key)? {
-            None => Ok(None),
-            Some(node) => word(node, key, words).map(Some),
-        }
+    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Mistake> {
+        self.read(key, |node| node.word(key, words))
     }
 
-    /// An error about a key's value.
-    pub fn wrong(&self, key: &str, message: String) -> Problem {
-        let place = self.raw(key).map_or(self.place, |node| node.place);
-        Problem::new(place, message)
+    /// A mistake in a key's value.
+    pub fn wrong(&self, key: &str, message: impl Into<String>) -> Mistake {
+        self.known.wrong(key, message)
     }
 }
 
@@ -270,52 +241,13 @@ fn most(time: Nanos, most: Nanos, name: &str) -> Option<String> {
     (time > most).then(|| format!("must be {name} at most"))
 }
 
-/// One of several words.
-pub(super) fn word<T: Copy>(node: &Node, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
-    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-    let Value::Text(text) = &node.value else {
-        let list = names.join(", ");
-        return Err(node.wrong(format!("`{key}` is one of {list}, not {}", node.kind())));
-    };
-    let found = words.iter().find(|(name, _)| name == text);
-    found
-        .map(|(_, value)| *value)
-        .ok_or_else(|| node.wrong(format!("unknown {key} `{text}`{}", instead(text, names))))
-}
-
-/// A whole number.
-pub(super) fn integer(node: &Node, key: &str, range: RangeInclusive<u64>) -> Result<u64, Problem> {
-    let Value::Integer(number) = node.value else {
-        return Err(node.wrong(format!("`{key}` is a whole number, not {}", node.kind())));
-    };
-    let number = u64::try_from(number).ok();
-    number
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| {
-            let (least, most) = (range.start(), range.end());
-            if *most == u64::MAX {
-                return node.wrong(format!("`{key}` must be at least {least}"));
-            }
-            node.wrong(format!("`{key}` must be from {least} to {most}"))
-        })
-}
-
 /// A quantity, or the range of one: least and most.
 pub(super) fn range(
     node: &Node,
     key: &str,
     read: fn(&str) -> Result<u64, String>,
-) -> Result<(u64, u64), Problem> {
-    let text = match &node.value {
-        Value::Text(text) => text.clone(),
-        // Told as a missing unit.
-        Value::Integer(number) => number.to_string(),
-        Value::Real(number) => number.to_string(),
-        _ => {
-            let kind = node.kind();
-            return Err(node.wrong(format!("`{key}` is a quantity in quotes, not {kind}")));
-        }
-    };
+) -> Result<(u64, u64), Mistake> {
+    let text = node.quantity_text(key)?;
     let read = |text: &str| read(text).map_err(|message| node.wrong(format!("`{key}`: {message}")));
     match text.split_once("..") {
         None => read(&text).map(|value| (value, value)),

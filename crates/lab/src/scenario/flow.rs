@@ -3,13 +3,11 @@
 use std::net::Ipv4Addr;
 
 use tidegate_limiter::Nanos;
-use tidegate_notation::{Section, quantity};
+use tidegate_notation::{Mistake, Node, Section, Table, Value, quantity};
 
-use super::error::Problem;
 use super::fields::{Fields, range};
 use super::keys::{BULK, ON_OFF, STREAM, UDP, VIDEO};
 use super::stream;
-use super::tree::{Node, Table, Value};
 use crate::SECOND;
 use crate::plan::{FlowPlan, Traffic};
 use crate::tcp::{Algorithm, Recovery, TcpConfig};
@@ -18,7 +16,7 @@ use crate::tcp::{Algorithm, Recovery, TcpConfig};
 const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
 
 /// The longest of its own round trips, to size limiters by.
-pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Problem> {
+pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Mistake> {
     let one = |node: &Node| range(node, "rtt", quantity::time).map(|(_, most)| most);
     let mut all = values(table, "rtt").iter();
     all.try_fold(0, |most, node| Ok(most.max(one(node)?)))
@@ -37,7 +35,7 @@ pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
 }
 
 /// A flow, without its place in the plan. `number`: which of its aggregate's flows it is.
-pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Problem> {
+pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Mistake> {
     let default = TcpConfig::default();
     let algorithms = [
         ("reno", Algorithm::Reno),
@@ -99,7 +97,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
 }
 
 /// The server's address.
-fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Problem> {
+fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Mistake> {
     let Some(node) = f.node("address")? else {
         return Ok(None);
     };
@@ -119,7 +117,7 @@ fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Problem> {
     }
 }
 
-fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
+fn traffic(flow: &Fields<'_>) -> Result<Traffic, Mistake> {
     const KINDS: &[(&str, Section)] = &[
         ("bulk", BULK),
         ("on-off", ON_OFF),
@@ -141,7 +139,7 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Problem> {
         .enumerate()
         .map(|(i, kind)| (kind.0, i))
         .collect();
-    let (name, section) = KINDS[super::fields::word(name, "traffic", &names)?];
+    let (name, section) = KINDS[name.word("traffic", &names)?];
     let what = format!("traffic of kind {name}");
     let empty = Table::default();
     let table = match &node.value {

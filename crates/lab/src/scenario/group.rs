@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_limiter::{Nanos, Rate};
-use tidegate_notation::{instead, quantity};
+use tidegate_notation::{Mistake, Node, Place, Table, Value, instead, quantity};
 
 use super::draw::Draw;
-use super::error::Problem;
+use super::error::setting_of;
 use super::fields::{Choice, Fields, range};
 use super::keys::{AGGREGATE, FILE, FLOW};
-use super::tree::{Node, Place, Table, Value};
 use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
 use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan};
@@ -38,11 +37,11 @@ pub(super) fn groups(
     varied: &[String],
     seed: u64,
     taps: bool,
-) -> Result<Vec<Group>, Problem> {
-    let file = Fields::of(root, Place::File(0), "a scenario", &[FILE], &[])?;
+) -> Result<Vec<Group>, Mistake> {
+    let file = Fields::of(root, Place::default(), "a scenario", &[FILE], &[])?;
     let missing = |key: &str, example: &str| {
-        Problem::new(
-            Place::File(0),
+        Mistake::new(
+            Place::default(),
             format!("`{key}` is missing: write {example}"),
         )
     };
@@ -67,7 +66,8 @@ pub(super) fn groups(
         let flows = Flows::read(node, &names, nodes, aggregates.len())?;
         flows.lists(&aggregates, varied)?;
         // Who shortens a run by a setting knows that it ends earlier.
-        if let Some(Place::File(_)) = file.raw("duration").map(|node| node.place) {
+        let set = file.raw("duration").and_then(|node| setting_of(node.place));
+        if set.is_none() {
             flows.begin_before(duration)?;
         }
         for &element in flows.forward.iter().chain(&flows.back) {
@@ -80,7 +80,7 @@ pub(super) fn groups(
             None => missing("flow", "at least one [[flow]]"),
             Some(first) => {
                 let place = place_of(root, "flow", name(first, "a flow")?, "count");
-                Problem::new(
+                Mistake::new(
                     place,
                     "nobody sends: the `count` of every flow is 0".to_owned(),
                 )
@@ -141,7 +141,7 @@ pub(super) fn groups(
 }
 
 /// All names and what has them; each is of one thing.
-fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Problem> {
+fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Mistake> {
     let mut names = BTreeMap::new();
     for (key, what) in TABLES {
         let list = tables(root, key)?;
@@ -163,7 +163,7 @@ struct Aggregate<'a> {
     name: String,
 }
 
-fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Problem> {
+fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Mistake> {
     let list = tables(root, "aggregate")?;
     let mut aggregates = Vec::new();
     let mut names = BTreeSet::new();
@@ -197,7 +197,7 @@ fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Problem> {
     Ok(aggregates)
 }
 
-fn too_many(node: &Node, count: usize, what: &str) -> Result<(), Problem> {
+fn too_many(node: &Node, count: usize, what: &str) -> Result<(), Mistake> {
     if count as u64 <= Scenario::MAX_PARTS {
         return Ok(());
     }
@@ -220,7 +220,7 @@ struct Flows<'a> {
 }
 
 /// Texts of a list, or the one text in its place.
-fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Problem> {
+fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Mistake> {
     let text = |node: &'a Node| match &node.value {
         Value::Text(text) => Ok((node, text.as_str())),
         _ => Err(node.wrong(format!("`{key}` holds names in quotes"))),
@@ -241,13 +241,13 @@ impl<'a> Flows<'a> {
         names: &BTreeMap<&'a str, &'static str>,
         elements: &'a [Node],
         aggregates: usize,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, Mistake> {
         let f = Fields::new(node, "a flow", &[FLOW], &[])?;
         let of = |what: &str| -> Vec<&str> {
             let these = names.iter().filter(|(_, is)| **is == what);
             these.map(|(name, _)| *name).collect()
         };
-        let path = |key: &str| -> Result<Vec<usize>, Problem> {
+        let path = |key: &str| -> Result<Vec<usize>, Mistake> {
             let mut way = Vec::new();
             for (node, wanted) in texts(&f, key)? {
                 let is_it =
@@ -313,7 +313,7 @@ impl<'a> Flows<'a> {
     }
 
     /// Whether all of them can begin before the end.
-    fn begin_before(&self, end: Nanos) -> Result<(), Problem> {
+    fn begin_before(&self, end: Nanos) -> Result<(), Mistake> {
         let Value::Table(table) = &self.node.value else {
             return Ok(());
         };
@@ -328,7 +328,7 @@ impl<'a> Flows<'a> {
 
     /// Whether there are flows for all values of its lists; where their number is varied, there may
     /// be at another point.
-    fn lists(&self, aggregates: &[Aggregate<'_>], varied: &[String]) -> Result<(), Problem> {
+    fn lists(&self, aggregates: &[Aggregate<'_>], varied: &[String]) -> Result<(), Mistake> {
         let own = |entry: &str| self.aggregates.is_empty() || self.aggregates.contains(entry);
         let own = aggregates.iter().filter(|aggregate| own(aggregate.entry));
         let is_varied = |name: &str| varied.iter().any(|other| other == name);
@@ -373,7 +373,7 @@ impl<'a> Flows<'a> {
         seed: u64,
         taken: &mut [usize],
         senders: &mut Vec<Sender>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Mistake> {
         for (index, aggregate) in aggregates.iter().enumerate() {
             if !self.aggregates.is_empty() && !self.aggregates.contains(aggregate.entry) {
                 continue;
@@ -410,7 +410,7 @@ impl<'a> Flows<'a> {
 }
 
 /// Whether flows find their classes and queues in all policies on their way.
-fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result<(), Problem> {
+fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result<(), Mistake> {
     let policies: Vec<_> = elements
         .iter()
         .map(|element| match &element.kind {
@@ -447,7 +447,7 @@ fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result
                 Some(_) => continue,
             };
             let place = place_of(root, "flow", &sender.plan.name, key);
-            return Err(Problem::new(place, message));
+            return Err(Mistake::new(place, message));
         }
     }
     Ok(())
@@ -455,13 +455,13 @@ fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result
 
 /// Notes the elements on the paths of flows; all of them where a setting says what a path is, since
 /// the file's elements were for another one then.
-pub(super) fn note_passed(root: &Table, passed: &mut BTreeSet<String>) -> Result<(), Problem> {
+pub(super) fn note_passed(root: &Table, passed: &mut BTreeSet<String>) -> Result<(), Mistake> {
     for flow in tables(root, "flow")? {
         let Value::Table(table) = &flow.value else {
             continue;
         };
         for way in ["path", "back"].iter().filter_map(|key| table.get(key)) {
-            if matches!(way.place, Place::Setting(_)) {
+            if setting_of(way.place).is_some() {
                 for element in tables(root, "element")? {
                     passed.insert(name(element, "an element")?.to_owned());
                 }
@@ -483,7 +483,7 @@ pub(super) fn place_of(root: &Table, tables: &str, wanted: &str, key: &str) -> P
     let node = list
         .iter()
         .find(|node| name(node, "a table").is_ok_and(|name| name == wanted));
-    node.map_or(Place::File(0), |node| match &node.value {
+    node.map_or(Place::default(), |node| match &node.value {
         Value::Table(table) => table.get(key).unwrap_or(node).place,
         _ => node.place,
     })

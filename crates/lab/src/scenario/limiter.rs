@@ -5,16 +5,14 @@ use std::sync::Arc;
 use tidegate_limiter::{
     BurstControl, Classifier, ClassifyError, ConfigError, Decision, FairPolicerConfig, HashKey,
     LimiterConfig, Marking, Nanos, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
-    Rule, ShaperConfig, SingleRateBursts, SingleRateConfig, Thresholds, TwoRateConfig, TwoRates,
+    Rule, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
     WaterFillingConfig,
 };
-use tidegate_notation::{quantity, rule};
+use tidegate_notation::{Mistake, Value, burst_control, policy, quantity, rule};
 
-use super::error::Problem;
-use super::fields::{Fields, integer};
+use super::fields::Fields;
 use super::keys::RULE;
-use super::sizing;
-use super::tree::{Node, Value};
+use super::{first, sizing};
 use crate::plan::{Classes, ElementKind};
 
 /// The forms of FairPolicer.
@@ -26,7 +24,7 @@ enum Form {
 }
 
 /// The limiter of a scheme. `rtt`: the longest round trip of the flows that pass.
-pub(super) fn limiter(scheme: &str, f: &Fields<'_>, rtt: Nanos) -> Result<ElementKind, Problem> {
+pub(super) fn limiter(scheme: &str, f: &Fields<'_>, rtt: Nanos) -> Result<ElementKind, Mistake> {
     let rate = f.rate("rate")?.ok_or_else(|| f.missing("rate"))?;
     let config = match scheme {
         "policer" => policer(f, rate, rtt)?,
@@ -49,21 +47,21 @@ pub(super) fn limiter(scheme: &str, f: &Fields<'_>, rtt: Nanos) -> Result<Elemen
 }
 
 /// A limiter's error, at the key of the field that it names.
-fn at_field<'a>(f: &'a Fields<'_>) -> impl Fn(ConfigError) -> Problem + 'a {
+fn at_field<'a>(f: &'a Fields<'_>) -> impl Fn(ConfigError) -> Mistake + 'a {
     |error| f.wrong(error.field().name(), error.to_string())
 }
 
 /// The size of a bucket: a bandwidth-delay product, if it is left to us.
-fn bucket(f: &Fields<'_>, key: &str, rate: Rate, rtt: Nanos) -> Result<u64, Problem> {
+fn bucket(f: &Fields<'_>, key: &str, rate: Rate, rtt: Nanos) -> Result<u64, Mistake> {
     Ok(auto(f, key)?.unwrap_or_else(|| sizing::bdp(rate, rtt)))
 }
 
-fn policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let config = PolicerConfig::new(rate, bucket(f, "burst", rate, rtt)?);
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-fn single_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn single_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let bursts = SingleRateBursts {
         committed: bucket(f, "committed", rate, rtt)?,
         excess: bucket(f, "excess", rate, rtt)?,
@@ -72,7 +70,7 @@ fn single_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, 
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-fn two_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn two_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let peak = f.rate("peak")?.ok_or_else(|| f.missing("peak"))?;
     let rates = TwoRates {
         committed: rate,
@@ -84,7 +82,7 @@ fn two_rate(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Pro
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let forms = [
         ("exact", Form::Exact),
         ("sketch", Form::Sketch),
@@ -121,35 +119,20 @@ fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig,
     })
 }
 
-fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::phantom(rate, rtt));
     let config = PhantomQueuesConfig::new(program(f)?, rate, queue);
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::controlled(rate, rtt));
     let config = PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))?;
-    let control = burst_control(f)?;
+    let control = burst_control::read(f.known(), BurstControl::DEFAULT).map_err(first)?;
     Ok(config.with_burst_control(control).into())
 }
 
-fn burst_control(f: &Fields<'_>) -> Result<BurstControl, Problem> {
-    let default = BurstControl::DEFAULT;
-    let thousandths = |key, default| -> Result<u32, Problem> {
-        let share = f.real(key, 0.0..=1000.0)?;
-        Ok(share.map_or(default, |share| (share * 1000.0).round() as u32))
-    };
-    let thresholds = Thresholds {
-        upper: thousandths("upper", default.thresholds().upper)?,
-        lower: thousandths("lower", default.thresholds().lower)?,
-    };
-    let period = f.positive_time("period")?.unwrap_or(default.period());
-    let control = default.with_period(period).map_err(at_field(f))?;
-    control.with_thresholds(thresholds).map_err(at_field(f))
-}
-
-fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Problem> {
+fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let packets = match f.node("queue")?.map(|node| &node.value) {
         Some(Value::Text(text)) => quantity::packets(text),
         _ => None,
@@ -164,7 +147,7 @@ fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Probl
 }
 
 /// A size that may be left to us.
-fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Problem> {
+fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Mistake> {
     match f.node(key)?.map(|node| &node.value) {
         Some(Value::Text(text)) if text == "auto" => Ok(None),
         _ => f.positive_bytes(key),
@@ -172,12 +155,12 @@ fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Problem> {
 }
 
 /// What becomes of each colour: green packets pass.
-fn marking(f: &Fields<'_>) -> Result<Marking, Problem> {
-    let colour = |key: &str| -> Result<Decision, Problem> {
+fn marking(f: &Fields<'_>) -> Result<Marking, Mistake> {
+    let colour = |key: &str| -> Result<Decision, Mistake> {
         let Some(node) = f.node(key)? else {
             return Ok(Decision::Drop);
         };
-        let dscp = rule::mark(key, node.in_rule()).map_err(|message| node.wrong(message))?;
+        let dscp = node.mark(key)?;
         Ok(dscp.map_or(Decision::Drop, Decision::Mark))
     };
     Ok(Marking {
@@ -188,26 +171,18 @@ fn marking(f: &Fields<'_>) -> Result<Marking, Problem> {
 }
 
 /// How packets are classified, if the element says it.
-fn classes(f: &Fields<'_>, program: &Program) -> Result<Option<Classes>, Problem> {
+fn classes(f: &Fields<'_>, program: &Program) -> Result<Option<Classes>, Mistake> {
     let default = f.integer("default-class", 0..=u64::from(u16::MAX))?;
     let default = default.map(|class| class as u16);
-    let rules = match f.raw("rule") {
-        None if default.is_none() => return Ok(None),
-        None => &[][..],
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => list,
-        Some(node) => {
-            let message = "write [[element.rule]] with two brackets: there may be several";
-            return Err(node.wrong(message));
-        }
-    };
+    let rules = tidegate_notation::tables(f.known().table, "rule", "element.rule")?;
+    if rules.is_empty() && f.raw("rule").is_none() && default.is_none() {
+        return Ok(None);
+    }
     let known = program.classes().len();
-    let rules: Vec<Rule> = rules
+    let rules = rules
         .iter()
-        .map(|node| class_rule(node, known))
-        .collect::<Result<_, _>>()?;
+        .map(|node| rule::read(node, RULE, known).map_err(first));
+    let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
     let key = HashKey::new(0, 0);
     match Classifier::new(program, rules.clone(), default, key) {
         Ok(_) => Ok(Some(Classes { rules, default })),
@@ -216,23 +191,8 @@ fn classes(f: &Fields<'_>, program: &Program) -> Result<Option<Classes>, Problem
     }
 }
 
-/// A rule, with the class that it is of.
-fn class_rule(node: &Node, classes: usize) -> Result<Rule, Problem> {
-    let f = Fields::new(node, "a rule", &[RULE], &[])?;
-    if f.raw("class").is_none() {
-        return Err(f.missing("class"));
-    }
-    let mut problem = None;
-    let read = rule::read(
-        classes,
-        |key| f.raw(key).map(Node::in_rule),
-        |key, message| problem = problem.take().or_else(|| Some(f.wrong(key, message))),
-    );
-    problem.map_or(Ok(read), Err)
-}
-
 /// The weights of a fair policer's queues.
-fn weights(f: &Fields<'_>, form: Form) -> Result<Vec<u32>, Problem> {
+fn weights(f: &Fields<'_>, form: Form) -> Result<Vec<u32>, Mistake> {
     let Some(node) = f.raw("weights") else {
         return Ok(Vec::new());
     };
@@ -244,61 +204,18 @@ fn weights(f: &Fields<'_>, form: Form) -> Result<Vec<u32>, Problem> {
     }
     let most = u64::from(PolicyTree::MAX_WEIGHT);
     list.iter()
-        .map(|node| integer(node, "weights", 1..=most).map(|weight| weight as u32))
+        .map(|node| {
+            node.integer("weights", 1..=most)
+                .map(|weight| weight as u32)
+        })
         .collect()
 }
 
 /// How queues share the rate.
-fn program(f: &Fields<'_>) -> Result<Arc<Program>, Problem> {
+fn program(f: &Fields<'_>) -> Result<Arc<Program>, Mistake> {
     let policy = match f.node("policy")? {
-        Some(node) => policy(node)?,
+        Some(node) => policy::read(node)?,
         None => PolicyTree::default(),
     };
     Ok((&policy).into())
-}
-
-/// A sharing policy.
-fn policy(node: &Node) -> Result<PolicyTree, Problem> {
-    const FORMS: &str = "a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, \
-        POLICY]] } or { priority = [POLICY, POLICY] }";
-    let table = match &node.value {
-        Value::Text(text) if text == "queue" => return Ok(PolicyTree::queue()),
-        Value::Table(table) => table,
-        _ => return Err(node.wrong(FORMS)),
-    };
-    let [(key, value)] = table.0.as_slice() else {
-        return Err(node.wrong(FORMS));
-    };
-    let parts = || match &value.value {
-        Value::List(list) => Ok(list),
-        _ => Err(value.wrong(FORMS)),
-    };
-    let tree = match key.text.as_str() {
-        "fair" => {
-            PolicyTree::fair(integer(value, "fair", 1..=PolicyTree::MAX_NODES as u64 - 1)? as u16)
-        }
-        "weighted" => {
-            let parts: Result<Vec<_>, Problem> = parts()?
-                .iter()
-                .map(|part| match &part.value {
-                    Value::List(pair) if pair.len() == 2 => {
-                        let most = u64::from(PolicyTree::MAX_WEIGHT);
-                        let weight = integer(&pair[0], "weight", 1..=most)?;
-                        Ok((weight as u32, policy(&pair[1])?))
-                    }
-                    _ => Err(part.wrong("a weighted part is a pair: [4, POLICY]")),
-                })
-                .collect();
-            PolicyTree::weighted(parts?)
-        }
-        "priority" => {
-            let parts: Result<Vec<_>, Problem> = parts()?.iter().map(policy).collect();
-            PolicyTree::priority(parts?)
-        }
-        other => {
-            let message = format!("unknown policy `{other}`: {FORMS}");
-            return Err(Problem::new(key.place, message));
-        }
-    };
-    tree.map_err(|error| value.wrong(error.to_string()))
 }

@@ -16,7 +16,6 @@ mod queue;
 mod sizing;
 mod stream;
 mod sweep;
-mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_limiter::{Nanos, Rate};
+use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
 pub use error::ScenarioError;
 pub use keys::{SECTIONS, schema};
@@ -33,11 +33,9 @@ use crate::RunError;
 use crate::element::limiter::Limiter;
 use crate::plan::{ElementKind, Plan};
 use crate::sim::check;
-use error::Problem;
 use fields::Fields;
 use keys::FILE;
 use sweep::Sweep;
-use tree::{Node, Place, Table, Value};
 
 /// A scenario, checked: all of its points give plans.
 #[derive(Debug)]
@@ -108,8 +106,8 @@ impl Scenario {
     }
 
     /// Whether everything is as it should be, at every point.
-    fn check(&mut self) -> Result<(), Problem> {
-        let top = |table| Fields::of(table, Place::File(0), "a scenario", &[FILE], &[]);
+    fn check(&mut self) -> Result<(), Mistake> {
+        let top = |table| Fields::of(table, Place::default(), "a scenario", &[FILE], &[]);
         self.title = match top(&self.root)?.raw("title") {
             None => self.file.clone(),
             Some(Node {
@@ -129,7 +127,7 @@ impl Scenario {
                 "{runs} runs are too many: a sweep has at most {}",
                 Self::MAX_RUNS
             );
-            return Err(Problem::new(self.sweep.place, message));
+            return Err(Mistake::new(self.sweep.place, message));
         }
         let mut passed = BTreeSet::new();
         for point in 0..self.points() {
@@ -147,16 +145,16 @@ impl Scenario {
 
     /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
     /// of all its seeds, and notes the elements that somebody passes.
-    fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Problem> {
+    fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Mistake> {
         let mut limiters = BTreeSet::new();
         let (mut cells, mut work) = (0u64, 0u64);
         let (root, varied) = self.sweep.apply(&self.root, point)?;
-        let file = Fields::of(&root, Place::File(0), "a scenario", &[FILE], &[])?;
+        let file = Fields::of(&root, Place::default(), "a scenario", &[FILE], &[])?;
         group::note_passed(&root, passed)?;
         for Group { plan, elements, .. } in group::groups(&root, &varied, self.seeds[0], true)? {
             let wrong = |tables: &str, name: &str, error: &RunError| {
                 let place = group::place_of(&root, tables, name, "");
-                Problem::new(place, error.to_string())
+                Mistake::new(place, error.to_string())
             };
             // Limiters know best what they can be. Those of one name are alike.
             let no_wires: Arc<[_]> = Arc::new([]);
@@ -183,8 +181,8 @@ impl Scenario {
             let steps = check::check_steps(&plan);
             steps.map_err(|(key, error)| file.wrong(key, error.to_string()))?;
             let place = tables(&root, "aggregate")?.first();
-            let place = place.map_or(Place::File(0), |node| node.place);
-            check::check(&plan).map_err(|error| Problem::new(place, error.to_string()))?;
+            let place = place.map_or(Place::default(), |node| node.place);
+            check::check(&plan).map_err(|error| Mistake::new(place, error.to_string()))?;
             let series = (plan.flows.len() + plan.aggregates.len()) as u64;
             let all = parts(plan.duration, plan.window).saturating_mul(series);
             cells = cells.saturating_add(all);
@@ -199,7 +197,7 @@ impl Scenario {
         Ok(work.saturating_mul(seeds))
     }
 
-    fn plans(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, Problem> {
+    fn plans(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, Mistake> {
         let (root, varied) = self.sweep.apply(&self.root, point)?;
         group::groups(&root, &varied, seed, taps)
     }
@@ -241,8 +239,8 @@ impl Scenario {
 }
 
 /// The file's tables with the settings in them, and its sweep without what was set.
-fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Problem> {
-    let mut root = tree::parse(text)?;
+fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Mistake> {
+    let mut root = tidegate_notation::parse(0, text).map_err(first)?;
     let sweep = root.0.iter().position(|(key, _)| key.text == "sweep");
     let sweep = sweep.map(|at| root.0.remove(at));
     let mut sweep = match &sweep {
@@ -250,12 +248,13 @@ fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Problem> {
         None => Sweep::none(),
     };
     for (number, setting) in settings.iter().enumerate() {
-        let place = Place::Setting(number);
+        let text = error::text_of(number);
+        let place = Place { text, byte: 0 };
         let Some((path, value)) = setting.split_once('=') else {
             let message = "a setting is a key and a value, such as gate.rate=5mbit".to_owned();
-            return Err(Problem::new(place, message));
+            return Err(Mistake::new(place, message));
         };
-        let value = tree::setting(number, value.trim())?;
+        let value = tidegate_notation::parse_value(text, value.trim())?;
         let path = path.trim();
         sweep.forget(path);
         sweep::put(&mut root, place, path, value)?;
@@ -264,26 +263,20 @@ fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Problem> {
     Ok((root, sweep))
 }
 
+/// Of several mistakes, the first in the text.
+fn first(mistakes: Vec<Mistake>) -> Mistake {
+    let first = mistakes.into_iter().min_by_key(|mistake| mistake.place);
+    first.unwrap_or_else(|| Mistake::new(Place::default(), "this file cannot be read"))
+}
+
 /// The tables of an array of tables.
-fn tables<'a>(root: &'a Table, key: &str) -> Result<&'a [Node], Problem> {
-    match root.get(key) {
-        None => Ok(&[]),
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => Ok(list),
-        Some(node) => Err(node.wrong(format!(
-            "write [[{key}]] with two brackets: there may be several"
-        ))),
-    }
+fn tables<'a>(root: &'a Table, key: &str) -> Result<&'a [Node], Mistake> {
+    tidegate_notation::tables(root, key, key)
 }
 
 /// The name of an element, aggregate or flow: part of file names and of dotted keys.
-fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Problem> {
-    let Value::Table(table) = &node.value else {
-        return Err(node.wrong(format!("{what} is a table, not {}", node.kind())));
-    };
-    let Some(name) = table.get("name") else {
+fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Mistake> {
+    let Some(name) = node.table(what)?.get("name") else {
         return Err(node.wrong(format!("`name` is missing in {what}")));
     };
     let Value::Text(text) = &name.value else {

@@ -1,12 +1,10 @@
 //! The queues of links.
 
 use tidegate_limiter::Nanos;
-use tidegate_notation::quantity;
+use tidegate_notation::{Mistake, Node, Table, Value, quantity};
 
-use super::error::Problem;
-use super::fields::{Fields, word};
+use super::fields::Fields;
 use super::keys::{CODEL, DROP_TAIL, FQ_CODEL, PIE, RED};
-use super::tree::{Node, Value};
 use crate::MILLISECOND;
 use crate::plan::QueueKind;
 
@@ -14,7 +12,7 @@ use crate::plan::QueueKind;
 const MANY: u64 = 1_000_000;
 
 /// The queue of a link; `None` if it is left to us.
-pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
+pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
     const NAMES: &[(&str, &str)] = &[
         ("drop-tail", "drop-tail"),
         ("codel", "codel"),
@@ -24,7 +22,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
     ];
     let name = match &node.value {
         Value::Table(table) => match table.get("kind") {
-            Some(kind) => word(kind, "queue", NAMES)?,
+            Some(kind) => kind.word("queue", NAMES)?,
             None => "drop-tail",
         },
         Value::Text(text) if text == "auto" => return Ok(None),
@@ -43,7 +41,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
             }
             return Ok(Some(QueueKind::DropTail { bytes, packets }));
         }
-        Value::Text(_) => word(node, "queue", NAMES)?,
+        Value::Text(_) => node.word("queue", NAMES)?,
         _ => {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             return Err(node.wrong(format!(
@@ -64,16 +62,16 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Problem> {
     let what = format!("a {name} queue");
     let empty = Node {
         place: node.place,
-        value: Value::Table(super::tree::Table::default()),
+        value: Value::Table(Table::default()),
     };
     let table = match &node.value {
         Value::Table(_) => node,
         _ => &empty,
     };
     let f = Fields::new(table, &what, &[section], &[])?;
-    let packets = |default| Ok::<u64, Problem>(f.integer("packets", 1..=MANY)?.unwrap_or(default));
+    let packets = |default| Ok::<u64, Mistake>(f.integer("packets", 1..=MANY)?.unwrap_or(default));
     let time = |key, default: u64| {
-        Ok::<Nanos, Problem>(f.positive_time(key)?.unwrap_or(default * MILLISECOND))
+        Ok::<Nanos, Mistake>(f.positive_time(key)?.unwrap_or(default * MILLISECOND))
     };
     Ok(Some(match name {
         "codel" => QueueKind::CoDel {

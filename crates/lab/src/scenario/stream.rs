@@ -1,14 +1,14 @@
 //! Videos of a file, checked and chosen.
 
 use tidegate_limiter::pacing::Way;
+use tidegate_notation::Mistake;
 
-use super::error::Problem;
 use super::fields::Fields;
 use crate::SECOND;
 use crate::plan::{Pace, StreamPlan};
 
 /// A video, from the table of its traffic.
-pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Problem> {
+pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Mistake> {
     let mut way = f.word("pace", &Way::NAMES)?.unwrap_or(Way::APPLICATION_64K);
     let name = way.name();
     let given = f.positive_bytes("block")?;

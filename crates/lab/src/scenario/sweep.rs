@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_notation::instead;
+use tidegate_notation::{Mistake, Node, Place, Table, Value, instead};
 
-use super::error::Problem;
-use super::fields::integer;
 use super::keys::FILE;
-use super::tree::{Node, Place, Table, Value};
 use super::{TABLES, name, tables};
 
 /// A sweep: the product of its axes, the last running fastest.
@@ -33,7 +30,7 @@ impl Sweep {
     /// One point.
     pub fn none() -> Self {
         Self {
-            place: Place::File(0),
+            place: Place::default(),
             axes: Vec::new(),
             seeds: None,
             repeat: 1,
@@ -42,7 +39,7 @@ impl Sweep {
     }
 
     /// Reads the file's table.
-    pub fn read(node: &Node) -> Result<Self, Problem> {
+    pub fn read(node: &Node) -> Result<Self, Mistake> {
         let Value::Table(table) = &node.value else {
             return Err(node.wrong("write [sweep], a table of keys and lists of values"));
         };
@@ -55,20 +52,18 @@ impl Sweep {
     }
 
     /// Adds the axes of a table; `gate.rate` without quotes is a table within one.
-    fn add(&mut self, table: &Table, prefix: &str) -> Result<(), Problem> {
+    fn add(&mut self, table: &Table, prefix: &str) -> Result<(), Mistake> {
         for (key, node) in &table.0 {
             let path = format!("{prefix}{}", key.text);
             match (path.as_str(), &node.value) {
-                ("seeds", _) => self.repeat = integer(node, "seeds", 1..=100_000)?,
+                ("seeds", _) => self.repeat = node.integer("seeds", 1..=100_000)?,
                 (_, Value::Table(inner)) => self.add(inner, &format!("{path}."))?,
                 (_, Value::List(values)) if values.is_empty() => {
                     return Err(node.wrong(format!("`{path}` is varied over an empty list")));
                 }
                 ("seed", Value::List(values)) => {
                     different("seed", values)?;
-                    let seeds = values
-                        .iter()
-                        .map(|seed| integer(seed, "seed", 0..=u64::MAX));
+                    let seeds = values.iter().map(|seed| seed.integer("seed", 0..=u64::MAX));
                     self.seeds = Some(seeds.collect::<Result<_, _>>()?);
                 }
                 (_, Value::List(values)) => {
@@ -144,7 +139,7 @@ impl Sweep {
 
     /// The file's tables at a point, and the names of what is not of the kind or number that the
     /// file alone gives it.
-    pub fn apply(&self, root: &Table, point: usize) -> Result<(Table, Vec<String>), Problem> {
+    pub fn apply(&self, root: &Table, point: usize) -> Result<(Table, Vec<String>), Mistake> {
         let mut root = root.clone();
         for (path, node) in self.values(point) {
             put(&mut root, node.place, path, node.clone())?;
@@ -154,7 +149,7 @@ impl Sweep {
 }
 
 /// That no value comes twice: the same runs again would count as others, under the same name.
-fn different(path: &str, values: &[Node]) -> Result<(), Problem> {
+fn different(path: &str, values: &[Node]) -> Result<(), Mistake> {
     let mut names = BTreeSet::new();
     match values.iter().find(|value| !names.insert(value.to_string())) {
         None => Ok(()),
@@ -163,7 +158,7 @@ fn different(path: &str, values: &[Node]) -> Result<(), Problem> {
 }
 
 /// Puts a value where a dotted key says: in the file, or in all tables of a name.
-pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Result<(), Problem> {
+pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Result<(), Mistake> {
     let keys: Vec<&str> = path.split('.').collect();
     let (first, rest) = (keys[0], &keys[1..]);
     let tables_of_file = TABLES.map(|(key, _)| key);
@@ -217,5 +212,5 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
         "`{first}` is no element, flow, aggregate or key of the file{}",
         instead(first, known)
     );
-    Err(Problem::new(place, message))
+    Err(Mistake::new(place, message))
 }

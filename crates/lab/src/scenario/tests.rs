@@ -184,7 +184,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "\"bc-pqp\"",
             "\"bcpqp\"",
-            "a.toml:5:8: unknown kind `bcpqp`, did you mean `bc-pqp`?",
+            "a.toml:5:8: `kind` cannot be `bcpqp`, did you mean `bc-pqp`?",
         ),
         (
             "kind = \"link\"",

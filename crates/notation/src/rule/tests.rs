@@ -1,35 +1,25 @@
 use super::*;
 
-/// What a rule of these values comes to, and what is wrong with it.
-fn rule(values: &[(&str, Value<'static>)]) -> (Rule, Vec<String>) {
-    let mut wrong = Vec::new();
-    let get = |key: &str| {
-        values
-            .iter()
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| *value)
-    };
-    let rule = read(3, get, |key, message| {
-        wrong.push(format!("{key}: {message}"))
-    });
-    (rule, wrong)
+const SECTION: Section = Section {
+    name: "[[rule]]",
+    doc: "",
+    keys: KEYS,
+};
+
+/// What a rule comes to, or what is wrong with it: each message with its column.
+fn rule(toml: &str) -> Result<Rule, Vec<(usize, String)>> {
+    let node = crate::parse_value(0, &format!("{{ {toml} }}")).expect("TOML");
+    read(&node, SECTION, 3).map_err(|mistakes| {
+        let told = |mistake: Mistake| (mistake.place.byte, mistake.message);
+        mistakes.into_iter().map(told).collect()
+    })
 }
 
 #[test]
 fn every_key_counts() {
-    let values = [
-        ("class", Value::Integer(2)),
-        ("remote", Value::Text("192.0.2.0/24")),
-        ("local", Value::Text("2001:db8::/32")),
-        ("remote-ports", Value::Text("5000-5100")),
-        ("local-ports", Value::Integer(443)),
-        ("protocol", Value::Text("udp")),
-        ("dscp", Value::Text("ef,8")),
-    ];
-    assert_eq!(
-        values.map(|(key, _)| key).as_slice(),
-        KEYS.iter().map(|key| key.name).collect::<Vec<_>>()
-    );
+    let toml = "class = 2, remote = '192.0.2.0/24', local = '2001:db8::/32', \
+        remote-ports = '5000-5100', local-ports = 443, protocol = 'udp', dscp = 'ef,8'";
+    assert!(KEYS.iter().all(|key| toml.contains(key.name)));
     let wanted = Rule {
         source: "192.0.2.0/24".parse().expect("a prefix"),
         destination: "2001:db8::/32".parse().expect("a prefix"),
@@ -39,98 +29,77 @@ fn every_key_counts() {
         dscp: [46, 8].into_iter().collect(),
         class: 2,
     };
-    assert_eq!(rule(&values), (wanted, Vec::new()));
-    assert_eq!(rule(&[]), (Rule::default(), Vec::new()));
+    assert_eq!(rule(toml), Ok(wanted));
+    assert_eq!(rule("class = 0"), Ok(Rule::default()));
 }
 
 #[test]
 fn every_mistake_is_told() {
-    let cases = [
+    for (toml, wanted) in [
         (
-            "class",
-            Value::Integer(3),
+            "class = 3",
             "there is no class 3: the policy has 3, from 0 on",
         ),
+        ("class = -1", "`class` must be from 0 to 65535"),
+        ("class = 'web'", "`class` is a whole number, not text"),
         (
-            "class",
-            Value::Integer(-1),
-            "`class` must be from 0 to 65535",
-        ),
-        (
-            "class",
-            Value::Text("web"),
-            "`class` is a whole number, not text",
-        ),
-        (
-            "remote",
-            Value::Integer(10),
+            "class = 0, remote = 10",
             "`remote` is text in quotes, not a number",
         ),
         (
-            "local",
-            Value::Text("192.0.2.1/24"),
+            "class = 0, local = '192.0.2.1/24'",
             "'192.0.2.1/24' has bits set beyond its length: did you mean 192.0.2.0/24?",
         ),
         (
-            "remote-ports",
-            Value::Text("9-1"),
+            "class = 0, remote-ports = '9-1'",
             "'9-1' is no port and no range: write 443 or \"5000-5100\"",
         ),
         (
-            "local-ports",
-            Value::Integer(65_536),
+            "class = 0, local-ports = 65536",
             "`local-ports` must be from 0 to 65535",
         ),
         (
-            "local-ports",
-            Value::Other("a list"),
+            "class = 0, local-ports = []",
             "`local-ports` is a whole number, not a list",
         ),
         (
-            "protocol",
-            Value::Text("upd"),
+            "class = 0, protocol = 'upd'",
             "`protocol` cannot be `upd`, did you mean `udp`?",
         ),
         (
-            "protocol",
-            Value::Integer(256),
+            "class = 0, protocol = 256",
             "`protocol` must be from 0 to 255",
         ),
         (
-            "dscp",
-            Value::Integer(46),
+            "class = 0, dscp = 46",
             "`dscp` is text in quotes, not a number",
         ),
         (
-            "dscp",
-            Value::Text("best"),
+            "class = 0, dscp = 'best'",
             "'best' is no code point: use a number from 0 to 63, or a name such as ef, af41, cs5 or le",
         ),
-    ];
-    for (key, value, wanted) in cases {
-        assert_eq!(rule(&[(key, value)]).1, [format!("{key}: {wanted}")]);
+        ("", "`class` is missing in a rule"),
+    ] {
+        let messages = rule(toml).map_err(|found| found.into_iter().map(|(_, text)| text));
+        let messages: Vec<String> = messages.expect_err(toml).collect();
+        assert_eq!(messages, [wanted]);
     }
+    // All of them are reported.
+    let found = rule("class = 3, protocol = 'upd', sport = 1").expect_err("three mistakes");
+    assert_eq!(found.len(), 3);
 }
 
 #[test]
 fn code_points_are_numbers_or_names() {
-    assert_eq!(code_point("dscp", Value::Text("ef")), Ok(46));
-    assert_eq!(code_point("dscp", Value::Integer(0)), Ok(0));
-    for value in [
-        Value::Integer(64),
-        Value::Text("ef,cs1"),
-        Value::Text("drop"),
-        Value::Other("a date"),
-    ] {
-        assert!(code_point("dscp", value).is_err(), "{value:?}");
+    let node = |toml: &str| crate::parse_value(0, toml).expect("TOML");
+    assert_eq!(node("'ef'").code_point("dscp"), Ok(46));
+    assert_eq!(node("0").code_point("dscp"), Ok(0));
+    for toml in ["64", "'ef,cs1'", "'drop'", "2020-01-01"] {
+        assert!(node(toml).code_point("dscp").is_err(), "{toml}");
     }
-    assert_eq!(mark("excess", Value::Text("drop")), Ok(None));
-    assert_eq!(mark("excess", Value::Text("cs1")), Ok(Some(8)));
-    for value in [
-        Value::Integer(-1),
-        Value::Text("ef,cs1"),
-        Value::Other("a list"),
-    ] {
-        assert!(mark("excess", value).is_err(), "{value:?}");
+    assert_eq!(node("'drop'").mark("excess"), Ok(None));
+    assert_eq!(node("'cs1'").mark("excess"), Ok(Some(8)));
+    for toml in ["-1", "'ef,cs1'", "[]"] {
+        assert!(node(toml).mark("excess").is_err(), "{toml}");
     }
 }

@@ -55,9 +55,9 @@ fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
 }
 
 fn seated(gate: &mut Gate) {
-    let unlimited = plan(Scheme::Unlimited, &PolicyTree::queue());
+    let unlimited = draft(Scheme::Unlimited, &PolicyTree::queue());
     let kernel = gate.kernel();
-    kernel.put_plan(0, &unlimited).unwrap();
+    kernel.put_plan(0, &unlimited.plan()).unwrap();
     let seat = Seat {
         limiter: 0,
         plan: 0,

@@ -19,7 +19,7 @@ fn packets_beyond_the_limit_are_marked() {
     let Some(mut gate) = gate("packets_beyond_the_limit_are_marked") else {
         return;
     };
-    let mut marking = plan(Scheme::Policer { burst: 1_000 }, &PolicyTree::queue());
+    let mut marking = draft(Scheme::Policer { burst: 1_000 }, &PolicyTree::queue());
     marking.excess = Excess::Mark(8);
     let seat = Seat {
         limiter: 0,
@@ -28,7 +28,7 @@ fn packets_beyond_the_limit_are_marked() {
     };
     let matched = |text: &str| Match::Prefix(text.parse().unwrap());
     let kernel = gate.kernel();
-    kernel.put_plan(0, &marking).unwrap();
+    kernel.put_plan(0, &marking.plan()).unwrap();
     let seats = [
         (matched("192.0.2.1"), seat),
         (matched("2001:db8::/32"), seat),

@@ -46,17 +46,17 @@ impl Subject {
         // Packets to port 443 are of class 0, others of class 1: one passes, the next does not.
         let two = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
         let control = None;
-        let mut plan = plan(Scheme::PhantomQueues { size: 1, control }, &two);
+        let mut plan = draft(Scheme::PhantomQueues { size: 1, control }, &two);
         plan.rules = vec![tidegate_limiter::Rule {
             destination_ports: 443..=443,
             ..Default::default()
         }];
-        gate.kernel().put_plan(0, &plan).unwrap();
+        gate.kernel().put_plan(0, &plan.plan()).unwrap();
         plan.scheme = Scheme::PhantomQueues {
             size: 100_000,
             control,
         };
-        gate.kernel().put_plan(1, &plan).unwrap();
+        gate.kernel().put_plan(1, &plan.plan()).unwrap();
         let mut subject = Self { gate, version: 0 };
         subject.sit(1, Unknown::Pass);
         Some(subject)

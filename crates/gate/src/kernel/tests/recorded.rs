@@ -55,7 +55,7 @@ fn length(packet: &Packet) -> u32 {
 }
 
 /// Puts a recording through both. Returns how many of its packets were dropped.
-fn compare(gate: &mut Gate, recording: &Recording, plan: &Plan, version: u32) -> u64 {
+fn compare(gate: &mut Gate, recording: &Recording, plan: &Draft, version: u32) -> u64 {
     let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
     let (tc, xdp): (OwnedFd, OwnedFd) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
     // Everybody's packets are one limiter's.
@@ -68,7 +68,7 @@ fn compare(gate: &mut Gate, recording: &Recording, plan: &Plan, version: u32) ->
         (Match::Prefix(text.parse().unwrap()), seat)
     });
     let kernel = gate.kernel();
-    kernel.put_plan(version, plan).unwrap();
+    kernel.put_plan(version, &plan.plan()).unwrap();
     kernel.forget(0).unwrap();
     kernel.seat(Direction::Down, &everybody).unwrap();
     let rules = plan.rules.clone();
@@ -142,7 +142,7 @@ fn compare_all(gate: &mut Gate, path: &Path) {
                 &nested,
             ),
         ] {
-            let mut plan = plan(scheme, policy);
+            let mut plan = draft(scheme, policy);
             plan.rate = Rate::from_bits_per_second(rate);
             if std::ptr::eq(policy, &nested) {
                 plan.rules = vec![server.clone()];

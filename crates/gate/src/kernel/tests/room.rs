@@ -8,11 +8,11 @@ use super::*;
 
 /// Another policy and another set of rules for each number: the first port's packets are of class 0,
 /// the last one's of class 1.
-fn numbered(number: u32) -> Plan {
+fn numbered(number: u32) -> Draft {
     let parts = [number % 100 + 1, number / 100 + 1].map(|weight| (weight, PolicyTree::queue()));
     let policy = PolicyTree::weighted(parts.to_vec()).unwrap();
     let control = None;
-    let mut plan = plan(
+    let mut plan = draft(
         Scheme::PhantomQueues {
             size: SIZE,
             control,
@@ -46,14 +46,14 @@ fn more_policies_than_there_is_room_for_are_refused() {
     };
     let kernel = gate.kernel();
     for number in 0..1024 {
-        kernel.put_plan(number, &numbered(number)).unwrap();
+        kernel.put_plan(number, &numbered(number).plan()).unwrap();
     }
-    let refused = kernel.put_plan(1024, &numbered(1024)).unwrap_err();
+    let refused = kernel.put_plan(1024, &numbered(1024).plan()).unwrap_err();
     assert!(refused.to_string().contains("1024 different"), "{refused}");
     // Those that are known are not new.
-    kernel.put_plan(1024, &numbered(3)).unwrap();
+    kernel.put_plan(1024, &numbered(3).plan()).unwrap();
     kernel.make_room(1, &|_| true).unwrap();
-    kernel.put_plan(1024, &numbered(1024)).unwrap_err();
+    kernel.put_plan(1024, &numbered(1024).plan()).unwrap_err();
     // Nobody's are given up; those of a plan that is kept, or that packets are led to, are not.
     let seat = Seat {
         limiter: 0,
@@ -70,18 +70,22 @@ fn more_policies_than_there_is_room_for_are_refused() {
     let numbers = [&led, &kept].map(|key| read(kernel, key));
     kernel.make_room(1, &|number| number == 9).unwrap();
     for number in 2_000..3_022 {
-        kernel.put_plan(number, &numbered(number)).unwrap();
+        kernel.put_plan(number, &numbered(number).plan()).unwrap();
     }
-    kernel.put_plan(3_022, &numbered(3_022)).unwrap_err();
+    kernel.put_plan(3_022, &numbered(3_022).plan()).unwrap_err();
     for (number, before) in [7, 9].into_iter().zip(numbers) {
-        kernel.put_plan(100_000, &numbered(number)).unwrap();
+        kernel.put_plan(100_000, &numbered(number).plan()).unwrap();
         assert_eq!(read(kernel, &100_000u32.to_ne_bytes()), before);
     }
     // Also for who takes over.
     gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
-    gate.kernel().put_plan(4_000, &numbered(4_000)).unwrap_err();
+    gate.kernel()
+        .put_plan(4_000, &numbered(4_000).plan())
+        .unwrap_err();
     gate.kernel().make_room(1, &|_| false).unwrap();
-    gate.kernel().put_plan(4_000, &numbered(4_000)).unwrap();
+    gate.kernel()
+        .put_plan(4_000, &numbered(4_000).plan())
+        .unwrap();
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn thousands_of_policies_one_after_the_other_are_told_apart() {
         let kernel = gate.kernel();
         // As of a reload: the plan before it and its own are in use.
         kernel.make_room(1, &|number| number + 1 >= round).unwrap();
-        kernel.put_plan(round, &plan).unwrap();
+        kernel.put_plan(round, &plan.plan()).unwrap();
         let number = kernel
             .map("plans")
             .lookup(&round.to_ne_bytes(), MapFlags::ANY);

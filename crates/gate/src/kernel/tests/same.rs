@@ -3,8 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tidegate_limiter::{
-    Classifier, Decision, FlowKey, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig,
-    SizedPhantomQueues, Thresholds, TokenBucket,
+    Classifier, Decision, FlowKey, Nanos, PacketMeta, SizedPhantomQueues, Thresholds, TokenBucket,
 };
 
 use super::*;
@@ -18,26 +17,18 @@ pub(super) enum Reference {
 }
 
 impl Reference {
-    pub(super) fn new(plan: &Plan, now: Nanos) -> Self {
-        match plan.scheme {
-            Scheme::PhantomQueues { size, control } => {
-                let config = PhantomQueuesConfig::new(plan.program.clone(), plan.rate, size);
-                let config = match control {
-                    Some(control) => config.unwrap().with_burst_control(control),
-                    None => config.unwrap(),
-                };
+    pub(super) fn new(plan: &Draft, now: Nanos) -> Self {
+        match plan.plan().limiter {
+            LimiterConfig::PhantomQueues(config) => {
                 Self::Queues(Box::new(SizedPhantomQueues::new(&config, now).unwrap()))
             }
-            Scheme::Policer { burst } => {
-                let config = PolicerConfig::new(plan.rate, burst).unwrap();
-                Self::Bucket(TokenBucket::new(&config, now))
-            }
-            Scheme::Unlimited => unreachable!("nothing to compare"),
+            LimiterConfig::Policer(config) => Self::Bucket(TokenBucket::new(&config, now)),
+            _ => unreachable!("nothing to compare"),
         }
     }
 
     /// Another plan of the same policy.
-    fn set(&mut self, plan: &Plan, now: Nanos) {
+    fn set(&mut self, plan: &Draft, now: Nanos) {
         match (self, &plan.scheme) {
             (Self::Queues(queues), Scheme::PhantomQueues { control, .. }) => {
                 queues.set(now, plan.rate, *control).unwrap();
@@ -63,7 +54,7 @@ struct Pair<'a> {
     gate: &'a mut Gate,
     reference: Option<Reference>,
     classifier: Classifier,
-    plan: Plan,
+    plan: Draft,
     seat: Seat,
     changed: bool,
     /// Frames of each flow, to be cut to size.
@@ -76,7 +67,7 @@ struct Pair<'a> {
 const FLOWS: u16 = 60;
 
 impl<'a> Pair<'a> {
-    fn new(gate: &'a mut Gate, plan: Plan) -> Self {
+    fn new(gate: &'a mut Gate, plan: Draft) -> Self {
         let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
         let (tc, xdp) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
         gate.kernel().forget(0).unwrap();
@@ -103,7 +94,7 @@ impl<'a> Pair<'a> {
         pair
     }
 
-    fn classifier(plan: &Plan) -> Classifier {
+    fn classifier(plan: &Draft) -> Classifier {
         let rules = plan.rules.clone();
         Classifier::new(&plan.program, rules, plan.default_class, settings().hash).unwrap()
     }
@@ -113,7 +104,7 @@ impl<'a> Pair<'a> {
         self.seat.plan = (self.seat.plan + 1) % 100;
         self.seat.version = self.seat.version.wrapping_add(1);
         let kernel = self.gate.kernel();
-        kernel.put_plan(self.seat.plan, &self.plan).unwrap();
+        kernel.put_plan(self.seat.plan, &self.plan.plan()).unwrap();
         let matched = Match::Prefix("192.0.2.1".parse().unwrap());
         kernel
             .seat(Direction::Down, &[(matched, self.seat)])
@@ -292,14 +283,14 @@ fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
     pair.plan.rate = draw_rate(random);
     match &mut pair.plan.scheme {
         Scheme::PhantomQueues { control, .. } => *control = draw_control(random),
-        Scheme::Policer { burst } => *burst = random.random_range(0..100_000),
+        Scheme::Policer { burst } => *burst = random.random_range(1..100_000),
         Scheme::Unlimited => {}
     }
     pair.sit();
     pair.plan.rate.bits_per_second()
 }
 
-fn compare(gate: &mut Gate, seed: u64, plan: Plan, packets: u32, switches: bool) -> (u64, u64) {
+fn compare(gate: &mut Gate, seed: u64, plan: Draft, packets: u32, switches: bool) -> (u64, u64) {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut sequence = Sequence {
         now: random.random_range(0..1 << 50),
@@ -334,9 +325,9 @@ fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -
             size: draw_size(&mut random, rate),
             control: draw_control(&mut random),
         };
-        let mut plan = Plan {
+        let mut plan = Draft {
             rate,
-            ..plan(scheme, &policy)
+            ..draft(scheme, &policy)
         };
         plan.rules = spread(&plan.program);
         let sent = compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
@@ -400,9 +391,9 @@ fn a_policer_decides_as_the_reference() {
         let mut random = Pcg64::seed_from_u64(seed);
         let rate = draw_rate(&mut random);
         let burst = draw_size(&mut random, rate);
-        let plan = Plan {
+        let plan = Draft {
             rate,
-            ..plan(Scheme::Policer { burst }, &PolicyTree::fair(4).unwrap())
+            ..draft(Scheme::Policer { burst }, &PolicyTree::fair(4).unwrap())
         };
         compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
     }
@@ -421,7 +412,7 @@ fn burst_control_that_comes_back_begins_anew() {
             draw_policy(&mut random)
         };
         let controls = [Some(BurstControl::default()), None];
-        let mut plan = plan(
+        let mut plan = draft(
             Scheme::PhantomQueues {
                 size: 100_000,
                 control: controls[0],
@@ -464,7 +455,7 @@ fn what_was_idle_for_any_time_is_empty() {
         let control = Some(control(1_000_000, Thresholds { upper, lower }));
         let size = 1 << 54;
         let scheme = Scheme::PhantomQueues { size, control };
-        let mut plan = plan(scheme, &PolicyTree::weighted(parts).unwrap());
+        let mut plan = draft(scheme, &PolicyTree::weighted(parts).unwrap());
         plan.rate = Rate::from_bits_per_second(400_000_000_000);
         plan.rules = spread(&plan.program);
         let mut pair = Pair::new(&mut gate, plan);
@@ -502,10 +493,10 @@ fn queues_that_shrink_begin_empty() {
         let number = number as u32;
         let offer = |gate: &mut Gate, size, version, now| {
             let control = None;
-            let mut plan = plan(Scheme::PhantomQueues { size, control }, &policy);
+            let mut plan = draft(Scheme::PhantomQueues { size, control }, &policy);
             plan.rate = Rate::from_bits_per_second(size * 8);
             let at = number * 10 + version;
-            gate.kernel().put_plan(at, &plan).unwrap();
+            gate.kernel().put_plan(at, &plan.plan()).unwrap();
             let seat = Seat {
                 limiter: number,
                 plan: at,

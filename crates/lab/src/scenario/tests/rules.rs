@@ -141,7 +141,7 @@ fn mistakes_in_rules_are_told_with_their_lines() {
             "",
             "11:12: `protocol` cannot be `tpc`, did you mean `tcp`?",
         ),
-        ("", "dscp = \"fe\"", "20:8: 'fe' is no one code point"),
+        ("", "dscp = \"fe\"", "20:8: 'fe' is not one code point"),
         ("", "dscp = 64", "20:8: `dscp` must be from 0 to 63"),
         ("", "port = 0", "20:8: `port` must be from 1 to 65535"),
         ("", "address = \"::1\"", "20:11: '::1' is no IPv4 address"),

@@ -114,7 +114,7 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
                 control: draw_control(&mut random),
             },
         };
-        let mut plan = plan(scheme, &policy);
+        let mut plan = draft(scheme, &policy);
         plan.rate = rate;
         plan.rules = spread(&plan.program);
         let mut sequence = Sequence {

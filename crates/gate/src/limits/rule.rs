@@ -1,0 +1,66 @@
+//! Which packets belong to which class.
+
+use serde::{Deserialize, Serialize};
+use tidegate_limiter::{DscpError, Prefix, Rule};
+
+use crate::table::Direction;
+
+/// What packets belong to a class: all that is given must fit. `remote` is the side that is not the
+/// subscriber's: the source of what goes down, the destination of what goes up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct FlowRule {
+    /// The class, by its number in the order of the policy, from 0.
+    pub class: u16,
+    /// Addresses of the other side, a prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// Addresses of the subscriber's side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// Ports of the other side, first and last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_ports: Option<(u16, u16)>,
+    /// Ports of the subscriber's side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_ports: Option<(u16, u16)>,
+    /// The transport protocol's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<u8>,
+    /// Code points, by names or numbers with commas between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<String>,
+}
+
+impl FlowRule {
+    /// The rule in one direction.
+    ///
+    /// # Errors
+    /// If a text of it is none of what it should be.
+    pub fn rule(&self, direction: Direction) -> Result<Rule, String> {
+        let prefix = |text: &Option<String>| match text {
+            None => Ok(Prefix::ALL),
+            Some(text) => text.parse::<Prefix>().map_err(|error| error.to_string()),
+        };
+        let ports = |ports: Option<(u16, u16)>| {
+            let (first, last) = ports.unwrap_or((0, u16::MAX));
+            first..=last
+        };
+        let (remote, local) = (prefix(&self.remote)?, prefix(&self.local)?);
+        let (remote_ports, local_ports) = (ports(self.remote_ports), ports(self.local_ports));
+        let mut rule = Rule {
+            protocol: self.protocol,
+            class: self.class,
+            ..Rule::default()
+        };
+        if let Some(dscp) = &self.dscp {
+            rule.dscp = dscp.parse().map_err(|error: DscpError| error.to_string())?;
+        }
+        (rule.source, rule.destination) = (remote, local);
+        (rule.source_ports, rule.destination_ports) = (remote_ports, local_ports);
+        if direction == Direction::Up {
+            std::mem::swap(&mut rule.source, &mut rule.destination);
+            std::mem::swap(&mut rule.source_ports, &mut rule.destination_ports);
+        }
+        Ok(rule)
+    }
+}

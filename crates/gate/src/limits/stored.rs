@@ -1,0 +1,95 @@
+//! Limits as the state's file and the API have them.
+
+use serde::{Deserialize, Serialize};
+use tidegate_limiter::{
+    BurstControl, ConfigError, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+};
+
+use super::{FlowRule, Limits};
+use crate::table::Direction;
+
+/// Flat, and without what follows from the rest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Stored {
+    direction: Direction,
+    /// bit/s; 0 if nothing is limited.
+    rate: u64,
+    means: Means,
+    policy: PolicyTree,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<FlowRule>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    default_class: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mark: Option<u8>,
+}
+
+/// A limiter and its sizes in bytes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Means {
+    BcPqp {
+        queue: u64,
+        #[serde(flatten)]
+        control: BurstControl,
+    },
+    Pqp {
+        queue: u64,
+    },
+    Policer {
+        burst: u64,
+    },
+    Unlimited,
+}
+
+impl From<Limits> for Stored {
+    fn from(limits: Limits) -> Self {
+        let (means, policy) = match &limits.limiter {
+            LimiterConfig::PhantomQueues(config) => {
+                let queue = config.queue();
+                let means = match config.burst_control() {
+                    Some(control) => Means::BcPqp { queue, control },
+                    None => Means::Pqp { queue },
+                };
+                (means, config.program().policy().clone())
+            }
+            LimiterConfig::Policer(config) => {
+                let burst = config.burst();
+                (Means::Policer { burst }, PolicyTree::queue())
+            }
+            // A gate has no others.
+            _ => (Means::Unlimited, PolicyTree::queue()),
+        };
+        Self {
+            direction: limits.direction,
+            rate: limits.rate().unwrap_or(0),
+            means,
+            policy,
+            rules: limits.rules,
+            default_class: limits.default_class,
+            mark: limits.mark,
+        }
+    }
+}
+
+impl TryFrom<Stored> for Limits {
+    type Error = ConfigError;
+
+    fn try_from(stored: Stored) -> Result<Self, ConfigError> {
+        let rate = Rate::from_bits_per_second(stored.rate);
+        let phantom = |queue| PhantomQueuesConfig::new(&stored.policy, rate, queue);
+        let limiter = match stored.means {
+            Means::BcPqp { queue, control } => phantom(queue)?.with_burst_control(control).into(),
+            Means::Pqp { queue } => phantom(queue)?.into(),
+            Means::Policer { burst } => PolicerConfig::new(rate, burst)?.into(),
+            Means::Unlimited => LimiterConfig::Unlimited,
+        };
+        Ok(Self {
+            direction: stored.direction,
+            limiter,
+            rules: stored.rules,
+            default_class: stored.default_class,
+            mark: stored.mark,
+        })
+    }
+}

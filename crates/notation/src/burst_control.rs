@@ -1,0 +1,73 @@
+//! How burst control is written.
+
+use tidegate_limiter::{BurstControl, Thresholds};
+
+use crate::{Fields, Key, Mistake, quantity};
+
+/// T.
+pub const PERIOD: Key = Key {
+    name: "period",
+    value: "time",
+    default: "100ms",
+    doc: "T of `bc-pqp`: the time over which accepted bytes are counted; at most 60s.",
+};
+/// θ+.
+pub const UPPER: Key = Key {
+    name: "upper",
+    value: "number",
+    default: "1.5",
+    doc: "θ+ of `bc-pqp`: above this share of what the rate allows, magic packets fill the queue.",
+};
+/// θ−.
+pub const LOWER: Key = Key {
+    name: "lower",
+    value: "number",
+    default: "0.5",
+    doc: "θ− of `bc-pqp`: below this share, they are taken out again.",
+};
+
+/// Reads what a table says of burst control; what it does not say stays.
+///
+/// # Errors
+/// All mistakes in it.
+pub fn read(fields: &Fields<'_>, mut control: BurstControl) -> Result<BurstControl, Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    if let Some(node) = fields.node(PERIOD.name) {
+        let period = node.quantity(PERIOD.name, quantity::time);
+        let set = period.and_then(|period| {
+            let set = control.with_period(period);
+            set.map_err(|error| node.wrong(error.to_string()))
+        });
+        match set {
+            Ok(set) => control = set,
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    let Thresholds {
+        mut upper,
+        mut lower,
+    } = control.thresholds();
+    for (key, into) in [(UPPER.name, &mut upper), (LOWER.name, &mut lower)] {
+        match fields.node(key).map(|node| node.real(key, 0.0..=1000.0)) {
+            None => {}
+            Some(Ok(share)) => *into = (share * 1000.0).round() as u32,
+            Some(Err(mistake)) => mistakes.push(mistake),
+        }
+    }
+    if mistakes.is_empty() {
+        match control.with_thresholds(Thresholds { upper, lower }) {
+            Ok(set) => return Ok(set),
+            Err(error) => {
+                // Of a threshold that is not written, the other one is at fault.
+                let written = [error.field().name(), UPPER.name, LOWER.name];
+                let node = written.iter().find_map(|key| fields.node(key));
+                let place = node.map_or(fields.place, |node| node.place);
+                mistakes.push(Mistake::new(place, error.to_string()));
+            }
+        }
+    }
+    Err(mistakes)
+}
+
+#[cfg(test)]
+mod tests;
