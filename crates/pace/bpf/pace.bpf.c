@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
 // Trickle [Trickle §2, Algorithm 1] in the kernel: for each socket that a server handed over, a bound
-// on the congestion window of headroom * R * RTT / MSS segments, looked at once in a round trip.
+// on the congestion window of headroom * R * RTT / MSS segments, checked once in a round trip.
 //
 // Two programs on a cgroup, and a storage on each paced socket. A server hands a socket over with
 // setsockopt(fd, PACE_LEVEL, PACE_SET): "tidegate_arm" answers, since only a program may turn on the round

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the kernel's side and the library say to each other. src/clamp/wire.rs has the same.
+ * What the kernel's side and the library say to each other. build/wire.rs makes Rust of it.
  */
 #ifndef TIDEGATE_PACE_WIRE_H
 #define TIDEGATE_PACE_WIRE_H

@@ -1,9 +1,24 @@
-//! Compiles the kernel's side with clang.
+//! Compiles the kernel's side with clang, and makes Rust of what it shares with the library.
 
+#[cfg(feature = "clamp")]
 mod clang;
+mod wire;
+
+use std::fs;
+use std::path::Path;
 
 fn main() {
-    if std::env::var_os("CARGO_FEATURE_CLAMP").is_some() {
+    println!("cargo:rerun-if-changed=bpf");
+    // The interface in C is kept within this number.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libtidegate_pace.so.0");
+    let header = fs::read_to_string("bpf/pace.h").expect("bpf/pace.h is in the crate");
+    let structures = wire::structures(&header);
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    #[cfg(feature = "clamp")]
+    {
         clang::compile_all();
+        wire::check(&structures, &Path::new(&out).join("pace.bpf.o"));
     }
+    let text = wire::generate(&header, &structures);
+    fs::write(Path::new(&out).join("wire.rs"), text).expect("OUT_DIR can be written");
 }

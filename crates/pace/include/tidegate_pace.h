@@ -59,7 +59,7 @@ struct tidegate_pace_stats {
 	uint32_t mss;		/* bytes */
 	uint32_t sent;		/* data segments of the connection, with retransmissions */
 	uint32_t retransmitted; /* segments of the connection */
-	uint32_t round_trips;	/* looked at by the clamp */
+	uint32_t round_trips;	/* in which the clamp was checked */
 	uint32_t sets;		/* how often the clamp was set */
 	uint32_t lifts;		/* how often goodput fell behind the rate */
 	uint64_t rate;		/* bit/s */

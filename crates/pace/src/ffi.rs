@@ -18,7 +18,9 @@ use std::{ptr, slice};
 
 use tidegate_limiter::pacing::Hold;
 
-use crate::pacer::{Mode, Options, PaceError, Pacer, Target};
+use crate::error::PaceError;
+use crate::pacer::{Mode, Options, Pacer};
+use crate::target::Target;
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();

@@ -150,8 +150,8 @@ pub(crate) fn each_open(mut call: impl FnMut(BorrowedFd<'_>)) -> io::Result<()> 
         let Some(number @ 0..) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
             continue;
         };
-        // SAFETY: not -1. If another part of the process has closed it meanwhile, the system call
-        // fails; if the number is another file's by then, the call asks that one what it is.
+        // SAFETY: not -1. If another thread has closed the file, the system call fails. If the number
+        // belongs to another file now, the call asks that file what it is.
         call(unsafe { BorrowedFd::borrow_raw(number) });
     }
     Ok(())

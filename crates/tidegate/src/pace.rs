@@ -18,7 +18,7 @@ pub fn run(arguments: &Pace) -> anyhow::Result<Exit> {
     options.cgroup.clone_from(&arguments.cgroup);
     let pacer = Pacer::open_with(&options);
     if let Mode::Fallback { why: Some(why) } = pacer.mode() {
-        let others = "Servers fall back to application pacing with SO_MAX_PACING_RATE";
+        let others = "Without the clamp, servers pace by the application and by SO_MAX_PACING_RATE";
         return Err(RightsError(format!("no clamp here: {why}. {others}")).into());
     }
     let mut output = Output::stdout();

@@ -14,28 +14,28 @@ use crate::Exit;
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
 use crate::cli::{Common, UsageError};
 
-/// Files that are sent at a time, for each connection that may be open: streams of HTTP/2 have one each.
+/// Files that may be sent at a time, for each connection that may be open: each stream of HTTP/2 sends one.
 const FILES: usize = 2;
-/// Descriptors of all else: of each of tokio's 512 threads for the disk one more, for a moment.
+/// Descriptors for everything else: each of tokio's 512 threads for the disk needs one more for a moment.
 const OTHERS: u64 = 512 + 100;
 
 pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // This thread opens what needs privileges, and gives up its own then; the others never need any.
+        // The main thread opens everything that needs privileges. The others never need any.
         .on_thread_start(|| {
             if let Err(error) = server::drop_privileges() {
-                tracing::error!("a thread keeps its privileges: {error}");
+                tracing::error!("a thread cannot give up its privileges: {error}");
             }
         })
         .build()
         .context("cannot start the server's threads")?;
-    // What is no access: RUST_LOG=tidegate_serve=debug tells why connections end.
+    // Messages beside the access log: RUST_LOG=tidegate_serve=debug says why connections end.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let messages = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal());
-    // Set already: somebody else listens.
+    // It fails only if it was done before.
     let _ = messages.with_writer(io::stderr).try_init();
     let log = open_log(options)?;
     let connections = allow_connections(options.max_connections);
@@ -79,7 +79,7 @@ async fn serve(
         },
         metrics: options.metrics,
     };
-    // Before it listens, so that no signal is missed once somebody knows that it does.
+    // Before the server listens, so that no signal is missed once a client can know of it.
     let term = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
     let server = Server::bind(config, log)
@@ -88,7 +88,7 @@ async fn serve(
             ServeError::Config(what) => UsageError(what.to_owned()).into(),
             error => anyhow::Error::from(error),
         })?;
-    // All is open: sockets, certificate, log and the clamp, whose programs and maps are asked by descriptor.
+    // Everything that needs privileges is open now: sockets, certificate, log, and the clamp's programs and maps.
     server::drop_privileges().context("cannot give up privileges")?;
     let address = server.address().context("cannot listen")?;
     if let Some(remark) = server.remark() {
@@ -102,18 +102,18 @@ async fn serve(
         eprintln!("tidegate: metrics at http://{metrics}/metrics");
     }
     let quiet = common.quiet;
-    server.run(told_to_end(term, interrupt, quiet)).await;
+    server.run(shutdown_signal(term, interrupt, quiet)).await;
     Ok(Exit::Done)
 }
 
 /// Waits for the first signal; from then on a second one ends the program at once.
-async fn told_to_end(mut term: Signal, mut interrupt: Signal, quiet: bool) {
+async fn shutdown_signal(mut term: Signal, mut interrupt: Signal, quiet: bool) {
     tokio::select! {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
     }
     if !quiet {
-        eprintln!("tidegate: responses may end; again, and they end at once");
+        eprintln!("tidegate: waiting for responses to complete; a second signal ends them at once");
     }
     tokio::spawn(async move {
         tokio::select! {
@@ -141,14 +141,14 @@ fn open_log(options: &Serve) -> anyhow::Result<Option<LogTo>> {
     Ok(Some((format, to)))
 }
 
-/// Raises the limit of open files as far as connections and their files need it; says how many connections there is room for.
+/// Raises the limit of open files as far as connections and their files need it. Returns how many connections there is room for.
 fn allow_connections(connections: u32) -> u32 {
     let each = 1 + FILES as u64;
     let wanted = u64::from(connections) * each + OTHERS;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
-        // Where even that is refused, what there is has to do.
+        // If that is refused, the present limit decides.
         let _ = setrlimit(Resource::Nofile, limit);
     }
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -157,7 +157,7 @@ fn allow_connections(connections: u32) -> u32 {
     }
     let room = (now.saturating_sub(OTHERS) / each).max(1);
     eprintln!(
-        "tidegate: {now} files may be open, which is enough for {room} connections: raise it (ulimit -n) for {connections}"
+        "tidegate: {now} files may be open, which is enough for {room} connections. For {connections} raise the limit: ulimit -n {wanted}"
     );
     u32::try_from(room).unwrap_or(connections)
 }
@@ -175,7 +175,9 @@ pub fn make_video(options: &MakeVideo) -> anyhow::Result<Exit> {
             let bytes = rate.bits_per_second() as f64 / 8.0 * options.duration.as_secs_f64();
             bytes.round() as u64
         }
-        (None, None) => return Err(UsageError("say --size or --rate".into()).into()),
+        (None, None) => {
+            return Err(UsageError("the size is missing: give --size or --rate".into()).into());
+        }
     };
     make::video(&options.file, layout, options.duration, size)
         .with_context(|| format!("cannot write {}", options.file.display()))?;

@@ -258,12 +258,12 @@ fn wrong_use_is_explained() {
         (
             &["serve", path, "--way=fast"][..],
             2,
-            "'fast' is no way to pace: use trickle",
+            "'fast' is not a way to pace: use trickle",
         ),
         (
             &["serve", path, "--split=a=fast"],
             2,
-            "'fast' is no way to pace",
+            "'fast' is not a way to pace",
         ),
         (&["serve", path, "--percent=90"], 2, "90 is not in 100..="),
         (&["serve", path, "--cert=x"], 2, "--key"),

@@ -1,6 +1,6 @@
 //! A player's buffer of video, without a clock: what arrived when, against what was played.
 //!
-//! It tells what viewers notice [Trickle §3.4]: how long a video takes to begin, and how often it
+//! It says what viewers notice [Trickle §3.4]: how long a video takes to begin, and how often it
 //! stops because the buffer ran empty.
 
 use crate::{Nanos, Rate};
@@ -11,14 +11,14 @@ mod tests;
 /// What a player plays, and how much of it it wants before it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Encoding rate of the video: a second of it has so many bits.
+    /// Encoding rate of the video: the bits that a second of it has.
     pub rate: Rate,
     /// Video in the buffer, as time, from which playing begins.
     pub start: Nanos,
     /// Video in the buffer, as time, from which playing goes on after the buffer ran empty.
     pub restart: Nanos,
-    /// Length of the video in bytes. Its last part is played however short it is; unknown, only
-    /// [`finish`](Playback::finish) tells that there is no more.
+    /// Length of the video in bytes. Its last part is played however short it is. If the length is not
+    /// known, [`finish`](Playback::finish) says that there is no more.
     pub length: Option<u64>,
 }
 
@@ -53,9 +53,9 @@ impl Viewing {
     }
 }
 
-/// Where the player is.
+/// What the player does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Activity {
     /// Waits for enough video; since it ran empty, unless it never played.
     Waiting,
     /// Has played all before `since` by then, and plays on.
@@ -74,9 +74,9 @@ pub struct Playback {
     bytes: u64,
     /// No more bytes will come.
     complete: bool,
-    /// Video played before the state at hand.
+    /// Video played before the present activity began.
     played: Nanos,
-    state: State,
+    activity: Activity,
     joined: Option<Nanos>,
     stalls: Vec<Stall>,
 }
@@ -91,13 +91,13 @@ impl Playback {
             bytes: 0,
             complete: settings.length == Some(0),
             played: 0,
-            state: State::Waiting,
+            activity: Activity::Waiting,
             joined: None,
             stalls: Vec::new(),
         }
     }
 
-    /// So many bytes more have come.
+    /// These bytes have come.
     pub fn arrived(&mut self, now: Nanos, bytes: u64) {
         self.advance(now);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -124,19 +124,19 @@ impl Playback {
     /// When the buffer will be empty if nothing more arrives: the time of the next stall, or of the
     /// video's end if all has come. `None` while it does not play.
     pub fn runs_out(&self) -> Option<Nanos> {
-        match self.state {
-            State::Playing { since } => Some(since.saturating_add(self.video() - self.played)),
-            State::Waiting | State::Ended(_) => None,
+        match self.activity {
+            Activity::Playing { since } => Some(since.saturating_add(self.video() - self.played)),
+            Activity::Waiting | Activity::Ended(_) => None,
         }
     }
 
     /// Whether the last picture was shown by this time.
     pub fn ended(&mut self, now: Nanos) -> bool {
         self.advance(now);
-        matches!(self.state, State::Ended(_))
+        matches!(self.activity, Activity::Ended(_))
     }
 
-    /// Rebuffering events up to the latest time that was told.
+    /// Rebuffering events up to the latest time that was passed in.
     pub fn stalls(&self) -> &[Stall] {
         &self.stalls
     }
@@ -144,8 +144,8 @@ impl Playback {
     /// What the viewer saw until this time.
     pub fn viewing(&mut self, now: Nanos) -> Viewing {
         self.advance(now);
-        let until = match self.state {
-            State::Ended(at) => at,
+        let until = match self.activity {
+            Activity::Ended(at) => at,
             _ => self.now,
         };
         let stalled = self
@@ -169,9 +169,9 @@ impl Playback {
     }
 
     fn played_until(&self, now: Nanos) -> Nanos {
-        match self.state {
-            State::Playing { since } => self.played.saturating_add(now.saturating_sub(since)),
-            State::Waiting | State::Ended(_) => self.played,
+        match self.activity {
+            Activity::Playing { since } => self.played.saturating_add(now.saturating_sub(since)),
+            Activity::Waiting | Activity::Ended(_) => self.played,
         }
     }
 
@@ -182,20 +182,20 @@ impl Playback {
             return;
         };
         self.played = self.video();
-        self.state = if self.complete {
-            State::Ended(empty)
+        self.activity = if self.complete {
+            Activity::Ended(empty)
         } else {
             self.stalls.push(Stall {
                 start: empty,
                 end: None,
             });
-            State::Waiting
+            Activity::Waiting
         };
     }
 
     /// Begins to play, or goes on, once there is enough.
     fn play(&mut self) {
-        if self.state != State::Waiting {
+        if self.activity != Activity::Waiting {
             return;
         }
         let wanted = if self.joined.is_none() {
@@ -214,7 +214,7 @@ impl Playback {
         if buffered > 0 {
             self.joined.get_or_insert(self.now);
         }
-        self.state = State::Playing { since: self.now };
+        self.activity = Activity::Playing { since: self.now };
         self.advance(self.now);
     }
 }

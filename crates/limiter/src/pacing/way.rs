@@ -25,10 +25,10 @@ pub enum Way {
     },
 }
 
-/// A text that names no way to pace.
+/// A text that is not the name of a way to pace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no way to pace: use trickle, application-64k, application-16k, max-pacing-rate or none"
+    "'{0}' is not a way to pace: use trickle, application-64k, application-16k, max-pacing-rate or none"
 )]
 pub struct WayError(String);
 

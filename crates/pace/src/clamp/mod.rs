@@ -24,7 +24,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
 #[derive(Debug)]
 pub(crate) struct Clamp {
     sockets: MapHandle,
-    /// By which our programs know what they are to answer.
+    /// The number by which the programs know requests of this library from those of others.
     pub(crate) owner: u64,
     _links: Vec<OwnedFd>,
     pub(crate) programs: Vec<u32>,
@@ -60,7 +60,7 @@ impl Clamp {
             return Err(io::Error::other("no map `sockets` in the program").into());
         };
         let sockets = MapHandle::try_from(&map)?;
-        debug_assert_eq!(sockets.value_size() as usize, Record::SIZE);
+        debug_assert_eq!(sockets.value_size() as usize, size_of::<Record>());
         let mut links = vec![];
         let mut programs = vec![];
         for program in object.progs_mut() {
@@ -79,8 +79,8 @@ impl Clamp {
         })
     }
 
-    /// Whether a socket can be paced, tried on one that is not connected. Where that cannot be found
-    /// out, since this process is in another cgroup: yes.
+    /// Whether sockets can be paced, tried on one that is not connected. The answer is yes if this cannot be tried,
+    /// because the process is in another cgroup.
     pub(crate) fn works(&self) -> bool {
         let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, None) else {
             return true;
@@ -111,7 +111,7 @@ impl Clamp {
         socket::set_option(socket, LEVEL, REMOVE, &self.owner.to_ne_bytes())
     }
 
-    /// At once, for when the programs go, which cannot move the clamp away afterwards.
+    /// Removes the clamp at once. The programs are about to go, and could not do it step by step.
     pub(crate) fn free(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         socket::set_option(socket, LEVEL, FREE, &self.owner.to_ne_bytes())
     }
@@ -119,11 +119,14 @@ impl Clamp {
     /// What the kernel keeps of a socket; `None` if it is not paced.
     pub(crate) fn record(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Record>> {
         let value = self.value(socket)?;
-        let record = value.as_deref().and_then(Record::read);
+        let record = value
+            .as_deref()
+            .and_then(|value| value.first_chunk())
+            .map(|bytes| Record::read(*bytes));
         Ok(record.filter(|record| record.state != REMOVED))
     }
 
-    /// Whether a socket has a clamp of ours, be it on its way out.
+    /// Whether a socket has a clamp of these programs, even one that is being removed.
     pub(crate) fn holds(&self, socket: BorrowedFd<'_>) -> bool {
         self.value(socket).is_ok_and(|value| value.is_some())
     }
@@ -144,7 +147,7 @@ fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
     id.trim().parse().ok()
 }
 
-/// What libbpf prints while something is loaded, kept for the error: it has the verifier's words.
+/// What libbpf prints while something is loaded, kept for the error message: it holds what the verifier says.
 struct Heard {
     before: Option<(PrintLevel, PrintCallback)>,
     _alone: MutexGuard<'static, ()>,

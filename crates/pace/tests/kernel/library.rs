@@ -283,11 +283,14 @@ fn a_c_program_paces_and_its_death_leaves_nothing() {
         .arg("-ltidegate_pace")
         .status();
     assert!(compiled.unwrap().success());
+    // By the name under which the loader looks for it.
+    let library = libraries.join("libtidegate_pace.so");
+    std::os::unix::fs::symlink(library, folder.path().join("libtidegate_pace.so.0")).unwrap();
     let run = |seconds: &str| {
         let child = Command::new(&program)
             .arg(&net.cgroup)
             .args(["10000000", seconds])
-            .env("LD_LIBRARY_PATH", &libraries)
+            .env("LD_LIBRARY_PATH", folder.path())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -89,7 +89,7 @@ fn boxed(kind: &[u8; 4], parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// The head of a media data box of so many bytes, itself included.
+/// The head of a media data box of this many bytes, itself included.
 fn mdat(length: u64) -> Vec<u8> {
     let mut bytes = 1_u32.to_be_bytes().to_vec();
     bytes.extend(b"mdat");

@@ -1,6 +1,6 @@
 //! What a server has to know of a video: how long it plays, and so how fast it must be sent.
 //!
-//! Only as much of a file is read as tells the duration: a few headers of MP4 (ISO/IEC 14496-12) or WebM (a Matroska file, RFC 9559).
+//! Only the part of a file that gives the duration is read: a few headers of MP4 (ISO/IEC 14496-12) or WebM (a Matroska file, RFC 9559).
 //! Files are hostile: lengths are checked before they are used, and the steps to the answer are counted.
 
 mod error;
@@ -38,7 +38,7 @@ pub struct Media {
     pub length: u64,
 }
 
-/// Slower and faster than any video: such headers lie, or the file is no video.
+/// Encoding rates that videos have, in bit/s. With another one the headers are wrong, or the file is not a video.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
 
 impl Media {

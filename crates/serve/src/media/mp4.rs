@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::error::MediaError;
 use super::source::{Source, bytes};
 
-/// Boxes that are looked at, all in all; a fragmented hour has some thousands of fragments, but says its duration before them.
+/// Most boxes that are read. A fragmented hour has some thousands of fragments, but gives its duration before them.
 const MAX_BOXES: u32 = 10_000;
 
 /// A box's first bytes.
@@ -50,7 +50,7 @@ struct Found {
     scale: u64,
     extends: Option<u64>,
     index: Option<Duration>,
-    /// Only the first index is looked at, whatever it says.
+    /// Only the first index is read, whatever it says.
     seen_index: bool,
 }
 

@@ -12,7 +12,7 @@ const CLUSTER: u32 = 0x1f43_b675;
 const TIMESTAMP_SCALE: u32 = 0x002a_d7b1;
 const DURATION: u32 = 0x4489;
 
-/// Elements that are looked at on each level; Info comes first, behind a few others.
+/// Most elements that are read on each level. Info comes early, behind a few others.
 const MAX_ELEMENTS: u32 = 1_000;
 
 struct Element {

@@ -17,9 +17,9 @@ pub enum Arrivals {
     Poisson(f64),
 }
 
-/// Why a text is no [`Arrivals`].
+/// A text that does not say when viewers come.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no way to arrive: write once, spread:30s or poisson:2/s")]
+#[error("'{0}' does not say when viewers come: write once, spread:30s or poisson:2/s")]
 pub struct ArrivalsError(String);
 
 impl FromStr for Arrivals {

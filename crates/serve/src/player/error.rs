@@ -21,7 +21,7 @@ pub enum PlayError {
     Certificates {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it; `None` if it merely has none.
+        /// What is wrong with it; `None` if there is none in it.
         why: Option<String>,
     },
     /// The system has no certificates to trust.

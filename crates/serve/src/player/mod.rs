@@ -45,7 +45,7 @@ pub struct Audience {
 
 impl Audience {
     /// Lets all viewers watch, and says what each saw, by number. When `leave` is done, all of them leave; viewers
-    /// who have not come by then are left out.
+    /// who have not come yet are left out.
     ///
     /// # Panics
     /// If there is no URL.
@@ -80,7 +80,7 @@ impl Audience {
                 },
                 () = &mut leave, if !left => {
                     left = true;
-                    // Nobody listens only if all have left by themselves.
+                    // This fails only if all have left by themselves.
                     let _ = leaves.send(true);
                 }
             }
@@ -101,11 +101,11 @@ pub fn video_url(url: &str) -> Result<Uri, PlayError> {
     };
     let uri: Uri = url
         .parse()
-        .map_err(|error| wrong(format!("this is no URL: {error}")))?;
+        .map_err(|error| wrong(format!("this is not a URL: {error}")))?;
     match (uri.scheme_str(), uri.host()) {
         (Some("http" | "https"), Some(_)) => Ok(uri),
         _ => Err(wrong(
-            "this is no URL of a video: write http://HOST:PORT/PATH".into(),
+            "this is not the URL of a video: write http://HOST:PORT/PATH".into(),
         )),
     }
 }

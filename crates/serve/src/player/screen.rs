@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::error::PlayError;
 use crate::media::{Media, Prefix};
 
-/// The beginning of a file in which its headers are looked for, in bytes.
+/// The beginning of a file in which headers are searched for, in bytes.
 const HEADERS: usize = 1 << 20;
 
 /// How much video a player wants in its buffer.
@@ -121,7 +121,7 @@ impl Screen {
             .map(|(at, bytes)| (self.bytes - bytes, self.last.saturating_duration_since(at)))
     }
 
-    /// Begins to play if the rate is known by now; `last`: no more of the head will come.
+    /// Begins to play if the rate is known now. `last`: no more of the head will come.
     fn find_rate(&mut self, last: bool) -> Result<(), PlayError> {
         self.rate = self.given.or_else(|| {
             let prefix = Prefix {

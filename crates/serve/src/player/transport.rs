@@ -74,7 +74,7 @@ impl Transport {
         self.timeout
     }
 
-    /// A connection to a URL's server, from an address of this machine if it matters. `local_port` is set before TLS begins.
+    /// A connection to a URL's server, from this address of this machine if one is given. `local_port` is set before TLS begins.
     pub(super) async fn connect(
         &self,
         url: &Uri,
@@ -92,7 +92,7 @@ impl Transport {
         };
         let socket = timeout(self.timeout, open(bare, port, from))
             .await
-            .map_err(|_| PlayError::Timeout("nobody answers"))?
+            .map_err(|_| PlayError::Timeout("no TCP connection within the timeout"))?
             .map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         *local_port = socket.local_addr().map_err(failed)?.port();
@@ -101,7 +101,7 @@ impl Transport {
             return Ok(Sender::new(socket, http).await?);
         };
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| PlayError::Setting {
-            what: "the server's name is none for TLS",
+            what: "TLS does not accept the server's name",
             problem: error.to_string(),
         })?;
         let stream = timeout(self.timeout, tls.connect(name, socket))
@@ -184,7 +184,7 @@ impl Sender {
                     host.and_then(|host| host.parse().ok())
                         .ok_or_else(|| PlayError::Url {
                             url: request.uri().to_string(),
-                            problem: "there is no host in it".into(),
+                            problem: "it has no host".into(),
                         })?;
                 let path = request.uri().path_and_query().cloned();
                 request.headers_mut().insert(HOST, host);

@@ -176,7 +176,7 @@ async fn fetch_pieces(
         })?;
         let response = timeout(patience, sender.send(request))
             .await
-            .map_err(|_| PlayError::Timeout("the server does not answer"))??;
+            .map_err(|_| PlayError::Timeout("the server did not answer within the timeout"))??;
         viewed.http = match response.version() {
             Version::HTTP_2 => "2",
             _ => "1.1",
@@ -240,7 +240,9 @@ async fn receive(
     let before = screen.bytes;
     loop {
         let next = timeout(patience, response.frame()).await;
-        let Some(frame) = next.map_err(|_| PlayError::Timeout("nothing came for too long"))? else {
+        let Some(frame) =
+            next.map_err(|_| PlayError::Timeout("nothing arrived within the timeout"))?
+        else {
             break;
         };
         if let Ok(data) = frame?.into_data() {

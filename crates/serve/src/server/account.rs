@@ -34,7 +34,7 @@ impl Account<'_> {
     }
 }
 
-/// What is noted of a connection while it lasts.
+/// Facts for the log that are collected while a connection lasts.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     throttling: Throttling,
@@ -43,7 +43,7 @@ pub(super) struct Notes {
     pub srtt: Option<(u32, u32)>,
 }
 
-/// The throttling phase, as the log tells of it.
+/// The throttling phase, as the log counts it.
 #[derive(Debug, Clone, Copy, Default)]
 enum Throttling {
     #[default]

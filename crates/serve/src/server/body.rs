@@ -36,7 +36,7 @@ pub(super) struct Answer {
     sent: u64,
 }
 
-/// Bytes of a body on their way to the socket: whoever writes them advances, so that the connection knows them from all else.
+/// Bytes of a body on their way to the socket. The writer calls `advance`, by which the connection distinguishes them from all else.
 #[derive(Debug)]
 pub(super) struct Payload {
     bytes: Bytes,
@@ -63,7 +63,7 @@ struct Video {
     credit: u64,
     writer: Writer,
     throttled: bool,
-    /// What is read at once.
+    /// Bytes that are read at once.
     block: usize,
     /// Read, and not yet handed on.
     ready: Bytes,
@@ -269,7 +269,7 @@ impl Video {
         self.waiting.as_mut().poll(cx)
     }
 
-    /// Begins to read up to so many bytes.
+    /// Begins to read up to this many bytes.
     fn read(&mut self, bytes: usize) {
         let left = self.unread.end - self.unread.start;
         let count = bytes.min(usize::try_from(left).unwrap_or(bytes));

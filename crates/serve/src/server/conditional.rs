@@ -9,7 +9,7 @@ use hyper::header::{
 #[cfg(test)]
 mod tests;
 
-/// What tells versions of a file apart.
+/// What distinguishes versions of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Validators {
     /// A strong entity tag, with its quotes.
@@ -91,7 +91,7 @@ impl Validators {
     }
 }
 
-/// A date; one that is no date counts as if it were not there (RFC 9110, section 13.1.3).
+/// A date. A value that is not a date is ignored (RFC 9110, section 13.1.3).
 fn date(headers: &HeaderMap, name: &hyper::header::HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! What is known of a connection: whose it is, how it is paced, what it is at, and how it went.
+//! A connection: its client, how it is paced, its responses, and how it went.
 
 mod positions;
 mod progress;
@@ -142,7 +142,7 @@ impl Connection {
         self.changing().responses.busy_until(number, time);
     }
 
-    /// When the client will have been too slow, if nothing happens until then; and whether it is so while a response is being sent.
+    /// When the client will be too slow if nothing happens until then, and whether a response is being sent.
     pub fn deadline(&self) -> (Instant, bool) {
         let progress = self.progress.last();
         let limits = &self.shared.config.limits;
@@ -199,7 +199,7 @@ impl Connection {
 
     /// A time of the connection.
     pub fn at(&self, nanos: u64) -> Instant {
-        // Beyond a day nothing is waited for.
+        // No wait is longer than a day.
         self.progress.began() + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
     }
 

@@ -15,7 +15,7 @@ pub enum ServeError {
         /// What is wrong.
         error: io::Error,
     },
-    /// The address is taken, or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// Where it was to listen.

@@ -67,7 +67,7 @@ pub(super) enum Entry {
 /// Why a path leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It is no path: 400.
+    /// The target is not a path: 400.
     Bad,
     /// Nothing is there that may be served: 404.
     NotFound,
@@ -128,7 +128,7 @@ impl Folder {
         } else {
             path
         };
-        // A pipe without a writer must not hold us up.
+        // A pipe without a writer must not block the server.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         // EAGAIN: something was renamed meanwhile (openat2(2)).

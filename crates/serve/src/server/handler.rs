@@ -21,7 +21,7 @@ use super::range::{self, Span, Wanted};
 use super::request::Request;
 use super::slots::{Slot, SlotKind};
 
-/// The group that a connection is in, told to players where connections are split among several.
+/// Header with the connection's group, for players, where connections are split among several.
 pub const GROUP: HeaderName = HeaderName::from_static("tidegate-group");
 
 /// Answers a request.

@@ -54,15 +54,17 @@ impl Server {
     /// Opens all that it needs, and begins to listen.
     pub async fn bind(mut config: Config, log: Option<LogTo>) -> Result<Self, ServeError> {
         if config.groups.is_empty() {
-            return Err(ServeError::Config("there is no way to pace"));
+            return Err(ServeError::Config(
+                "the list of groups is empty: name at least one way to pace",
+            ));
         }
         if config.throttle_percent < 100 {
             return Err(ServeError::Config(
-                "below 100 % of the encoding rate no video plays through",
+                "the rate of the throttling phase must be 100 % of the encoding rate or more: below that no video plays without stops",
             ));
         }
         if config.rate.is_some_and(|rate| rate.bits_per_second() == 0) {
-            return Err(ServeError::Config("no video has an encoding rate of 0"));
+            return Err(ServeError::Config("the encoding rate must be above 0"));
         }
         // Times are added to the clock, which does not reach for ever.
         let limits = &mut config.limits;
@@ -125,7 +127,7 @@ impl Server {
         self.metrics.as_ref()?.local_addr().ok()
     }
 
-    /// What was asked for and cannot be had on this machine, and what is done instead.
+    /// What this machine cannot do of what was asked, and what is done instead.
     pub fn remark(&self) -> Option<String> {
         self.shared.sockets.remark()
     }
@@ -161,7 +163,7 @@ impl Server {
                 counted.why = serve(counted.connection(), tls, order).await;
             });
         };
-        // Said once, not again until something was accepted.
+        // Warned once, and not again until a connection was accepted.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {
@@ -174,7 +176,7 @@ impl Server {
                     failing = false;
                     admit(&mut tasks, socket, peer);
                 }
-                // Of one connection that is gone again; or of all, until some end.
+                // Either one connection is gone again, or no more can be open until some end.
                 Err(error) => {
                     shared.metrics.refused("accept");
                     if !failing {
@@ -185,7 +187,7 @@ impl Server {
                 }
             }
         }
-        // Whoever was connected by then may have sent a request already. The kernel is asked itself: tokio may not have heard of them yet.
+        // Clients that are connected by now may have sent a request already. The kernel is asked directly, because tokio may not know of them yet.
         if let Ok(listener) = listener.into_std() {
             while let Ok((socket, peer)) = listener.accept() {
                 if socket.set_nonblocking(true).is_ok()
@@ -195,7 +197,7 @@ impl Server {
                 }
             }
         }
-        // Without receivers there is nobody to tell.
+        // This fails only if there are no connections.
         let _ = orders.send(Order::Finish);
         let finish = async { while tasks.join_next().await.is_some() {} };
         if timeout(shared.config.limits.grace, finish).await.is_err() {
@@ -222,7 +224,7 @@ fn prepare(
     socket: TcpStream,
     peer: SocketAddr,
 ) -> Arc<Connection> {
-    // Whoever left already shows so at the first read.
+    // These fail if the client has left already. The first read will show that.
     let _ = socket.set_nodelay(true);
     let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(NOT_SENT);
     Arc::new(Connection::new(shared.clone(), number, group, socket, peer))

@@ -86,7 +86,7 @@ impl Log {
 }
 
 impl Drop for Log {
-    /// All lines are written before the server ends, unless nobody takes them.
+    /// All lines are written before the server ends, unless the reader of a pipe takes none.
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! The privileges that nobody needs who has opened all that he needs.
+//! Gives up privileges. A server needs none once it has opened its sockets and files.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new
 #[cfg(test)]
 mod tests;
 
-/// Gives up all capabilities, for good, of the calling thread and of those that it starts from then on; the kernel knows them by thread.
+/// Gives up all capabilities of the calling thread, and of threads that it starts afterwards, for good. The kernel counts them per thread, so each thread has to call this.
 ///
 /// # Errors
 ///

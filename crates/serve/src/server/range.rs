@@ -22,7 +22,7 @@ pub(super) enum Wanted {
     Unsatisfiable,
 }
 
-/// Reads a Range header for a file of so many bytes.
+/// Reads a Range header for a file of this many bytes.
 ///
 /// Several ranges in one request are ignored: no browser's player asks for them, and they let a small request cost much (RFC 9110, section
 /// 17.15).
@@ -45,7 +45,7 @@ pub(super) fn wanted(header: &str, length: u64) -> Wanted {
         return Wanted::Whole;
     };
     let span = match (number(first), number(last)) {
-        // The last so many bytes.
+        // A suffix: this many bytes at the end.
         (None, Some(suffix)) if first.is_empty() => Span {
             start: length.saturating_sub(suffix),
             end: length,

@@ -82,7 +82,7 @@ pub(super) async fn serve(
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
                 accepted = timeout(time, tls.accept(socket)) => accepted,
-                // Whoever has no connection yet has no response that could be waited for.
+                // A handshake that is not complete has no response to wait for.
                 Ok(()) = order.changed() => return "shutdown",
             };
             match accepted {
@@ -148,7 +148,7 @@ async fn speak(
             Err(error) => {
                 tracing::debug!("{}: {error}", connection.peer);
                 match reason(&*error) {
-                    // Told to end before HTTP began, it ends with an error.
+                    // Asked to end before HTTP began, hyper ends with an error.
                     "broken" if finishing => "shutdown",
                     "broken" if leaving => "header timeout",
                     reason => reason,

@@ -1,4 +1,4 @@
-//! A connection's socket: shared by who writes to it and who asks the kernel about it, and watched for progress.
+//! A connection's socket, watched for progress. One part of the server writes to it, another asks the kernel about it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
 
-/// Reads and writes a connection's socket, and tells the connection of it.
+/// Reads and writes a connection's socket, and reports it to the connection.
 #[derive(Debug)]
 pub(super) struct Watched(pub Arc<Connection>);
 

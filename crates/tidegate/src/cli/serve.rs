@@ -17,32 +17,32 @@ Examples:
   tidegate serve videos/                               http://127.0.0.1:8080/, paced by Trickle
   tidegate serve videos/ --listen '[::]:80' --metrics 127.0.0.1:9464
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
-  tidegate serve videos/ --way application-64k         as servers did it before
-  tidegate serve videos/ --rate 1.5mbit                for files that do not say their rate
+  tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
+  tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not say it
   tidegate serve videos/ --log access.jsonl --log-format json
   tidegate serve videos/ --seed 7 --log split.jsonl --log-format json \\
     --split baseline1=application-64k,baseline2=application-64k,trickle,shrunk-block=application-16k
 
-Videos are sent in two phases: at first so much at full speed as plays for --start-up, then at
---percent of the encoding rate, which is the file's length over the time that its headers (MP4,
-WebM) say it plays. `video.mp4.rate` beside `video.mp4`, with a rate such as 1.5mbit in it, comes
-before the headers. Files without a rate are sent at full speed.
+A video is sent in two phases. The first --start-up of it is sent at full speed. The rest is sent at
+--percent of its encoding rate. That rate is the file's length divided by the time that its headers
+(MP4, WebM) say it plays. A file `video.mp4.rate` beside `video.mp4`, with a rate such as 1.5mbit in
+it, takes precedence over the headers. Files without a rate are sent at full speed.
 
-It ends on Ctrl-C or SIGTERM, when all responses are done or --grace is over; at once if it is told
-twice. docs/reference/serve.md tells what is paced how.
+Ctrl-C or SIGTERM ends the server when all responses are complete, or after --grace. A second signal
+ends it at once. docs/reference/serve.md describes every way to pace.
 ";
 
-/// Serve a folder of videos, each connection paced.
+/// Serve a folder of videos over HTTP, and pace each connection.
 ///
-/// An HTTP/1.1 and HTTP/2 server of progressive video, with range requests, that keeps every
-/// transfer near the rate at which its video plays, without bursts.
+/// The server speaks HTTP/1.1 and HTTP/2, with range requests. It sends each video a little faster than
+/// it plays, and without bursts.
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES, after_long_help = format!("{SERVE_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Serve {
-    /// The folder; hidden files and what links lead out of it are not served
+    /// The folder to serve. Hidden files, and links to files outside of it, are not served
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// Address and port to listen on; port 0 takes a free port
     #[arg(
         short,
         long,
@@ -50,17 +50,17 @@ pub struct Serve {
         default_value = "127.0.0.1:8080"
     )]
     pub listen: SocketAddr,
-    /// Certificate and those above it, PEM; then only TLS is spoken
+    /// PEM file with the certificate and its chain. The server then speaks only TLS
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// The certificate's key, PEM
+    /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// List folders
+    /// Answer requests for folders with a list of their files
     #[arg(long)]
     pub index: bool,
 
-    /// How connections are paced: trickle, application-64k, application-16k, max-pacing-rate, none
+    /// Way to pace connections: trickle, application-64k, application-16k, max-pacing-rate or none
     #[arg(
         long,
         value_name = "WAY",
@@ -68,7 +68,7 @@ pub struct Serve {
         help_heading = "Pacing"
     )]
     pub way: Way,
-    /// Ways to assign connections to at random, with names if wanted: A/B experiments
+    /// Assign each connection to one of several ways at random, for A/B experiments. Groups may have names
     #[arg(
         long,
         value_name = "[NAME=]WAY,…",
@@ -77,20 +77,20 @@ pub struct Serve {
         help_heading = "Pacing"
     )]
     pub split: Vec<Group>,
-    /// Where the randomness of --split begins
+    /// Seed of the random assignment by --split
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Pacing")]
     pub seed: u64,
-    /// How much video is sent at full speed at first
+    /// Length of video that is sent at full speed first
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = humantime::parse_duration, help_heading = "Pacing")]
     pub start_up: Duration,
-    /// Rate of the throttling phase, in percent of the encoding rate
+    /// Rate after that, in percent of the encoding rate
     #[arg(long, value_name = "N", default_value = "125", value_parser = clap::value_parser!(u32).range(100..=10_000), help_heading = "Pacing")]
     pub percent: u32,
-    /// Encoding rate of files whose headers do not say it
+    /// Encoding rate of files whose headers do not give one
     #[arg(long, value_name = "RATE", help_heading = "Pacing")]
     pub rate: Option<Rate>,
 
-    /// The access log: a file to append to, or `-` for standard output
+    /// File to append the access log to, or `-` for standard output
     #[arg(
         long,
         value_name = "FILE",
@@ -98,7 +98,7 @@ pub struct Serve {
         help_heading = "Reports"
     )]
     pub log: PathBuf,
-    /// Its lines: the combined format of other servers, or JSON, with a line for each connection, too
+    /// Format of the access log: the combined format of other servers, or JSON, which also has a line for each connection
     #[arg(
         long,
         value_name = "FORMAT",
@@ -106,26 +106,26 @@ pub struct Serve {
         help_heading = "Reports"
     )]
     pub log_format: LogFormat,
-    /// No access log
+    /// Write no access log
     #[arg(long, conflicts_with_all = ["log", "log_format"], help_heading = "Reports")]
     pub no_log: bool,
-    /// Serve metrics for Prometheus here, at /metrics
+    /// Address and port at which to serve metrics for Prometheus, under /metrics
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Reports")]
     pub metrics: Option<SocketAddr>,
 
-    /// Connections at a time
+    /// Most connections at a time
     #[arg(long, value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub max_connections: u32,
-    /// Connections at a time of one address (of IPv6: of 64 bits of it)
+    /// Most connections at a time from one address (IPv6: from one network of 64 bits)
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub max_per_address: u32,
-    /// How long a connection may be without a request
+    /// Close a connection that sends no request for this time
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = some_time, help_heading = "Limits")]
     pub header_timeout: Duration,
-    /// How long a client may take nothing of what it is being sent
+    /// Close a connection whose client takes none of its response for this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time, help_heading = "Limits")]
     pub stall_timeout: Duration,
-    /// How long responses may go on after Ctrl-C or SIGTERM
+    /// Time that responses have to complete after Ctrl-C or SIGTERM
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration, help_heading = "Limits")]
     pub grace: Duration,
 }
@@ -141,9 +141,9 @@ fn some_time(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// The combined log format, with seconds, way, retransmissions and RTT at the end
+    /// The combined log format, with seconds, way to pace, retransmissions and RTT at the end
     Common,
-    /// An object a line, of responses and of connections
+    /// One JSON object per line, for each response and each connection
     Json,
 }
 
@@ -151,70 +151,71 @@ const PLAY_EXAMPLES: &str = "\
 Examples:
   tidegate play http://127.0.0.1:8080/video.mp4
   tidegate play http://127.0.0.1:8080/video.mp4 --viewers 100 --arrivals poisson:2/s --watch 2min
-  tidegate play http://127.0.0.1:8080/video.mp4 --range 1MB     as players that fetch by pieces
+  tidegate play http://127.0.0.1:8080/video.mp4 --range 1MB     by pieces, as many players fetch
   tidegate play http://127.0.0.1:8080/video.mp4 -f json | jq .groups
-  tidegate play https://[::1]:8443/video.mp4 --ca cert.pem      or --insecure, for a server's own certificate
-  tidegate play http://127.0.0.1:8080/video.mp4 --http 2        without TLS, for servers that know it
+  tidegate play https://[::1]:8443/video.mp4 --ca cert.pem      or --insecure, for a self-signed certificate
+  tidegate play http://127.0.0.1:8080/video.mp4 --http 2        HTTP/2 without TLS
 
-Join time is that from the request to the first picture, which needs --start of video. A rebuffering
-event is a buffer that ran empty; its frequency is events over the flow's duration, its chance the
-part of viewers that had any. Goodput is that after the first --start-up of video, when the
-server throttles. Where the server splits its connections into groups, so is the summary.
+Join time is the time from the request to the first picture, which needs --start of video in the
+buffer. A rebuffering event is a buffer that ran empty. FREQ is the number of these events divided by
+the duration of the connection; CHANCE is the share of viewers that had any. THROTTLED is the goodput
+after the first --start-up of video, when the server throttles. The summary has a row for each group
+of a server that splits its connections.
 ";
 
-/// Watch videos as a browser would, without looking, and report what a viewer would have seen.
+/// Fetch videos as a browser would, and report what a viewer would have seen.
 ///
-/// Fetches a video over HTTP/1.1 or HTTP/2, reading at once what comes, and keeps account of a
-/// player's buffer: when it could begin to play, and when it ran empty.
+/// Nothing is shown. The command fetches each video over HTTP/1.1 or HTTP/2 as fast as it comes, and
+/// simulates the buffer of a player: when it could begin to play, and when it ran empty.
 #[derive(Debug, Args)]
 #[command(after_help = PLAY_EXAMPLES, after_long_help = format!("{PLAY_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Play {
-    /// The video, as http://… or https://…; of several, viewers take one after the other
+    /// URL of the video (http or https). With several URLs, viewers take them in turn
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
-    /// Viewers
+    /// Number of viewers
     #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub viewers: u32,
-    /// When they come: `once`, `spread:TIME` (evenly), or `poisson:N/s`
+    /// When viewers come: all at `once`, evenly over a time (`spread:TIME`), or at random (`poisson:N/s`)
     #[arg(long, value_name = "WHEN", default_value = "once")]
     pub arrivals: Arrivals,
-    /// Where the randomness of arrivals begins
+    /// Seed of random arrivals
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Leave after so long [default: when the video has come]
+    /// Leave after this time [default: when the whole video has arrived]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub watch: Option<Duration>,
-    /// Fetch by range requests of so many bytes, on one connection
+    /// Fetch by range requests of this size, on one connection
     #[arg(long, value_name = "SIZE")]
     pub range: Option<Bytes>,
-    /// Video in the buffer from which it plays
+    /// Video in the buffer that a player needs to begin
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     pub start: Duration,
-    /// Video in the buffer from which it plays again after it ran empty [default: --start]
+    /// Video in the buffer that a player needs to resume after it ran empty [default: --start]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub restart: Option<Duration>,
-    /// The server's start-up phase; goodput is that after it
+    /// Length of the server's start-up phase. Goodput is measured after it
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = humantime::parse_duration)]
     pub start_up: Duration,
-    /// Addresses of this machine that viewers come from, one after the other
+    /// Addresses of this machine that viewers connect from, in turn
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub from: Vec<IpAddr>,
-    /// Version of HTTP [default: what TLS agrees on, 2 if the server has it; 1.1 without TLS]
+    /// Version of HTTP [default: with TLS the best that the server offers; otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub http: Option<Http>,
-    /// Certificates to trust instead of the system's, PEM
+    /// PEM file with certificates to trust instead of the system's
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Take any certificate, also a forged one
+    /// Accept any certificate, even a forged one
     #[arg(long, conflicts_with = "ca")]
     pub insecure: bool,
-    /// Encoding rate, if the beginning of the file does not say it
+    /// Encoding rate, if the beginning of the file does not give one
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// Give up when nothing comes for so long
+    /// Give up when nothing arrives for this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-    /// Output format: json is one object of viewers and groups; jsonl and csv are viewers
+    /// Output format. json is one object with viewers and groups; jsonl and csv have a row for each viewer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub format: PlayFormat,
     /// Write to a file, which appears only when it is complete
@@ -224,13 +225,13 @@ pub struct Play {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlayFormat {
-    /// For people: viewers, if they are few, and groups
+    /// Text for people: each viewer, if there are few, and each group
     Table,
-    /// One object
+    /// One JSON object
     Json,
-    /// An object a viewer
+    /// One JSON object per line and viewer
     Jsonl,
-    /// A line a viewer
+    /// One line per viewer
     Csv,
 }
 
@@ -244,7 +245,7 @@ pub enum Http {
     Two,
 }
 
-/// Write a video that plays nothing: true headers and zeros, for tests.
+/// Write a test video: valid headers, and zeros in place of pictures.
 #[derive(Debug, Args)]
 #[command(
     hide = true,
@@ -255,16 +256,16 @@ Examples:
 "
 )]
 pub struct MakeVideo {
-    /// The file, which is replaced
+    /// File to write; an existing one is replaced
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How long it plays
+    /// Playing time
     #[arg(long, value_name = "TIME", default_value = "1min", value_parser = humantime::parse_duration)]
     pub duration: Duration,
-    /// How long it is
+    /// Size of the file
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
-    /// Or its encoding rate
+    /// Encoding rate, instead of --size
     #[arg(
         long,
         value_name = "RATE",
@@ -272,7 +273,7 @@ pub struct MakeVideo {
         required_unless_present = "size"
     )]
     pub rate: Option<Rate>,
-    /// Where its headers are
+    /// Format of the file, and where its headers are
     #[arg(long, value_name = "LAYOUT", default_value = "mp4")]
     pub layout: Layout,
 }

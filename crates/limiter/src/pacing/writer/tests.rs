@@ -78,7 +78,7 @@ fn a_last_block_that_is_short_is_not_waited_for_as_a_whole_one() {
 
 #[test]
 fn short_waits_lend_tokens() {
-    // 16 kB at 1.25 Mbit/s is 104.9 ms; at 5 Mbit/s 26.2 ms, which nobody waits for.
+    // 16 kB at 1.25 Mbit/s is 104.9 ms; at 5 Mbit/s 26.2 ms, too short to wait for.
     let mut writer = at_125_percent(Way::APPLICATION_16K, 4_000_000, 0).least_wait(100 * MS);
     let writes = drive(&mut writer, None, 10_000 * MS);
     let together = writes.iter().filter(|(at, _)| *at == writes[8].0).count();

@@ -1,6 +1,6 @@
 //! Whether a client takes what it is sent: bytes of bodies that are written, and those that are acknowledged.
 //!
-//! All else that is written, such as answers to HTTP/2's pings, is no progress.
+//! Everything else that is written, such as answers to HTTP/2's pings, is not progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Progress {
     outstanding: AtomicU64,
     /// How many bytes will have been written with the last of them that belong to a body.
     payload: AtomicU64,
-    /// Bytes acknowledged up to there, when last looked.
+    /// Bytes acknowledged up to there, when last checked.
     acknowledged: AtomicU64,
 }
 

@@ -55,7 +55,7 @@ impl SocketRate {
         self.videos.insert(number, rate);
     }
 
-    /// A video ended; whether the socket's rate must be applied anew, to those that remain.
+    /// A video ended. True if others remain, whose rate must be applied.
     pub fn remove(&mut self, number: u64) -> bool {
         if self.videos.remove(&number).is_none() {
             return false;

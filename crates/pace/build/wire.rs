@@ -1,0 +1,194 @@
+//! Rust for `bpf/pace.h`: its constants and structures. The Rust compiler asserts every size and offset, and
+//! `check` holds them against what clang made of the same header.
+
+use std::fmt::Write;
+
+/// Structures of the header, and their names in Rust; later ones may hold earlier ones.
+const STRUCTURES: [(&str, &str); 2] = [("pace_request", "Request"), ("pace", "Record")];
+
+/// A structure of the header.
+pub struct Structure {
+    pub name: &'static str,
+    rust: &'static str,
+    pub fields: Vec<Field>,
+    pub size: usize,
+}
+
+/// A field of a structure, and its place in bytes.
+pub struct Field {
+    pub name: String,
+    rust: &'static str,
+    pub at: usize,
+    size: usize,
+}
+
+/// The structures of the header, which have nothing but `__u32`, `__u64` and each other in them.
+pub fn structures(header: &str) -> Vec<Structure> {
+    let mut all: Vec<Structure> = Vec::new();
+    for (name, rust) in STRUCTURES {
+        let (_, body) = header
+            .split_once(&format!("struct {name} {{"))
+            .unwrap_or_else(|| panic!("bpf/pace.h has no struct {name}"));
+        let (body, _) = body.split_once("\n};").expect("the structure ends");
+        let (mut fields, mut end, mut align) = (Vec::new(), 0_usize, 1);
+        for line in body.lines().filter(|line| line.contains(';')) {
+            let (declared, _) = line.split_once(';').expect("one field a line");
+            let (kind, field) = declared.trim().rsplit_once(' ').expect("type and name");
+            let (rust, size, own) = match kind {
+                "__u32" => ("u32", 4, 4),
+                "__u64" => ("u64", 8, 8),
+                _ => {
+                    let held = all
+                        .iter()
+                        .find(|held| kind == format!("struct {}", held.name));
+                    let held = held.unwrap_or_else(|| panic!("bpf/pace.h: {kind} in {name}"));
+                    (held.rust, held.size, 8)
+                }
+            };
+            let at = end.next_multiple_of(own);
+            (end, align) = (at + size, align.max(own));
+            fields.push(Field {
+                name: field.to_owned(),
+                rust,
+                at,
+                size,
+            });
+        }
+        all.push(Structure {
+            name,
+            rust,
+            fields,
+            size: end.next_multiple_of(align),
+        });
+    }
+    all
+}
+
+/// Asserts that the program has the structures as they are here.
+#[cfg(feature = "clamp")]
+pub fn check(structures: &[Structure], object: &std::path::Path) {
+    use libbpf_rs::HasSize;
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{MemberAttr, Struct};
+
+    let btf = Btf::from_path(object).expect("the program has debug information");
+    for structure in structures {
+        let found: Struct<'_> = btf
+            .type_by_name(structure.name)
+            .expect("the program uses it");
+        assert_eq!(found.size(), structure.size, "struct {}", structure.name);
+        assert_eq!(found.iter().count(), structure.fields.len());
+        for (member, field) in found.iter().zip(&structure.fields) {
+            assert_eq!(member.name, Some(field.name.as_ref()));
+            let at = match member.attr {
+                MemberAttr::Normal { offset } => offset as usize / 8,
+                MemberAttr::BitField { .. } => panic!("{} is a bit field", field.name),
+            };
+            assert_eq!(at, field.at, "{} of struct {}", field.name, structure.name);
+        }
+    }
+}
+
+/// The text of a module.
+pub fn generate(header: &str, structures: &[Structure]) -> String {
+    let mut text = constants(header);
+    for structure in structures {
+        write(structure, &mut text);
+    }
+    text
+}
+
+/// A constant for each `#define PACE_NAME number` and `PACE_NAME = number,`.
+fn constants(header: &str) -> String {
+    let mut text = String::new();
+    for line in header.lines() {
+        let line = line.trim();
+        let defined = line.strip_prefix("#define ").unwrap_or(line);
+        let Some((name, rest)) = defined.split_once(' ') else {
+            continue;
+        };
+        let Some(name) = name.strip_prefix("PACE_") else {
+            continue;
+        };
+        let value = rest.trim_start_matches("= ");
+        let value = value.split([' ', ',', '\t']).next().unwrap_or_default();
+        let digits = value.trim_end_matches(['u', 'l']);
+        let rust = match &value[digits.len()..] {
+            "" if line.contains(" = ") => "u32",
+            "" => "i32",
+            "u" => "u32",
+            "ull" => "u64",
+            other => panic!("bpf/pace.h: {name} ends in {other}"),
+        };
+        writeln!(
+            text,
+            "/// See `bpf/pace.h`.\npub(crate) const {name}: {rust} = {digits};"
+        )
+        .expect("text");
+    }
+    text
+}
+
+/// A structure with its fields, and how it becomes bytes and is made of bytes.
+fn write(structure: &Structure, text: &mut String) {
+    let Structure {
+        rust: of,
+        fields,
+        size,
+        ..
+    } = structure;
+    let each = |line: &dyn Fn(&Field) -> String| fields.iter().map(line).collect::<String>();
+    let declared = each(&|field| format!("    pub(crate) {}: {},\n", field.name, field.rust));
+    let asserts = each(&|Field { name, at, .. }| {
+        format!("    assert!(std::mem::offset_of!({of}, {name}) == {at});\n")
+    });
+    let is_integer = |field: &Field| field.rust.starts_with('u');
+    let to_bytes = each(&|field| {
+        let Field { name, at, size, .. } = field;
+        let call = if is_integer(field) {
+            "to_ne_bytes"
+        } else {
+            "bytes"
+        };
+        let end = at + size;
+        format!("        bytes[{at}..{end}].copy_from_slice(&self.{name}.{call}());\n")
+    });
+    let of_bytes = each(&|field| {
+        let Field { name, rust, at, .. } = field;
+        let call = if is_integer(field) {
+            "from_ne_bytes"
+        } else {
+            "read"
+        };
+        let bytes = format!("*bytes[{at}..].first_chunk().expect(\"as many bytes\")");
+        format!("            {name}: {rust}::{call}({bytes}),\n")
+    });
+    write!(
+        text,
+        "/// See `bpf/pace.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct {of} {{
+{declared}}}
+
+const _: () = {{
+    assert!(size_of::<{of}>() == {size});
+{asserts}}};
+
+impl {of} {{
+    /// As the program has it in memory.
+    pub(crate) fn bytes(&self) -> [u8; {size}] {{
+        let mut bytes = [0; {size}];
+{to_bytes}        bytes
+    }}
+
+    /// Of the program's memory.
+    pub(crate) fn read(bytes: [u8; {size}]) -> Self {{
+        Self {{
+{of_bytes}        }}
+    }}
+}}
+"
+    )
+    .expect("text");
+}

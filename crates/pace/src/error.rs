@@ -1,0 +1,83 @@
+//! Why the clamp cannot be had, and why a socket cannot be paced.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::clamp::cgroup::CgroupError;
+
+/// Why the clamp cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no cgroup to attach to.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The kernel did not take the programs.
+    #[cfg(feature = "clamp")]
+    #[error(
+        "the clamp needs Linux 6.12 with BTF and cgroup BPF, and the capabilities CAP_BPF, \
+        CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
+    )]
+    Load(libbpf_rs::Error),
+    /// The kernel took the programs, and does not let them be called for a socket that exists.
+    #[error("this kernel cannot turn on the round trip callback of a connection; Linux 6.12 can")]
+    Callback,
+    /// The library was built without its feature `clamp`.
+    #[error(
+        "tidegate was built without the clamp; build it with the feature `clamp`, which needs clang \
+        and libelf"
+    )]
+    NotBuilt,
+}
+
+/// Why a socket cannot be paced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PaceError {
+    /// A target out of bounds.
+    #[error("{0}")]
+    Target(&'static str),
+    /// The socket is in another cgroup.
+    #[error(
+        "socket {socket} is not of the cgroup that the clamp is attached to; a socket has the \
+        cgroup of the process that made it or its listening socket (with socket activation, that is \
+        the service manager's): attach to a cgroup above both"
+    )]
+    OtherCgroup {
+        /// The file descriptor.
+        socket: RawFd,
+    },
+    /// The socket is not paced.
+    #[error("socket {socket} is not paced")]
+    NotPaced {
+        /// The file descriptor.
+        socket: RawFd,
+    },
+    /// The kernel refused.
+    #[error("socket {socket}: {source}")]
+    Socket {
+        /// The file descriptor.
+        socket: RawFd,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl PaceError {
+    /// Of a socket that is not paced.
+    pub(crate) fn not_paced(socket: BorrowedFd<'_>) -> Self {
+        Self::NotPaced {
+            socket: socket.as_raw_fd(),
+        }
+    }
+
+    /// For `map_err`: what the kernel said of a socket, in the words of this library where there are some.
+    pub(crate) fn of(socket: BorrowedFd<'_>) -> impl Fn(io::Error) -> Self + Copy {
+        let socket = socket.as_raw_fd();
+        move |source| match source.raw_os_error() {
+            Some(libc::ENOENT) => Self::NotPaced { socket },
+            Some(libc::ENOPROTOOPT) => Self::OtherCgroup { socket },
+            _ => Self::Socket { socket, source },
+        }
+    }
+}
