@@ -6,30 +6,52 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 DEMO := corpus/policed-1500kbit/policed-1500kbit.pcap.xz
 SHAPED := corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-TIDEGATE := $(TARGET)/release/tidegate
+# Programs as the demo builds them, which takes a third of the time of a release.
+TIDEGATE := $(TARGET)/demo/tidegate
 
-.PHONY: help demo build test old-kernels bench study fuzz lint docs docs-check clean
+.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book \
+	package test-package clean
 
 help:
-	@echo 'make demo    builds Tidegate and looks for policers in two real captures'
-	@echo 'make test    runs every test'
-	@echo 'make old-kernels  runs the gate under an older kernel, in a virtual machine (as root)'
-	@echo 'make bench   measures speed and memory, beside other tools'
-	@echo 'make study   repeats the tables of the papers (needs the captures, see TIDEGATE_TRACES)'
-	@echo 'make fuzz    feeds damaged input to every reader, FUZZ_SECONDS (60) each'
-	@echo 'make lint    checks format and lints'
-	@echo 'make docs    builds the API documentation and writes docs/reference/columns.md'
-	@echo 'make clean   removes everything that was built'
+	@echo 'To see what Tidegate does:'
+	@echo '  make demo           builds it quickly and looks for policers in two real captures'
 	@echo
-	@echo 'TIDEGATE_TRACES  folder of the published lab captures, for the tests and studies that'
-	@echo '                 need them; without it they are skipped'
+	@echo 'To use it:'
+	@echo '  make build          builds the optimised program, target/release/tidegate'
+	@echo '  make package        builds a Debian package, in target/package'
+	@echo '  make book           builds the documentation as a book, in target/book'
+	@echo
+	@echo 'To change it:'
+	@echo '  make test           runs every test but those that take long'
+	@echo '  make test-realtime  runs the tests that take long: seconds of traffic through the kernel'
+	@echo '  make test-package   installs, updates and removes the Debian package in a clean root (as root)'
+	@echo '  make lint           checks format and lints'
+	@echo '  make deny           checks licences, sources and duplicates of dependencies'
+	@echo '  make docs           builds the API documentation and writes docs/reference/columns.md'
+	@echo '  make fuzz           feeds damaged input to every reader, FUZZ_SECONDS (60) each'
+	@echo '  make old-kernels    runs the gate under an older kernel, in a virtual machine (as root)'
+	@echo '  .ci/run             runs all that must pass before a change goes in'
+	@echo
+	@echo 'To measure it:'
+	@echo '  make bench          measures speed and memory, beside other tools'
+	@echo '  make study          repeats the tables of the papers'
+	@echo
+	@echo '  make clean          removes everything that was built'
+	@echo
+	@echo 'TIDEGATE_TRACES names the folder of the published lab captures. Tests and studies that need'
+	@echo 'them are skipped without it.'
 
 build:
 	@packaging/setup build
-	@echo '== building in release (the first time takes minutes, most of it for Parquet)'
+	@echo '== building the optimised program (the first time takes minutes)'
 	$(CARGO) build --release --locked --package tidegate
 
-demo: build
+program:
+	@packaging/setup build
+	@echo '== building tidegate, without the optimisations of a release (about three minutes the first time)'
+	$(CARGO) build --profile demo --locked --package tidegate
+
+demo: program
 	@echo
 	@echo '== a capture of five transfers that a router policed to 1.5 Mbit/s:'
 	@echo '   $(DEMO)'
@@ -43,14 +65,22 @@ demo: build
 	@echo
 	@echo '== done. The picture is $(TARGET)/demo.svg, for any web browser. To go on:'
 	@echo '   $(TIDEGATE) detect --help'
+	@echo '   make build    builds the optimised program, which is several times as fast'
 
 test:
 	@packaging/setup build
 	@packaging/setup test
-	@echo '== running every test of the workspace'
+	@echo '== running every test of the workspace but those that take long (make test-realtime)'
 	@$(traces_note)
 	$(CARGO) test --workspace --locked
 	@$(traces_note)
+
+# Tests that are marked by #[ignore] since they take seconds of real time each: traffic through the kernel, between namespaces.
+test-realtime:
+	@packaging/setup build
+	@packaging/setup test
+	@echo '== running the tests that take long'
+	$(CARGO) test --workspace --locked --lib --bins --tests -- --ignored
 
 old-kernels:
 	@packaging/setup build
@@ -133,7 +163,7 @@ lint:
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-docs: build
+docs: program
 	@echo '== API documentation, to $(TARGET)/doc'
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	@echo '== docs/reference/columns.md, from the program'
@@ -141,13 +171,38 @@ docs: build
 	@$(columns) >docs/reference/columns.md
 
 # Fails if docs/reference/columns.md is not what the program would write.
-docs-check: build
+docs-check: program
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	@mkdir -p $(TARGET)
 	@$(columns) >$(TARGET)/columns.md
 	@if ! diff -u docs/reference/columns.md $(TARGET)/columns.md; then \
 		echo 'docs/reference/columns.md is out of date: make docs writes it'; exit 1; \
 	fi
+
+book:
+	@packaging/setup book
+	mdbook build --dest-dir "$(abspath $(TARGET))/book"
+	@echo '== the book is $(TARGET)/book/index.html'
+
+# Known vulnerabilities are looked up where their list can be fetched.
+deny:
+	@packaging/setup deny
+	cargo-deny --workspace check licenses bans sources
+	@if git ls-remote -q https://github.com/RustSec/advisory-db HEAD >/dev/null 2>&1; then \
+		cargo-deny --workspace check advisories; \
+	else \
+		echo '== github.com cannot be reached: known vulnerabilities were NOT looked up'; \
+	fi
+
+package:
+	@packaging/setup build
+	@packaging/setup package
+	@echo '== building the Debian package (the first time takes minutes)'
+	packaging/package "$(TARGET)/package"
+
+test-package: package
+	@packaging/setup test-package
+	packaging/test-package "$(TARGET)/package"
 
 columns = { \
 	echo '<!-- Written by make docs: change src/rows in crates/trace, lab or testbed instead. -->'; \

@@ -63,10 +63,10 @@ fn main() -> ExitCode {
         #[cfg(feature = "serve")]
         Command::MakeVideo(options) => serve::make_video(&options),
         #[cfg(not(feature = "gate"))]
-        Command::Gate(_) => not_built("gate"),
+        Command::Gate(_) => not_built(),
         #[cfg(not(feature = "serve"))]
         Command::Serve(_) | Command::Pace(_) | Command::Play(_) | Command::MakeVideo(_) => {
-            not_built("serve")
+            not_built()
         }
         Command::Columns(options) => manual::columns(&options),
         Command::Completions(options) => manual::completions(&options),
@@ -91,11 +91,9 @@ fn main() -> ExitCode {
 }
 
 #[cfg(not(all(feature = "gate", feature = "serve")))]
-fn not_built(feature: &str) -> anyhow::Result<Exit> {
-    Err(cli::UsageError(format!(
-        "this program was built without this command. To build it with it, install clang and libelf (Debian and Ubuntu: \
-         apt-get install clang libelf-dev zlib1g-dev pkg-config), then run: \
-         cargo install --path crates/tidegate --no-default-features --features {feature}"
-    ))
-    .into())
+fn not_built() -> anyhow::Result<Exit> {
+    let text = "this program was built without this command. `cargo install --path crates/tidegate` builds all of \
+                them; it needs clang and libelf (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \
+                pkg-config)";
+    Err(cli::UsageError(text.to_owned()).into())
 }
