@@ -80,7 +80,7 @@ test-realtime:
 	@packaging/setup build
 	@packaging/setup test
 	@echo '== running the tests that take long'
-	$(CARGO) test --workspace --locked --lib --bins --tests -- --ignored
+	$(CARGO) test --workspace --locked --tests -- --ignored
 
 old-kernels:
 	@packaging/setup build
@@ -106,7 +106,7 @@ bench:
 		echo "== measuring the gate's programs in the kernel"; \
 		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
 		echo "== measuring the clamp in the kernel, on ten thousand sockets"; \
-		$(CARGO) test --release --locked --package tidegate-pace --test kernel -- --nocapture ten_thousand; \
+		$(CARGO) test --release --locked --package tidegate-pace --test kernel -- --ignored --nocapture ten_thousand; \
 	else \
 		echo "== the gate's programs and the clamp in the kernel: SKIPPED, it needs root"; \
 	fi

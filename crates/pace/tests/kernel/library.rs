@@ -13,6 +13,7 @@ use super::net::{Net, SERVER};
 use super::{Killed, MS, alone, connection, near, open, read_all, wait_for, window, writing};
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
     let _alone = alone();
     let Some(net) = Net::new("a_rate_is_changed_and_removed_and_goes_with_the_library") else {
@@ -58,6 +59,7 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
     let _alone = alone();
     let Some(net) = Net::new("several_in_one_cgroup_leave_each_other_s_sockets_alone") else {
@@ -98,6 +100,7 @@ fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_socket_is_the_same_by_another_descriptor() {
     let _alone = alone();
     let Some(net) = Net::new("a_socket_is_the_same_by_another_descriptor") else {
@@ -121,6 +124,7 @@ fn a_socket_is_the_same_by_another_descriptor() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_change_after_a_silence_does_not_lift_the_clamp() {
     let _alone = alone();
     let Some(net) = Net::new("a_change_after_a_silence_does_not_lift_the_clamp") else {
@@ -168,6 +172,7 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn removing_a_clamp_does_not_forget_a_loss() {
     let _alone = alone();
     let Some(net) = Net::new("removing_a_clamp_does_not_forget_a_loss") else {
@@ -202,6 +207,7 @@ fn removing_a_clamp_does_not_forget_a_loss() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_socket_of_another_cgroup_is_refused_with_words() {
     let _alone = alone();
     let Some(net) = Net::new("a_socket_of_another_cgroup_is_refused_with_words") else {
@@ -220,6 +226,7 @@ fn a_socket_of_another_cgroup_is_refused_with_words() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn without_the_kernel_s_help_it_falls_back_and_says_so() {
     let _alone = alone();
     let Some(net) = Net::new("without_the_kernel_s_help_it_falls_back_and_says_so") else {
@@ -251,6 +258,7 @@ fn without_the_kernel_s_help_it_falls_back_and_says_so() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_c_program_paces_and_its_death_leaves_nothing() {
     let _alone = alone();
     let Some(net) = Net::new("a_c_program_paces_and_its_death_leaves_nothing") else {

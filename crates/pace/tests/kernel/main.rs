@@ -105,6 +105,7 @@ fn near(value: u32, expected: u32, per_cent: u32) -> bool {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn the_clamp_moves_tenfold_with_the_round_trip() {
     let _alone = alone();
     let Some(net) = Net::new("the_clamp_moves_tenfold_with_the_round_trip") else {
@@ -135,6 +136,7 @@ fn the_clamp_moves_tenfold_with_the_round_trip() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn congestion_lifts_the_clamp_and_it_comes_back() {
     let _alone = alone();
     let Some(net) = Net::new("congestion_lifts_the_clamp_and_it_comes_back") else {
@@ -180,6 +182,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn losses_are_not_undone_by_the_clamp() {
     let _alone = alone();
     let Some(net) = Net::new("losses_are_not_undone_by_the_clamp") else {
@@ -221,6 +224,7 @@ fn losses_are_not_undone_by_the_clamp() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn both_families_are_paced() {
     let _alone = alone();
     let Some(net) = Net::new("both_families_are_paced") else {
@@ -256,6 +260,7 @@ fn established() -> bool {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn start_up_is_not_clamped() {
     let _alone = alone();
     let Some(net) = Net::new("start_up_is_not_clamped") else {
@@ -286,6 +291,7 @@ fn start_up_is_not_clamped() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
     let _alone = alone();
     let Some(net) = Net::new("at_the_floor_the_writer_keeps_the_rate_in_small_bursts") else {
@@ -361,6 +367,7 @@ impl Drop for Killed {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_window_that_does_not_limit_is_paced_instead() {
     let _alone = alone();
     let Some(net) = Net::new("a_window_that_does_not_limit_is_paced_instead") else {
@@ -422,6 +429,7 @@ fn a_window_that_does_not_limit_is_paced_instead() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn the_average_is_held_where_it_is_asked_for() {
     let _alone = alone();
     let Some(net) = Net::new("the_average_is_held_where_it_is_asked_for") else {
@@ -455,6 +463,7 @@ fn the_average_is_held_where_it_is_asked_for() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn bbr_is_bounded_too() {
     let _alone = alone();
     let Some(net) = Net::new("bbr_is_bounded_too") else {

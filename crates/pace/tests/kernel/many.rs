@@ -132,6 +132,7 @@ fn the_clients_of_many() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn ten_thousand_sockets_at_once() {
     let _alone = alone();
     let Some(net) = Net::new("ten_thousand_sockets_at_once") else {

@@ -84,6 +84,7 @@ fn link(packets: u64) -> ElementKind {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn the_round_trip_is_the_path_s() {
     let _alone = alone();
     let mut plan = plan(Algorithm::Cubic, SECOND / 2, vec![]);
@@ -111,6 +112,7 @@ fn the_round_trip_is_the_path_s() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_policer_holds_its_rate_and_its_losses_are_known() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
@@ -153,6 +155,7 @@ fn a_policer_holds_its_rate_and_its_losses_are_known() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_link_s_queue_adds_to_the_round_trip() {
     let _alone = alone();
     let plan = plan(Algorithm::Reno, 2 * SECOND, vec![link(20)]);
@@ -170,6 +173,7 @@ fn a_link_s_queue_adds_to_the_round_trip() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn flows_are_told_apart() {
     let _alone = alone();
     let mut plan = plan(Algorithm::Reno, SECOND, vec![]);
@@ -231,6 +235,7 @@ fn devices() -> usize {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn nothing_is_left_behind() {
     let _alone = alone();
     let test = "nothing_is_left_behind";
@@ -258,6 +263,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_run_ends_when_told_to() {
     let _alone = alone();
     let mut plan = plan(Algorithm::Reno, 60 * SECOND, vec![link(20)]);
@@ -283,6 +289,7 @@ fn a_run_ends_when_told_to() {
 /// Three transfers of 5 s. From run to run the kernel's goodput scatters by 2 % behind this bucket
 /// and not at all behind the shaper; a burst that this machine holds up costs a few more.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn goodput_is_the_lab_s() {
     const SCENARIO: &str = r#"
         duration = "5s"
@@ -330,6 +337,7 @@ fn goodput_is_the_lab_s() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn what_only_the_virtual_lab_can_do_is_refused() {
     let refused = |plan: &Plan| match run(plan) {
         Err(TestbedError::Unsupported(what)) => what,
@@ -351,6 +359,7 @@ fn what_only_the_virtual_lab_can_do_is_refused() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn an_algorithm_that_the_kernel_lacks_is_told() {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if available.unwrap_or_default().contains("vegas") {

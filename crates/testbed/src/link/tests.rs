@@ -58,6 +58,7 @@ fn fastest(server: &Namespace, client: &Namespace, address: &str) -> Duration {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn round_trips_differ_by_address_and_change_when_told() {
     let _alone = alone();
     let test = "round_trips_differ_by_address_and_change_when_told";
@@ -79,6 +80,7 @@ fn round_trips_differ_by_address_and_change_when_told() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn tcp_gets_the_rate_of_the_link_and_a_tap_sees_it() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
@@ -139,6 +141,7 @@ fn tcp_gets_the_rate_of_the_link_and_a_tap_sees_it() {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_plan_that_contradicts_itself_is_refused() {
     let _alone = alone();
     let test = "a_plan_that_contradicts_itself_is_refused";

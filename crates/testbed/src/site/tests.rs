@@ -35,6 +35,7 @@ fn transfer(test: &str, place: LinkPosition, v6: bool) -> Option<(f64, u64)> {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn the_middle_gets_packets_as_on_a_wire_or_super_packets() {
     let _alone = alone();
     let test = "the_middle_gets_packets_as_on_a_wire_or_super_packets";

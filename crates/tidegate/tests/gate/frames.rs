@@ -148,6 +148,7 @@ fn tagged(mut frame: Vec<u8>, tags: &[u8]) -> Vec<u8> {
 /// VLAN, QinQ and PPPoE subscribers each have their rate, of whole frames with their tags; what is
 /// of none is not touched; and code points choose classes.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn tagged_frames_are_limited_by_their_tags() {
     let _alone = alone();
     let test = "tagged_frames_are_limited_by_their_tags";
@@ -332,6 +333,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn a_hostile_mix_passes_no_more_than_the_limit() {
     let _alone = alone();
     let test = "a_hostile_mix_passes_no_more_than_the_limit";

@@ -37,6 +37,7 @@ fn configuration(others: u32, version: u32) -> String {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
     let _alone = alone();
     let test = "neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit";

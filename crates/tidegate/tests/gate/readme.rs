@@ -119,6 +119,7 @@ impl Machine {
 }
 
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn the_readme_s_bridge_limits_and_is_taken_off() {
     let _alone = alone();
     let test = "the_readme_s_bridge_limits_and_is_taken_off";

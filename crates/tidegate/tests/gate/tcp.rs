@@ -128,6 +128,7 @@ fn findings(site: &Site) -> Findings {
 /// Six connections of three congestion controls over two round-trip times share fairly, each alone
 /// in its queue; and the sum is the plan's rate.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn mixed_senders_share_fairly_at_the_rate() {
     share_fairly(
         "mixed_senders_share_fairly_at_the_rate",
@@ -139,6 +140,7 @@ fn mixed_senders_share_fairly_at_the_rate() {
 /// The same where XDP takes packets from a veth device's driver. Its peer sends super-packets: with
 /// a program of this kind on the other side, the kernel makes segments of them before.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn mixed_senders_share_fairly_at_native_xdp() {
     share_fairly(
         "mixed_senders_share_fairly_at_native_xdp",
@@ -149,6 +151,7 @@ fn mixed_senders_share_fairly_at_native_xdp() {
 
 /// The same where XDP takes packets after the driver of a TAP device.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn mixed_senders_share_fairly_at_generic_xdp() {
     let test = "mixed_senders_share_fairly_at_generic_xdp";
     share_fairly(test, LinkPosition::Core, "xdp-generic");
@@ -206,6 +209,7 @@ fn share_fairly(test: &str, place: LinkPosition, hook: &str) {
 
 /// Subscribers side by side, each with another policy, and one by its IPv6 prefix.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn each_subscriber_has_its_rate_and_policy() {
     let _alone = alone();
     let test = "each_subscriber_has_its_rate_and_policy";
@@ -317,6 +321,7 @@ fn each_subscriber_has_its_rate_and_policy() {
 
 /// Where the gate sees super-packets, they are charged as what they become on the wire.
 #[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
 fn super_packets_are_charged_as_on_the_wire() {
     let _alone = alone();
     let test = "super_packets_are_charged_as_on_the_wire";
