@@ -21,8 +21,10 @@ pub struct Totals {
     pub tally: Tally,
     /// The largest payload of a wire packet.
     pub mss: u32,
-    /// The least and the greatest round-trip time.
-    pub rtt_range: Option<(Nanos, Nanos)>,
+    /// The least round-trip time.
+    pub rtt_min: Option<Nanos>,
+    /// The greatest round-trip time.
+    pub rtt_max: Option<Nanos>,
     /// Segments with bufferbloat.
     pub bloated_segments: u64,
     /// Losses in the segment that had the most.
@@ -63,8 +65,8 @@ impl Totals {
             sum.capacity = metrics.capacity;
         }
         if let Some(rtt) = metrics.rtt {
-            let (least, most) = self.rtt_range.unwrap_or((rtt.min, rtt.max));
-            self.rtt_range = Some((least.min(rtt.min), most.max(rtt.max)));
+            self.rtt_min = Some(self.rtt_min.map_or(rtt.min, |least| least.min(rtt.min)));
+            self.rtt_max = Some(self.rtt_max.map_or(rtt.max, |most| most.max(rtt.max)));
         }
         self.bloated_segments += u64::from(metrics.bufferbloat);
         self.mss = self.mss.max(transfer.mss);

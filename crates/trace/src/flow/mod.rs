@@ -13,4 +13,4 @@ mod tests;
 
 pub use settings::Settings;
 pub use sink::{Ended, FlowSink, FlowSummary};
-pub use table::{Counters, FlowTable};
+pub use table::{Counters, FlowTable, Span};

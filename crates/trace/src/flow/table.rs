@@ -36,8 +36,17 @@ pub struct Counters {
     pub flows: u64,
     /// Flows ended early because too many were active at once.
     pub evicted: u64,
-    /// When the first and the last frame were captured.
-    pub span: Option<(Nanos, Nanos)>,
+    /// The time that the frames span; `None` without any.
+    pub span: Option<Span>,
+}
+
+/// The time from the earliest frame to the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// When the earliest frame was captured.
+    pub first: Nanos,
+    /// When the latest frame was captured.
+    pub last: Nanos,
 }
 
 /// Both ends of a flow, whichever way the packet went.
@@ -112,8 +121,12 @@ impl FlowTable {
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>, sink: &mut impl FlowSink) {
         self.counters.frames += 1;
-        let span = self.counters.span.get_or_insert((frame.at, frame.at));
-        *span = (span.0.min(frame.at), span.1.max(frame.at));
+        let span = self.counters.span.get_or_insert(Span {
+            first: frame.at,
+            last: frame.at,
+        });
+        span.first = span.first.min(frame.at);
+        span.last = span.last.max(frame.at);
         match wire::decode(frame) {
             Ok(packet) => self.packet(&packet, sink),
             Err(skip) => {

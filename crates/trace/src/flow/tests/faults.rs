@@ -1,6 +1,7 @@
 //! What captures in the wild get wrong.
 
 use crate::annotate::Marks;
+use crate::flow::Span;
 use crate::testing::*;
 use crate::wire::Flags;
 use crate::write::TcpFrame;
@@ -277,7 +278,11 @@ fn counters_tell_what_became_of_the_frames() {
     let counters = *talk.table.counters();
     assert_eq!((counters.frames, counters.tcp), (6, 5));
     assert_eq!((counters.options_cut, counters.cut), (1, 1));
-    assert_eq!(counters.span, Some((START, START + 11 * MS)));
+    let span = Span {
+        first: START,
+        last: START + 11 * MS,
+    };
+    assert_eq!(counters.span, Some(span));
     assert_eq!(counters.flows, 1);
 }
 
