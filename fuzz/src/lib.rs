@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate_gate::change::{self, Change};
 use tidegate_gate::config::{Config, ConfigErrors};
-use tidegate_gate::state::State;
+use tidegate_gate::state::GateState;
 use tidegate_lab::scenario::Scenario;
 use tidegate_limiter::{
     BurstControl, Decision, PacketMeta, PhantomQueuesConfig, PolicyTree, SizedPhantomQueues,
@@ -661,14 +661,15 @@ pub fn gate(data: &[u8]) {
     let (mut names, mut matches) = (HashSet::new(), HashSet::new());
     for subscriber in &config.subscribers {
         assert!(names.insert(&subscriber.name));
-        assert!(!subscriber.matches.is_empty());
-        assert!(subscriber.matches.iter().all(|what| matches.insert(*what)));
-        for limits in &subscriber.limits {
+        assert!(!subscriber.declared.matches.is_empty());
+        let mut new = subscriber.declared.matches.iter();
+        assert!(new.all(|what| matches.insert(*what)));
+        for (_, limits) in subscriber.limits.iter() {
             limits.plan().expect("limits that a limiter takes");
         }
     }
     config.doubts();
-    let empty = State::empty(PathBuf::from("pins"), [1, 2]);
+    let empty = GateState::empty(PathBuf::from("pins"), [1, 2]);
     let (state, report) = change::next(&empty, &config).expect("few plans");
     assert_eq!(report.added.len(), config.subscribers.len());
     let led = change::changes(&empty, &state, &[], true).into_iter();

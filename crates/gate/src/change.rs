@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, Subscriber};
 use crate::limits::Limits;
 use crate::room::Room;
-use crate::state::{Lane, Member, Plans, State};
-use crate::table::{Attachment, Direction, Match, Seat};
+use crate::state::{GateState, Lane, Member, Plans};
+use crate::table::{Attachment, Direction, Match, PerDirection, Seat};
 
 #[cfg(test)]
 mod tests;
@@ -73,7 +73,7 @@ pub enum ChangeError {
 ///
 /// # Errors
 /// If there are too many different limits.
-pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError> {
+pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), ChangeError> {
     let mut new = old.clone();
     let mut report = Report::default();
     new.serial += 1;
@@ -99,7 +99,7 @@ pub fn next(old: &State, config: &Config) -> Result<(State, Report), ChangeError
     }
     let mut freed = Vec::with_capacity(former.len());
     for (name, member) in former {
-        for lane in member.lanes {
+        for lane in member.lanes.values() {
             new.plans.release(lane.base);
             new.plans.release(lane.plan);
         }
@@ -129,7 +129,7 @@ fn acquire(plans: &mut Plans, known: &mut Known, limits: &Arc<Limits>) -> Result
 
 /// A new subscriber.
 fn enter(
-    new: &mut State,
+    new: &mut GateState,
     known: &mut Known,
     subscriber: &Subscriber,
 ) -> Result<Member, ChangeError> {
@@ -144,13 +144,13 @@ fn enter(
             version: 1,
         })
     };
-    let [down, up] = &subscriber.limits;
-    let lanes = [lane(down)?, lane(up)?];
+    let lanes = PerDirection {
+        down: lane(&subscriber.limits.down)?,
+        up: lane(&subscriber.limits.up)?,
+    };
     Ok(Member {
         number,
-        plan: subscriber.plan.as_deref().map(str::to_owned),
-        rates: subscriber.rates,
-        matches: subscriber.matches.clone(),
+        declared: subscriber.declared.clone(),
         lanes,
         setting: None,
     })
@@ -158,18 +158,19 @@ fn enter(
 
 /// A subscriber that was there before.
 fn keep(
-    new: &mut State,
+    new: &mut GateState,
     known: &mut Known,
     report: &mut Report,
     name: &str,
     mut member: Member,
     subscriber: &Subscriber,
 ) -> Result<Member, ChangeError> {
-    let plan = subscriber.plan.as_deref();
+    let declared = &subscriber.declared;
     let mut set_limits = None;
     if let Some(setting) = &member.setting {
-        let same = member.plan.as_deref() == plan && member.rates == subscriber.rates;
-        let set = new.set_limits(plan, subscriber.rates, setting);
+        let before = &member.declared;
+        let same = before.plan == declared.plan && before.rates == declared.rates;
+        let set = new.set_limits(declared, setting);
         match set.ok().filter(|_| same) {
             Some(set) => set_limits = Some(set),
             None => {
@@ -180,26 +181,28 @@ fn keep(
     }
     let mut touched = false;
     for direction in Direction::BOTH {
-        let index = direction as usize;
-        let former = member.lanes[index];
-        let base = acquire(&mut new.plans, known, &subscriber.limits[index])?;
+        let former = member.lanes[direction];
+        let base = acquire(&mut new.plans, known, &subscriber.limits[direction])?;
         let plan = match &set_limits {
             // These limits are dropped, and their address may be reused.
-            Some(set) => new.plans.acquire(&set[index]).ok_or(ChangeError::Plans)?,
-            None => acquire(&mut new.plans, known, &subscriber.limits[index])?,
+            Some(set) => new
+                .plans
+                .acquire(&set[direction])
+                .ok_or(ChangeError::Plans)?,
+            None => acquire(&mut new.plans, known, &subscriber.limits[direction])?,
         };
         new.plans.release(former.base);
         new.plans.release(former.plan);
         let changed = plan != former.plan;
         touched |= changed;
-        member.lanes[index] = Lane {
+        member.lanes[direction] = Lane {
             base,
             plan,
             version: former.version.wrapping_add(u32::from(changed)),
         };
     }
-    let same: HashSet<&Match> = member.matches.iter().collect();
-    let moved = same != subscriber.matches.iter().collect();
+    let same: HashSet<&Match> = member.declared.matches.iter().collect();
+    let moved = same != declared.matches.iter().collect();
     if touched {
         report.limited.push(name.to_owned());
     }
@@ -207,9 +210,7 @@ fn keep(
         report.moved.push(name.to_owned());
     }
     report.unchanged += usize::from(!touched && !moved);
-    member.plan = plan.map(str::to_owned);
-    member.rates = subscriber.rates;
-    member.matches.clone_from(&subscriber.matches);
+    member.declared.clone_from(declared);
     Ok(member)
 }
 
@@ -220,7 +221,12 @@ fn keep(
 ///
 /// `attached` are the interfaces that the data path is attached to at present. If `fresh`, limiters that
 /// get another subscriber are reset.
-pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -> Vec<Change> {
+pub fn changes(
+    from: &GateState,
+    to: &GateState,
+    attached: &[Attachment],
+    fresh: bool,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     // An interface that is attached in another way is without limits for as short as possible.
     let gone = attached.iter().filter(|old| !to.attachments.contains(old));
@@ -247,7 +253,7 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
             changes.push(Change::Plan(number, limits.clone()));
         }
     }
-    let mut seats = [Vec::new(), Vec::new()];
+    let mut seats: PerDirection<Vec<_>> = PerDirection::default();
     let mut left: HashSet<Match> = HashSet::new();
     for (name, member) in &to.members {
         let old = before(name, member);
@@ -259,28 +265,45 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
         for direction in Direction::BOTH {
             let seat = member.seat(direction);
             let same = old.is_some_and(|old| old.seat(direction) == seat);
-            if same && old.is_some_and(|old| old.matches == member.matches) {
+            if same && old.is_some_and(|old| old.declared.matches == member.declared.matches) {
                 continue;
             }
             let there: HashSet<&Match> = match old {
-                Some(old) if same => old.matches.iter().collect(),
+                Some(old) if same => old.declared.matches.iter().collect(),
                 _ => HashSet::new(),
             };
-            let new = member.matches.iter().filter(|what| !there.contains(what));
-            seats[direction as usize].extend(new.map(|what| (*what, seat)));
+            let new = member
+                .declared
+                .matches
+                .iter()
+                .filter(|what| !there.contains(what));
+            seats[direction].extend(new.map(|what| (*what, seat)));
         }
     }
     for (name, member) in &from.members {
         let kept = to.members.get(name);
-        if kept.is_some_and(|kept| kept.matches == member.matches) {
+        if kept.is_some_and(|kept| kept.declared.matches == member.declared.matches) {
             continue;
         }
-        let kept: HashSet<&Match> = kept.iter().flat_map(|kept| &kept.matches).collect();
-        left.extend(member.matches.iter().filter(|what| !kept.contains(what)));
+        let kept: HashSet<&Match> = kept
+            .iter()
+            .flat_map(|kept| &kept.declared.matches)
+            .collect();
+        left.extend(
+            member
+                .declared
+                .matches
+                .iter()
+                .filter(|what| !kept.contains(what)),
+        );
     }
     if !left.is_empty() {
         // Another subscriber may have these matches now.
-        for what in to.members.values().flat_map(|member| &member.matches) {
+        for what in to
+            .members
+            .values()
+            .flat_map(|member| &member.declared.matches)
+        {
             left.remove(what);
         }
     }
@@ -291,12 +314,12 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
             }
         }
     };
-    let new = seats.iter().any(|seats| !seats.is_empty());
+    let new = seats.iter().any(|(_, seats)| !seats.is_empty());
     let first = new && !left.is_empty() && !fit(to, &left);
     if first {
         unseat(&mut changes);
     }
-    for (direction, seats) in Direction::BOTH.into_iter().zip(seats) {
+    for (direction, seats) in Direction::BOTH.into_iter().zip(seats.values()) {
         if !seats.is_empty() {
             changes.push(Change::Seat(direction, seats));
         }
@@ -315,15 +338,18 @@ pub fn changes(from: &State, to: &State, attached: &[Attachment], fresh: bool) -
 }
 
 /// Whether there is room for all matches of a state and for these further ones.
-fn fit(state: &State, more: &HashSet<Match>) -> bool {
+fn fit(state: &GateState, more: &HashSet<Match>) -> bool {
     let mut room = Room::default();
-    let own = state.members.values().flat_map(|member| &member.matches);
+    let own = state
+        .members
+        .values()
+        .flat_map(|member| &member.declared.matches);
     own.chain(more).all(|what| room.add(what).is_none())
 }
 
 /// The state to return to after a change that failed: the old one, with versions that are newer than those
 /// of the failed state.
-pub fn back(old: &State, failed: &State) -> State {
+pub fn back(old: &GateState, failed: &GateState) -> GateState {
     let mut state = old.clone();
     state.serial = failed.serial + 1;
     // Numbers are taken from the end, so the smallest come last.
@@ -334,7 +360,8 @@ pub fn back(old: &State, failed: &State) -> State {
         let Some(other) = failed.members.get(name) else {
             continue;
         };
-        for (lane, other) in member.lanes.iter_mut().zip(&other.lanes) {
+        for direction in Direction::BOTH {
+            let (lane, other) = (&mut member.lanes[direction], other.lanes[direction]);
             if lane.version != other.version {
                 lane.version = other.version.wrapping_add(1);
             }

@@ -36,7 +36,7 @@ use crate::change;
 use crate::config::Config;
 use crate::path::DataPath;
 use crate::reading::{Overview, Subscriber};
-use crate::state::{Member, State};
+use crate::state::{GateState, Member};
 use error::path_error;
 use store::{Store, Undo};
 
@@ -62,7 +62,7 @@ impl<'a> From<&'a Config> for Folders<'a> {
 #[derive(Debug)]
 pub struct Gate<D: DataPath> {
     path: D,
-    state: State,
+    state: GateState,
     store: Store,
     /// Number of lines of the journal.
     entries: usize,
@@ -147,7 +147,7 @@ impl<D: DataPath> Gate<D> {
     }
 
     /// The state of the gate.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &GateState {
         &self.state
     }
 

@@ -68,6 +68,7 @@ pub mod path;
 pub mod reading;
 mod room;
 pub mod state;
+pub mod subscriber;
 pub mod table;
 #[cfg(test)]
 mod testing;

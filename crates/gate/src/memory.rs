@@ -1,5 +1,5 @@
-//! A data path in memory: it limits nothing, holds all that it is told, and outlives those that use it
-//! as the kernel's does. For tests, and to try what a program does with a gate.
+//! A data path in memory, for tests and for trying a program that uses a gate. It limits nothing. It holds
+//! what a gate puts into it, and outlives the gate as the kernel's data path does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -11,32 +11,32 @@ use crate::table::{
     Attachment, Counters, Direction, LimiterState, Match, Plan, QueueState, Seat, Settings,
 };
 
-/// What such a data path holds.
+/// The content of a data path in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// What holds for all packets.
+    /// Settings for all packets.
     pub settings: Option<Settings>,
     /// Plans by number.
     pub plans: BTreeMap<u32, Plan>,
-    /// Where packets are led.
+    /// The limiters that packets are assigned to.
     pub directory: HashMap<(Direction, Match), Seat>,
-    /// Limiters by number; those that were not forgotten keep what they counted.
+    /// Limiters by number. They keep their counters until they are reset.
     pub limiters: BTreeMap<u32, LimiterState>,
     /// Limiters have numbers below this.
     pub room: u32,
-    /// Where packets are taken.
+    /// Interfaces that the gate is attached to.
     pub attachments: Vec<Attachment>,
-    /// Interfaces that are not there.
+    /// Interfaces that do not exist.
     pub gone: BTreeSet<String>,
-    /// What has been done to it, in short.
+    /// A short name of each change that was made.
     pub log: Vec<String>,
-    /// It is not whole: who made it was killed.
+    /// Whether it is incomplete, as if its creator had been killed.
     pub torn: bool,
-    /// Parts of it cannot be removed.
+    /// Whether a part of it cannot be removed.
     pub stuck: bool,
-    /// So many more things can be done to it; none after that.
+    /// Number of further changes that succeed. Later ones fail.
     pub left: Option<usize>,
-    /// Whoever does one more dies of it, as of kill -9: nothing after it is done.
+    /// Whether the change after these panics instead of failing, as if the process had been killed.
     pub deadly: bool,
 }
 
@@ -56,13 +56,13 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What is at a place, to be looked at and changed by tests; `None` if there is nothing.
-    pub fn at<T>(pins: &Path, look: impl FnOnce(&mut Contents) -> T) -> Option<T> {
+    /// Gives tests access to the content of the data path at `pins`; `None` if there is none.
+    pub fn at<T>(pins: &Path, access: impl FnOnce(&mut Contents) -> T) -> Option<T> {
         let shared = locked(&ALL).get(pins).cloned();
-        shared.map(|shared| look(&mut locked(&shared)))
+        shared.map(|shared| access(&mut locked(&shared)))
     }
 
-    /// Does one thing, unless it is to fail.
+    /// Makes one change, unless it is to fail.
     fn act<T>(
         &self,
         name: impl Into<String>,
@@ -75,7 +75,7 @@ impl Memory {
                 std::panic::resume_unwind(Box::new("killed"));
             }
             if *left == 0 {
-                return Err(PathError::from("this was to fail".to_owned()));
+                return Err(PathError::from("this change was set up to fail".to_owned()));
             }
             *left -= 1;
         }
@@ -88,7 +88,7 @@ impl DataPath for Memory {
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
         let mut all = locked(&ALL);
         if all.contains_key(pins) {
-            return Err(PathError::from("there is one already".to_owned()));
+            return Err(PathError::from("a data path is there already".to_owned()));
         }
         let shared = Shared::default();
         locked(&shared).settings = Some(*settings);
@@ -101,9 +101,9 @@ impl DataPath for Memory {
 
     fn open(pins: &Path) -> Result<Self, PathError> {
         let shared = locked(&ALL).get(pins).cloned();
-        let shared = shared.ok_or_else(|| PathError::from("there is none".to_owned()))?;
+        let shared = shared.ok_or_else(|| PathError::from("there is no data path".to_owned()))?;
         if locked(&shared).torn {
-            return Err(PathError::from("it is not whole".to_owned()));
+            return Err(PathError::from("the data path is incomplete".to_owned()));
         }
         Ok(Self {
             pins: pins.to_owned(),
@@ -162,7 +162,9 @@ impl DataPath for Memory {
         for (what, seat) in seats {
             self.act(format!("seat {direction:?} {what}"), |own| {
                 if seat.limiter >= own.room || !own.plans.contains_key(&seat.plan) {
-                    return Err(PathError::from(format!("nothing to lead to: {seat:?}")));
+                    return Err(PathError::from(format!(
+                        "there is no limiter or plan for {seat:?}"
+                    )));
                 }
                 let queues = own.plans.get(&seat.plan).map_or(1, Plan::queues);
                 let limiter = own.limiters.entry(seat.limiter).or_default();

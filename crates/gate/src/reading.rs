@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::path::{DataPath, Others, PathError};
-use crate::state::{Member, State};
+use crate::state::{GateState, Member};
 use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ pub struct Overview {
 
 impl Overview {
     /// The overview of a gate with this state and data path.
-    pub(crate) fn of<D: DataPath>(state: &State, path: &D, unsettled: bool) -> Self {
+    pub(crate) fn of<D: DataPath>(state: &GateState, path: &D, unsettled: bool) -> Self {
         let attached = path.attachments();
         let attachments = state.attachments.iter();
         Self {
@@ -66,19 +66,19 @@ pub struct Subscriber {
 
 impl Subscriber {
     /// The subscriber of this name in a gate's state.
-    pub(crate) fn of(state: &State, name: &str, member: &Member) -> Self {
+    pub(crate) fn of(state: &GateState, name: &str, member: &Member) -> Self {
         Self {
             name: name.into(),
             plan: member.plan_in_force().map(Arc::from),
             set: member.setting.is_some(),
             limits: PerDirection::new(|direction| {
-                let limits = state.plans.get(member.lanes[direction as usize].plan);
+                let limits = state.plans.get(member.lanes[direction].plan);
                 Limit {
                     limiter: member.limiter(direction),
                     rate: limits.and_then(|limits| limits.rate()),
                 }
             }),
-            matches: member.matches.clone(),
+            matches: member.declared.matches.clone(),
         }
     }
 
@@ -97,7 +97,7 @@ pub struct Roster {
 
 impl Roster {
     /// The subscribers of a gate with this state.
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn of(state: &GateState) -> Self {
         // Members are sorted by name.
         let members = state.members.iter();
         Self {
@@ -145,7 +145,7 @@ impl Reading {
     /// Reads the counters of the subscribers of a gate with this state.
     pub(crate) fn take<D: DataPath>(
         roster: Arc<Roster>,
-        state: &State,
+        state: &GateState,
         path: &D,
     ) -> Result<Self, PathError> {
         let began = Instant::now();

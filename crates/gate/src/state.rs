@@ -1,4 +1,4 @@
-//! What a data path holds, by name: kept in a file, so that any process knows.
+//! The state of a gate, by names of subscribers. It is kept in files, so that every process can read it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -8,50 +8,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_limiter::{HashKey, Scheme};
 
 use crate::limits::{Limits, PlanTemplate, Template};
-use crate::table::{Accounting, Attachment, Direction, Match, Seat, Settings, Unknown};
+use crate::subscriber::Declaration;
+use crate::table::{Accounting, Attachment, Direction, PerDirection, Seat, Settings, Unknown};
 
-/// What is set live for one subscriber, over what the file says.
+/// A live change of one subscriber, which takes precedence over the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     /// Another plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Another rate to the subscriber, bit/s.
+    /// Another rate to the subscriber, in bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<u64>,
-    /// Another rate from the subscriber, bit/s.
+    /// Another rate from the subscriber, in bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<u64>,
 }
 
-/// A subscriber's limiter of one direction.
+/// The plans of a subscriber's limiter in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
-    /// The plan that the file gives.
+    /// Number of the plan that the file gives.
     pub base: u32,
-    /// The plan that it runs under: another one if it was set so.
+    /// Number of the plan that is in force: another one if it was set live.
     pub plan: u32,
-    /// Counts the plans it has had.
+    /// Version of its seats: it grows with each change of the plan.
     pub version: u32,
 }
 
 /// A subscriber.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its number: its limiters are twice that, and one more.
+    /// Its number. Its limiters have twice this number, and one more.
     pub number: u32,
-    /// The plan's name in the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<String>,
-    /// Its own rates in the file.
-    pub rates: [Option<u64>; 2],
-    /// What tells its packets.
-    #[serde(with = "as_text")]
-    pub matches: Vec<Match>,
-    /// Down and up.
-    pub lanes: [Lane; 2],
-    /// What was set live.
+    /// What the file says of it.
+    #[serde(flatten)]
+    pub declared: Declaration,
+    /// Its limiters down and up.
+    pub lanes: PerDirection<Lane>,
+    /// The live change, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<Setting>,
 }
@@ -66,12 +62,12 @@ impl Member {
     pub fn plan_in_force(&self) -> Option<&str> {
         let set = self.setting.as_ref();
         set.and_then(|setting| setting.plan.as_deref())
-            .or(self.plan.as_deref())
+            .or(self.declared.plan.as_deref())
     }
 
-    /// Where its packets of a direction are led.
+    /// The seat of its packets in a direction.
     pub fn seat(&self, direction: Direction) -> Seat {
-        let lane = self.lanes[direction as usize];
+        let lane = self.lanes[direction];
         Seat {
             limiter: self.limiter(direction),
             plan: lane.plan,
@@ -80,8 +76,8 @@ impl Member {
     }
 }
 
-/// Plans by number. Equal limits have one number; a number is used for other limits only when it has
-/// been free for as long as any, since a limiter that sees no packets still runs under the plan it had.
+/// Plans by number. Equal limits share one number. A number that became free is reused as late as
+/// possible, since a limiter without packets still runs under its old plan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Plans {
     #[serde(with = "owned")]
@@ -92,7 +88,7 @@ pub struct Plans {
     numbers: HashMap<Arc<Limits>, u32>,
     #[serde(skip)]
     uses: HashMap<u32, u32>,
-    /// Freed by the change that is being made.
+    /// Numbers that the running change frees.
     #[serde(skip)]
     leaving: Vec<u32>,
 }
@@ -119,7 +115,7 @@ impl Plans {
         self.contents.get(&number)
     }
 
-    /// The number of limits, with one use more; `None` if there is no room for more.
+    /// The number of these limits, used once more; `None` if there is no room.
     pub(crate) fn acquire(&mut self, limits: &Arc<Limits>) -> Option<u32> {
         let number = match self.numbers.get(limits) {
             Some(&number) => number,
@@ -139,12 +135,12 @@ impl Plans {
         Some(number)
     }
 
-    /// One use more of a number that was acquired.
+    /// Uses a number once more that was acquired.
     pub(crate) fn again(&mut self, number: u32) {
         *self.uses.entry(number).or_insert(0) += 1;
     }
 
-    /// One use less. The last one leaves the number free once the change is made.
+    /// Uses a number once less. After its last use it becomes free when the change is made.
     pub(crate) fn release(&mut self, number: u32) {
         if let Some(uses) = self.uses.get_mut(&number) {
             *uses = uses.saturating_sub(1);
@@ -154,7 +150,7 @@ impl Plans {
         }
     }
 
-    /// Frees what was released and not taken again.
+    /// Frees numbers that were released and not acquired again.
     pub(crate) fn settle(&mut self) {
         for number in std::mem::take(&mut self.leaving) {
             if self.uses.get(&number) == Some(&0) {
@@ -167,14 +163,14 @@ impl Plans {
         }
     }
 
-    /// Puts limits at a number, as a journal says.
+    /// Stores limits at a number, as a journal says.
     pub(crate) fn put(&mut self, number: u32, limits: Arc<Limits>) {
         self.next = self.next.max(number.saturating_add(1));
         self.freed.retain(|&freed| freed != number);
         self.contents.insert(number, limits);
     }
 
-    /// Knows of numbers that another one gave out: they are free here.
+    /// Takes over numbers that the other plans gave out. They are free here.
     pub(crate) fn outlive(&mut self, other: &Self) {
         for number in self.next..other.next {
             self.freed.push_back(number);
@@ -182,7 +178,7 @@ impl Plans {
         self.next = self.next.max(other.next);
     }
 
-    /// Counts uses after reading; what nobody uses is free.
+    /// Counts the uses after reading. Unused numbers are free.
     fn index(&mut self, used: impl Iterator<Item = u32>) {
         self.uses.clear();
         for number in used {
@@ -204,42 +200,42 @@ impl Plans {
     }
 }
 
-/// All that a data path holds.
+/// Everything that a data path holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// The form of the file.
+pub struct GateState {
+    /// The format of the file.
     pub format: u32,
-    /// Counts the changes of the whole.
+    /// Number of changes of the whole state.
     pub serial: u64,
-    /// The configuration's file.
+    /// The configuration file.
     pub config: PathBuf,
-    /// Where the data path is kept.
+    /// The folder of the data path.
     pub pins: PathBuf,
-    /// The flow hash's secret.
+    /// Secret key of the flow hash.
     pub hash: [u64; 2],
-    /// What is charged.
+    /// How bytes are counted.
     pub accounting: Accounting,
-    /// Packets of nobody.
+    /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
-    /// Where packets are taken, or should be.
+    /// Interfaces that the gate is to be attached to.
     pub attachments: Vec<Attachment>,
-    /// The file's plans: what is set live refers to them.
+    /// Plans of the file, for live changes.
     pub templates: Vec<(String, PlanTemplate)>,
-    /// Plans in the data path.
+    /// Plans of the data path.
     pub plans: Plans,
     /// Subscribers by name.
     pub members: BTreeMap<String, Member>,
-    /// Numbers that subscribers had: their limiters are forgotten before they are used again.
+    /// Numbers of former subscribers. Their limiters are reset before they are used again.
     pub free: Vec<u32>,
-    /// The first number that nobody has had.
+    /// The first number that no subscriber has had.
     pub next: u32,
 }
 
-impl State {
-    /// The form of state files.
+impl GateState {
+    /// The format of state files.
     pub const FORMAT: u32 = 1;
 
-    /// Nothing yet.
+    /// A state without subscribers.
     pub fn empty(pins: PathBuf, hash: [u64; 2]) -> Self {
         Self {
             format: Self::FORMAT,
@@ -261,7 +257,7 @@ impl State {
         }
     }
 
-    /// What holds for all packets.
+    /// Settings for all packets.
     pub fn settings(&self) -> Settings {
         Settings {
             accounting: self.accounting,
@@ -275,9 +271,12 @@ impl State {
         2 * self.next
     }
 
-    /// Works out what is not written in files.
+    /// Works out what files leave out.
     pub(crate) fn index(&mut self) {
-        let lanes = self.members.values().flat_map(|member| member.lanes);
+        let lanes = self
+            .members
+            .values()
+            .flat_map(|member| member.lanes.values());
         self.plans
             .index(lanes.flat_map(|lane| [lane.base, lane.plan]));
     }
@@ -288,58 +287,43 @@ impl State {
         found.map(|(_, template)| template)
     }
 
-    /// What comes of a setting over what the file gives; `Err` if there is no such plan, or a limiter
-    /// would not take it.
+    /// The limits of a subscriber with a live change; an error if there is no such plan, or a rate is out
+    /// of range.
     pub(crate) fn set_limits(
         &self,
-        plan: Option<&str>,
-        rates: [Option<u64>; 2],
+        declared: &Declaration,
         setting: &Setting,
-    ) -> Result<[Arc<Limits>; 2], String> {
-        let name = setting.plan.as_deref().or(plan);
-        let template = match name {
+    ) -> Result<PerDirection<Arc<Limits>>, String> {
+        let name = setting.plan.as_deref().or(declared.plan.as_deref());
+        let plan = match name {
             Some(name) => Some(
                 self.template(name)
                     .ok_or_else(|| format!("there is no plan `{name}`"))?,
             ),
             None => None,
         };
-        let mut limits = Vec::with_capacity(2);
-        for (direction, set) in Direction::BOTH.into_iter().zip([setting.down, setting.up]) {
-            let default = Template::default();
-            let template = template.map_or(&default, |plan| plan.of(direction));
-            // Own rates belong to the plan of the file; another plan brings its own.
-            let own = rates[direction as usize].filter(|_| setting.plan.is_none());
-            let unlimited = template.scheme == Scheme::Unlimited;
-            if set.is_some() && unlimited {
-                let plan = name.unwrap_or_default();
-                return Err(format!("plan `{plan}` is unlimited: it takes no rate"));
+        let default = Template::default();
+        let limits = |direction, set: Option<u64>| {
+            let template = plan.map_or(&default, |plan| plan.of(direction));
+            if set.is_some() && template.scheme == Scheme::Unlimited {
+                let name = name.unwrap_or_default();
+                return Err(format!(
+                    "plan `{name}` is unlimited, so it has no rate to change"
+                ));
             }
-            let one = template.limits(direction, set.or(own));
-            limits.push(Arc::new(one.map_err(|error| error.to_string())?));
-        }
-        limits
-            .try_into()
-            .map_err(|_| "a subscriber has two directions".to_owned())
+            // The subscriber's rates belong to the plan of the file. Another plan has other rates.
+            let rate = declared.rates[direction].filter(|_| setting.plan.is_none());
+            let limits = template.limits(direction, set.or(rate));
+            limits.map(Arc::new).map_err(|error| error.to_string())
+        };
+        Ok(PerDirection {
+            down: limits(Direction::Down, setting.down)?,
+            up: limits(Direction::Up, setting.up)?,
+        })
     }
 }
 
-/// Matches as text.
-mod as_text {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(own: &[Match], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(own.iter().map(Match::to_string))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Match>, D::Error> {
-        let texts: Vec<String> = Deserialize::deserialize(from)?;
-        let read = |text: &String| text.parse().map_err(serde::de::Error::custom);
-        texts.iter().map(read).collect()
-    }
-}
-
-/// What is shared in memory, each in full.
+/// Writes shared limits in full.
 mod owned {
     use super::*;
 

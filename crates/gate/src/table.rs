@@ -1,15 +1,15 @@
-//! What a data path holds, numbered and checked: the meeting point of configuration and kernel.
+//! The terms that configuration, gate and data paths share.
 //!
-//! A limiter is the state of one subscriber in one direction. It is found by what tells the
-//! subscriber's packets (a [`Match`]), runs under a [`Plan`] that many may share, and keeps its state
-//! as long as it keeps its number.
+//! A limiter is the state of one subscriber in one direction. Packets find it by a [`Match`]: an
+//! address, tag or session of the subscriber. It runs under a [`Plan`], which many limiters may share.
+//! It keeps its state as long as it keeps its number.
 
 use std::ops::{Index, IndexMut};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_limiter::{HashKey, LimiterConfig, Prefix, Program, Rule};
 
-/// Of the traffic of a subscriber.
+/// A direction of a subscriber's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -50,9 +50,28 @@ impl<T> PerDirection<T> {
         }
     }
 
+    /// Both values, down first.
+    pub fn values(self) -> [T; 2] {
+        [self.down, self.up]
+    }
+
     /// Both values with their directions, down first.
     pub fn iter(&self) -> impl Iterator<Item = (Direction, &T)> {
         [(Direction::Down, &self.down), (Direction::Up, &self.up)].into_iter()
+    }
+}
+
+/// As a list of two, down first.
+impl<T: Serialize> Serialize for PerDirection<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&self.down, &self.up).serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerDirection<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (down, up) = Deserialize::deserialize(deserializer)?;
+        Ok(Self { down, up })
     }
 }
 
@@ -76,43 +95,43 @@ impl<T> IndexMut<Direction> for PerDirection<T> {
     }
 }
 
-/// What tells a subscriber's packets from others'. Tags count before addresses, PPPoE before QinQ
-/// before VLAN, longer prefixes before shorter ones.
+/// What a subscriber's packets are recognised by. Tags take precedence over addresses, PPPoE over QinQ
+/// over VLAN, and longer prefixes over shorter ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// Its addresses.
+    /// Addresses of the subscriber.
     Prefix(Prefix),
-    /// One VLAN tag, and no other.
+    /// Exactly one VLAN tag.
     Vlan(u16),
     /// Two VLAN tags.
     QinQ {
-        /// The service provider's.
+        /// The tag of the service provider.
         outer: u16,
-        /// The customer's.
+        /// The tag of the customer.
         inner: u16,
     },
-    /// A PPPoE session, on whatever VLAN.
+    /// A PPPoE session, on any VLAN.
     Pppoe(u16),
 }
 
-/// Where a subscriber's packets of one direction are led: all of its matches to the same.
+/// The limiter and plan that packets are assigned to. All matches of a subscriber have the same seat in
+/// one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seat {
     /// The limiter's number.
     pub limiter: u32,
     /// The number of the plan that it runs under.
     pub plan: u32,
-    /// A limiter follows the newest of the seats that name it; newer ones have larger numbers, which
-    /// wrap.
+    /// A limiter follows the newest seat that names it. Newer seats have larger versions, which wrap.
     pub version: u32,
 }
 
-/// What becomes of a packet beyond the limit.
+/// The fate of a packet that exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     /// It is dropped.
     Drop,
-    /// It goes on with this code point (0 to 63).
+    /// It passes with this code point (0 to 63).
     Mark(u8),
 }
 
@@ -121,11 +140,11 @@ pub enum Excess {
 pub struct Plan {
     /// The limiter: none, a policer or phantom queues.
     pub limiter: LimiterConfig,
-    /// The first one that fits gives a packet's class.
+    /// The first rule that matches a packet gives its class.
     pub rules: Vec<Rule>,
-    /// The class of packets that no rule fits; the last one if not given.
+    /// The class of packets that no rule matches; the last class if not given.
     pub default_class: Option<u16>,
-    /// What becomes of packets beyond it.
+    /// The fate of packets that exceed the limit.
     pub excess: Excess,
 }
 
@@ -136,48 +155,48 @@ impl Plan {
     }
 }
 
-/// What the bytes of a packet are.
+/// How the bytes of a packet are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
-    /// From the IP header on (3), or with the link layer's header and tags (2).
+    /// 3 to count from the IP header on, 2 to include the link layer's header and tags.
     pub layer: u8,
-    /// Added for each packet on the wire: preamble, checksum, ATM … May be negative.
+    /// Bytes that are added for each packet on the wire, such as preamble and checksum. May be negative.
     pub overhead: i16,
 }
 
-/// What becomes of packets that are no subscriber's.
+/// The fate of packets that match no subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// They pass.
     Pass,
-    /// They are dropped; what is not IP (ARP, spanning tree …) passes, and so does IPv6 neighbour
-    /// discovery.
+    /// They are dropped. Packets that are not IP (ARP, spanning tree …) still pass, and so does IPv6
+    /// neighbour discovery.
     Drop,
 }
 
-/// What holds for all packets.
+/// Settings for all packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// What is charged.
+    /// How bytes are counted.
     pub accounting: Accounting,
-    /// Packets of nobody.
+    /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
-    /// Secret of the flow hash.
+    /// Secret key of the flow hash.
     pub hash: HashKey,
 }
 
-/// Where packets are taken from an interface.
+/// Where a program is attached to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
-    /// tc (tcx where the kernel has it, clsact otherwise), packets that come in.
+    /// tc (tcx if the kernel has it, else clsact), incoming packets.
     TcIngress,
-    /// tc, packets that go out.
+    /// tc, outgoing packets.
     TcEgress,
-    /// XDP in the driver; packets that come in.
+    /// XDP in the driver, incoming packets.
     XdpNative,
-    /// XDP after the driver; packets that come in.
+    /// XDP after the driver, incoming packets.
     XdpGeneric,
 }
 
@@ -193,25 +212,25 @@ impl Hook {
     }
 }
 
-/// A place where packets pass.
+/// An interface that the gate attaches to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     /// The interface's name.
     pub interface: String,
-    /// Where on it.
+    /// The hook.
     pub hook: Hook,
-    /// Whose packets pass there: with [`Direction::Down`] those to subscribers.
+    /// The direction of the packets there: [`Direction::Down`] if they go to subscribers.
     pub direction: Direction,
 }
 
-/// What a limiter has counted since it came to be.
+/// What a limiter has counted since it was reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Packets that passed, on the wire (a super-packet is several).
+    /// Packets that passed, counted as on the wire: a super-packet is several.
     pub passed_packets: u64,
-    /// Their bytes, as charged.
+    /// Their bytes, as they are charged.
     pub passed_bytes: u64,
-    /// Packets beyond the limit, dropped or marked.
+    /// Packets that exceeded the limit, dropped or marked.
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
@@ -243,24 +262,24 @@ impl Counters {
     }
 }
 
-/// A phantom queue, as it is.
+/// A phantom queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueState {
     /// Bytes in it.
     pub length: u64,
-    /// Of these, magic ones.
+    /// Magic bytes among these.
     pub magic: u64,
-    /// Bytes that passed through it since the limiter came to be.
+    /// Bytes that passed through it since the limiter was reset.
     pub passed_bytes: u64,
-    /// Bytes beyond the limit.
+    /// Bytes that exceeded the limit.
     pub excess_bytes: u64,
 }
 
-/// A limiter, as it is.
+/// The counters and queues of a limiter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LimiterState {
-    /// What it counted.
+    /// Its counters.
     pub counters: Counters,
-    /// Its queues, as many as its plan has.
+    /// Its queues.
     pub queues: Vec<QueueState>,
 }

@@ -1,5 +1,5 @@
-//! The gate as its operator meets it: commands, daemon and API over the kernel, in a network
-//! namespace and a BPF file system of its own.
+//! The gate as an operator uses it: commands, daemon and API over the kernel, in a separate network
+//! namespace and BPF file system.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use serde_json::Value;
 struct Machine {
     folder: tempfile::TempDir,
     holder: Child,
-    /// Who runs the gate, with no rights but the service's; without one it is run as the test is.
+    /// The user who runs the gate, with only the rights of the service; `None` for the user of the test.
     user: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ impl Machine {
             user,
         };
         machine.write(&FILE);
-        // Until the namespaces are there: /proc tells that it is no longer ours.
+        // Waits for the namespaces: /proc shows when the process has left those of the test.
         let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
         let its = format!("/proc/{}/ns/mnt", machine.holder.id());
         let net = format!("/proc/{}/ns/net", machine.holder.id());
@@ -133,7 +133,7 @@ impl Machine {
         command
     }
 
-    /// Runs a command that should work, and gives what it printed.
+    /// Runs a command that must succeed. Returns what it printed.
     fn gate(&self, arguments: &[&str]) -> String {
         let output = self.gate_command(arguments).output().expect("it runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -142,7 +142,7 @@ impl Machine {
         text(&output.stdout)
     }
 
-    /// Runs a command that should fail with this code, and gives why.
+    /// Runs a command that must fail with this code. Returns its error.
     fn gate_fails(&self, arguments: &[&str], code: i32) -> String {
         let output = self.gate_command(arguments).output().expect("it runs");
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -158,7 +158,7 @@ impl Machine {
         serde_json::from_str(&self.gate(&["status", "alice", "--json"])).expect("JSON")
     }
 
-    /// So many packets to alice.
+    /// Sends this number of packets to alice.
     fn send(&self, packets: u32) {
         let script = format!("for i in $(seq {packets}); do echo x > /dev/udp/192.0.2.1/9; done");
         let (code, _, err) = self.run("bash", &["-c", &script]);
@@ -189,7 +189,7 @@ impl Machine {
     }
 }
 
-/// What the service may do, as setpriv has it.
+/// The rights of the service, in the notation of setpriv.
 fn capabilities() -> String {
     let unit = include_str!("../../../packaging/systemd/tidegate-gate.service");
     let line = unit
@@ -211,7 +211,7 @@ impl Drop for Machine {
     }
 }
 
-/// A daemon, which is killed if nobody ended it. nsenter becomes what it starts.
+/// A daemon, which is killed when this is dropped. nsenter is replaced by the program that it starts.
 struct Daemon(Child);
 
 impl Daemon {
@@ -250,7 +250,7 @@ fn status(socket: &Path) -> Option<Value> {
     serde_json::from_str(&ask(socket, "GET", "/v1/status")?).ok()
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !so() {
@@ -264,7 +264,7 @@ fn an_operators_day() {
     a_day(None);
 }
 
-/// The service's user, and one who is nobody but for these rights.
+/// The user with the rights of the service.
 #[test]
 fn an_operators_day_with_the_services_rights() {
     a_day(Some("0"));
@@ -282,7 +282,7 @@ fn a_day(user: Option<&'static str>) {
         }
     };
 
-    // Up, without a daemon.
+    // The gate goes up without a daemon.
     let none = machine.gate_fails(&["status"], 1);
     assert!(none.contains("no gate is up"), "{none}");
     let checked = machine.gate(&["check", &machine.file()]);
@@ -304,7 +304,7 @@ fn a_day(user: Option<&'static str>) {
         "{alice}"
     );
 
-    // Changes, live and by the file; a bad one changes nothing.
+    // Live changes and changes of the file. A file with errors changes nothing.
     machine.gate(&["set", "alice", "--down", "20mbit"]);
     assert_eq!(machine.alice()["down"]["rate"], 20_000_000);
     let unknown = machine.gate_fails(&["set", "alise", "--down", "20mbit"], 1);
@@ -324,7 +324,7 @@ fn a_day(user: Option<&'static str>) {
         "counters go on: {alice}"
     );
 
-    // More subscribers than one map of limiters has room for, and then another's who takes over.
+    // More subscribers than one map of limiters has room for.
     let more = |number: u32| {
         let address = std::net::Ipv4Addr::from(0x0a00_0000 + number);
         format!(
@@ -340,7 +340,7 @@ fn a_day(user: Option<&'static str>) {
         assert_eq!(last["down"]["rate"], 50_000_000, "{last}");
     }
 
-    // A daemon takes over, is asked by commands, and reloads on SIGHUP.
+    // A daemon takes over, answers commands, and reloads on SIGHUP.
     machine.write(&FILE);
     let daemon = machine.daemon();
     let socket = machine.path("state/control.sock");
@@ -362,7 +362,7 @@ fn a_day(user: Option<&'static str>) {
     let second = machine.gate_fails(&["run", &machine.file()], 1);
     assert!(second.contains("gate.toml:1:"), "{second}");
 
-    // It is killed: limits hold, and the next one takes them over.
+    // It is killed. The limits stay in force, and the next daemon takes them over.
     machine.write(&FILE);
     daemon.signal("-KILL");
     drop(daemon);
@@ -376,7 +376,7 @@ fn a_day(user: Option<&'static str>) {
         "the file counts"
     );
 
-    // SIGTERM leaves the limits; the next one is ended by `down`.
+    // SIGTERM leaves the limits in force. `down` ends the next daemon.
     daemon.signal("-TERM");
     let (code, log) = daemon.ended();
     assert_eq!(code, Some(0), "{log}");

@@ -53,11 +53,11 @@ impl Model {
     }
 
     /// Whether it holds what the state says.
-    fn holds(&self, state: &State) {
+    fn holds(&self, state: &GateState) {
         let mut directory = HashMap::new();
         for member in state.members.values() {
             for direction in Direction::BOTH {
-                for what in &member.matches {
+                for what in &member.declared.matches {
                     directory.insert((direction, *what), member.seat(direction));
                 }
             }
@@ -118,7 +118,7 @@ proptest! {
     /// Whatever follows whatever: the data path holds the last, and whoever stayed was not touched.
     #[test]
     fn changes_lead_from_any_state_to_any_other(all in prop::collection::vec(draws(), 1..6)) {
-        let mut state = State::empty("/pins".into(), [1, 2]);
+        let mut state = GateState::empty("/pins".into(), [1, 2]);
         let mut model = Model::default();
         for draw in &all {
             let config = config(draw);
@@ -127,7 +127,7 @@ proptest! {
             for (name, member) in &next.members {
                 let Some(old) = state.members.get(name) else { continue };
                 prop_assert_eq!(old.number, member.number);
-                for (was, is) in old.lanes.iter().zip(&member.lanes) {
+                for (was, is) in old.lanes.values().iter().zip(&member.lanes.values()) {
                     let same = state.plans.get(was.plan) == next.plans.get(is.plan);
                     prop_assert_eq!(same, was == is || was.version == is.version);
                 }
@@ -162,7 +162,7 @@ proptest! {
             prop_assert!(super::changes(&next, &next, &next.attachments, true).is_empty());
             // Written and read it is the same.
             let text = serde_json::to_string(&next).expect("writable");
-            let mut read: State = serde_json::from_str(&text).expect("readable");
+            let mut read: GateState = serde_json::from_str(&text).expect("readable");
             read.index();
             prop_assert_eq!(&read, &next);
             state = next;
@@ -172,7 +172,7 @@ proptest! {
     /// From anywhere between two states there is a way back.
     #[test]
     fn what_fails_is_undone(one in draws(), two in draws(), done in 0usize..30) {
-        let empty = State::empty("/pins".into(), [1, 2]);
+        let empty = GateState::empty("/pins".into(), [1, 2]);
         let (old, _) = super::next(&empty, &config(&one)).expect("room");
         let mut model = Model::default();
         model.apply(&super::changes(&empty, &old, &[], true));
@@ -196,12 +196,12 @@ proptest! {
         for (name, member) in &back.members {
             let was = &old.members[name];
             prop_assert_eq!(was.number, member.number);
-            for (was, is) in was.lanes.iter().zip(&member.lanes) {
+            for (was, is) in was.lanes.values().iter().zip(&member.lanes.values()) {
                 prop_assert_eq!((was.plan, was.base), (is.plan, is.base));
             }
             // A limiter that has seen the plan that failed is to see a newer one.
             let seen = next.members.get(name);
-            for (other, is) in seen.iter().flat_map(|seen| seen.lanes.iter().zip(&member.lanes)) {
+            for (other, is) in seen.iter().flat_map(|seen| seen.lanes.values().into_iter().zip(member.lanes.values())) {
                 prop_assert!(other.version != is.version || other.plan == is.plan);
             }
         }
@@ -215,7 +215,7 @@ proptest! {
 #[test]
 fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
     let draw = |names: &[u8]| (vec![1, 2], vec![(0, None); 6], names.to_vec(), 0);
-    let empty = State::empty("/pins".into(), [1, 2]);
+    let empty = GateState::empty("/pins".into(), [1, 2]);
     let (one, _) = next(&empty, &config(&draw(&[0]))).expect("room");
     let (two, report) = next(&one, &config(&draw(&[1]))).expect("room");
     assert_eq!(
@@ -245,7 +245,7 @@ fn an_interface_that_is_attached_anew_is_detached_just_before() {
         let none = |_: &Path| Err("is not there".to_owned());
         Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
     };
-    let empty = State::empty("/pins".into(), [1, 2]);
+    let empty = GateState::empty("/pins".into(), [1, 2]);
     let (one, _) = next(&empty, &with("", "eth1")).expect("room");
     let (two, _) = next(&one, &with("hook = \"xdp\"", "eth22")).expect("room");
     let order: Vec<String> = changes(&one, &two, &one.attachments, true)
@@ -274,7 +274,7 @@ fn what_goes_makes_room_for_what_comes_where_there_is_none_for_both() {
         let none = |_: &Path| Err("is not there".to_owned());
         Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
     };
-    let empty = State::empty("/pins".into(), [1, 2]);
+    let empty = GateState::empty("/pins".into(), [1, 2]);
     let lengths = |bits: std::ops::Range<u32>| -> Vec<String> {
         bits.map(|bits| format!("\"10.0.0.0/{bits}\"")).collect()
     };

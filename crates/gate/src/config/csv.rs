@@ -10,7 +10,7 @@ use super::keys::SUBSCRIBER;
 use super::problem::Sink;
 use super::roll::{Draft, Roll};
 use crate::matches;
-use crate::table::Match;
+use crate::table::{Match, PerDirection};
 
 /// A file that is being read.
 struct Sheet<'a> {
@@ -222,14 +222,17 @@ fn own(
         roll.add(Draft {
             name: row.cell(of("name")),
             plan: if own.is_empty() { plan } else { Some(own) },
-            rates: [
-                sheet.rate(&row, of("down"), quantity::rate),
-                sheet.rate(&row, of("up"), quantity::rate),
-            ],
+            rates: PerDirection {
+                down: sheet.rate(&row, of("down"), quantity::rate),
+                up: sheet.rate(&row, of("up"), quantity::rate),
+            },
             matches: found,
             place,
             plan_place: place,
-            rate_places: [place; 2],
+            rate_places: PerDirection {
+                down: place,
+                up: place,
+            },
         });
     }
 }
@@ -248,7 +251,7 @@ fn family(text: &str, wanted: &str) -> Result<Match, String> {
 /// A circuit: what all of its devices have.
 struct Circuit {
     name: String,
-    rates: [Option<u64>; 2],
+    rates: PerDirection<Option<u64>>,
     matches: Vec<(Match, Place)>,
     place: Place,
 }
@@ -293,11 +296,11 @@ fn shaped_devices(
         if name.is_empty() && row.record.iter().all(|cell| cell.trim().is_empty()) {
             continue;
         }
-        let rates = [
-            sheet.rate(&row, down, quantity::megabits),
-            sheet.rate(&row, up, quantity::megabits),
-        ];
-        for (rate, column) in rates.iter().zip([down, up]) {
+        let rates = PerDirection {
+            down: sheet.rate(&row, down, quantity::megabits),
+            up: sheet.rate(&row, up, quantity::megabits),
+        };
+        for (rate, column) in [(rates.down, down), (rates.up, up)] {
             if rate.is_none() && row.cell(column).is_empty() {
                 let message = format!("circuit `{name}` has no maximum rate here");
                 sheet.wrong(&row, column.unwrap_or(0), message);
@@ -325,7 +328,10 @@ fn shaped_devices(
             matches: circuit.matches,
             place: circuit.place,
             plan_place: circuit.place,
-            rate_places: [circuit.place; 2],
+            rate_places: PerDirection {
+                down: circuit.place,
+                up: circuit.place,
+            },
         });
     }
 }

@@ -24,7 +24,8 @@ pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem};
 
 use crate::limits::{Limits, PlanTemplate};
-use crate::table::{Accounting, Attachment, Direction, Hook, Match, Unknown};
+use crate::subscriber::Declaration;
+use crate::table::{Accounting, Attachment, Direction, Hook, Match, PerDirection, Unknown};
 use fields::Fields;
 use keys::{ACCOUNTING, API, FILE, IMPORT, INTERFACE, METRICS};
 use problem::Sink;
@@ -88,14 +89,10 @@ pub enum Log {
 pub struct Subscriber {
     /// Its name; no two have the same.
     pub name: Arc<str>,
-    /// The plan, by name.
-    pub plan: Option<Arc<str>>,
-    /// Its own rates down and up in bit/s, which count before the plan's.
-    pub rates: [Option<u64>; 2],
-    /// What tells its packets; no two subscribers share any.
-    pub matches: Vec<Match>,
-    /// What comes of plan and rates, down and up. Equal ones are shared.
-    pub limits: [Arc<Limits>; 2],
+    /// Its plan, rates and matches. No two subscribers share a match.
+    pub declared: Declaration,
+    /// The limits that follow from plan and rates. Equal ones are shared in memory.
+    pub limits: PerDirection<Arc<Limits>>,
 }
 
 /// A gate's configuration, checked.
@@ -168,7 +165,7 @@ impl Config {
     pub fn doubts(&self) -> Vec<String> {
         let tagged = self.subscribers.iter().find(|one| {
             let tag = |what: &Match| matches!(what, Match::Vlan(_) | Match::QinQ { .. });
-            one.matches.iter().any(tag)
+            one.declared.matches.iter().any(tag)
         });
         let Some(tagged) = tagged else {
             return Vec::new();

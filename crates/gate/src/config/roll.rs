@@ -10,20 +10,21 @@ use super::Subscriber;
 use super::problem::Sink;
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
 use crate::room::{Full, Room};
-use crate::table::{Direction, Match};
+use crate::subscriber::Declaration;
+use crate::table::{Direction, Match, PerDirection};
 
 /// A subscriber as it was read.
 pub(super) struct Draft<'a> {
     pub name: &'a str,
     pub plan: Option<&'a str>,
-    /// Down and up, bit/s.
-    pub rates: [Option<u64>; 2],
+    /// In bit/s.
+    pub rates: PerDirection<Option<u64>>,
     pub matches: Vec<(Match, Place)>,
     pub place: Place,
     /// Where the plan is named.
     pub plan_place: Place,
     /// Where the rates are.
-    pub rate_places: [Place; 2],
+    pub rate_places: PerDirection<Place>,
 }
 
 /// A plan, a direction, and a rate of the subscriber's own.
@@ -39,7 +40,6 @@ pub(super) struct Roll<'a> {
     places: Vec<Place>,
     /// One for each plan, direction and rate.
     limits: HashMap<Terms, Result<Arc<Limits>, String>>,
-    plan_names: Vec<Arc<str>>,
     room: Room,
     pub subscribers: Vec<Subscriber>,
 }
@@ -55,7 +55,6 @@ impl<'a> Roll<'a> {
             owners: HashMap::new(),
             places: Vec::new(),
             limits: HashMap::new(),
-            plan_names: plans.iter().map(|(name, _)| name.as_str().into()).collect(),
             room: Room::default(),
             subscribers: Vec::new(),
         }
@@ -101,7 +100,7 @@ impl<'a> Roll<'a> {
             },
             None => None,
         };
-        if plan.is_none() && draft.rates == [None, None] {
+        if plan.is_none() && draft.rates == PerDirection::default() {
             let message = format!("nothing limits `{name}`: give it a plan, or rates");
             self.sink.wrong(draft.place, message);
         }
@@ -134,13 +133,13 @@ impl<'a> Roll<'a> {
                 }
             }
         }
-        let limits = [Direction::Down, Direction::Up].map(|direction| {
-            let rate = draft.rates[direction as usize];
+        let limits = PerDirection::new(|direction| {
+            let rate = draft.rates[direction];
             match self.limits(plan, direction, rate) {
                 Ok(limits) => limits,
                 Err(message) => {
                     let place = match rate {
-                        Some(_) => draft.rate_places[direction as usize],
+                        Some(_) => draft.rate_places[direction],
                         None => draft.place,
                     };
                     // A plan that is wrong is told once, where it stands.
@@ -155,9 +154,11 @@ impl<'a> Roll<'a> {
         self.places.push(draft.place);
         self.subscribers.push(Subscriber {
             name,
-            plan: plan.map(|plan| self.plan_names[plan].clone()),
-            rates: draft.rates,
-            matches: own,
+            declared: Declaration {
+                plan: plan.map(|plan| self.plans[plan].0.clone()),
+                rates: draft.rates,
+                matches: own,
+            },
             limits,
         });
     }

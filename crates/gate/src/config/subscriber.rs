@@ -7,7 +7,7 @@ use super::keys::SUBSCRIBER;
 use super::problem::Sink;
 use super::roll::Draft;
 use crate::matches;
-use crate::table::Match;
+use crate::table::{Match, PerDirection};
 
 /// Reads an entry; what is wrong with it is told.
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
@@ -31,7 +31,10 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
     read("qinq", matches::qinq);
     read("pppoe", matches::pppoe);
     let place = |key: &str| -> Place { f.known().place_of(key) };
-    let rates = [f.rate("down"), f.rate("up")];
+    let rates = PerDirection {
+        down: f.rate("down"),
+        up: f.rate("up"),
+    };
     let (name, plan) = (f.text("name"), f.text("plan"));
     if f.node("name").is_none() {
         f.missing("name");
@@ -43,6 +46,9 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
         matches: found,
         place: place("name"),
         plan_place: place("plan"),
-        rate_places: [place("down"), place("up")],
+        rate_places: PerDirection {
+            down: place("down"),
+            up: place("up"),
+        },
     })
 }

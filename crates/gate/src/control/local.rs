@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
-use crate::state::State;
+use crate::state::GateState;
 use crate::table::LimiterState;
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ impl<D: DataPath> LocalGate<D> {
     }
 
     /// The state and the data path as they are now.
-    fn fresh(&mut self) -> Result<(&State, &D), ControlError> {
+    fn fresh(&mut self) -> Result<(&GateState, &D), ControlError> {
         match &mut self.source {
             Source::Held(gate) => Ok((gate.state(), gate.path())),
             Source::Watched(view) => {

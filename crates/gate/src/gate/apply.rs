@@ -3,14 +3,14 @@
 use super::GateError;
 use crate::change::Change;
 use crate::path::{DataPath, PathError};
-use crate::state::State;
+use crate::state::GateState;
 
 /// Makes room for the plans that changes need. The plans of both states are kept, whether the change
 /// succeeds or not.
 pub(super) fn make_room<D: DataPath>(
     path: &mut D,
-    from: &State,
-    to: &State,
+    from: &GateState,
+    to: &GateState,
     changes: &[Change],
 ) -> Result<(), GateError> {
     let plans = changes.iter();
@@ -34,7 +34,7 @@ pub(super) fn make_room<D: DataPath>(
 /// Makes changes in order, up to the first that fails.
 pub(super) fn apply<D: DataPath>(
     path: &mut D,
-    to: &State,
+    to: &GateState,
     changes: &[Change],
 ) -> Result<(), GateError> {
     for change in changes {

@@ -10,7 +10,7 @@ use super::{Folders, Gate, GateError};
 use crate::change::{self, Report};
 use crate::config::{Config, ConfigErrors};
 use crate::path::DataPath;
-use crate::state::State;
+use crate::state::GateState;
 
 impl<D: DataPath> Gate<D> {
     /// Reads and checks a configuration.
@@ -47,7 +47,7 @@ impl<D: DataPath> Gate<D> {
             });
         }
         // A state may be left of a gate that is gone, for example since the machine restarted.
-        let empty = State::empty(config.pins.clone(), secret()?);
+        let empty = GateState::empty(config.pins.clone(), secret()?);
         let (next, mut report) = change::next(&empty, config)?;
         for attachment in &next.attachments {
             D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
@@ -117,7 +117,7 @@ impl<D: DataPath> Gate<D> {
         }
         // With another secret, so that the settings are written: a process that was killed while it
         // started the gate may not have written them.
-        let empty = State::empty(pins.to_owned(), known.hash.map(|half| !half));
+        let empty = GateState::empty(pins.to_owned(), known.hash.map(|half| !half));
         let path = match D::open(pins) {
             Ok(path) => path,
             // A process was killed while it started the gate, before any packet was limited.

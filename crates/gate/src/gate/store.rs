@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GateError;
 use crate::limits::Limits;
-use crate::state::{Member, State};
+use crate::state::{GateState, Member};
 
 pub(super) const STATE: &str = "state.json";
 pub(super) const NEXT: &str = "next.json";
@@ -36,31 +36,31 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Undo {
     /// The state that the change led to.
-    pub from: State,
+    pub from: GateState,
     /// The state to return to.
-    pub to: State,
+    pub to: GateState,
 }
 
 /// The content of the files.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// The state as it was written whole.
-    pub written: Option<State>,
+    pub written: Option<GateState>,
     /// The state with the journal.
-    pub current: Option<State>,
+    pub current: Option<GateState>,
     /// Number of lines of the journal.
     pub entries: usize,
     /// Bytes of these lines. What follows was not begun, or belongs to an older state.
     pub length: u64,
     /// The state that an unfinished change led to.
-    pub next: Option<State>,
+    pub next: Option<GateState>,
     /// A change that failed and was not undone. It takes precedence over the others.
     pub undo: Option<Undo>,
 }
 
 impl Loaded {
     /// The state that the gate is in or will be in.
-    pub fn known(&self) -> Option<&State> {
+    pub fn known(&self) -> Option<&GateState> {
         let undo = self.undo.as_ref().map(|undo| &undo.to);
         undo.or(self.next.as_ref()).or(self.current.as_ref())
     }
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// Writes the state that a change leads to, before the change is made.
-    pub fn begin(&mut self, next: &State) -> Result<(), GateError> {
+    pub fn begin(&mut self, next: &GateState) -> Result<(), GateError> {
         self.write(NEXT, next)
     }
 
@@ -332,8 +332,8 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
     Ok(loaded)
 }
 
-fn read(path: &Path) -> Result<Option<State>, GateError> {
-    let mut state: Option<State> = read_json(path)?;
+fn read(path: &Path) -> Result<Option<GateState>, GateError> {
+    let mut state: Option<GateState> = read_json(path)?;
     if let Some(state) = &mut state {
         check(path, state)?;
     }
@@ -366,12 +366,12 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GateError> {
 }
 
 /// Checks the format, and works out what the file leaves out.
-fn check(path: &Path, state: &mut State) -> Result<(), GateError> {
-    if state.format != State::FORMAT {
+fn check(path: &Path, state: &mut GateState) -> Result<(), GateError> {
+    if state.format != GateState::FORMAT {
         let found = state.format;
         let message = format!(
             "it has format {found}, and this version of tidegate reads format {}",
-            State::FORMAT
+            GateState::FORMAT
         );
         return Err(corrupt(path, message));
     }

@@ -19,7 +19,7 @@ trait InMemory {
     fn take_over(&self) -> Result<Own, GateError>;
 
     /// Whether the data path holds what the state says, and nothing else.
-    fn holds(&self, state: &State);
+    fn holds(&self, state: &GateState);
 }
 
 impl InMemory for Site {
@@ -27,12 +27,12 @@ impl InMemory for Site {
         Own::take_over(self.folders())
     }
 
-    fn holds(&self, state: &State) {
+    fn holds(&self, state: &GateState) {
         Memory::at(self.pins(), |own| {
             let mut directory = HashMap::new();
             for member in state.members.values() {
                 for direction in Direction::BOTH {
-                    for what in &member.matches {
+                    for what in &member.declared.matches {
                         directory.insert((direction, *what), member.seat(direction));
                         let number = member.seat(direction).plan;
                         let limits = state.plans.get(number).expect("a plan");
@@ -51,7 +51,7 @@ impl InMemory for Site {
 }
 
 /// All that can be read of a gate's subscribers.
-fn all_read(state: &State, path: &Memory) -> (Roster, Vec<PerDirection<Counters>>, Others) {
+fn all_read(state: &GateState, path: &Memory) -> (Roster, Vec<PerDirection<Counters>>, Others) {
     let roster = Arc::new(Roster::of(state));
     let reading = Reading::take(Arc::clone(&roster), state, path).expect("a reading");
     ((*roster).clone(), reading.counters, reading.unlimited)
@@ -245,7 +245,7 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
         (Some(5_000_000), Some(20_000_000))
     );
     let lanes = gate.state().members["ann"].lanes;
-    assert_eq!((lanes[0].version, lanes[1].version), (2, 1));
+    assert_eq!((lanes.down.version, lanes.up.version), (2, 1));
     site.holds(gate.state());
     // Also for those who come after us, and over reloads that change others.
     drop(gate);

@@ -8,8 +8,8 @@ use super::{Gate, GateError, Setting};
 use crate::change::{self, Change, ChangeError};
 use crate::limits::Limits;
 use crate::path::DataPath;
-use crate::state::{Member, State};
-use crate::table::Direction;
+use crate::state::{GateState, Member};
+use crate::table::{Direction, PerDirection};
 
 impl<D: DataPath> Gate<D> {
     /// Lines of the journal before the state is written whole again.
@@ -32,23 +32,19 @@ impl<D: DataPath> Gate<D> {
         member.setting = setting.cloned();
         let wanted = self
             .state
-            .set_limits(
-                member.plan.as_deref(),
-                member.rates,
-                setting.unwrap_or(&Setting::default()),
-            )
+            .set_limits(&member.declared, setting.unwrap_or(&Setting::default()))
             .map_err(GateError::Setting)?;
         let mut brought = Vec::new();
-        let [down, up] = [0, 1].map(|index| self.state.plans.acquire(&wanted[index]));
-        let Some(numbers) = down.zip(up) else {
-            for number in [down, up].into_iter().flatten() {
+        let acquired = PerDirection::new(|direction| self.state.plans.acquire(&wanted[direction]));
+        let Some((down, up)) = acquired.down.zip(acquired.up) else {
+            for number in acquired.values().into_iter().flatten() {
                 self.state.plans.release(number);
             }
             self.state.plans.settle();
             return Err(ChangeError::Plans.into());
         };
-        let lanes = member.lanes.iter_mut().zip([numbers.0, numbers.1]);
-        for ((lane, number), limits) in lanes.zip(&wanted) {
+        for (direction, number) in [(Direction::Down, down), (Direction::Up, up)] {
+            let (lane, limits) = (&mut member.lanes[direction], &wanted[direction]);
             if number != lane.plan {
                 lane.version = lane.version.wrapping_add(1);
                 lane.plan = number;
@@ -58,7 +54,7 @@ impl<D: DataPath> Gate<D> {
         let made = self.put_one(name, &member, &brought);
         // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };
-        for lane in over.lanes {
+        for lane in over.lanes.values() {
             self.state.plans.release(lane.plan);
         }
         self.state.plans.settle();
@@ -88,7 +84,7 @@ impl<D: DataPath> Gate<D> {
             .collect();
         changes.extend(Direction::BOTH.map(|direction| {
             let seat = member.seat(direction);
-            let seats = member.matches.iter().map(|what| (*what, seat));
+            let seats = member.declared.matches.iter().map(|what| (*what, seat));
             Change::Seat(direction, seats.collect())
         }));
         let made = make_room(&mut self.path, &self.state, &self.state, &changes)
@@ -104,7 +100,7 @@ impl<D: DataPath> Gate<D> {
     }
 
     /// Makes a change of the whole state, or undoes it.
-    pub(super) fn transact(&mut self, next: State) -> Result<(), GateError> {
+    pub(super) fn transact(&mut self, next: GateState) -> Result<(), GateError> {
         self.store.begin(&next)?;
         let old = self.state.clone();
         let made = self.make(&old, &next, true);
@@ -118,7 +114,12 @@ impl<D: DataPath> Gate<D> {
 
     /// Undoes a change that failed. Returns the error to report. If undoing fails as well, the next
     /// change tries it again, or the process that takes the gate over.
-    pub(super) fn turn_back(&mut self, old: &State, from: State, first: GateError) -> GateError {
+    pub(super) fn turn_back(
+        &mut self,
+        old: &GateState,
+        from: GateState,
+        first: GateError,
+    ) -> GateError {
         // The data path is somewhere between the two states: undo as if all steps had been made.
         let to = change::back(old, &from);
         let undo = Undo { from, to };
@@ -158,7 +159,12 @@ impl<D: DataPath> Gate<D> {
     /// Makes the changes from one state to another. If the other state is `fresh`, it was never in
     /// force, and an interface of it that refuses is an error. Interfaces that both states have are left
     /// to [`heal`](Self::heal), which reports those that refuse.
-    pub(super) fn make(&mut self, from: &State, to: &State, fresh: bool) -> Result<(), GateError> {
+    pub(super) fn make(
+        &mut self,
+        from: &GateState,
+        to: &GateState,
+        fresh: bool,
+    ) -> Result<(), GateError> {
         let attached = self.path.attachments();
         let changes = change::changes(from, to, &attached, fresh);
         let changes: Vec<Change> = changes

@@ -8,7 +8,7 @@ use super::store::{self, JOURNAL, NEXT, STATE, UNDO};
 use super::{Folders, GateError, path_error};
 use crate::path::DataPath;
 use crate::reading::Overview;
-use crate::state::State;
+use crate::state::GateState;
 
 /// Identifies the content of a file when it was read: a file that was replaced or extended differs.
 type Mark = Option<(u64, u64, i64, i64)>;
@@ -18,7 +18,7 @@ type Mark = Option<(u64, u64, i64, i64)>;
 pub struct View<D: DataPath> {
     folder: PathBuf,
     path: D,
-    state: State,
+    state: GateState,
     marks: [Mark; 4],
     unsettled: bool,
 }
@@ -106,7 +106,7 @@ impl<D: DataPath> View<D> {
     }
 
     /// The state of the gate.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &GateState {
         &self.state
     }
 

@@ -12,6 +12,7 @@ mod attach;
 mod data_path;
 mod directory;
 mod error;
+mod kept;
 mod layout;
 mod load;
 mod policy;

@@ -1,25 +1,25 @@
-//! Plans, policies and rules as the programs read them. Policies and rules that are alike are kept
-//! once: limiters keep their queues from one plan to another of the same policy. Those that no plan
-//! needs any more stay until their places are wanted.
+//! Plans, policies and rules as the programs read them. Equal policies and rules are stored once: limiters
+//! keep their queues when they change from one plan to another of the same policy.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::MapHandle;
 use tidegate_limiter::{Class, Kind, LimiterConfig, PolicyTree, Prefix, Program, Rule};
 
 use super::KernelError;
+use super::kept::{FIRST_RESERVED, Kept};
 use super::layout::{
-    self, ANY_PROTOCOL, Field, NONE, PLACES, QUEUES, RULES, Record, SHARES, network_words, plan,
-    rule, rules, shape,
+    self, ANY_PROTOCOL, NONE, QUEUES, RULES, Record, SHARES, network_words, plan, rule, rules,
+    shape,
 };
 use crate::table::{Excess, Plan};
 
 type Maps = HashMap<&'static str, MapHandle>;
 
-/// Numbers of what stands for a shape where there is none.
-const POLICER_SHAPE: u32 = u32::MAX - 1;
-const UNLIMITED_SHAPE: u32 = u32::MAX - 2;
+/// In place of the number of a policy, in plans without queues.
+const POLICER_SHAPE: u32 = FIRST_RESERVED + 1;
+const UNLIMITED_SHAPE: u32 = FIRST_RESERVED;
 
 /// The policies and rules that are in the kernel.
 #[derive(Debug)]
@@ -41,13 +41,12 @@ impl Registry {
         })
     }
 
-    /// Whether there are places for so many more of each.
+    /// Whether there is room for this number of further policies and sets of rules.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.shapes.room() >= more && self.rules.room() >= more
     }
 
-    /// Gives up what none of these plans, as they are in the kernel, needs. No packet may be on its
-    /// way under another one.
+    /// Gives up what none of these encoded plans needs. No packet may be under way with another plan.
     pub(super) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
         let numbers = |plan: Vec<u8>| (plan::SHAPE.of(&plan), plan::RULES.of(&plan));
         let (shapes, rules) = plans.map(numbers).unzip();
@@ -55,17 +54,19 @@ impl Registry {
         self.rules.give_up(&rules);
     }
 
-    /// A plan for the kernel; its policy and rules are put there if they are new.
+    /// Encodes a plan for the kernel. Stores its policy and rules there if they are new.
     pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
         let refuse = |what: String| Err(KernelError::Plan(what));
         if let Excess::Mark(dscp) = plan.excess
             && dscp > 63
         {
-            return refuse(format!("{dscp} is no code point: they go to 63"));
+            return refuse(format!(
+                "{dscp} is not a code point: write a number from 0 to 63"
+            ));
         }
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
-        // Without queues everything is one.
+        // Without queues, all packets belong to one class.
         let (mut class, mut queues, mut rules) = (
             Class {
                 first: 0,
@@ -86,7 +87,7 @@ impl Registry {
                     (period, control) = (burst.period(), 1);
                     upper = burst.upper_bytes(config.rate());
                     lower = burst.lower_bytes(config.rate());
-                    // Weights are multiplied to it.
+                    // The programs multiply it with weights.
                     if upper > 1 << 49 {
                         return refuse("the upper threshold of burst control comes to more than 2^49 bytes in a period".into());
                     }
@@ -97,14 +98,19 @@ impl Registry {
                 rules = self.rules(&plan.rules, program, maps)?;
                 (layout::PHANTOM, config.queue())
             }
-            other => return refuse(format!("the kernel has no limiter {}", other.scheme())),
+            other => {
+                return refuse(format!(
+                    "the kernel has no limiter `{}`: use bc-pqp, pqp, policer or unlimited",
+                    other.scheme()
+                ));
+            }
         };
         let rate = plan.limiter.rate().map_or(0, |rate| rate.bits_per_second());
         let mark = match plan.excess {
             Excess::Drop => NONE as u8,
             Excess::Mark(dscp) => dscp,
         };
-        // The longest time of which the bits at this rate fit 64 bits, beside a remainder.
+        // The longest time whose bits fit into 64 bits with a remainder, BYTE of bpf/meter.h.
         let direct = (u64::MAX - 8_000_000_000).checked_div(rate);
         let record = Record::new(plan::SIZE_OF)
             .with(plan::RATE, rate)
@@ -158,7 +164,7 @@ impl Registry {
     }
 }
 
-/// The class of packets that no rule fits, once all classes that a plan names are known.
+/// The class of packets that no rule matches. Also checks the classes of rules.
 fn default_class(plan: &Plan, program: &Program) -> Result<Class, String> {
     let classes = program.classes();
     let default = plan.default_class.unwrap_or(classes.len() as u16 - 1);
@@ -170,105 +176,6 @@ fn default_class(plan: &Plan, program: &Program) -> Result<Class, String> {
         )),
         None => Ok(classes[usize::from(default)]),
     }
-}
-
-/// What is kept once in a map, by what it is. Numbers go from 1 on, and say the place as `place_of`
-/// in bpf/types.h has it.
-#[derive(Debug)]
-struct Kept {
-    map: &'static str,
-    /// The field with the number. It is 0 in what is compared.
-    number: fn() -> Field<u32>,
-    what: &'static str,
-    numbers: HashMap<Vec<u8>, u32>,
-    /// What no plan needs, the oldest first: until others take its place it may come back.
-    spare: VecDeque<Vec<u8>>,
-}
-
-impl Kept {
-    fn read(
-        map: &'static str,
-        number: fn() -> Field<u32>,
-        what: &'static str,
-        maps: &Maps,
-    ) -> Result<Self, KernelError> {
-        let mut numbers = HashMap::new();
-        for place in 0..PLACES as u32 {
-            let value = maps[map]
-                .lookup(&place.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|source| KernelError::map(map, source))?
-                .unwrap_or_default();
-            let found = number().of(&value);
-            // Places are taken in order.
-            if found == 0 {
-                break;
-            }
-            numbers.insert(Record::from(value).with(number(), 0).into_bytes(), found);
-        }
-        Ok(Self {
-            map,
-            number,
-            what,
-            numbers,
-            spare: VecDeque::new(),
-        })
-    }
-
-    fn room(&self) -> usize {
-        PLACES - self.numbers.len() + self.spare.len()
-    }
-
-    fn give_up(&mut self, needed: &HashSet<u32>) {
-        let all = self.numbers.iter();
-        let mut spare: Vec<_> = all.filter(|(_, number)| !needed.contains(number)).collect();
-        spare.sort_unstable_by_key(|(_, number)| **number);
-        self.spare = spare.into_iter().map(|(value, _)| value.clone()).collect();
-    }
-
-    /// The number of this, which is put there if it is new.
-    fn put(&mut self, value: Vec<u8>, maps: &Maps) -> Result<u32, KernelError> {
-        if let Some(&number) = self.numbers.get(&value) {
-            self.spare.retain(|spare| *spare != value);
-            return Ok(number);
-        }
-        let number = if self.numbers.len() < PLACES {
-            self.numbers.len() as u32 + 1
-        } else {
-            let old = self.spare.front().ok_or(KernelError::Kept {
-                what: self.what,
-                room: PLACES,
-            })?;
-            after(self.numbers[old])
-        };
-        let entry = Record::from(value.clone()).with((self.number)(), number);
-        maps[self.map]
-            .update(
-                &place_of(number).to_ne_bytes(),
-                &entry.into_bytes(),
-                MapFlags::ANY,
-            )
-            .map_err(|source| KernelError::map(self.map, source))?;
-        if self.numbers.len() == PLACES
-            && let Some(old) = self.spare.pop_front()
-        {
-            self.numbers.remove(&old);
-        }
-        self.numbers.insert(value, number);
-        Ok(number)
-    }
-}
-
-fn place_of(number: u32) -> u32 {
-    (number - 1) % PLACES as u32
-}
-
-/// The next number of the same place: four million of them, before a limiter without packets all the
-/// while could take one for another.
-pub(super) fn after(number: u32) -> u32 {
-    let next = number
-        .checked_add(PLACES as u32)
-        .filter(|next| *next < UNLIMITED_SHAPE);
-    next.unwrap_or(place_of(number) + 1)
 }
 
 fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program) {
@@ -311,7 +218,7 @@ fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program)
     record.set(rule::QUEUES.within(at, index), class.queues as u8);
 }
 
-/// The mask of a prefix of so many bits.
+/// The mask of a prefix with this number of bits.
 pub(super) fn mask(bits: u32) -> u128 {
     u128::MAX.checked_shl(128 - bits).unwrap_or(0)
 }
@@ -330,7 +237,7 @@ fn write_shape(program: &Program) -> Vec<u8> {
         ([0u32; 32], [0u16; 32], [0u8; 32], [0u8; 32]);
     let (mut order, mut first, mut count, mut next) =
         ([0u8; 32], [0u8; 8], [0u8; 8], [NONE as u8; 8]);
-    // Parents come before their children, so what is above is known.
+    // Parents come before their children, so the nodes above are known.
     for (number, node) in nodes.iter().enumerate() {
         let own = part(number);
         if number > 0 {
@@ -338,7 +245,7 @@ fn write_shape(program: &Program) -> Vec<u8> {
             parent[own] = above as u8;
             weight[own] = node.weight as u16;
             path[own] = path[above] | 1 << above;
-            // Its place among all but the root.
+            // Its index among all nodes except the root.
             order[number - 1] = own as u8;
             if nodes[usize::from(node.parent)].kind == Kind::Priority {
                 let siblings = usize::from(nodes[usize::from(node.parent)].first)..number;

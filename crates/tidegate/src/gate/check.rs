@@ -49,8 +49,8 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     let (mut prefixes, mut tags) = (0, 0);
     let mut limits: HashSet<&Arc<Limits>> = HashSet::new();
     for subscriber in &config.subscribers {
-        limits.extend(&subscriber.limits);
-        for one in &subscriber.matches {
+        limits.extend([&subscriber.limits.down, &subscriber.limits.up]);
+        for one in &subscriber.declared.matches {
             match one {
                 Match::Prefix(_) => prefixes += 1,
                 _ => tags += 1,
@@ -127,7 +127,7 @@ fn warnings(config: &Config) -> Vec<String> {
         config
             .subscribers
             .iter()
-            .filter_map(|one| one.plan.as_deref()),
+            .filter_map(|one| one.declared.plan.as_deref()),
     );
     let unused: Vec<_> = config
         .plans

@@ -34,7 +34,8 @@ pub fn roster(subscribers: u32) -> Roster {
     }
 }
 
-/// Of everybody, so many bytes down in packets of 1000, and a tenth of them lost.
+/// Each subscriber got this number of bytes down in packets of 1000 bytes, and a tenth more exceeded the
+/// limit.
 pub fn reading(roster: &Arc<Roster>, bytes: u64) -> Reading {
     Reading {
         at: Instant::now(),
@@ -60,12 +61,12 @@ pub fn counters(bytes: u64) -> Counters {
     }
 }
 
-/// Answers as a gate would.
+/// A gate that answers without a data path.
 pub struct Fake {
     pub roster: Arc<Roster>,
-    /// Counted so far by the subscriber of this place in the roster.
+    /// Bytes that were counted for the subscriber at this index of the roster.
     pub bytes: fn(usize) -> u64,
-    /// What the next reload comes to.
+    /// The result of reloads.
     pub reload: Result<Report, &'static str>,
 }
 
@@ -172,7 +173,7 @@ impl Control for Fake {
     }
 }
 
-/// A folder with a configuration, of a gate in memory.
+/// A folder with the file, pins and state of a gate in memory.
 pub struct Site {
     folder: tempfile::TempDir,
 }

@@ -1,5 +1,4 @@
-//! The gate before frames made by hand, as fast as the bridge takes them: tags, and all that is
-//! wrong with packets.
+//! The gate in front of frames made by hand, as fast as the bridge takes them: tags and malformed packets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,10 +9,10 @@ use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::{Namespace, Port};
 use tidegate_trace::write::{TcpFrame, UdpFrame};
 
-/// Who sends frames: tells at the other side which of them came.
+/// Number of kinds of frames. The source address says the kind.
 const KINDS: usize = 8;
 
-/// A bridge between two devices that are in our hands.
+/// A bridge between two devices of the test.
 struct Bridge {
     middle: Namespace,
     wan: Port,
@@ -28,7 +27,7 @@ impl Bridge {
         Ok(Self { middle, wan, lan })
     }
 
-    /// Bytes of frames that come out at `lan`, by kind, until told to stop.
+    /// Reports the kind and bytes of frames that come out at `lan`, until `stop` is set.
     fn drain(&self, stop: &AtomicBool, counted: impl Fn(usize, usize)) {
         let mut buffer = vec![0; 4096];
         loop {
@@ -46,7 +45,7 @@ impl Bridge {
         }
     }
 
-    /// What comes out must have been counted: otherwise the machine was too busy.
+    /// Checks that all frames that came out were counted. Otherwise the machine was too busy.
     fn nothing_lost(&self, found: &mut Findings) {
         let lost = self.lan.lost().unwrap();
         if lost > 0 {
@@ -57,9 +56,8 @@ impl Bridge {
         }
     }
 
-    /// Sends frames of a list in turn for so long, as many a second as given or as fast as it
-    /// goes, and returns what came out from `from` on: frames and bytes of each kind, and in what
-    /// time.
+    /// Sends the frames of a list in turn until `until`, at this rate or as fast as possible. Returns what
+    /// came out from `from` on: frames and bytes of each kind, and the time in seconds.
     fn offer(
         &self,
         frames: &[Vec<u8>],
@@ -99,7 +97,7 @@ impl Bridge {
                 sent += 1;
             }
             elapsed = (began.elapsed() - mark.unwrap()).as_secs_f64();
-            // The reader may be a queue behind; that is of before as well.
+            // The reader may lag by a queue, at the beginning and at the end.
             stop.store(true, Ordering::Relaxed);
         });
         let mut out = out.into_inner().unwrap();
@@ -114,7 +112,7 @@ impl Bridge {
 
 /// Locally administered; the last byte is the kind.
 const SOURCE: [u8; 5] = [2, 0, 0, 0, 1];
-/// Nobody's, so the bridge floods it.
+/// An unknown destination, so that the bridge floods the frame.
 const DESTINATION: [u8; 6] = [2, 0, 0, 0, 2, 0];
 
 /// Puts a frame's addresses.
@@ -125,7 +123,7 @@ fn from(kind: u8, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// A datagram to a host of 192.0.2.0/24, of so many bytes of payload.
+/// A datagram to a host of 192.0.2.0/24 with this number of bytes of payload.
 fn datagram(kind: u8, host: u8, port: u16, payload: u16) -> Vec<u8> {
     let frame = UdpFrame {
         payload,
@@ -145,8 +143,8 @@ fn tagged(mut frame: Vec<u8>, tags: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// VLAN, QinQ and PPPoE subscribers each have their rate, of whole frames with their tags; what is
-/// of none is not touched; and code points choose classes.
+/// VLAN, QinQ and PPPoE subscribers each get their rate, counted in whole frames with their tags. Unmatched
+/// frames pass, and code points choose classes.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn tagged_frames_are_limited_by_their_tags() {
@@ -196,11 +194,11 @@ fn tagged_frames_are_limited_by_their_tags() {
         frame
     };
     let mut other = vlan(4);
-    // Another tag, and an address that is no subscriber's.
+    // Another tag, and an address of no subscriber.
     other[15] = 101;
     other[18 + 18] = 7;
     let mut urgent = datagram(5, 96, 5000, 1000);
-    // Expedited forwarding, RFC 3246; the header's check sum is nobody's concern here.
+    // Expedited forwarding, RFC 3246. The header's checksum does not matter here.
     urgent[15] = 46 << 2;
     let frames = [
         vlan(0),
@@ -252,7 +250,7 @@ impl Random {
     }
 }
 
-/// Frames that name a subscriber as their destination, and are wrong in all else.
+/// Frames that are addressed to a subscriber and malformed in every other way.
 fn hostile(random: &mut Random) -> Vec<u8> {
     let host = 16 + random.byte() % 4;
     let port = random.below(65536) as u16;
@@ -267,7 +265,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
         2 => frame[14] = 0x40 | (random.byte() & 15),
         // Versions.
         3 => frame[14] = random.byte(),
-        // As many IP options as there can be, without sense.
+        // The most IP options, with random content.
         4 => {
             frame[14] = 0x4f;
             let junk: Vec<u8> = (0..40).map(|_| random.byte()).collect();
@@ -275,7 +273,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
             let total = (frame.len() - 14) as u16;
             frame[16..18].copy_from_slice(&total.to_be_bytes());
         }
-        // TCP, with offset and options that may be anything.
+        // TCP with a random offset and random options.
         5 => {
             let tcp = TcpFrame {
                 payload: u32::from(payload),
@@ -297,14 +295,14 @@ fn hostile(random: &mut Random) -> Vec<u8> {
             frame[20] = random.byte() & 0x3f;
             frame[21] = random.byte();
         }
-        // Another protocol, without sense in it.
+        // Another protocol with random content.
         7 => {
             frame[23] = random.byte();
             for byte in frame.iter_mut().skip(34) {
                 *byte = random.byte();
             }
         }
-        // IPv6 with extension headers upon extension headers.
+        // IPv6 with many extension headers.
         _ => {
             let length = 200 + random.below(1200);
             let mut bytes = vec![0; 14 + 40 + length];
@@ -324,7 +322,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
             frame = from(0, bytes);
         }
     }
-    // Padding is the link's, not the packet's, and not charged: none here.
+    // Padding belongs to the link and is not charged. There is none here.
     let total = usize::from(u16::from_be_bytes([frame[16], frame[17]])) + 14;
     if frame[12..14] == [8, 0] && frame.len() <= 60 && (34..frame.len()).contains(&total) {
         frame.truncate(total);
@@ -352,18 +350,18 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
     "#;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut frames: Vec<_> = (0..4096).map(|_| hostile(&mut random)).collect();
-    // Among them, frames that are nothing at all: they may pass, and nothing may come of it.
+    // Among them are frames of random bytes. They may pass, and must do no harm.
     for _ in 0..512 {
         let length = 14 + random.below(1400);
         let junk = (0..length).map(|_| random.byte()).collect();
         let mut junk = from(1, junk);
-        // Not to be taken for a packet to a subscriber.
+        // It must not look like a packet to a subscriber.
         junk[12] |= 0x10;
         frames.push(junk);
         let cut = 14 + random.below(20);
         frames.push(from(1, datagram(1, 16, 1, 100)[..cut].to_vec()));
     }
-    // And somebody else's honest traffic: one in 5120 frames.
+    // One frame in 5120 is a valid one of another subscriber.
     frames.push(datagram(2, 200, 4000, 1000));
     measured(|| {
         let bridge = permitted(test, Bridge::new())?;
@@ -374,7 +372,7 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
         let mut found = Findings::default();
         let passed = out[0][1] as f64 * 8.0 / elapsed / 20e6;
         found.within("hostile, of the limit", passed, 0.9, 1.03);
-        // All alike, the honest ones are not to suffer.
+        // The valid frames must not suffer.
         let bob = gate.status();
         found.ensure(bob.of("bob", "down", "excess_packets") == 0, || {
             "honest packets were dropped".to_owned()
@@ -383,7 +381,7 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
             "honest packets are missing".to_owned()
         });
         found.ensure(out[1][0] > 0, || "what is not IP did not pass".to_owned());
-        // It still limits what is right.
+        // The gate still limits valid frames.
         let honest = [datagram(3, 16, 6000, 1000)];
         let (from, until) = (Duration::from_secs(1), Duration::from_secs(3));
         let (out, elapsed) = bridge.offer(&honest, Some(5000.0), from, until);

@@ -1,4 +1,4 @@
-//! The gate's life under load: reloads, changes, the daemon's sudden death.
+//! The gate under load during reloads, live changes and the death of the daemon.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::site::{LinkPosition, Site};
 
-/// A subscriber at 30 Mbit/s, and so many others, each with a rate that depends on the version.
+/// A subscriber with 30 Mbit/s, and this number of others, whose rates depend on the version.
 fn configuration(others: u32, version: u32) -> String {
     let others = (0..others).map(|i| {
         let rate = 1 + (i + version) % 5;
@@ -65,7 +65,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         let transfers = iperf::start(&site, &[bulk]).unwrap();
         thread::sleep(Duration::from_secs(4));
 
-        // Others come, go, and change; and files with errors are refused.
+        // Other subscribers come, go and change, and files with errors are rejected.
         let mut last = 0;
         for version in 1..15 {
             gate.write(&configuration(1 + version % 7, version));
@@ -78,7 +78,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         }
         let mut found = Findings::default();
 
-        // Nobody is there to limit, and yet.
+        // The limits stay in force without a daemon.
         let before = gate.status();
         daemon.child().kill().unwrap();
         daemon.child().wait().unwrap();
@@ -87,7 +87,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         let rate = after.rate_since(&before, "alice", "down") / 1e6;
         found.within("rate without a daemon, Mbit/s", rate, 29.1, 30.9);
 
-        // The next one takes over what there is, and changes it live.
+        // The next daemon takes the gate over and changes it live.
         let daemon = gate.daemon();
         let taken = gate.status().of("alice", "down", "passed_bytes");
         let least = after.of("alice", "down", "passed_bytes");
@@ -99,7 +99,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         let rate = gate.status().rate_since(&before, "alice", "down") / 1e6;
         found.within("rate when set live, Mbit/s", rate, 14.55, 15.45);
         transfers.finish().unwrap();
-        // What is under way comes in.
+        // Packets on their way arrive.
         thread::sleep(Duration::from_millis(300));
 
         let end = count();
@@ -108,7 +108,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         let dropped = end.2.of("alice", "down", "excess_packets")
             - start.2.of("alice", "down", "excess_packets");
         assert!(dropped > 0);
-        // The middle asks for its neighbours now and then, with a packet of its own.
+        // The bridge itself sends a packet now and then, to ask for neighbours.
         let more = (left + dropped).checked_sub(came);
         found.ensure(more.is_some_and(|own| own <= 3), || {
             format!("of {came} packets {left} left and {dropped} were dropped: some are lost")
@@ -117,7 +117,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         found.late = report.lateness.p99;
         found.ensure(report.strays == 0, || format!("{} strays", report.strays));
 
-        // And off it goes.
+        // The gate is removed.
         drop(daemon);
         gate.run("down");
         assert!(!gate.try_run("status").status.success());

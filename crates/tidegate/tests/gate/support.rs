@@ -1,4 +1,4 @@
-//! What the proofs share: a site with the gate in its middle, and the program's commands.
+//! What the tests share: a gate in a namespace, commands of the program, and repeated measurements.
 
 use std::fs;
 use std::io::Write;
@@ -15,25 +15,25 @@ use tidegate_testbed::namespace::{Namespace, Process};
 /// The program under test.
 pub const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// Lateness of the link at the 99th percentile from which what was measured may be the machine's
-/// doing, nanoseconds: as for the lab's comparison with the kernel.
+/// Lateness of the link at the 99th percentile, in nanoseconds, from which a busy machine may have spoiled
+/// the measurement. The comparison of the lab with the kernel uses the same.
 const LATE: u64 = tidegate_testbed::compare::LATE;
-/// How often a measurement on a machine that was late is repeated.
+/// How often a measurement is repeated when the machine was too busy.
 const REPEATS: u32 = 2;
 
-/// One at a time: they share the machine's time.
+/// Lets one test run at a time: they measure in real time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says past the test harness that the test cannot be run here.
+/// Reports that a test is skipped. The test harness does not capture this.
 fn skip(test: &str, why: &str) {
     let mut past = std::io::stderr();
     writeln!(past, "skipped {test}: {why}").unwrap();
 }
 
-/// What was built, or nothing if this test cannot be run here, which is told.
+/// The result, or `None` with a report if this test cannot run here.
 pub fn permitted<T>(test: &str, result: Result<T, TestbedError>) -> Option<T> {
     match result {
         Err(TestbedError::Rights { .. } | TestbedError::NoTun) => {
@@ -44,7 +44,7 @@ pub fn permitted<T>(test: &str, result: Result<T, TestbedError>) -> Option<T> {
     }
 }
 
-/// Whether there is iperf3; told if not.
+/// Whether iperf3 is installed. Reports if not.
 pub fn has_iperf(test: &str) -> bool {
     let there = tidegate_testbed::iperf::is_installed();
     if !there {
@@ -56,7 +56,7 @@ pub fn has_iperf(test: &str) -> bool {
     there
 }
 
-/// What a measurement found wrong, and how late the link was, nanoseconds.
+/// What a measurement found wrong, and how late the link was in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub wrong: Vec<String>,
@@ -64,14 +64,14 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Notes it if something does not hold.
+    /// Notes a condition that does not hold.
     pub fn ensure(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong.push(what());
         }
     }
 
-    /// Notes it if a figure is not from `least` to `most`.
+    /// Notes a figure that is not between `least` and `most`.
     pub fn within(&mut self, what: &str, value: f64, least: f64, most: f64) {
         eprintln!("{what}: {value:.4} ({least:.4} to {most:.4})");
         self.ensure((least..=most).contains(&value), || {
@@ -80,7 +80,7 @@ impl Findings {
     }
 }
 
-/// Measures, and again where something is wrong and the link was late: then it may be the machine.
+/// Measures, and repeats a measurement that failed on a machine that was too busy.
 pub fn measured(mut measure: impl FnMut() -> Option<Findings>) {
     let mut repeats = 0;
     while let Some(Findings { wrong, late }) = measure() {
@@ -98,14 +98,14 @@ pub fn measured(mut measure: impl FnMut() -> Option<Findings>) {
     }
 }
 
-/// A gate in a namespace that has the devices it is to be attached to.
+/// A gate in a namespace with the devices that it attaches to.
 pub struct Gate<'a> {
     space: &'a Namespace,
     folder: TempDir,
 }
 
 impl<'a> Gate<'a> {
-    /// With this configuration, and not up yet.
+    /// A gate with this configuration. It is not up yet.
     pub fn new(space: &'a Namespace, configuration: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let this = Self { space, folder };
@@ -117,14 +117,14 @@ impl<'a> Gate<'a> {
         self.folder.path().join("gate.toml")
     }
 
-    /// Writes another configuration, in one step.
+    /// Replaces the configuration in one step.
     pub fn write(&self, configuration: &str) {
         let new = self.folder.path().join("gate.toml.new");
         fs::write(&new, configuration).unwrap();
         fs::rename(new, self.file()).unwrap();
     }
 
-    /// As `tidegate gate` with these words; `FILE` is the configuration.
+    /// Runs `tidegate gate` with these words. `FILE` stands for the configuration.
     pub fn try_run(&self, words: &str) -> Output {
         let file = self.file();
         let words = (words.split_whitespace()).map(|word| match word {
@@ -135,7 +135,7 @@ impl<'a> Gate<'a> {
         self.space.output(command.arg("gate").args(words)).unwrap()
     }
 
-    /// The same, which must succeed; what it wrote.
+    /// The same. The command must succeed; returns what it printed.
     pub fn run(&self, words: &str) -> String {
         let output = self.try_run(words);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -143,7 +143,7 @@ impl<'a> Gate<'a> {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts the daemon and waits until it limits; its log goes to a file.
+    /// Starts the daemon and waits until it limits. Its log goes to a file.
     pub fn daemon(&self) -> Process {
         let path = self.folder.path().join("log");
         let log = fs::File::options().create(true).append(true).open(path);
@@ -160,18 +160,18 @@ impl<'a> Gate<'a> {
         process
     }
 
-    /// What it counted, by subscriber.
+    /// The counters of all subscribers.
     pub fn status(&self) -> Counted {
         let began = Instant::now();
         let text = self.run("status --all --json");
-        // When it was read is known no better.
+        // The time of the reading is not known more exactly.
         let at = began + began.elapsed() / 2;
         let status = serde_json::from_str(&text).unwrap();
         Counted { at, status }
     }
 }
 
-/// A status at some time.
+/// Counters and when they were read.
 pub struct Counted {
     pub at: Instant,
     pub status: Value,
@@ -195,14 +195,14 @@ impl Counted {
     }
 }
 
-/// Jain's index of fairness: 1 if all have the same, 1/n if one has all.
+/// Jain's index of fairness: 1 if all values are equal, 1/n if one value is all.
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// The middle one.
+/// The median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -1,7 +1,7 @@
-//! The gate before the kernel's own TCP (iperf3), in network namespaces, over a link with delay.
+//! The gate in front of the kernel's TCP (iperf3), in network namespaces, over a link with delay.
 //!
-//! A server, a bridge on which the gate is, and a client. What is measured is what comes out: bytes
-//! at the client's device and at its applications, and the gate's counters beside them.
+//! There are a server, a bridge with the gate, and a client. The tests measure bytes at the client's device
+//! and at its applications, and compare them with the gate's counters.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::DeviceCounters;
 use tidegate_testbed::site::{LinkPosition, Site};
 
-/// Where packets pass.
+/// The interfaces of the gate.
 const BRIDGE: &str = r#"
 [[interface]]
 name = "wan"
@@ -25,19 +25,19 @@ name = "lan"
 side = "access"
 "#;
 
-/// The same, where packets are taken by this hook.
+/// The same with this hook.
 fn bridge(hook: &str) -> String {
     BRIDGE.replace("side", &format!("hook = \"{hook}\"\nside"))
 }
 
-/// What senders take to come to their share.
+/// Time until senders reach their shares.
 const START_UP: Duration = Duration::from_secs(5);
-/// What is looked at.
+/// Time of the measurement.
 const MEASURED: Duration = Duration::from_secs(10);
 /// Longer than both.
 const WHOLE: Duration = Duration::from_secs(17);
-/// How long those of lower priority are there alone: a class that is served after a busy one gets
-/// nothing, not even a new connection's first packets.
+/// Time for which flows of lower priority are alone. A class behind a busy one gets nothing, not even the
+/// first packets of a new connection.
 const AHEAD: Duration = Duration::from_secs(2);
 
 /// A link of 10 ms, or of 20 ms and 50 ms for clients whose address ends in 128 to 191, or 192 to 255.
@@ -59,7 +59,7 @@ struct Window {
     device: [DeviceCounters; 2],
 }
 
-/// Runs these transfers, and looks at them when they have started up.
+/// Runs these transfers, and measures them when they have started up.
 fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Received>) {
     let transfers = iperf::start(site, bulks).unwrap();
     thread::sleep(START_UP);
@@ -80,7 +80,7 @@ impl Window {
         self.gate[1].rate_since(&self.gate[0], subscriber, "down")
     }
 
-    /// What all these got by the gate's counters, as a share of what came to the client's device.
+    /// Bytes of all these by the gate's counters, as a share of the bytes at the client's device.
     fn agreement(&self, subscribers: &[&str]) -> f64 {
         let sum: f64 = subscribers.iter().map(|name| self.rate(name)).sum();
         let bytes = self.device[1].received_bytes - self.device[0].received_bytes;
@@ -99,12 +99,12 @@ fn windows(received: &[Received], bulks: std::ops::Range<usize>) -> Vec<Vec<f64>
         .collect()
 }
 
-/// What transfers got in the window together, bytes.
+/// Bytes of all transfers in the window.
 fn sum(received: &[Received], bulks: std::ops::Range<usize>) -> f64 {
     windows(received, bulks).into_iter().flatten().sum()
 }
 
-/// A plan whose classes are told by the client's address, of these last bytes in order.
+/// A plan with a class for each of these last bytes of the client's address, in order.
 fn by_address(hosts: &[u8], plan: &str) -> String {
     let rules = hosts.iter().enumerate().map(|(class, host)| {
         format!("[[plan.{plan}.rule]]\nclass = {class}\nlocal = \"192.0.2.{host}\"\n")
@@ -112,7 +112,7 @@ fn by_address(hosts: &[u8], plan: &str) -> String {
     rules.collect()
 }
 
-/// The findings of a link that must not have lost anything on its own.
+/// The findings of a link that must not have lost packets itself.
 fn findings(site: &Site) -> Findings {
     let report = site.link.report().unwrap();
     let mut findings = Findings {
@@ -137,8 +137,8 @@ fn mixed_senders_share_fairly_at_the_rate() {
     );
 }
 
-/// The same where XDP takes packets from a veth device's driver. Its peer sends super-packets: with
-/// a program of this kind on the other side, the kernel makes segments of them before.
+/// The same with XDP in the driver of a veth device. Its peer sends super-packets, which the kernel splits
+/// before the program.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn mixed_senders_share_fairly_at_native_xdp() {
@@ -149,7 +149,7 @@ fn mixed_senders_share_fairly_at_native_xdp() {
     );
 }
 
-/// The same where XDP takes packets after the driver of a TAP device.
+/// The same with XDP after the driver of a TAP device.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn mixed_senders_share_fairly_at_generic_xdp() {
@@ -192,7 +192,7 @@ fn share_fairly(test: &str, place: LinkPosition, hook: &str) {
         let mut found = findings(&site);
         found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.1, 30.9);
         found.within("gate's count", window.agreement(&["alice"]), 0.995, 1.005);
-        // What came to the gate were packets as on a wire.
+        // The gate saw packets as on a wire.
         let came = site.middle.counters("wan").unwrap();
         let size = came.received_bytes as f64 / came.received_packets as f64;
         found.within("bytes of a packet at the gate", size, 60.0, 1514.0);
@@ -289,7 +289,7 @@ fn each_subscriber_has_its_rate_and_policy() {
             found.within(&format!("rate of {name}"), measured, 0.97, 1.03);
         }
         found.within("gate's count", window.agreement(&names), 0.995, 1.005);
-        // Those of lower priority had come, and were served while nobody was before them.
+        // Flows of lower priority were served while no other class was busy.
         let ahead = AHEAD.as_secs() as usize;
         for connection in received.iter().filter(|one| [4, 8].contains(&one.bulk)) {
             let early: f64 = connection.seconds[..ahead].iter().sum();
@@ -319,7 +319,7 @@ fn each_subscriber_has_its_rate_and_policy() {
     });
 }
 
-/// Where the gate sees super-packets, they are charged as what they become on the wire.
+/// Super-packets are charged as the packets that they become on the wire.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn super_packets_are_charged_as_on_the_wire() {
@@ -342,12 +342,12 @@ fn super_packets_are_charged_as_on_the_wire() {
         let to = site.client_address(16).unwrap();
         let (window, received) = observe(&site, &gate, &[Bulk::new(to, "cubic", WHOLE)]);
         let mut found = findings(&site);
-        // They were there.
+        // There were super-packets.
         let came = site.middle.counters("wan").unwrap();
         let size = came.received_bytes as f64 / came.received_packets as f64;
         found.within("bytes of a packet at the gate", size, 1600.0, 65e3);
         found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.1, 30.9);
-        // What the client's device counts are packets as on the wire.
+        // The client's device counts packets as on the wire.
         found.within("gate's count", window.agreement(&["alice"]), 0.99, 1.01);
         let goodput = sum(&received, 0..1) * 8.0 / MEASURED.as_secs_f64() / 1e6;
         found.within("goodput, Mbit/s", goodput, 27.0, 29.6);

@@ -84,7 +84,7 @@ fn files_of_the_state_keep_their_format() {
         let written = serde_json::to_string(&read).expect("written");
         assert_eq!(written, text.trim_end());
     }
-    same::<State>(include_str!("../../../tests/state.json"));
+    same::<GateState>(include_str!("../../../tests/state.json"));
     same::<Entry>(include_str!("../../../tests/journal"));
 }
 

@@ -27,7 +27,7 @@ fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own))
         Memory::at(site.pins(), |own| (own.left, own.deadly) = (None, false));
         let mut gate = site.take_over().expect("ours");
         site.holds(gate.state());
-        assert_eq!(gate.state().members["ann"].lanes[1].version, 2);
+        assert_eq!(gate.state().members["ann"].lanes.up.version, 2);
         end(&site, &mut gate);
         site.holds(gate.state());
         drop(gate);

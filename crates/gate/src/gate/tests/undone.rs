@@ -80,7 +80,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             site.holds(gate.state());
             let cem = gate.subscriber("cem").expect("there");
             assert_eq!((cem.set, cem.limits.down.rate), (false, Some(100_000_000)));
-            let version = gate.state().members["cem"].lanes[0].version;
+            let version = gate.state().members["cem"].lanes.down.version;
             assert!(version > 1, "limiters may have followed");
             assert!(!site.state().join("undo.json").exists());
             // Plans that only it brought are not kept.

@@ -131,7 +131,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         gate.set("ann", &setting).expect("set");
         let ann = gate.subscriber("ann").expect("there");
         assert_eq!(ann.limits.down.rate, Some(5_000_000));
-        assert_eq!(gate.state().members["ann"].lanes[0].version, 2);
+        assert_eq!(gate.state().members["ann"].lanes.down.version, 2);
         let two = ONE
             .replace("name = \"bob\"", "name = \"cem\"")
             .replace("pppoe = 9", "vlan = 5");

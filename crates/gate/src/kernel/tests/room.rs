@@ -159,7 +159,7 @@ fn thousands_of_policies_one_after_the_other_are_told_apart() {
 fn numbers_of_a_place_go_around() {
     let mut number = 1_024;
     for _ in 0..1 << 23 {
-        number = policy::after(number);
+        number = kept::after(number);
         assert!(number % 1024 == 0 && (1_024..u32::MAX - 2).contains(&number));
     }
 }

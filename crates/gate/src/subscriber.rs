@@ -1,0 +1,35 @@
+//! What the configuration says of a subscriber, in the file and in the state of a gate.
+
+use serde::{Deserialize, Serialize};
+
+use crate::table::{Match, PerDirection};
+
+/// What the configuration says of a subscriber beside its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Declaration {
+    /// The plan's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Rates of the subscriber in bit/s, which take precedence over the plan's.
+    pub rates: PerDirection<Option<u64>>,
+    /// What its packets are recognised by.
+    #[serde(with = "as_text")]
+    pub matches: Vec<Match>,
+}
+
+/// Writes and reads matches as text.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::table::Match;
+
+    pub fn serialize<S: Serializer>(matches: &[Match], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(matches.iter().map(Match::to_string))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Match>, D::Error> {
+        let texts: Vec<String> = Deserialize::deserialize(from)?;
+        let read = |text: &String| text.parse().map_err(serde::de::Error::custom);
+        texts.iter().map(read).collect()
+    }
+}
