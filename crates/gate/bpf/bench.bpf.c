@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What examples/bench.rs runs: each program makes one packet into those of many subscribers' flows,
-// by a counter, which also tells the time, and then does what it is to be measured by.
+// The programs that examples/bench.rs measures. Each first turns the packet of the run into one of many
+// subscribers' flows, by a counter that also gives the time. Then it does the work that is measured.
 #include "gate.bpf.c"
 
 struct {
 	u64 now[2];	// of each network, in 2^-16 ns
-	u64 gap;	// from one packet to the next, likewise
-	u64 asked;	// what the clock said
+	u64 gap;	// from one packet to the next, in 2^-16 ns
+	u64 asked;	// the answer of the clock
 	u32 network;	// 0: subscribers are in 10/8; 1: in 11/8
 	u32 subscribers;
-	u32 each;	// packets to one subscriber after the other; 0: in no order
+	u32 each;	// packets to each subscriber in turn; 0: in no order
 	u32 drawn;
 } volatile run = { .subscribers = 1 };
 

@@ -84,7 +84,7 @@ struct limiter {
 			};
 			u8 second[sizeof(struct share) - 2 * sizeof(u64)];
 			u64 rate;	// of the plan, for when it changes
-			u64 size;	// likewise
+			u64 size;	// of the plan, for the same purpose
 		};
 	};
 	struct queue queues[QUEUES];

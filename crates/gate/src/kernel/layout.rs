@@ -26,17 +26,17 @@ const _: () = {
     assert!(Plans::MOST as usize == PLANS && 2 * Config::MAX_SUBSCRIBERS <= PAGES * PAGE);
 };
 
-/// The plan that a limiter runs under; none before its first packet.
+/// The plan of a limiter; `None` before its first packet.
 pub(super) fn plan_of(state: &[u8]) -> Option<u32> {
     (limiter::VERSION.of(state) > 0).then(|| limiter::PLAN.of(state))
 }
 
-/// How many queues a plan has, as it is in the kernel.
+/// The number of queues of an encoded plan.
 pub(super) fn queues_of(plan: &[u8]) -> usize {
     plan::ALL.of(plan).into()
 }
 
-/// What a limiter counted.
+/// The counters of a limiter.
 pub(super) fn counters(state: &[u8]) -> Counters {
     Counters {
         passed_packets: limiter::PASSED_PACKETS.of(state),
@@ -68,14 +68,14 @@ pub(super) fn limiter(state: &[u8], queues: usize) -> LimiterState {
     }
 }
 
-/// Packets that no limiter saw, for one reason: they are nobody's, or not in order.
+/// Packets that no limiter saw, for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
-    /// Which, as a name of letters and underscores.
+    /// The reason, in small letters and underscores.
     pub reason: &'static str,
-    /// How many, on the wire.
+    /// Number of packets, counted as on the wire.
     pub packets: u64,
-    /// Their bytes, as charged.
+    /// Their bytes, as they are charged.
     pub bytes: u64,
 }
 

@@ -183,7 +183,7 @@ mod tests {
         let unix = Listen::Unix("/run/x.sock".into());
         assert!(matches!(access(&unix, None), Ok(Access::Anybody)));
 
-        // Tokens that are none.
+        // Files without a valid token.
         let refused = || {
             access(&tcp("0.0.0.0:1"), Some(&path))
                 .err()
