@@ -116,6 +116,21 @@ impl Estimate {
             high: value,
         }
     }
+
+    /// The interval's ends; `None` where they are not known.
+    pub fn interval(self) -> Option<(f64, f64)> {
+        (self.low < self.high).then_some((self.low, self.high))
+    }
+
+    /// The same in another unit.
+    #[must_use]
+    pub fn map(self, convert: impl Fn(f64) -> f64) -> Self {
+        Self {
+            value: convert(self.value),
+            low: convert(self.low),
+            high: convert(self.high),
+        }
+    }
 }
 
 /// What a policer, a queue or a shaper is set to.
@@ -127,8 +142,6 @@ pub struct Limit {
     pub layer: Layer,
     /// Bytes that the bucket or the queue holds, counted at the same layer.
     pub depth_bytes: Option<Estimate>,
-    /// Whether traffic that the capture does not hold uses it too; `None`: the detector does not say.
-    pub shared: Option<bool>,
 }
 
 /// A cause that the detector considered and dismissed.
@@ -162,6 +175,8 @@ pub struct Judgement {
     pub basis: Basis,
     /// What the limiter is set to, if there is one and its rate is known.
     pub limit: Option<Limit>,
+    /// Whether other connections use the limiter too; `None`: the detector cannot tell.
+    pub shared: Option<bool>,
     /// Why it is this cause, in sentences with numbers.
     pub evidence: Vec<Cow<'static, str>>,
     /// What else it could have been, and why it was not.
@@ -180,6 +195,7 @@ impl Judgement {
             confidence: None,
             basis: Basis::Segment,
             limit: None,
+            shared: None,
             evidence: Vec::new(),
             ruled_out: Vec::new(),
             shares: Vec::new(),

@@ -3,12 +3,14 @@
 //! A [`Detector`] sees annotated transfers and gives a [`Judgement`] on each, at once or later. It knows
 //! nothing of captures, and the annotator knows nothing of it.
 
+pub mod cause;
 mod clusters;
 mod detector;
 mod judgement;
 mod order;
 pub mod pd;
 
+pub use cause::Tidegate;
 pub use clusters::{Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
 pub use judgement::{Basis, Cause, Estimate, Judgement, Limit, RuledOut, Share};
@@ -26,7 +28,7 @@ pub struct Entry {
 }
 
 /// All detectors, the default first. This is the one place where a new detector is named.
-pub const DETECTORS: [Entry; 2] = [
+pub const DETECTORS: [Entry; 3] = [
     Entry {
         name: "pd",
         about: "the policing detector of Flach et al. 2016, as its authors published it",
@@ -36,6 +38,11 @@ pub const DETECTORS: [Entry; 2] = [
         name: "pd-paper",
         about: "the same detector, as the paper describes it",
         make: || Box::new(Pd::paper()),
+    },
+    Entry {
+        name: "tidegate",
+        about: "what limited each transfer, by all that went to the same client",
+        make: || Box::new(Tidegate::new(Basis::Client)),
     },
 ];
 

@@ -6,8 +6,8 @@ use tidegate_table::convert::{bits, millis, rounded, seconds};
 use tidegate_table::{Column, Row, columns};
 
 use crate::annotate::{Layer, TransferSummary};
-use crate::detect::Judgement;
 use crate::detect::pd::{Answer, Run};
+use crate::detect::{Estimate, Judgement};
 use crate::read::Nanos;
 
 /// What one endpoint sent in one segment, measured and judged.
@@ -37,6 +37,18 @@ impl SegmentRow {
     fn policed_rate(&self, layer: Layer) -> Option<u64> {
         let rate = self.judgement.policed_rate(&self.transfer.tally, layer);
         rate.map(bits)
+    }
+
+    fn rate(&self) -> Option<Estimate> {
+        let limit = self.judgement.limit?;
+        let convert = |rate| self.transfer.tally.convert(rate, limit.layer, Layer::Link);
+        Some(limit.rate_bps.map(convert))
+    }
+
+    fn depth(&self) -> Option<Estimate> {
+        let limit = self.judgement.limit?;
+        let convert = |bytes| self.transfer.tally.convert(bytes, limit.layer, Layer::Link);
+        Some(limit.depth_bytes?.map(convert))
     }
 
     fn goodput(&self, layer: Layer) -> Option<u64> {
@@ -127,4 +139,14 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     stalled_share: Real [""] "Share of the duration spent so, 0 to 1." = |r| rounded(r.transfer.metrics.evidence.stalled, 4);
     overshoot: Real [""] "Sending rate in the round trip before an episode over the goodput, in the median episode." = |r| rounded(r.transfer.metrics.evidence.overshoot, 3);
     flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight, where packets were lost." = |r| rounded(r.transfer.metrics.evidence.flight_packets, 2);
+    verdict: Text [""] "What limited the transfer: policer, queue, aqm, shaper-burst, random-loss, receive-window, application, sender, round-trips, mixed or unclear." = |r| r.judgement.cause.name();
+    verdict_confidence: Real [""] "How sure the detector is of that, 0 to 1; missing where it does not say." = |r| r.judgement.confidence.map(|confidence| rounded(confidence, 3));
+    verdict_basis: Text [""] "Which packets the verdict rests on: those of the segment, the connection or the client." = |r| r.judgement.basis.name();
+    verdict_shared: Truth [""] "Whether other connections use the limiter too, seen or not; missing where the detector cannot tell." = |r| r.judgement.shared;
+    limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known." = |r| r.rate().map(|rate| bits(rate.value));
+    limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|(low, _)| bits(low));
+    limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|(_, high)| bits(high));
+    limit_depth_bytes: Integer ["B"] "What the limiter's bucket or queue holds, in bytes of frames." = |r| r.depth().map(|depth| bits(depth.value));
+    limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|(low, _)| bits(low));
+    limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.depth().and_then(Estimate::interval).map(|(_, high)| bits(high));
 };

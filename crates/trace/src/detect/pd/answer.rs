@@ -45,7 +45,6 @@ impl From<Answer> for Judgement {
                 rate_bps: Estimate::exact(rate),
                 layer: Layer::Payload,
                 depth_bytes: None,
-                shared: None,
             });
             judgement.evidence.push(code.explanation().into());
         } else {

@@ -1,0 +1,59 @@
+//! A data packet as a bottleneck meets it.
+
+use crate::annotate::{Sent, Transfer};
+use crate::read::Nanos;
+
+/// Round-trip times up to 68 s fit into 32 bits.
+const RTT_STEP: Nanos = 16;
+
+/// A data packet that went towards a client, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arrival {
+    /// When the capture saw it.
+    pub at: Nanos,
+    /// Its round-trip time in steps of 16 ns; 0 where none is known.
+    pub(super) rtt: u32,
+    /// The number of the transfer that it belongs to, among those that are judged together.
+    pub transfer: u32,
+    /// Bytes on the wire: payload, headers and framing.
+    pub weight: f32,
+    /// Whether the network lost it.
+    pub lost: bool,
+}
+
+impl Arrival {
+    /// The packets of a transfer, in the order in which they were sent.
+    pub fn of<'a>(transfer: &'a Transfer<'_>, number: u32) -> impl Iterator<Item = Self> + 'a {
+        let overhead = overhead(transfer);
+        transfer
+            .sent
+            .iter()
+            .map(move |sent| Self::new(sent, number, overhead))
+    }
+
+    fn new(sent: &Sent, transfer: u32, overhead: f32) -> Self {
+        Self {
+            at: sent.at,
+            rtt: sent.rtt().map_or(0, Self::rtt_steps),
+            transfer,
+            weight: sent.len as f32 + overhead,
+            lost: sent.lost(),
+        }
+    }
+
+    pub(super) fn rtt_steps(rtt: Nanos) -> u32 {
+        u32::try_from(rtt / RTT_STEP).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The round-trip time in seconds of a packet that passed.
+    pub(super) fn passed_rtt(&self) -> Option<f64> {
+        (self.rtt != 0 && !self.lost).then(|| (u64::from(self.rtt) * RTT_STEP) as f64 / 1e9)
+    }
+}
+
+/// Bytes of headers and framing around the payload of a packet.
+fn overhead(transfer: &Transfer<'_>) -> f32 {
+    let tally = transfer.tally;
+    let around = tally.link_bytes.saturating_sub(tally.payload_bytes);
+    around as f32 / transfer.sent.len().max(1) as f32
+}

@@ -1,0 +1,82 @@
+//! How a transfer went: which share of its time the endpoints held it back.
+
+use crate::annotate::TransferSummary;
+
+/// Segments that a sender may send before the first acknowledgement (RFC 6928).
+const INITIAL_WINDOW: f64 = 10.0;
+/// A queue stands where the median round-trip time exceeds the path's by this, in seconds, …
+const STANDING: f64 = 0.001_5;
+/// … and by this share of the path's.
+const STANDING_SHARE: f64 = 0.05;
+/// Below this, in seconds, median and least hardly differ.
+const HARDLY: f64 = 0.000_3;
+/// A queue that others fill too delays by this, in seconds, and by this share of the path's time.
+const CROWDED: f64 = 0.005;
+const CROWDED_SHARE: f64 = 0.2;
+/// Packets that arrive as fast as the transfer goes on average, within this factor, left a bottleneck.
+const SATURATED: f64 = 1.6;
+/// Trains of packets that such a capacity rests on.
+const TRAINS: usize = 8;
+
+/// Shares of a transfer's time, and what is known of the path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Course {
+    /// The transfer's duration in seconds.
+    pub duration: f64,
+    /// Round trips that it took, of the median length.
+    pub rounds: f64,
+    /// The share of time in which the application had nothing to send.
+    pub idle: f64,
+    /// The share in which the receive window left no room.
+    pub window: f64,
+    /// The share in which the window could still double each round trip.
+    pub doubling: f64,
+    /// The path's round-trip time in seconds.
+    pub base: f64,
+    /// By how much the median round-trip time exceeds it, in seconds.
+    pub waiting: f64,
+    /// Whether packets waited before a bottleneck.
+    pub queued: bool,
+    /// Whether they may have waited there, though too short to be sure.
+    pub might_be_queued: bool,
+}
+
+impl Course {
+    /// The course of a transfer over a path with this round-trip time in seconds. `None` where no
+    /// round-trip time is known.
+    pub fn of(summary: &TransferSummary, base: Option<f64>) -> Option<Self> {
+        let metrics = &summary.metrics;
+        let rtt = metrics.rtt?;
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let (least, median) = (seconds(rtt.min), seconds(rtt.median).max(1e-6));
+        let duration = seconds(metrics.duration).max(1e-6);
+        let base = base.map_or(least, |base| base.min(least));
+        let rounds = duration / median;
+        let waiting = median - base;
+        let capacity = metrics.capacity.zip(metrics.goodput_bps());
+        let saturated = capacity.is_some_and(|(capacity, goodput)| {
+            capacity.trains >= TRAINS && capacity.bps < SATURATED * goodput
+        });
+        let share = |nanos: u64| (seconds(nanos) / duration).min(1.0);
+        Some(Self {
+            duration,
+            rounds,
+            idle: share(summary.tally.idle),
+            window: share(summary.tally.window_limited),
+            doubling: (doublings(summary) / rounds).min(1.0),
+            base,
+            waiting,
+            queued: saturated && waiting >= STANDING.max(STANDING_SHARE * base)
+                || waiting >= CROWDED.max(CROWDED_SHARE * base),
+            might_be_queued: saturated && waiting >= HARDLY,
+        })
+    }
+}
+
+/// Round trips in which the window doubled from the initial one to the most that was in flight,
+/// with the one in which the last acknowledgement came back.
+fn doublings(summary: &TransferSummary) -> f64 {
+    let first = INITIAL_WINDOW * f64::from(summary.mss.max(1));
+    let most = f64::from(summary.metrics.max_in_flight);
+    (most / first).max(1.0).log2() + 1.0
+}

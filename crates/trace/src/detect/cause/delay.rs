@@ -1,0 +1,223 @@
+//! Delay near losses: a queue that drops is full, so what passes beside a loss has waited for all
+//! that stood in it. A policer delays nothing.
+
+use super::arrival::Arrival;
+use super::fit::Fit;
+
+/// Neighbours of a loss were sent at most this long before or after it.
+const NEAR: u64 = 15_000_000;
+/// Neighbours on each side.
+const NEIGHBOURS: usize = 4;
+
+/// Delay of a transfer above the base round-trip time, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Delay {
+    /// The least round-trip time that is taken for the path's.
+    pub base: f64,
+    /// Quartiles of the least delay beside each loss; `None` without neighbours.
+    pub near: Option<Near>,
+    /// The median of all round-trip times; `None` below ten of them.
+    pub median: Option<f64>,
+    /// The 95th percentile of all.
+    pub upper: Option<f64>,
+}
+
+/// The least delay of the neighbours of each loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Near {
+    /// The first quartile over the losses.
+    pub lower: f64,
+    /// The median over the losses.
+    pub median: f64,
+    /// The third quartile.
+    pub upper: f64,
+    /// How many losses have neighbours whose round-trip time is known.
+    pub losses: usize,
+}
+
+impl Delay {
+    /// The delay of one transfer's packets, in the order of their times, over a base in seconds.
+    pub fn of(arrivals: &[Arrival], base: f64) -> Self {
+        let mut near = near(arrivals, base);
+        let mut all: Vec<f64> = arrivals.iter().filter_map(Arrival::passed_rtt).collect();
+        Self {
+            base,
+            near: (!near.is_empty()).then(|| Near {
+                lower: quantile(&mut near, 0.25),
+                median: quantile(&mut near, 0.5),
+                upper: quantile(&mut near, 0.75),
+                losses: near.len(),
+            }),
+            median: (all.len() > 10).then(|| quantile(&mut all, 0.5) - base),
+            upper: (all.len() > 10).then(|| quantile(&mut all, 0.95) - base),
+        }
+    }
+
+    /// The delay beside the median loss, or that of all packets where none is known there.
+    pub fn at_losses(&self) -> Option<f64> {
+        self.near.map(|near| near.median).or(self.median)
+    }
+
+    /// Whether delay at losses is known: from neighbours, or because no packet was delayed.
+    pub fn is_known_at_losses(&self) -> bool {
+        let hardly = |median: f64| median < 0.25 * self.base;
+        self.near.is_some() || self.median.is_some_and(hardly)
+    }
+
+    /// The delay beside three quarters of the losses, or that of all packets where none is known.
+    pub fn at_most_losses(&self) -> Option<f64> {
+        self.near.map(|near| near.upper).or(self.median)
+    }
+}
+
+/// The path's round-trip time in seconds: the first percentile, in case the least is a fault of the
+/// capture. `None` with five samples or fewer.
+pub fn base<'a>(arrivals: impl Iterator<Item = &'a Arrival>) -> Option<f64> {
+    let mut all: Vec<f64> = arrivals.filter_map(Arrival::passed_rtt).collect();
+    (all.len() > 5).then(|| quantile(&mut all, 0.01))
+}
+
+/// The least delay of the neighbours of each loss that has any.
+fn near(arrivals: &[Arrival], base: f64) -> Vec<f64> {
+    let mut delays = Vec::new();
+    for (i, loss) in arrivals.iter().enumerate().filter(|(_, a)| a.lost) {
+        let before = arrivals[..i].iter().rev();
+        let after = arrivals[i + 1..].iter();
+        let least = least_rtt(before, loss.at).min(least_rtt(after, loss.at));
+        if least.is_finite() {
+            delays.push(least - base);
+        }
+    }
+    delays
+}
+
+fn least_rtt<'a>(neighbours: impl Iterator<Item = &'a Arrival>, at: u64) -> f64 {
+    neighbours
+        .take_while(|other| other.at.abs_diff(at) < NEAR)
+        .filter(|other| !other.lost)
+        .take(NEIGHBOURS)
+        .filter_map(Arrival::passed_rtt)
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// How the round-trip time goes with the backlog of the queue that a fit stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slope {
+    /// Seconds of round-trip time for each second of backlog more: 1 in a queue, 0 at a policer.
+    pub slope: f64,
+    /// Seconds of backlog between the halves that were compared.
+    pub contrast: f64,
+    /// Seconds by which round-trip times scatter within these.
+    pub noise: f64,
+}
+
+/// From this slope on the round-trip time follows the backlog …
+const RISING: f64 = 0.25;
+/// … if it differs by at least this, in seconds: acknowledgements are held back for up to 1 ms.
+const LEAST_DIFFERENCE: f64 = 0.002;
+
+impl Slope {
+    /// Whether packets wait in a queue of the fitted size.
+    pub fn is_queue(self) -> bool {
+        let differs = (self.slope * self.contrast).abs() >= LEAST_DIFFERENCE;
+        self.slope.abs() >= RISING && self.contrast >= 2.0 * self.noise && differs
+    }
+
+    /// Compares the quarter of packets with the least predicted backlog with that of the most.
+    pub fn of<'a>(samples: impl Iterator<Item = (f64, &'a Arrival)>, fit: &Fit) -> Option<Self> {
+        let bucket = fit.bucket;
+        let backlog = |level: f64, arrival: &Arrival| {
+            (bucket.depth - level + f64::from(arrival.weight)) / bucket.rate
+        };
+        let points: Vec<(f64, f64)> = samples
+            .filter_map(|(level, arrival)| Some((backlog(level, arrival), arrival.passed_rtt()?)))
+            .collect();
+        if points.len() < 20 {
+            return None;
+        }
+        let mut backlogs: Vec<f64> = points.iter().map(|point| point.0).collect();
+        let low = quantile(&mut backlogs, 0.25);
+        let high = quantile(&mut backlogs, 0.75);
+        let least = Group::of(points.iter().filter(|point| point.0 <= low));
+        let most = Group::of(points.iter().filter(|point| point.0 >= high));
+        let contrast = most.backlog - least.backlog;
+        (contrast > 0.0).then(|| Self {
+            slope: (most.rtt - least.rtt) / contrast,
+            contrast,
+            noise: least.scatter + most.scatter,
+        })
+    }
+}
+
+/// Packets that met tokens for a burst were delayed by less than this share of the delay at losses …
+const BURST_DELAY: f64 = 0.2;
+/// … and packets in the fuller half of the queue by more than this.
+const QUEUE_DELAY: f64 = 0.4;
+/// Packets of each kind that it takes.
+const KNEE_PACKETS: usize = 10;
+
+/// Whether the fitted bucket is a burst allowance with a queue behind it, as burst-tolerant shapers
+/// have [Flach16 §5.1.2]: nothing is delayed while the allowance lasts, then the queue fills.
+///
+/// `delay` is what packets beside losses waited, in seconds: the time that the full queue takes to
+/// drain.
+pub fn has_burst_allowance<'a>(
+    samples: impl Iterator<Item = (f64, &'a Arrival)>,
+    fit: &Fit,
+    base: f64,
+    delay: f64,
+) -> bool {
+    let queue = delay * fit.bucket.rate;
+    let allowance = fit.bucket.depth - queue;
+    let (mut in_burst, mut in_queue) = (Vec::new(), Vec::new());
+    for (level, arrival) in samples {
+        let Some(rtt) = arrival.passed_rtt() else {
+            continue;
+        };
+        if level > queue + 0.3 * allowance {
+            in_burst.push(rtt - base);
+        } else if level < 0.5 * queue {
+            in_queue.push(rtt - base);
+        }
+    }
+    in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
+        && quantile(&mut in_burst, 0.5) < BURST_DELAY * delay
+        && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay
+}
+
+/// Medians of packets with similar backlog.
+struct Group {
+    backlog: f64,
+    rtt: f64,
+    scatter: f64,
+}
+
+impl Group {
+    fn of<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> Self {
+        let (mut backlogs, mut rtts): (Vec<f64>, Vec<f64>) = points.copied().unzip();
+        let backlog = quantile(&mut backlogs, 0.5);
+        let rtt = quantile(&mut rtts, 0.5);
+        let mut deviations: Vec<f64> = rtts.iter().map(|value| (value - rtt).abs()).collect();
+        Self {
+            backlog,
+            rtt,
+            scatter: quantile(&mut deviations, 0.5),
+        }
+    }
+}
+
+/// A quantile by linear interpolation; reorders the values. Not a number without any.
+pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let place = share * (values.len() - 1) as f64;
+    let (below, rest) = (place.floor() as usize, place.fract());
+    let (_, &mut low, above) = values.select_nth_unstable_by(below, f64::total_cmp);
+    let high = above.iter().copied().fold(f64::INFINITY, f64::min);
+    if rest == 0.0 {
+        low
+    } else {
+        low + (high - low) * rest
+    }
+}

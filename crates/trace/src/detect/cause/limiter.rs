@@ -1,0 +1,341 @@
+//! Policer, queue or neither: buckets fitted at three scopes, held against chance and delay.
+
+use std::cell::LazyCell;
+
+use super::arrival::Arrival;
+use super::bucket::{Bucket, Noise};
+use super::delay::{self, Delay, Slope, has_burst_allowance};
+use super::interval::Interval;
+use super::scope::Scope;
+use super::subject::Subject;
+use super::unseen::Unseen;
+use crate::detect::Basis;
+use crate::read::Nanos;
+
+/// What drops the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// It drops what exceeds a token bucket, and delays nothing.
+    Policer,
+    /// It drops what exceeds a queue that drains at a rate.
+    Queue,
+    /// It lets a burst pass, then queues, and drops what exceeds the queue. The bucket is both together.
+    BurstShaper,
+    /// It drops as either of the first two. Its queue would be too short for its delay to show.
+    Either,
+}
+
+/// A limiter that explains the losses of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limiter {
+    /// What it does with packets.
+    pub mechanism: Mechanism,
+    /// The packets by which it was found.
+    pub basis: Basis,
+    /// Whether others must use it whose packets the capture does not hold. Its bucket is unknown then.
+    pub unseen_users: bool,
+    /// Whether more than one connection takes from it, seen or not.
+    pub shared: bool,
+    /// The bucket; for a queue the free space.
+    pub bucket: Bucket,
+    /// How much its level may be off.
+    pub noise: Noise,
+    /// The intervals of its rate (bytes a second) and depth (bytes), where they are known.
+    pub intervals: Option<(Interval, Interval)>,
+    /// The share of the uncertainty about the transfer's losses that the bucket removes: McFadden's
+    /// R², 1 at best.
+    pub explained: f64,
+    /// Delay at the median loss over the time that a full queue of this size takes to drain.
+    pub filled: f64,
+}
+
+/// What became of the search for a limiter that explains a transfer's losses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Losses {
+    /// The limiter, if one explains them.
+    pub limiter: Option<Limiter>,
+    /// How many packets were lost.
+    pub lost: usize,
+    /// How many episodes of losses there are, at least a path's round-trip time apart.
+    pub episodes: usize,
+    /// Delay beside the losses.
+    pub delay: Option<Delay>,
+    /// What a bucket explains at best, whether that is enough or not; `None` where none was fitted.
+    pub explained: Option<f64>,
+    /// Nats by which bursts of chance are likelier than chance alone.
+    pub bursts: f64,
+    /// Nats by which the best bucket is likelier than bursts of chance.
+    pub beats_bursts: Option<f64>,
+    /// Whether something speaks for a policer whose other users are not seen, though not enough.
+    pub might_be_policed: bool,
+}
+
+/// A bucket explains losses if it removes this share of the uncertainty about them …
+const EXPLAINED: f64 = 0.6;
+/// … and if it removes this, no comparison with bursts of chance is needed.
+const WELL_EXPLAINED: f64 = 0.85;
+/// Nats by which a bucket must be likelier than bursts of chance.
+const LIKELIER: f64 = 3.0;
+/// Bytes by which a level may at most be off.
+const MOST_NOISE: f64 = 3_000.0;
+/// Below this share of a full queue's delay at losses there is no queue. Policers were found below
+/// 0.11, queues above 0.33 (studies/verdict).
+const EMPTY: f64 = 0.25;
+/// Delay in seconds below which a queue is not told from none: acknowledgements are held back for up to
+/// 1 ms.
+const TOO_SHORT: f64 = 0.001;
+/// A burst-tolerant shaper's queue delays by at least this, in seconds, …
+const SHORT_DELAY: f64 = 0.005;
+/// … and is at least this share of the fitted bucket, and less than that.
+const HARDLY: f64 = 0.04;
+const MOST_QUEUE: f64 = 0.5;
+/// Nats by which a bucket must be likelier than bursts of chance to be a policer's with fewer episodes.
+const FEW_EPISODES_GAIN: f64 = 25.0;
+/// Episodes of losses without which a policer is not told from chance.
+const EPISODES: usize = 3;
+/// Nats that unseen users must gain.
+const UNSEEN_GAIN: f64 = 8.0;
+/// Nats from which they cannot be dismissed.
+const UNSEEN_DOUBT: f64 = 3.0;
+/// Nats that a transfer of a connection may contradict the unseen users that the others show.
+const UNSEEN_CONTRADICTION: f64 = 3.0;
+/// Losses of a transfer that counts among those of a connection with unseen users.
+const UNSEEN_LOSSES: usize = 5;
+/// Fewer losses are not explained.
+pub const LEAST_LOSSES: usize = 3;
+/// Where no round-trip time is known, in nanoseconds.
+const USUAL_RTT: Nanos = 100_000_000;
+/// Shares of its depth that a bucket may hold before a transfer in the middle of a connection.
+const STARTS: [f64; 3] = [1.0, 0.3, 0.0];
+
+/// Transfers towards one client, and all their packets.
+#[derive(Debug, Default)]
+pub struct Towards {
+    /// The packets, by time; [`Arrival::transfer`] is an index into `flows`.
+    pub arrivals: Vec<Arrival>,
+    /// The number of each transfer's flow.
+    pub flows: Vec<u64>,
+}
+
+/// Explains the losses of every transfer that has at least [`LEAST_LOSSES`], by packets of up to a basis.
+pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
+    let mut explained = vec![None; towards.flows.len()];
+    let transfers = by_transfer(towards);
+    let lossy = |arrivals: &[Arrival]| arrivals.iter().filter(|a| a.lost).count() >= LEAST_LOSSES;
+    if !transfers.iter().any(|arrivals| lossy(arrivals)) {
+        return explained;
+    }
+    let apart = delay::base(towards.arrivals.iter()).map_or(USUAL_RTT, |base| (base * 1e9) as u64);
+    let client = LazyCell::new(|| {
+        let scope = Scope::new(towards.arrivals.clone(), &[1.0], apart);
+        scope.used_by(&towards.flows)
+    });
+    let mut flows = towards.flows.clone();
+    flows.sort_unstable();
+    flows.dedup();
+    for flow in flows {
+        let of_flow = |i: &usize| towards.flows[*i] == flow;
+        let members: Vec<usize> = (0..transfers.len()).filter(of_flow).collect();
+        if !members.iter().any(|&i| lossy(&transfers[i])) {
+            continue;
+        }
+        let mut together: Vec<Arrival> = members
+            .iter()
+            .flat_map(|&i| transfers[i].iter().copied())
+            .collect();
+        together.sort_by_key(|arrival| arrival.at);
+        let base = delay::base(together.iter());
+        let subjects: Vec<(usize, Subject)> = members
+            .iter()
+            .filter(|&&i| lossy(&transfers[i]))
+            .map(|&i| (i, Subject::new(transfers[i].clone(), base, apart)))
+            .collect();
+        let connection = LazyCell::new(|| Scope::new(together, &[1.0], apart));
+        let unseen = LazyCell::new(|| unseen_users(&subjects));
+        for (i, subject) in &subjects {
+            let mut search = Search::new(subject);
+            match basis {
+                Basis::Segment => {
+                    search.bucket(&Scope::new(subject.arrivals.clone(), &STARTS, apart), basis);
+                    search.unseen();
+                }
+                Basis::Connection | Basis::Client => {
+                    if basis == Basis::Client {
+                        search.bucket(&client, basis);
+                    }
+                    if search.goes_on() {
+                        search.bucket(&connection, Basis::Connection);
+                        search.doubt_bucket(basis, members.len() < transfers.len());
+                    }
+                    search.unseen();
+                    if search.goes_on() && subject.is_flat() && connection.episodes >= EPISODES {
+                        search.unseen_of_connection(*unseen);
+                    }
+                }
+            }
+            explained[*i] = Some(search.losses);
+        }
+    }
+    explained
+}
+
+/// The packets of each transfer, by time.
+fn by_transfer(towards: &Towards) -> Vec<Vec<Arrival>> {
+    let mut transfers = vec![Vec::new(); towards.flows.len()];
+    for arrival in &towards.arrivals {
+        transfers[arrival.transfer as usize].push(*arrival);
+    }
+    transfers
+}
+
+/// One bucket with unseen users for all transfers of a connection whose delay is flat.
+fn unseen_users(subjects: &[(usize, Subject)]) -> Option<Unseen> {
+    let flat = subjects
+        .iter()
+        .map(|(_, subject)| subject)
+        .filter(|subject| subject.losses >= UNSEEN_LOSSES && subject.is_mostly_flat());
+    let arrivals: Vec<Arrival> = flat
+        .flat_map(|subject| subject.arrivals.iter().copied())
+        .collect();
+    Unseen::find(&arrivals)
+}
+
+/// The search for what explains one transfer's losses.
+struct Search<'a> {
+    subject: &'a Subject,
+    losses: Losses,
+}
+
+impl<'a> Search<'a> {
+    fn new(subject: &'a Subject) -> Self {
+        Self {
+            subject,
+            losses: Losses {
+                limiter: None,
+                lost: subject.losses,
+                episodes: subject.episodes,
+                delay: subject.delay,
+                explained: None,
+                bursts: subject.by_bursts - subject.by_chance,
+                beats_bursts: None,
+                might_be_policed: false,
+            },
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.losses.limiter.is_none()
+    }
+
+    /// Tries the bucket of a scope all of whose users are seen.
+    fn bucket(&mut self, scope: &Scope, basis: Basis) {
+        let (subject, Some(fit)) = (self.subject, scope.fit) else {
+            return;
+        };
+        let likelihood: f64 = scope
+            .of(subject.number)
+            .map(|(level, arrival)| fit.noise.log_likelihood(level, arrival))
+            .sum();
+        let explained = 1.0 - likelihood / subject.by_chance;
+        self.losses.explained = Some(self.losses.explained.unwrap_or(explained).max(explained));
+        let gain = likelihood - subject.by_bursts;
+        self.losses.beats_bursts = Some(self.losses.beats_bursts.unwrap_or(gain).max(gain));
+        let beats_bursts = || match basis {
+            Basis::Client => likelihood - subject.by_bursts > LIKELIER,
+            _ => subject
+                .unseen()
+                .is_some_and(|unseen| unseen.gain > LIKELIER),
+        };
+        let fits = explained >= EXPLAINED
+            && fit.noise.width <= MOST_NOISE
+            && (explained > WELL_EXPLAINED || beats_bursts());
+        let filled = subject.filled(fit.bucket.rate, fit.bucket.depth);
+        let (true, Some(filled), Some(delay)) = (fits, filled, subject.delay) else {
+            return;
+        };
+        let rises = Slope::of(scope.of(subject.number), &fit).is_some_and(Slope::is_queue);
+        let at_losses = delay.at_losses().unwrap_or(0.0);
+        let bursts = at_losses > SHORT_DELAY
+            && (HARDLY..MOST_QUEUE).contains(&filled)
+            && has_burst_allowance(scope.arrivals_and_levels(), &fit, delay.base, at_losses);
+        let mechanism = if bursts {
+            Mechanism::BurstShaper
+        } else if filled < EMPTY && !rises && delay.is_known_at_losses() {
+            Mechanism::Policer
+        } else if fit.bucket.depth / fit.bucket.rate < TOO_SHORT && at_losses < TOO_SHORT {
+            Mechanism::Either
+        } else {
+            Mechanism::Queue
+        };
+        let sure = scope.episodes >= EPISODES || gain > FEW_EPISODES_GAIN;
+        if mechanism == Mechanism::Policer && !sure {
+            return;
+        }
+        self.losses.limiter = Some(Limiter {
+            mechanism,
+            basis,
+            unseen_users: false,
+            shared: scope.is_shared,
+            bucket: fit.bucket,
+            noise: fit.noise,
+            // Where others may use the bucket unseen, only a bucket that leaves little to them is known.
+            intervals: (basis == Basis::Client || explained > WELL_EXPLAINED)
+                .then(|| scope.intervals())
+                .flatten(),
+            explained,
+            filled,
+        });
+    }
+
+    /// Where a connection's bucket explains what that of all the client's connections does not, others
+    /// take from it too, and its rate and depth are not known.
+    fn doubt_bucket(&mut self, basis: Basis, others: bool) {
+        if basis != Basis::Client || !others {
+            return;
+        }
+        if let Some(limiter) = &mut self.losses.limiter {
+            limiter.intervals = None;
+        }
+    }
+
+    /// Tries a bucket with unseen users for the transfer alone.
+    fn unseen(&mut self) {
+        let subject = self.subject;
+        if self.goes_on() && subject.is_flat() && subject.episodes >= EPISODES {
+            let unseen = subject.unseen();
+            self.losses.might_be_policed = unseen.is_some_and(|unseen| unseen.gain > UNSEEN_DOUBT);
+            let unseen = unseen.filter(|unseen| unseen.gain > UNSEEN_GAIN);
+            self.losses.limiter =
+                unseen.and_then(|unseen| hidden(subject, &unseen, Basis::Segment));
+        }
+    }
+
+    /// Tries the bucket with unseen users that all transfers of the connection show together.
+    fn unseen_of_connection(&mut self, unseen: Option<Unseen>) {
+        let subject = self.subject;
+        let unseen = unseen.filter(|unseen| {
+            unseen.gain > UNSEEN_GAIN && unseen.gain_for(&subject.arrivals) > -UNSEEN_CONTRADICTION
+        });
+        self.losses.limiter = unseen.and_then(|unseen| hidden(subject, &unseen, Basis::Connection));
+    }
+}
+
+fn hidden(subject: &Subject, unseen: &Unseen, basis: Basis) -> Option<Limiter> {
+    let filled = subject.filled(unseen.rate, unseen.depth)?;
+    let bucket = Bucket {
+        rate: unseen.rate,
+        depth: unseen.depth,
+        start: 1.0,
+    };
+    (filled < EMPTY).then_some(Limiter {
+        mechanism: Mechanism::Policer,
+        basis,
+        unseen_users: true,
+        shared: true,
+        bucket,
+        noise: Noise { width: MOST_NOISE },
+        intervals: None,
+        explained: f64::NAN,
+        filled,
+    })
+}

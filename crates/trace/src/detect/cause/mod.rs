@@ -1,0 +1,29 @@
+//! What limited a transfer: a bucket that explains its losses, told from a queue by delay.
+
+mod arrival;
+mod bucket;
+mod chance;
+mod course;
+mod delay;
+mod evidence;
+mod fit;
+mod interval;
+mod limiter;
+mod scope;
+mod screen;
+mod subject;
+mod tidegate;
+mod unseen;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use arrival::Arrival;
+pub use bucket::{Bucket, Noise};
+pub use delay::{Delay, Near, Slope};
+pub use fit::{Fit, Fitter};
+pub use interval::{Interval, intervals};
+pub use limiter::{LEAST_LOSSES, Limiter, Losses, Mechanism, Towards, explain};
+pub use tidegate::Tidegate;
+pub use unseen::Unseen;

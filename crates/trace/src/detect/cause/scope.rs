@@ -1,0 +1,109 @@
+//! Packets that are explained together: those of a transfer, a connection or a client.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use super::arrival::Arrival;
+use super::fit::{Fit, Fitter};
+use super::interval::{Interval, intervals};
+use crate::read::Nanos;
+
+/// Longer scopes are fitted on the part of this many packets that has the most losses. The bucket is
+/// then replayed over all of them.
+const WINDOW: usize = 1 << 16;
+
+/// Packets that may share a bucket, in the order of their times, and the bucket that fits them best.
+#[derive(Debug)]
+pub(super) struct Scope {
+    pub arrivals: Vec<Arrival>,
+    pub fit: Option<Fit>,
+    /// Episodes of losses.
+    pub episodes: usize,
+    /// Whether several connections have a part in it.
+    pub is_shared: bool,
+    /// The level that each packet meets in the fitted bucket.
+    levels: Vec<f64>,
+    /// Where the packets of each transfer are.
+    places: HashMap<u32, Vec<u32>>,
+    intervals: OnceCell<Option<(Interval, Interval)>>,
+}
+
+impl Scope {
+    /// Fits a bucket that starts at the likeliest of some shares of its depth. Losses at least
+    /// `apart` from each other are separate episodes.
+    pub fn new(arrivals: Vec<Arrival>, starts: &[f64], apart: Nanos) -> Self {
+        let mut fitter = Fitter::default();
+        let part = densest(&arrivals);
+        let fit = starts
+            .iter()
+            .filter_map(|&start| fitter.fit(part, start))
+            .max_by(|a, b| a.log_likelihood.total_cmp(&b.log_likelihood));
+        let levels = fit.map_or_else(Vec::new, |fit| fit.bucket.levels(arrivals.iter()).collect());
+        let mut places: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (i, arrival) in arrivals.iter().enumerate() {
+            places.entry(arrival.transfer).or_default().push(i as u32);
+        }
+        Self {
+            fit,
+            episodes: episodes(&arrivals, apart),
+            is_shared: false,
+            levels,
+            places,
+            intervals: OnceCell::new(),
+            arrivals,
+        }
+    }
+
+    /// The same, when the number of each transfer's flow is known: whether another flow than that with
+    /// the most packets has at least one in twenty.
+    pub fn used_by(mut self, flows: &[u64]) -> Self {
+        let mut packets: HashMap<u64, usize> = HashMap::new();
+        for (&transfer, places) in &self.places {
+            *packets.entry(flows[transfer as usize]).or_default() += places.len();
+        }
+        let most = packets.values().copied().max().unwrap_or(0);
+        self.is_shared = (self.arrivals.len() - most) * 20 > self.arrivals.len();
+        self
+    }
+
+    /// The packets of a transfer with the levels that they meet.
+    pub fn of(&self, transfer: u32) -> impl Iterator<Item = (f64, &Arrival)> {
+        let places = self.places.get(&transfer).map_or(&[][..], Vec::as_slice);
+        places
+            .iter()
+            .map(|&i| (self.levels[i as usize], &self.arrivals[i as usize]))
+    }
+
+    /// All packets with the levels that they meet.
+    pub fn arrivals_and_levels(&self) -> impl Iterator<Item = (f64, &Arrival)> {
+        self.levels.iter().copied().zip(&self.arrivals)
+    }
+
+    /// The intervals of the fitted bucket's rate (bytes a second) and depth (bytes).
+    pub fn intervals(&self) -> Option<(Interval, Interval)> {
+        *self.intervals.get_or_init(|| {
+            let fit = self.fit?;
+            Some(intervals(densest(&self.arrivals), &fit))
+        })
+    }
+}
+
+/// The part of [`WINDOW`] packets that has the most losses, in steps of half of it.
+fn densest(arrivals: &[Arrival]) -> &[Arrival] {
+    let starts = (0..arrivals.len()).step_by(WINDOW / 2);
+    let parts = starts.map(|start| &arrivals[start..(start + WINDOW).min(arrivals.len())]);
+    let losses = |part: &&[Arrival]| part.iter().filter(|arrival| arrival.lost).count();
+    // Of equals the first: there the bucket is full.
+    parts.rev().max_by_key(losses).unwrap_or(arrivals)
+}
+
+/// Episodes of losses: losses at most `apart` after the one before belong together.
+pub fn episodes(arrivals: &[Arrival], apart: Nanos) -> usize {
+    let mut last: Option<Nanos> = None;
+    let mut count = 0;
+    for loss in arrivals.iter().filter(|arrival| arrival.lost) {
+        count += usize::from(last.is_none_or(|last| loss.at.saturating_sub(last) > apart));
+        last = Some(loss.at);
+    }
+    count
+}

@@ -1,0 +1,79 @@
+//! A transfer whose losses are to be explained, and what is known of them whatever the scope.
+
+use std::cell::OnceCell;
+
+use super::arrival::Arrival;
+use super::chance;
+use super::delay::Delay;
+use super::scope::episodes;
+use super::unseen::Unseen;
+use crate::read::Nanos;
+
+/// Delay at most losses and at the median loss, in seconds, with a policer whose other users are not
+/// seen.
+const FLAT_UPPER: f64 = 0.005;
+const FLAT_MEDIAN: f64 = 0.003;
+/// Fewer losses hold no evidence of unseen users.
+const UNSEEN_LOSSES: usize = 10;
+
+/// A transfer with losses.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub number: u32,
+    pub arrivals: Vec<Arrival>,
+    pub losses: usize,
+    pub episodes: usize,
+    pub delay: Option<Delay>,
+    /// The logarithm of the likelihood of its losses by chance alone.
+    pub by_chance: f64,
+    /// The same in a channel with memory.
+    pub by_bursts: f64,
+    unseen: OnceCell<Option<Unseen>>,
+}
+
+impl Subject {
+    /// A transfer's packets, given the path's round-trip time in seconds.
+    pub fn new(arrivals: Vec<Arrival>, base: Option<f64>, apart: Nanos) -> Self {
+        let losses = arrivals.iter().filter(|arrival| arrival.lost).count();
+        Self {
+            number: arrivals.first().map_or(0, |arrival| arrival.transfer),
+            losses,
+            episodes: episodes(&arrivals, apart),
+            delay: base.map(|base| Delay::of(&arrivals, base)),
+            by_chance: chance::uniform(losses, arrivals.len()),
+            by_bursts: chance::bursty(arrivals.iter()),
+            unseen: OnceCell::new(),
+            arrivals,
+        }
+    }
+
+    /// The best bucket with users that are not seen. Costly, so found when it is first asked for.
+    pub fn unseen(&self) -> Option<Unseen> {
+        *self.unseen.get_or_init(|| {
+            (self.losses >= UNSEEN_LOSSES)
+                .then(|| Unseen::find(&self.arrivals))
+                .flatten()
+        })
+    }
+
+    /// Whether packets beside losses have hardly waited.
+    pub fn is_flat(&self) -> bool {
+        self.is_mostly_flat()
+            && self
+                .delay
+                .and_then(|delay| delay.at_losses())
+                .is_some_and(|median| median < FLAT_MEDIAN)
+    }
+
+    /// Whether packets beside three quarters of the losses have hardly waited.
+    pub fn is_mostly_flat(&self) -> bool {
+        self.delay
+            .and_then(|delay| delay.at_most_losses())
+            .is_some_and(|upper| upper < FLAT_UPPER)
+    }
+
+    /// The delay at the median loss as a share of the time that a full queue takes to drain.
+    pub fn filled(&self, rate: f64, depth: f64) -> Option<f64> {
+        Some(self.delay?.at_losses()? / (depth / rate))
+    }
+}

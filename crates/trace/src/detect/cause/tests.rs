@@ -1,0 +1,218 @@
+//! Senders through known limiters: what limited them must come out.
+
+use super::arrival::Arrival;
+use super::bucket::Bucket;
+use super::delay;
+use super::fit::Fitter;
+use super::interval::intervals;
+use super::limiter::{Losses, Mechanism, Towards, explain};
+use super::scope::episodes;
+use crate::annotate::TransferSummary;
+use crate::detect::{Basis, Cause, Judgement, Tidegate};
+use crate::{Options, Sink, analyse};
+
+const PATH: u64 = 40_000_000;
+const FRAME: f32 = 1518.0;
+const MILLISECOND: u64 = 1_000_000;
+
+/// What packets meet on their way.
+enum Device {
+    Policer,
+    /// A queue of the bucket's size.
+    Queue,
+    /// A queue of so many bytes behind the rest of the bucket.
+    BurstShaper(f64),
+    /// One packet in so many is lost, whatever the rate.
+    Chance(u64),
+}
+
+/// Rounds of bursts that grow until packets are lost, and are halved then, as TCP's.
+fn send(bucket: Bucket, device: &Device, rounds: u64, mut random: u64) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    let (mut level, mut last, mut window) = (bucket.depth, 0, 4u64);
+    for round in 0..rounds {
+        let mut lost_any = false;
+        for i in 0..window {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let jitter = (random >> 33) % (MILLISECOND / 100);
+            let at = (round * PATH + i * MILLISECOND / 50 + jitter).max(last);
+            level = (level + bucket.rate * (at - last) as f64 / 1e9).min(bucket.depth);
+            last = at;
+            let lost = match device {
+                Device::Chance(one_in) => (random >> 40).is_multiple_of(*one_in),
+                _ => level < f64::from(FRAME),
+            };
+            if !lost {
+                level -= f64::from(FRAME);
+            }
+            lost_any |= lost;
+            let backlog = match device {
+                Device::Policer | Device::Chance(_) => 0.0,
+                Device::Queue => bucket.depth - level,
+                Device::BurstShaper(queue) => (queue - level).max(0.0),
+            };
+            let rtt = PATH + (backlog / bucket.rate * 1e9) as u64 + jitter;
+            arrivals.push(Arrival {
+                at,
+                rtt: Arrival::rtt_steps(rtt),
+                transfer: 0,
+                weight: FRAME,
+                lost: lost && !matches!(device, Device::Chance(0)),
+            });
+        }
+        window = if lost_any { window / 2 } else { window + 3 }.max(2);
+    }
+    arrivals
+}
+
+fn losses(arrivals: Vec<Arrival>) -> Losses {
+    let towards = Towards {
+        arrivals,
+        flows: vec![0],
+    };
+    explain(&towards, Basis::Client)[0].expect("packets were lost")
+}
+
+fn mechanism(arrivals: Vec<Arrival>) -> Option<Mechanism> {
+    losses(arrivals).limiter.map(|limiter| limiter.mechanism)
+}
+
+fn bucket(megabits: f64, depth: f64) -> Bucket {
+    Bucket {
+        rate: megabits * 1e6 / 8.0,
+        depth,
+        start: 1.0,
+    }
+}
+
+#[test]
+fn a_fit_finds_rate_and_depth() {
+    for (megabits, depth) in [(2.0, 40e3), (5.0, 100e3), (20.0, 300e3)] {
+        let truth = bucket(megabits, depth);
+        let arrivals = send(truth, &Device::Policer, 400, 7);
+        let fit = Fitter::default()
+            .fit(&arrivals, 1.0)
+            .expect("there are losses");
+        let off = |found: f64, truth: f64| (found / truth - 1.0).abs();
+        assert!(off(fit.bucket.rate, truth.rate) < 0.005, "{fit:?}");
+        let (rates, depths) = intervals(&arrivals, &fit);
+        assert!(
+            rates.holds(truth.rate) && depths.holds(depth),
+            "{rates:?} {depths:?}"
+        );
+    }
+}
+
+#[test]
+fn too_few_losses_are_not_fitted() {
+    let mut arrivals = send(bucket(5.0, 100e3), &Device::Policer, 50, 7);
+    for arrival in &mut arrivals {
+        arrival.lost = false;
+    }
+    assert!(Fitter::default().fit(&arrivals, 1.0).is_none());
+    assert!(Fitter::default().fit(&[], 1.0).is_none());
+}
+
+#[test]
+fn delay_tells_a_policer_from_a_queue_that_drops_the_same_packets() {
+    let truth = bucket(5.0, 60e3);
+    let policed = send(truth, &Device::Policer, 400, 3);
+    let queued = send(truth, &Device::Queue, 400, 3);
+    let fates = |arrivals: &[Arrival]| arrivals.iter().map(|a| a.lost).collect::<Vec<_>>();
+    assert_eq!(fates(&policed), fates(&queued));
+    assert_eq!(mechanism(policed), Some(Mechanism::Policer));
+    assert_eq!(mechanism(queued), Some(Mechanism::Queue));
+}
+
+#[test]
+fn a_burst_allowance_before_a_queue_is_told_from_either() {
+    let truth = bucket(5.0, 400e3);
+    let arrivals = send(truth, &Device::BurstShaper(60e3), 600, 3);
+    assert_eq!(mechanism(arrivals), Some(Mechanism::BurstShaper));
+}
+
+#[test]
+fn random_losses_are_no_limiter() {
+    for one_in in [30, 100] {
+        let arrivals = send(bucket(50.0, 1e6), &Device::Chance(one_in), 400, 5);
+        assert_eq!(mechanism(arrivals), None);
+    }
+}
+
+#[test]
+fn times_that_go_backwards_and_hostile_values_do_no_harm() {
+    let mut arrivals = send(bucket(5.0, 60e3), &Device::Policer, 50, 3);
+    for (i, arrival) in arrivals.iter_mut().enumerate() {
+        arrival.lost |= i % 3 == 0;
+        match i % 7 {
+            0 => arrival.at = u64::MAX - i as u64,
+            1 => arrival.at = 0,
+            2 => arrival.weight = 0.0,
+            3 => arrival.rtt = u32::MAX,
+            _ => {}
+        }
+    }
+    for basis in [Basis::Segment, Basis::Connection, Basis::Client] {
+        let towards = Towards {
+            arrivals: arrivals.clone(),
+            flows: vec![0],
+        };
+        assert_eq!(explain(&towards, basis).len(), 1);
+    }
+}
+
+#[test]
+fn losses_a_round_trip_apart_are_episodes_of_their_own() {
+    let arrivals = send(bucket(5.0, 60e3), &Device::Policer, 400, 3);
+    let all = episodes(&arrivals, PATH / 2);
+    assert!(all > 3, "{all}");
+    assert!(episodes(&arrivals, u64::MAX) == 1);
+    assert_eq!(episodes(&[], PATH), 0);
+}
+
+#[test]
+fn the_base_is_near_the_least_round_trip_time() {
+    let arrivals = send(bucket(5.0, 60e3), &Device::Policer, 100, 3);
+    let base = delay::base(arrivals.iter()).expect("there are samples");
+    assert!((base - 0.04).abs() < 0.002, "{base}");
+}
+
+#[derive(Default)]
+struct Judged(Vec<(TransferSummary, Judgement)>);
+
+impl Sink for Judged {
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        self.0.push((*transfer, judgement));
+    }
+}
+
+#[test]
+fn a_policer_in_a_real_capture_is_found_with_its_rate() {
+    let capture = include_bytes!("../../../../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
+    for basis in [Basis::Connection, Basis::Client] {
+        let options = Options {
+            detector: Some(Box::new(Tidegate::new(basis))),
+            ..Options::default()
+        };
+        let mut judged = Judged::default();
+        let outcome = analyse(&capture[..], options, &mut judged);
+        assert!(outcome.error.is_none());
+        let policed: Vec<_> = judged
+            .0
+            .iter()
+            .filter(|(_, judgement)| judgement.cause == Cause::Policer)
+            .collect();
+        assert!(!policed.is_empty());
+        for (transfer, judgement) in policed {
+            assert!(!transfer.id.from_client);
+            let (low, high) = judgement
+                .limit
+                .and_then(|limit| limit.rate_bps.interval())
+                .expect("a rate with an interval");
+            assert!((low..=high).contains(&1.5e6), "{low} to {high}");
+            assert!(judgement.evidence.len() > 2 && !judgement.ruled_out.is_empty());
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The verdict on a transfer: its losses, its delay and its course taken together.
+
+use super::course::Course;
+use super::evidence;
+use super::limiter::{Limiter, Losses, Mechanism};
+use crate::annotate::{Layer, TransferSummary};
+use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
+
+/// What held a transfer back while neither end did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Network {
+    pub cause: Cause,
+    /// How often such a verdict was right in the lab (studies/verdict).
+    pub confidence: f64,
+    pub reason: &'static str,
+}
+
+/// A cause that limits a transfer for this share of its time decides alone.
+const DECIDES: f64 = 0.5;
+/// A cause with a smaller share than this is not part of a mixture.
+const PART: f64 = 0.25;
+/// With fewer data packets all went out in the first round trips.
+const FEW_PACKETS: u64 = 11;
+/// Delay beside losses, in seconds, that no queue shows.
+const FLAT: f64 = 0.000_5;
+/// On a path with jitter: not above the median delay, and below these shares of the path's round-trip
+/// time and of the 95th percentile of delays.
+const SMALL: f64 = 0.1;
+const LOW: f64 = 0.5;
+/// A full queue's delay stands out: at losses it is at least this share of the 95th percentile …
+const FULL: f64 = 0.8;
+/// … and hardly differs between losses: the quartiles' distance over the median.
+const STEADY: f64 = 0.3;
+/// Managed queues drop at delays that are exceeded often, or that differ.
+const EXCEEDED: f64 = 0.75;
+const VARIED: f64 = 0.5;
+/// Episodes of losses without which their delay says little.
+const EPISODES: usize = 3;
+
+/// Judges a transfer, given the path's round-trip time in seconds and what explains its losses.
+pub(super) fn judge(
+    summary: &TransferSummary,
+    base: Option<f64>,
+    losses: Option<&Losses>,
+) -> Judgement {
+    let course = Course::of(summary, base);
+    let network = network(course.as_ref(), losses);
+    let shares = shares(course.as_ref(), network.cause);
+    let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
+    let mut judgement = Judgement::new(cause, reason);
+    judgement.confidence = Some(confidence);
+    judgement.shares = shares;
+    let limiter = losses.and_then(|losses| losses.limiter);
+    if let Some(limiter) = limiter {
+        judgement.basis = limiter.basis;
+        if limits(cause) {
+            judgement.limit = limit(&limiter);
+            judgement.shared = Some(limiter.shared);
+        }
+    } else if losses.is_some() {
+        judgement.basis = Basis::Connection;
+    }
+    judgement.evidence = evidence::sentences(summary, course.as_ref(), losses);
+    judgement.ruled_out = evidence::ruled_out(cause, course.as_ref(), losses);
+    judgement
+}
+
+/// Whether a cause has a rate.
+fn limits(cause: Cause) -> bool {
+    matches!(cause, Cause::Policer | Cause::Queue | Cause::ShaperBurst)
+}
+
+/// The limiter's settings, where they are known.
+fn limit(limiter: &Limiter) -> Option<Limit> {
+    let (rate, depth) = limiter.intervals?;
+    Some(Limit {
+        rate_bps: Estimate {
+            value: limiter.bucket.rate * 8.0,
+            low: rate.low * 8.0,
+            high: rate.high * 8.0,
+        },
+        layer: Layer::Link,
+        depth_bytes: Some(Estimate {
+            value: limiter.bucket.depth,
+            low: depth.low,
+            high: depth.high,
+        }),
+    })
+}
+
+fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
+    let found = |cause, confidence, reason| Network {
+        cause,
+        confidence,
+        reason,
+    };
+    let Some(losses) = losses else {
+        return match course {
+            Some(course) if course.queued => found(
+                Cause::Queue,
+                0.9,
+                "packets waited in a queue that did not overflow",
+            ),
+            Some(course) if course.doubling >= DECIDES => {
+                found(Cause::RoundTrips, 0.9, "over before the window had grown")
+            }
+            Some(course) if course.might_be_queued => found(
+                Cause::Unclear,
+                0.5,
+                "the sender's pacing, or a bottleneck with hardly a queue",
+            ),
+            Some(_) => found(Cause::Sender, 0.95, "the sender's window or pacing"),
+            None => found(Cause::Unclear, 0.5, "no round-trip times"),
+        };
+    };
+    match losses.limiter {
+        Some(limiter) => match limiter.mechanism {
+            Mechanism::Policer if limiter.unseen_users => found(
+                Cause::Policer,
+                0.9,
+                "losses fit a policer that others use too",
+            ),
+            Mechanism::Policer => found(
+                Cause::Policer,
+                0.98,
+                "losses fit a token bucket without a queue",
+            ),
+            Mechanism::Queue => found(Cause::Queue, 0.97, "losses fit a queue that is full"),
+            Mechanism::Either => found(
+                Cause::Unclear,
+                0.5,
+                "a policer, or a queue of less than a millisecond",
+            ),
+            Mechanism::BurstShaper => found(
+                Cause::ShaperBurst,
+                0.95,
+                "a burst passes, then a queue fills",
+            ),
+        },
+        None => unexplained(losses),
+    }
+}
+
+/// The cause of losses that no bucket explains, by the delay beside them.
+fn unexplained(losses: &Losses) -> Network {
+    let unclear = |reason| Network {
+        cause: Cause::Unclear,
+        confidence: 0.5,
+        reason,
+    };
+    let known = losses.delay.and_then(|delay| {
+        let (near, median, upper) = (delay.near?, delay.median?, delay.upper?);
+        Some((near, median, upper, delay.base))
+    });
+    let Some((near, median, upper, base)) = known else {
+        return unclear("no round-trip times beside the losses");
+    };
+    let top = near.median / upper.max(1e-9);
+    let spread = (near.upper - near.lower) / near.median.max(1e-9);
+    let unrelated = near.median <= median && near.median < SMALL * base && top < LOW;
+    if near.median < FLAT || unrelated {
+        return match losses.might_be_policed {
+            true => unclear("a policer that others use too, or random loss"),
+            false => Network {
+                cause: Cause::RandomLoss,
+                confidence: 0.9,
+                reason: "losses at any rate and delay",
+            },
+        };
+    }
+    let contradicted = losses.explained.is_none_or(|explained| explained < 0.0);
+    if top >= FULL && spread < STEADY && !contradicted {
+        return Network {
+            cause: Cause::Queue,
+            confidence: if losses.episodes < EPISODES {
+                0.8
+            } else {
+                0.92
+            },
+            reason: "losses where the delay is at its highest",
+        };
+    }
+    if top < EXCEEDED || spread > VARIED || contradicted {
+        return Network {
+            cause: Cause::Aqm,
+            confidence: if losses.episodes < EPISODES {
+                0.75
+            } else {
+                0.95
+            },
+            reason: "losses at delays that other packets exceed",
+        };
+    }
+    unclear("a full queue, or a managed one")
+}
+
+/// How the transfer's time divides between the ends and the network.
+fn shares(course: Option<&Course>, network: Cause) -> Vec<Share> {
+    let Some(course) = course else {
+        return Vec::new();
+    };
+    let rest = (1.0 - course.idle - course.window).max(0.0);
+    // Until the window has grown, only the round trips limit; a network that drops or queues ends that.
+    let doubling = match network {
+        Cause::Sender | Cause::RoundTrips => course.doubling.min(rest),
+        _ => 0.0,
+    };
+    let others = match network {
+        Cause::RoundTrips => Cause::Sender,
+        other => other,
+    };
+    let mut shares = vec![
+        Share {
+            cause: Cause::Application,
+            share: course.idle,
+        },
+        Share {
+            cause: Cause::ReceiveWindow,
+            share: course.window,
+        },
+        Share {
+            cause: Cause::RoundTrips,
+            share: doubling,
+        },
+        Share {
+            cause: others,
+            share: rest - doubling,
+        },
+    ];
+    shares.retain(|share| share.share > 0.0);
+    shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+    shares
+}
+
+/// The cause with the most time, or that several have a part.
+fn decide(
+    summary: &TransferSummary,
+    course: Option<&Course>,
+    network: Network,
+    shares: &[Share],
+) -> (Cause, f64, &'static str) {
+    let few = summary.metrics.data_packets < FEW_PACKETS && summary.metrics.lost_packets == 0;
+    let idle = course.is_some_and(|course| course.idle >= DECIDES);
+    if few && !idle {
+        return (Cause::RoundTrips, 0.9, "too few packets for anything else");
+    }
+    let Some(first) = shares.first() else {
+        return (network.cause, network.confidence, network.reason);
+    };
+    let second = shares.get(1).map_or(0.0, |share| share.share);
+    if first.share < DECIDES && second >= PART && first.cause != Cause::ReceiveWindow {
+        return (
+            Cause::Mixed,
+            0.7,
+            "several causes, each for a part of the time",
+        );
+    }
+    match first.cause {
+        Cause::Application => (
+            Cause::Application,
+            0.95,
+            "nothing to send for most of the time",
+        ),
+        Cause::ReceiveWindow => (Cause::ReceiveWindow, 0.95, "the receive window was full"),
+        Cause::RoundTrips => (Cause::RoundTrips, 0.9, "over before the window had grown"),
+        _ if network.cause == Cause::RoundTrips => {
+            (Cause::Sender, 0.95, "the sender's window or pacing")
+        }
+        _ => (network.cause, network.confidence, network.reason),
+    }
+}
