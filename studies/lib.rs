@@ -13,3 +13,5 @@ pub mod lab;
 pub mod table3;
 #[path = "flach16-table3-lab/table3_lab.rs"]
 pub mod table3_lab;
+#[path = "verdict/verdict.rs"]
+pub mod verdict;

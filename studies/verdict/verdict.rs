@@ -1,0 +1,4 @@
+//! How often verdicts are right: on captures of a real router, and in the lab.
+
+pub mod captures;
+pub mod matrix;
