@@ -80,7 +80,8 @@ fn limit(limiter: &Limiter) -> Option<Limit> {
             high: rate.high * 8.0,
         },
         layer: Layer::Link,
-        depth_bytes: Some(Estimate {
+        // How full the bucket was when a single transfer began is not known, and so neither is its depth.
+        depth_bytes: (limiter.basis != Basis::Segment).then_some(Estimate {
             value: limiter.bucket.depth,
             low: depth.low,
             high: depth.high,
