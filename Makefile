@@ -118,6 +118,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-agreement
 	@echo '== accuracy by class, as in Table 3 of the paper'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-table3
+	@echo '== verdicts by what they rest on, with intervals of rate and depth'
+	$(CARGO) run --release --locked --package tidegate-studies --bin verdict
 	@echo '== accuracy of rates, capacities and round-trip times'
 	$(CARGO) run --release --locked --package tidegate-studies --bin annotator-accuracy
 	@echo '== sizes of phantom queues, as in figure 2 of BC-PQP'

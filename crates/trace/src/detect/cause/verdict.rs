@@ -110,7 +110,7 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
                 0.5,
                 "the sender's pacing, or a bottleneck with hardly a queue",
             ),
-            Some(_) => found(Cause::Sender, 0.95, "the sender's window or pacing"),
+            Some(_) => found(Cause::Sender, 0.60, "the sender's window or pacing"),
             None => found(Cause::Unclear, 0.5, "no round-trip times"),
         };
     };
@@ -265,7 +265,7 @@ fn decide(
         Cause::ReceiveWindow => (Cause::ReceiveWindow, 0.95, "the receive window was full"),
         Cause::RoundTrips => (Cause::RoundTrips, 0.9, "over before the window had grown"),
         _ if network.cause == Cause::RoundTrips => {
-            (Cause::Sender, 0.95, "the sender's window or pacing")
+            (Cause::Sender, 0.60, "the sender's window or pacing")
         }
         _ => (network.cause, network.confidence, network.reason),
     }
