@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tidegate_serve::media::make;
-use tidegate_serve::server::{self, Config, Limits, LogTo, ServeError, Server};
+use tidegate_serve::server::{self, Certificate, Config, Limits, LogTo, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -37,15 +40,16 @@ pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
         .with_ansi(io::stderr().is_terminal());
     // It fails only if it was done before.
     let _ = messages.with_writer(io::stderr).try_init();
-    let log = open_log(options)?;
+    let reopen = Arc::new(AtomicBool::new(false));
+    let log = open_log(options, &reopen)?;
     let connections = allow_connections(options.max_connections);
-    runtime.block_on(serve(options, common, log, connections))
+    runtime.block_on(serve(options, common, (log, reopen), connections))
 }
 
 async fn serve(
     options: &Serve,
     common: &Common,
-    log: Option<LogTo>,
+    (log, reopen): (Option<LogTo>, Arc<AtomicBool>),
     connections: u32,
 ) -> anyhow::Result<Exit> {
     let tls = options.cert.clone().zip(options.key.clone());
@@ -82,6 +86,8 @@ async fn serve(
     // Before the server listens, so that no signal is missed once a client can know of it.
     let term = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
+    let hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    let user = signal(SignalKind::user_defined1()).context("cannot wait for SIGUSR1")?;
     let server = Server::bind(config, log)
         .await
         .map_err(|error| match error {
@@ -101,9 +107,33 @@ async fn serve(
     if let Some(metrics) = server.metrics_address() {
         eprintln!("tidegate: metrics at http://{metrics}/metrics");
     }
+    tokio::spawn(reload(hangup, user, server.certificate(), reopen));
     let quiet = common.quiet;
     server.run(shutdown_signal(term, interrupt, quiet)).await;
     Ok(Exit::Done)
+}
+
+/// Opens the access log again at each SIGHUP and SIGUSR1, as programs that rotate logs want it. At SIGHUP also reads
+/// the certificate again.
+async fn reload(
+    mut hangup: Signal,
+    mut user: Signal,
+    certificate: Option<Certificate>,
+    reopen: Arc<AtomicBool>,
+) {
+    loop {
+        let hung_up = tokio::select! {
+            Some(()) = hangup.recv() => true,
+            Some(()) = user.recv() => false,
+            else => return,
+        };
+        reopen.store(true, Ordering::Relaxed);
+        if let Some(certificate) = certificate.as_ref().filter(|_| hung_up)
+            && let Err(error) = certificate.reload()
+        {
+            eprintln!("tidegate: the server keeps its certificate: {error}");
+        }
+    }
 }
 
 /// Waits for the first signal; from then on a second one ends the program at once.
@@ -124,7 +154,7 @@ async fn shutdown_signal(mut term: Signal, mut interrupt: Signal, quiet: bool) {
     });
 }
 
-fn open_log(options: &Serve) -> anyhow::Result<Option<LogTo>> {
+fn open_log(options: &Serve, reopen: &Arc<AtomicBool>) -> anyhow::Result<Option<LogTo>> {
     if options.no_log {
         return Ok(None);
     }
@@ -135,10 +165,46 @@ fn open_log(options: &Serve) -> anyhow::Result<Option<LogTo>> {
     let to: Box<dyn Write + Send> = if options.log.as_os_str() == "-" {
         Box::new(io::stdout())
     } else {
-        let file = File::options().append(true).create(true).open(&options.log);
-        Box::new(file.with_context(|| format!("cannot write {}", options.log.display()))?)
+        let file = append_to(&options.log);
+        Box::new(LogFile {
+            file: file.with_context(|| format!("cannot write {}", options.log.display()))?,
+            path: options.log.clone(),
+            reopen: Arc::clone(reopen),
+        })
     };
     Ok(Some((format, to)))
+}
+
+/// The file of the access log. Before a line it is opened again, if that was asked for.
+struct LogFile {
+    file: File,
+    path: PathBuf,
+    reopen: Arc<AtomicBool>,
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).open(path)
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.reopen.swap(false, Ordering::Relaxed) {
+            match append_to(&self.path) {
+                Ok(file) => self.file = file,
+                Err(error) => {
+                    let path = self.path.display();
+                    eprintln!(
+                        "tidegate: {path} cannot be opened again, and its old file is kept: {error}"
+                    );
+                }
+            }
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Raises the limit of open files as far as connections and their files need it. Returns how many connections there is room for.

@@ -251,6 +251,50 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
+fn hangups_reopen_the_log_and_reload_the_certificate() {
+    let keys = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| {
+        keys.path()
+            .join(name)
+            .into_os_string()
+            .into_string()
+            .expect("text")
+    };
+    let (cert, key, log) = (path("cert"), path("key"), path("log"));
+    let make = || {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a key");
+        fs::write(&cert, made.cert.pem()).expect("written");
+        fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    };
+    make();
+    let server = Server::start(&["--way=none", "--log", &log, "--cert", &cert, "--key", &key]);
+    assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
+    // A new certificate is shown after SIGHUP, not before.
+    make();
+    assert_eq!(played(&server.url, &["--ca", &cert]).0, 1);
+    fs::rename(&log, path("log.1")).expect("renamed");
+    server.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
+    fs::rename(&log, path("log.2")).expect("reopened");
+    server.signal("USR1");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
+    // A damaged certificate leaves the server with the one that it has.
+    fs::write(&key, "no key").expect("written");
+    server.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
+    let (code, _, messages) = server.end("TERM");
+    assert_eq!(code, Some(0));
+    assert!(messages.contains("keeps its certificate"), "{messages}");
+    for log in ["log.1", "log.2", "log"] {
+        let lines = fs::read_to_string(path(log)).expect("a log");
+        assert!(lines.contains("GET /v.mp4"), "{log}: {lines}");
+    }
+}
+
+#[test]
 fn wrong_use_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");

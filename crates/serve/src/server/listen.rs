@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use rand::RngCore;
 use rand_pcg::Pcg64;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use super::config::{Config, LogTo};
 use super::connection::Connection;
@@ -26,7 +25,7 @@ use super::metrics_page::serve_metrics;
 use super::session::{Counted, FAREWELL, Order, serve};
 use super::shared::Shared;
 use super::slots::{SlotKind, Slots};
-use super::tls;
+use super::tls::Certificate;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +33,8 @@ mod tests;
 /// Bytes in the socket that were not sent yet: enough to keep TCP busy, and little enough that a client that leaves wastes little, and that
 /// the phases follow each other without megabytes of the first in the way of the second.
 const NOT_SENT: u32 = 128 << 10;
+/// Connections that may wait to be accepted; the kernel takes net.core.somaxconn if that is less.
+const BACKLOG: u32 = 4096;
 /// Longer than anything is waited for.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -41,13 +42,22 @@ const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 pub struct Server {
     listener: TcpListener,
     metrics: Option<TcpListener>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certificate>,
     shared: Arc<Shared>,
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    let listen = TcpListener::bind(address).await;
-    listen.map_err(|error| ServeError::Listen { address, error })
+fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listen = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A server that is started again need not wait for connections of the one before it.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|error| ServeError::Listen { address, error })
 }
 
 impl Server {
@@ -85,7 +95,7 @@ impl Server {
             ServeError::Folder { path, error }
         })?;
         let tls = match &config.tls {
-            Some((certificate, key)) => Some(tls::acceptor(certificate, key)?),
+            Some((certificate, key)) => Some(Certificate::read(certificate, key)?),
             None => None,
         };
         let sockets = Sockets::new(config.groups.iter().map(|group| group.way));
@@ -96,9 +106,9 @@ impl Server {
             ),
             None => None,
         };
-        let listener = bind(config.listen).await?;
+        let listener = bind(config.listen)?;
         let metrics = match config.metrics {
-            Some(address) => Some(bind(address).await?),
+            Some(address) => Some(bind(address)?),
             None => None,
         };
         let shared = Arc::new(Shared {
@@ -115,6 +125,11 @@ impl Server {
             tls,
             shared,
         })
+    }
+
+    /// The certificate, if the server speaks TLS: it can be read again while the server runs.
+    pub fn certificate(&self) -> Option<Certificate> {
+        self.tls.clone()
     }
 
     /// Where it listens.
@@ -156,7 +171,7 @@ impl Server {
             let group = (split.next_u64() % groups) as usize;
             let connection = prepare(&shared, number, group, socket, peer);
             number += 1;
-            let (tls, order) = (tls.clone(), order.clone());
+            let (tls, order) = (tls.as_ref().map(Certificate::acceptor), order.clone());
             tasks.spawn(async move {
                 let _slot = slot;
                 let mut counted = Counted::new(connection);

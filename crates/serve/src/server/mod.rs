@@ -30,3 +30,4 @@ pub use error::ServeError;
 pub use listen::Server;
 pub use privileges::drop_privileges;
 pub use tidegate_limiter::pacing::{Way, WayError};
+pub use tls::Certificate;

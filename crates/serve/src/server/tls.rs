@@ -1,7 +1,8 @@
 //! TLS by rustls: certificate and key from PEM files, HTTP/2 and HTTP/1.1 by ALPN.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -10,7 +11,56 @@ use tokio_rustls::TlsAcceptor;
 
 use super::error::ServeError;
 
-pub(super) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
+/// A certificate and its key, as their files were when they were read last.
+#[derive(Clone)]
+pub struct Certificate(Arc<Files>);
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    acceptor: Mutex<TlsAcceptor>,
+}
+
+impl Certificate {
+    pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, ServeError> {
+        Ok(Self(Arc::new(Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            acceptor: Mutex::new(acceptor(certificate, key)?),
+        })))
+    }
+
+    /// Reads the files again, for connections that come from now on.
+    ///
+    /// # Errors
+    /// If they are missing, damaged, or do not go together. The server keeps what it had.
+    pub fn reload(&self) -> Result<(), ServeError> {
+        let new = acceptor(&self.0.certificate, &self.0.key)?;
+        *self.present() = new;
+        Ok(())
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.present().clone()
+    }
+
+    fn present(&self) -> MutexGuard<'_, TlsAcceptor> {
+        self.0
+            .acceptor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Certificate")
+            .field(&self.0.certificate)
+            .finish()
+    }
+}
+
+fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
     let wrong = |path: &Path, what: String| ServeError::Tls {
         path: path.to_owned(),
         what,

@@ -28,6 +28,7 @@ A video is sent in two phases. The first --start-up of it is sent at full speed.
 (MP4, WebM) say it plays. A file `video.mp4.rate` beside `video.mp4`, with a rate such as 1.5mbit in
 it, takes precedence over the headers. Files without a rate are sent at full speed.
 
+SIGUSR1 opens the access log again, for logrotate and the like. SIGHUP also reads --cert and --key again.
 Ctrl-C or SIGTERM ends the server when all responses are complete, or after --grace. A second signal
 ends it at once. docs/reference/serve.md describes every way to pace.
 ";
