@@ -44,7 +44,7 @@ impl Frames {
 }
 
 /// Reads the captures of the way to the client and of the way back. Only what the port sent, and
-/// that behind so many bytes.
+/// that after this many bytes.
 ///
 /// # Errors
 /// If a capture cannot be read.

@@ -38,7 +38,7 @@ impl Kernel {
         })
     }
 
-    /// Spreads a socket's packets over its round trip, at so many bit/s of payload at most.
+    /// Spreads a socket's packets over its round trip, at this many bit/s of payload at most.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -63,7 +63,7 @@ pub struct Video {
     pub least_wait: Duration,
     /// Of Trickle, thousandths.
     pub headroom: u32,
-    /// Packets are spread from the beginning, at so many bit/s of payload at most.
+    /// Packets are spread from the beginning, at this many bit/s of payload at most.
     pub spread: Option<u64>,
 }
 

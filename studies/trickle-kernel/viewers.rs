@@ -110,7 +110,7 @@ fn seats(only: &[usize]) -> Vec<Seat> {
         .collect()
 }
 
-/// Plays all, or those at some bandwidths, with `tcp_slow_start_after_idle` as told.
+/// Plays all, or those at some bandwidths, with `tcp_slow_start_after_idle` as given.
 ///
 /// # Errors
 /// If rights or kernel features are missing.
@@ -258,7 +258,7 @@ fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
     GROUPS.iter().enumerate().map(start).collect()
 }
 
-/// Waits for the lines of so many connections in the log of Trickle's server. It is an error if the
+/// Waits for the lines of this many connections in the log of Trickle's server. It is an error if the
 /// clamp did not pace them all, since the server falls back without a word to us.
 fn by_clamp(log: &Path, viewers: usize) -> Result<()> {
     let begin = Instant::now();

@@ -114,7 +114,7 @@ pub fn bursts(scenario: &str, settings: &[&str]) -> Result<Vec<[Vec<u32>; 4]>> {
     Ok(sizes)
 }
 
-/// The bursts of a capture's server behind so many bytes of its video.
+/// The bursts of a capture's server after this many bytes of its video.
 pub fn captured(capture: &Path, behind: i64) -> Result<Vec<u32>> {
     struct Sizes(i64, Vec<u32>);
     impl Sink for Sizes {

@@ -84,10 +84,10 @@ fn a_video_shorter_than_the_threshold_is_played_when_it_is_complete() {
     let mut known = player(Some(A_SECOND));
     known.arrived(11 * SECOND, A_SECOND);
     assert_eq!(known.viewing(20 * SECOND).join, Some(SECOND));
-    let mut told = player(None);
-    told.arrived(11 * SECOND, A_SECOND);
-    told.finish(12 * SECOND);
-    let viewing = told.viewing(20 * SECOND);
+    let mut finished = player(None);
+    finished.arrived(11 * SECOND, A_SECOND);
+    finished.finish(12 * SECOND);
+    let viewing = finished.viewing(20 * SECOND);
     assert_eq!((viewing.join, viewing.rebufferings), (Some(2 * SECOND), 0));
     assert_eq!(viewing.played, SECOND);
 }
