@@ -3,18 +3,40 @@
 use std::collections::HashMap;
 
 use tidegate_trace::Sink;
-use tidegate_trace::annotate::{FlowInfo, Metrics, Sent, Transfer, TransferId, TransferSummary};
-use tidegate_trace::detect::Judgement;
+use tidegate_trace::annotate::{
+    FlowInfo, Layer, Metrics, Sent, Transfer, TransferId, TransferSummary,
+};
+use tidegate_trace::detect::{Cause, Judgement};
 use tidegate_trace::flow::{Ended, FlowSummary};
 use tidegate_trace::read::Nanos;
 
 use crate::cli::{Explain, Side, UsageError};
+use crate::units::rate;
 
 /// A transfer, kept with all its packets.
 pub(super) struct Kept {
     pub transfer: TransferSummary,
     pub sent: Vec<Sent>,
     pub judgement: Judgement,
+}
+
+impl Kept {
+    /// The policer's rate as payload, in bit/s.
+    pub fn policed_rate(&self) -> Option<f64> {
+        self.judgement
+            .policed_rate(&self.transfer.tally, Layer::Payload)
+    }
+
+    /// The verdict in a few words.
+    pub fn headline(&self) -> String {
+        let Judgement { cause, reason, .. } = &self.judgement;
+        match (cause, self.policed_rate()) {
+            (Cause::Policer, Some(policed)) => format!("policed at {}", rate(policed)),
+            (Cause::Policer, None) => format!("policed: {reason}"),
+            (Cause::Unclear, _) => format!("not found to be policed: {reason}"),
+            _ => format!("{cause}: {reason}"),
+        }
+    }
 }
 
 /// Everything that the story and the picture say about a flow.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tidegate_trace::annotate::{Layer, Sent};
+use tidegate_trace::annotate::Sent;
 use tidegate_trace::detect::pd::Answer;
 use tidegate_trace::read::Nanos;
 
@@ -106,15 +106,17 @@ fn headline(account: &Account) -> String {
     let all = account.transfers.len();
     match (all, policed) {
         (1, _) => {
-            let only = &account.transfers[0];
-            match policed_rate(only) {
-                Some(policed) => format!("Policed at {}", rate(policed)),
-                None => format!("Not found to be policed: {}", only.judgement.reason),
-            }
+            let headline = account.transfers[0].headline();
+            let (first, rest) = headline.split_at(1);
+            first.to_uppercase() + rest
         }
         (_, 0) => format!("None of {all} segments is found to be policed"),
         _ => {
-            let mut rates: Vec<f64> = account.transfers.iter().filter_map(policed_rate).collect();
+            let mut rates: Vec<f64> = account
+                .transfers
+                .iter()
+                .filter_map(Kept::policed_rate)
+                .collect();
             rates.sort_by(f64::total_cmp);
             let median = rates.get(rates.len() / 2);
             let median = median.map_or(String::new(), |&median| {
@@ -123,12 +125,6 @@ fn headline(account: &Account) -> String {
             format!("{policed} of {all} segments policed{median}")
         }
     }
-}
-
-/// The policer's rate as payload, in bit/s.
-fn policed_rate(kept: &Kept) -> Option<f64> {
-    kept.judgement
-        .policed_rate(&kept.transfer.tally, Layer::Payload)
 }
 
 struct Plot {
@@ -253,7 +249,7 @@ impl Plot {
     fn policing_line(&self, kept: &Kept, path: &mut String) {
         let first = kept.judgement.details::<Answer>();
         let first = first.and_then(|answer| kept.sent.get(answer.deciding().first_loss?));
-        let rate = policed_rate(kept).filter(|&rate| rate > 0.0);
+        let rate = kept.policed_rate().filter(|&rate| rate > 0.0);
         let (Some(rate), Some(first)) = (rate, first) else {
             return;
         };

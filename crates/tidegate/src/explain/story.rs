@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use tidegate_trace::annotate::{Layer, Pattern};
+use tidegate_trace::detect::Judgement;
 use tidegate_trace::detect::pd::{Answer, Check, Code, Run};
 use tidegate_trace::flow::Ended;
 
@@ -53,11 +54,12 @@ pub(super) fn write_story(out: &mut impl Write, account: &Account, paint: Paint)
 }
 
 fn segment(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -> io::Result<()> {
-    let (transfer, judgement) = (&kept.transfer, &kept.judgement);
+    let transfer = &kept.transfer;
     let (metrics, tally) = (&transfer.metrics, &transfer.tally);
-    let headline = match judgement.policed_rate(tally, Layer::Payload) {
-        Some(policed) => paint.alarm(&format!("policed at {}", rate(policed))),
-        None => format!("not found to be policed: {}", judgement.reason),
+    let headline = if kept.judgement.is_policed() {
+        paint.alarm(&kept.headline())
+    } else {
+        kept.headline()
     };
     let continues = if transfer.continues {
         " (continued)"
@@ -224,18 +226,7 @@ fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<(
     }
     let says = format!("{} says", account.detector);
     let Some(answer) = answer else {
-        line(
-            out,
-            &says,
-            &format!("{}: {}", judgement.cause, judgement.reason),
-        )?;
-        for evidence in &judgement.evidence {
-            wrap(out, evidence)?;
-        }
-        for other in &judgement.ruled_out {
-            wrap(out, &format!("Not {}: {}", other.cause, other.why))?;
-        }
-        return Ok(());
+        return general(out, &says, judgement);
     };
     run(out, &says, &answer.all)?;
     if answer.cut.code == answer.all.code {
@@ -244,6 +235,29 @@ fn verdict(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<(
     }
     run(out, "second run", &answer.cut)?;
     line(out, "", "(without the first two and last two losses)")
+}
+
+/// What every detector says in the same terms.
+fn general(out: &mut impl Write, says: &str, judgement: &Judgement) -> io::Result<()> {
+    let sure = judgement.confidence.map_or(String::new(), |confidence| {
+        format!(" (confidence {})", percent(confidence))
+    });
+    let verdict = format!("{}: {}{sure}", judgement.cause, judgement.reason);
+    line(out, says, &verdict)?;
+    for evidence in &judgement.evidence {
+        wrap(out, evidence)?;
+    }
+    for other in &judgement.ruled_out {
+        wrap(out, &format!("Not {}: {}", other.cause, other.why))?;
+    }
+    let shares = judgement.shares.iter();
+    let shares: Vec<String> = shares
+        .map(|share| format!("{} {}", share.cause, percent(share.share)))
+        .collect();
+    if !shares.is_empty() {
+        line(out, "limited by", &shares.join(", "))?;
+    }
+    Ok(())
 }
 
 fn run(out: &mut impl Write, name: &str, run: &Run) -> io::Result<()> {
