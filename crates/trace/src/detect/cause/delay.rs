@@ -8,6 +8,9 @@ use super::fit::Fit;
 const NEAR: u64 = 15_000_000;
 /// Neighbours on each side.
 const NEIGHBOURS: usize = 4;
+/// Packets on each side among which neighbours are searched, so that a long run of losses, or a capture
+/// whose times are all the same, costs no more.
+const SEARCHED: usize = 256;
 
 /// Delay of a transfer above the base round-trip time, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -93,6 +96,7 @@ fn near(arrivals: &[Arrival], base: f64) -> Vec<f64> {
 
 fn least_rtt<'a>(neighbours: impl Iterator<Item = &'a Arrival>, at: u64) -> f64 {
     neighbours
+        .take(SEARCHED)
         .take_while(|other| other.at.abs_diff(at) < NEAR)
         .filter(|other| !other.lost)
         .take(NEIGHBOURS)

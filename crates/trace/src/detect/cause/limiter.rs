@@ -1,6 +1,7 @@
 //! Policer, queue or neither: buckets fitted at three scopes, held against chance and delay.
 
 use std::cell::LazyCell;
+use std::collections::BTreeMap;
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
@@ -130,12 +131,11 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
         let scope = Scope::new(towards.arrivals.clone(), &[1.0], apart);
         scope.used_by(&towards.flows)
     });
-    let mut flows = towards.flows.clone();
-    flows.sort_unstable();
-    flows.dedup();
-    for flow in flows {
-        let of_flow = |i: &usize| towards.flows[*i] == flow;
-        let members: Vec<usize> = (0..transfers.len()).filter(of_flow).collect();
+    let mut flows: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (i, &flow) in towards.flows.iter().enumerate() {
+        flows.entry(flow).or_default().push(i);
+    }
+    for members in flows.into_values() {
         if !members.iter().any(|&i| lossy(&transfers[i])) {
             continue;
         }
