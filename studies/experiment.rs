@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -35,8 +34,7 @@ pub fn simulate(
     let settings = Settings {
         jobs,
         captures: folder.as_ref().map(|folder| folder as &dyn Captures),
-        stop: &AtomicBool::new(false),
-        progress: &AtomicU64::new(0),
+        ..Settings::default()
     };
     experiment::run(&scenario, settings, |finished| {
         each(&scenario, finished).map_err(Failure)

@@ -24,7 +24,7 @@ const AHEAD: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How a scenario is run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Settings<'a> {
     /// Simulations at a time: at least 1, at most [`MAX_JOBS`]. With 1 no thread is started, as
     /// where there are none (WebAssembly).
@@ -32,9 +32,21 @@ pub struct Settings<'a> {
     /// Opens captures; without it, taps are left out.
     pub captures: Option<&'a dyn Captures>,
     /// Set it to stop early. Simulations that are complete by then are handed on.
-    pub stop: &'a AtomicBool,
+    pub stop: Option<&'a AtomicBool>,
     /// Grows with the virtual time that has passed, in nanoseconds, up to [`Scenario::work`].
-    pub progress: &'a AtomicU64,
+    pub progress: Option<&'a AtomicU64>,
+}
+
+impl Settings<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn advance(&self, time: Nanos) {
+        if let Some(progress) = self.progress {
+            progress.fetch_add(time, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A simulation that was run to its end.
@@ -88,9 +100,11 @@ pub fn run<E: From<ExperimentError>>(
     mut each: impl FnMut(Finished) -> Result<(), E>,
 ) -> Result<(), E> {
     let jobs = jobs(scenario, settings.captures.is_some());
-    let stopped = || settings.stop.load(Ordering::Relaxed);
-    let run =
-        |job: Result<Job, ExperimentError>| job.and_then(|job| finish(scenario, job, settings));
+    let failed = AtomicBool::new(false);
+    let stopped = || settings.stopped() || failed.load(Ordering::Relaxed);
+    let run = |job: Result<Job, ExperimentError>| {
+        job.and_then(|job| finish(scenario, job, settings, &failed))
+    };
     let mut hand_on = |result: Result<Option<Finished>, ExperimentError>| match result {
         Ok(Some(finished)) => each(finished),
         Ok(None) => Ok(()),
@@ -142,8 +156,8 @@ pub fn run<E: From<ExperimentError>>(
                 }
                 moved.notify_all();
                 if let Err(error) = hand_on(result) {
-                    // Nobody listens any more.
-                    settings.stop.store(true, Ordering::Relaxed);
+                    // The other results are not wanted any more.
+                    failed.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
             }
@@ -211,6 +225,7 @@ fn finish(
     scenario: &Scenario,
     job: Job,
     settings: Settings<'_>,
+    failed: &AtomicBool,
 ) -> Result<Option<Finished>, ExperimentError> {
     let Job {
         point,
@@ -218,7 +233,7 @@ fn finish(
         group,
         suffix,
     } = job;
-    let ended = simulate(&group.plan, &suffix, settings);
+    let ended = watched(&group.plan, &suffix, settings, failed);
     let ended = ended.map_err(|error| ExperimentError::Run {
         simulation: describe(scenario, point, seed),
         error,
@@ -242,9 +257,20 @@ pub fn simulate(
     suffix: &str,
     settings: Settings<'_>,
 ) -> Result<Option<(Outcome, Vec<String>)>, RunError> {
+    watched(plan, suffix, settings, &AtomicBool::new(false))
+}
+
+/// The same; it ends early as well if `failed` is set.
+fn watched(
+    plan: &Plan,
+    suffix: &str,
+    settings: Settings<'_>,
+    failed: &AtomicBool,
+) -> Result<Option<(Outcome, Vec<String>)>, RunError> {
     let recorder = settings.captures.map(|to| Recorder::new(plan, suffix, to));
     let mut watch = Watch {
         settings,
+        failed,
         duration: plan.duration,
         passed: 0,
         recorder: recorder.transpose()?,
@@ -255,13 +281,14 @@ pub fn simulate(
     };
     let captures = watch.recorder.take().map(Recorder::finish).transpose()?;
     let rest = plan.duration.saturating_sub(watch.passed);
-    settings.progress.fetch_add(rest, Ordering::Relaxed);
+    settings.advance(rest);
     Ok(Some((outcome, captures.unwrap_or_default())))
 }
 
 /// Watches a simulation of an experiment.
 struct Watch<'a> {
     settings: Settings<'a>,
+    failed: &'a AtomicBool,
     duration: Nanos,
     /// Virtual time that the progress holds already.
     passed: Nanos,
@@ -271,9 +298,9 @@ struct Watch<'a> {
 impl Observer for Watch<'_> {
     fn progress(&mut self, now: Nanos) -> bool {
         let step = now.min(self.duration).saturating_sub(self.passed);
-        self.settings.progress.fetch_add(step, Ordering::Relaxed);
+        self.settings.advance(step);
         self.passed += step;
-        !self.settings.stop.load(Ordering::Relaxed)
+        !self.settings.stopped() && !self.failed.load(Ordering::Relaxed)
     }
 
     fn packet(&mut self, packet: &TappedPacket<'_>) {

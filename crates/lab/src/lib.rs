@@ -1,8 +1,4 @@
-//! A network in virtual time, in which real senders meet the limiters of Tidegate.
-//!
-//! Everything here is deterministic: a [`plan::Plan`] and its seed give the same packets on every
-//! machine. Time is passed in, as in [`tidegate_limiter`]; nothing sleeps, and nothing is read or
-//! written.
+#![doc = include_str!("../README.md")]
 
 pub mod capture;
 mod element;

@@ -8,7 +8,6 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tidegate_lab::Nanos;
 use tidegate_lab::capture::InMemory;
@@ -177,8 +176,7 @@ fn outcomes(name: &str, text: &str) -> String {
     let settings = Settings {
         jobs: 2,
         captures: Some(&captures),
-        stop: &AtomicBool::new(false),
-        progress: &AtomicU64::new(0),
+        ..Settings::default()
     };
     let mut lines = String::new();
     run::<ExperimentError>(&scenario, settings, |done| {

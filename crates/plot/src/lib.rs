@@ -1,7 +1,4 @@
-//! Pictures of results, as SVG: lines, distributions, bars.
-//!
-//! Text is set by whoever shows the picture, so a picture needs no fonts here and is the same on
-//! every machine.
+#![doc = include_str!("../README.md")]
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, Ranged, ValueFormatter};

@@ -6,7 +6,7 @@
 //! round trip drawn from a narrow range is enough.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{Settings, simulate};
@@ -240,10 +240,9 @@ pub fn point(
             compared.real_time &= kernel.real_time;
             let folder = captures.map(CaptureFolder::new);
             let settings = Settings {
-                jobs: 1,
                 captures: folder.as_ref().map(|folder| folder as &dyn Captures),
-                stop,
-                progress: &AtomicU64::new(0),
+                stop: Some(stop),
+                ..Settings::default()
             };
             let lab = simulate(plan, &suffix("lab"), settings)?;
             let (lab, _) = lab.ok_or(RunError::Interrupted)?;

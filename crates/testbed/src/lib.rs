@@ -1,11 +1,4 @@
-//! Networks in small on this machine, in real time: namespaces, links between them, and plans of the
-//! lab run with the kernel's TCP.
-//!
-//! Namespaces and devices have no names in the file system: they are held by file descriptors
-//! alone and go with them, however the process ends. Nothing else of the machine is changed.
-//!
-//! Needs Linux, the capabilities `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, and `/dev/net/tun`.
-//! [`CaptureFolder`] needs none of these.
+#![doc = include_str!("../README.md")]
 
 mod capture;
 #[cfg(target_os = "linux")]

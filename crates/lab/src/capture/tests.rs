@@ -42,8 +42,8 @@ fn captured(plan: &Plan) -> (Outcome, BTreeMap<String, Vec<u8>>) {
     let settings = Settings {
         jobs: 1,
         captures: Some(&captures),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     let (outcome, names) = simulate(plan, "", settings).unwrap().unwrap();
     assert_eq!(names, ["server.pcap", "client.pcap"]);
@@ -193,8 +193,8 @@ fn interrupted_captures_are_not_complete() {
     let settings = Settings {
         jobs: 1,
         captures: Some(&captures),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     assert_eq!(simulate(&policed(), "", settings).unwrap(), None);
     assert_eq!(captures.into_captures().len(), 0);

@@ -36,8 +36,8 @@ fn results(jobs: usize, captures: Option<&dyn Captures>) -> (Vec<Finished>, u64)
     let settings = Settings {
         jobs,
         captures,
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     let mut finished = Vec::new();
     run::<ExperimentError>(&scenario(), settings, |one| {
@@ -96,8 +96,8 @@ fn what_is_complete_is_handed_on_when_told_to_stop() {
     let settings = Settings {
         jobs: 1,
         captures: None,
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     let mut finished = Vec::new();
     run::<ExperimentError>(&scenario(), settings, |one| {
@@ -126,8 +126,8 @@ fn an_error_ends_it() {
     let settings = Settings {
         jobs: 2,
         captures: Some(&Nowhere),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     let error = run::<ExperimentError>(&scenario(), settings, |_| Ok(())).expect_err("no folder");
     assert!(
@@ -160,8 +160,8 @@ fn a_run_is_the_same_whether_it_is_captured_or_not() {
             let settings = Settings {
                 jobs: 1,
                 captures,
-                stop: &stop,
-                progress: &progress,
+                stop: Some(&stop),
+                progress: Some(&progress),
             };
             let mut flows = Vec::new();
             run::<ExperimentError>(&scenario, settings, |one| {
@@ -187,8 +187,8 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
     let settings = Settings {
         jobs: 2,
         captures: Some(&captures),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     run::<ExperimentError>(&scenario, settings, |_| Ok(())).expect("runs");
     // Two taps, two aggregates, two points, two seeds.
@@ -222,8 +222,8 @@ fn what_a_higher_priority_leaves_is_used() {
     let settings = Settings {
         jobs: 1,
         captures: None,
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     run::<ExperimentError>(&scenario, settings, |one| {
         let bits = one.outcome.flows[1].delivered * 8 / 10;

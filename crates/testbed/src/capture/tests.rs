@@ -33,8 +33,8 @@ fn captured(folder: &Path, stop: bool) -> Result<(), ExperimentError> {
     let settings = Settings {
         jobs: 1,
         captures: Some(&folder),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     run(&scenario, settings, |_| Ok(()))
 }

@@ -66,8 +66,8 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     let settings = Settings {
         jobs: options.jobs.unwrap_or(cores),
         captures: captures.as_ref().map(|folder| folder as &dyn Captures),
-        stop: &stop,
-        progress: &progress,
+        stop: Some(&stop),
+        progress: Some(&progress),
     };
     let shown = io::stdout().is_terminal();
     let (mut simulated, mut last): (Nanos, Option<(usize, u64)>) = (0, None);
