@@ -23,7 +23,7 @@ const CONGESTION: &str = include_str!("congestion.toml");
 /// The rates of the grid in bit/s, and the sizes of its buckets and queues in bytes.
 const RATES: [u64; 4] = [500_000, 1_500_000, 3_000_000, 10_000_000];
 const SIZES: [u64; 4] = [8_000, 100_000, 1_000_000, 2_000_000];
-/// Bytes of a full frame: sizes are so many packets where a queue counts these.
+/// Bytes of a full frame: sizes are multiples of it where a queue counts packets.
 const FRAME: u64 = 1514;
 /// The port of the lab's servers.
 const SERVER_PORT: u16 = 443;

@@ -154,7 +154,7 @@ impl Table3 {
         table
     }
 
-    /// Counts a chunk with so many losses, as the published code counts them, and whether each
+    /// Counts a chunk with this many losses, as the published code counts them, and whether each
     /// source finds a policer in it.
     pub fn count(&mut self, class: Class, losses: u64, policed: &[bool]) {
         let count = if losses < MIN_LOSSES {

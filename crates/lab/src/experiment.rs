@@ -15,12 +15,12 @@ use crate::{Nanos, Observer, RunError, TappedPacket};
 #[cfg(test)]
 mod tests;
 
-/// More simulations at a time are of no use on any machine.
+/// Most simulations at a time: no machine has use for more.
 pub const MAX_JOBS: usize = 256;
 
-/// Simulations, for each that is run at a time, that may be finished before their turn.
+/// Simulations per thread that may be finished before their turn.
 const AHEAD: usize = 8;
-/// How soon those who wait see that they are to stop.
+/// How soon a waiting thread sees that it must stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How a scenario is run.
@@ -90,7 +90,7 @@ struct Job {
 }
 
 /// Runs all points with all seeds, and hands on what comes of each simulation, in the order of
-/// points, seeds and groups. Ends early, without an error, if told to stop.
+/// points, seeds and groups. Ends early, without an error, if `stop` is set.
 ///
 /// # Errors
 /// A simulation failed, or `each` did. All simulations before it were handed on.
@@ -117,9 +117,9 @@ pub fn run<E: From<ExperimentError>>(
             .try_for_each(|job| hand_on(run(job)));
     }
     let jobs = Mutex::new(jobs.enumerate());
-    // Results wait for those before them: nobody runs far ahead of the slowest.
+    // Results wait for earlier ones, so no thread runs far ahead of the slowest.
     let (turn, moved) = (Mutex::new(0), Condvar::new());
-    // Bounded, so that results do not pile up before one who is slow to take them.
+    // Bounded, so that results do not pile up if `each` is slow.
     let (sender, receiver) = mpsc::sync_channel(workers);
     std::thread::scope(|scope| {
         for _ in 0..workers {

@@ -173,7 +173,7 @@ impl Default for Fifo {
 }
 
 impl Fifo {
-    /// Adds a packet of so many bytes at the end.
+    /// Adds a packet of this many bytes at the end.
     #[inline]
     pub fn push(&mut self, now: Nanos, id: PacketId, bytes: u64, packets: &mut Packets) {
         let packet = packets.get_mut(id);

@@ -142,7 +142,7 @@ impl Path {
 
     /// A packet came from one of the ends.
     pub fn enter(&mut self, at: Nanos, entering: Entering, bytes: &[u8]) {
-        // What was to happen before happens before.
+        // First, what was due before this time.
         self.advance(at);
         let segment = Segment {
             payload: entering.payload,
@@ -210,7 +210,7 @@ impl Path {
         counts.collect()
     }
 
-    /// Lets all happen that happens until now.
+    /// Advances the elements to this time.
     fn advance(&mut self, now: Nanos) {
         while self.timers.first().is_some_and(|at| at <= now)
             && let Some((at, stage)) = self.timers.next()

@@ -24,7 +24,7 @@ pub struct Plan {
     pub aggregates: Vec<String>,
     /// What packets pass through.
     pub elements: Vec<ElementPlan>,
-    /// Who sends.
+    /// The senders and receivers.
     pub flows: Vec<FlowPlan>,
 }
 
@@ -89,7 +89,7 @@ pub enum ElementKind {
     Reorder {
         /// Probability to be held back.
         probability: f64,
-        /// For so long.
+        /// For this long.
         by: Nanos,
     },
     /// A rate limiter: bufferless, or a shaper.
@@ -216,7 +216,7 @@ pub struct FlowPlan {
 /// What a flow's application sends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
-    /// So many bytes, or without end.
+    /// A number of bytes, or without end.
     Bulk {
         /// Bytes; without end if `None`.
         bytes: Option<u64>,

@@ -1,7 +1,7 @@
 //! Random numbers that are the same on every machine.
 //!
 //! Only operations that IEEE 754 specifies exactly are used: +, −, ×, ÷ and the square root.
-//! Logarithm and exponential are series of our own, because those of the system's mathematical
+//! Logarithm and exponential are computed here as series, because those of the system's mathematical
 //! library differ between systems in the last digit, and one digit changes every packet after it.
 
 use rand::RngCore;
@@ -10,7 +10,7 @@ use rand_pcg::Pcg64;
 #[cfg(test)]
 mod tests;
 
-/// Who a stream of random numbers belongs to. Each has a stream of its own, found by its number:
+/// What a stream of random numbers belongs to. Each has a stream of its own, found by its number:
 /// what one draws does not change what another gets.
 #[derive(Debug, Clone, Copy)]
 pub enum Owner {

@@ -129,7 +129,7 @@ pub struct ElementRecord {
 }
 
 impl ElementRecord {
-    /// The outcome of an element that adds so many bytes to each packet when it counts.
+    /// The outcome of an element that adds `overhead` bytes to each packet when it counts.
     pub fn outcome(self, name: &str, overhead: u32) -> ElementOutcome {
         let overhead = u64::from(overhead);
         ElementOutcome {

@@ -19,7 +19,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// The smallest value that is not below so many percent of the values, which are sorted.
+/// The smallest value that is at least as large as `percent` of the values, which are sorted.
 pub fn percentile<T: Copy>(sorted: &[T], percent: f64) -> Option<T> {
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
@@ -45,7 +45,7 @@ pub fn windows_of_aggregate(outcome: &Outcome, aggregate: usize) -> Range<usize>
     within(start, end, outcome.window)
 }
 
-/// Whether a flow has something to send all through a window: only then its share tells of fairness.
+/// Whether a flow has something to send all through a window: only then its share says something about fairness.
 fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
     let result = &outcome.flows[flow];
     match plan.flows[flow].traffic {
@@ -121,9 +121,9 @@ pub struct Summary {
     pub simulations: u64,
     /// Packets that they carried.
     pub packets: u64,
-    /// Aggregates, counted anew for each seed.
+    /// Aggregates; each seed counts its own.
     pub aggregates: u64,
-    /// Flows, counted anew for each seed.
+    /// Flows; each seed counts its own.
     pub flows: u64,
     /// Mean throughput of an aggregate in its windows, bits per second at the IP layer.
     pub throughput: Option<f64>,

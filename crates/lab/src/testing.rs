@@ -33,7 +33,7 @@ pub fn element(name: &str, kind: ElementKind) -> ElementPlan {
     }
 }
 
-/// A link with room for so many packets.
+/// A link with room for this many packets.
 pub fn link(name: &str, bits: u64, packets: u64) -> ElementPlan {
     let queue = QueueKind::DropTail {
         bytes: None,

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 #[cfg(test)]
 mod tests;
 
-/// Colours that are told apart also by the colour-blind: those of Okabe and Ito, black last.
+/// Colours that colour-blind people can tell apart, too: those of Okabe and Ito, black last.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -20,7 +20,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Lines beyond so many are drawn without a legend: nobody could tell them apart.
+/// With more lines there is no legend: they could not be told apart.
 const MOST_IN_LEGEND: usize = 16;
 const SIZE: (u32, u32) = (760, 420);
 /// Room for the legend, at the right.
@@ -245,7 +245,7 @@ impl Plot {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);
         let count = values.len() as f64;
-        // So many steps that none could be seen more.
+        // More steps could not be seen.
         let stride = values.len().div_ceil(2000).max(1);
         let mut points: Vec<(f64, f64)> = values.first().map(|&x| (x, 0.0)).into_iter().collect();
         for i in (stride - 1..values.len()).step_by(stride) {
@@ -266,7 +266,7 @@ impl Plot {
             name: name.to_owned(),
             points,
             colour,
-            // Where the colours are used up, they are told apart so.
+            // Once the colours are used up, dashes tell lines apart.
             dashed: dashed || colour >= COLOURS.len(),
         });
     }

@@ -190,7 +190,7 @@ impl From<TestbedError> for CompareError {
     }
 }
 
-/// Runs a point so many times on each side, with the scenario's first seed and those that follow.
+/// Runs a point `runs` times on each side, with the scenario's first seed and those that follow.
 /// Captures of its taps go to the folder, if there is one. `stop` ends it early with
 /// [`RunError::Interrupted`].
 ///

@@ -160,7 +160,7 @@ impl Transfers {
 fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let ends = list(&report["end"]["streams"]);
-    // When it came is told in whole seconds, so half a second more is the best guess.
+    // Its start is given in whole seconds, so half a second more is the best guess.
     let came = report["start"]["timestamp"]["timesecs"].as_f64();
     let late = came.map_or(0.0, |came| (came + 0.5 - began).round().max(0.0));
     let mut connections: Vec<Received> = (ends.iter())
@@ -182,7 +182,7 @@ fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
     connections
 }
 
-/// Waits until so many sockets listen.
+/// Waits until this many sockets listen.
 fn listening(space: &Namespace, sockets: usize) -> Result<(), TestbedError> {
     let file = Path::new("/proc/thread-self/net/tcp6");
     let end = Instant::now() + PATIENCE;

@@ -5,7 +5,7 @@
 //! The other ends of both devices are in the hands of one thread that does to packets what the
 //! plan's elements do: delay them, queue them, drop them. It counts what it drops, so losses are
 //! known and not inferred, and watches the servers' packets as a capture beside them would, so
-//! round-trip times and retransmissions come out as the lab's do, whatever the sender thinks.
+//! round-trip times and retransmissions come out as the lab's do, independent of what the sender believes.
 //!
 //! Two things keep comparisons fair. Rates up to 100 or 200 Mbit/s: packets beyond that come late.
 //! And a link in front of a policer, faster than it, as real paths have: without any, whole windows

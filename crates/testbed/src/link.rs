@@ -202,7 +202,7 @@ impl Link {
         answer(&from)
     }
 
-    /// How it does.
+    /// How it does so far.
     ///
     /// # Errors
     /// If the link has failed.
@@ -219,7 +219,7 @@ impl Link {
         from
     }
 
-    /// Ends it, and tells how it did.
+    /// Ends it, and returns how it did.
     ///
     /// # Errors
     /// If the link has failed, or a capture could not be written.
@@ -249,7 +249,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Whoever wants to know how it went calls `finish`.
+            // `finish` returns how it went; here nobody asked.
             let _ = thread.join();
         }
     }
@@ -313,7 +313,7 @@ impl<'a> Service<'a> {
                 self.lines.stages.push(*stages);
                 let _ = done.send(());
             }
-            // Those who asked may have gone.
+            // The receiver may be gone.
             Order::Report(to) => {
                 let _ = to.send(self.report());
             }

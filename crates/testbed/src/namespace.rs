@@ -1,4 +1,4 @@
-//! Network namespaces of one's own, and what connects them: for tests and studies that need
+//! Network namespaces, and what connects them: for tests and studies that need
 //! routers, bridges and this machine's programs.
 //!
 //! They have no names in the file system and are held by file descriptors alone, so that they go
@@ -189,7 +189,7 @@ impl Namespace {
         for port in ports {
             self.ip(&format!("link set {port} master {name}"))?;
         }
-        // Without addresses of its own it asks nobody for anything. And where the kernel has
+        // Without addresses it sends no requests. And where the kernel has
         // br_netfilter, it leaves packets alone that are not in order.
         let silence = || {
             for device in ports.iter().chain([&name]) {

@@ -27,11 +27,11 @@ pub enum LinkPosition {
 /// ports `wan`, to the server, and `lan`, to the client.
 #[derive(Debug)]
 pub struct Site {
-    /// Who sends.
+    /// Where packets come from.
     pub server: Namespace,
     /// The bridge.
     pub middle: Namespace,
-    /// Who receives.
+    /// Where packets go to.
     pub client: Namespace,
     /// What takes time; forward is toward the client.
     pub link: Link,

@@ -38,7 +38,7 @@ struct Queue {
 }
 
 impl FqCoDel {
-    /// So many empty queues.
+    /// This many empty queues.
     pub fn new(flows: u32, quantum: u32, aim: Aim, packets: u64) -> Self {
         Self {
             aim,
@@ -51,7 +51,7 @@ impl FqCoDel {
         }
     }
 
-    /// Bytes that so many queues take up.
+    /// Bytes that this many queues take up.
     pub fn memory(flows: u32) -> u64 {
         u64::from(flows) * size_of::<Queue>() as u64
     }

@@ -18,7 +18,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Loses this part of all packets, so many in a row on average (at least 1).
+    /// Loses this part of all packets, in rows of this average length (at least 1).
     ///
     /// Bursts of mean length b end with probability 1/b; that `probability` of all packets are in
     /// one, they must begin with p / (b (1 − p)). Independent loss has its own two: bursts of one

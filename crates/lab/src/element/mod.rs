@@ -36,7 +36,7 @@ pub enum Element {
     Reorder(reorder::Reorder),
     /// Limits a rate.
     Limiter(Box<limiter::Limiter>),
-    /// Shows them. Who asks it to is the one that moves the packets.
+    /// Shows them. The engine, which moves the packets, asks it to.
     Tap(Box<tap::Tap>),
 }
 

@@ -71,7 +71,7 @@ impl Red {
     /// Moves the mean towards the queue's length, as of the packet that arrives.
     fn average(&mut self, now: Nanos) {
         if let Some(since) = self.idle_since.filter(|_| self.queue.packets() == 0) {
-            // As if so many small packets had found the queue empty.
+            // As if this number of small packets had found the queue empty.
             self.mean *= power(1.0 - WEIGHT, now.saturating_sub(since) / self.step);
             self.idle_since = Some(now);
         } else {

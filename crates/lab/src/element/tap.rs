@@ -14,7 +14,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Shows so many bytes of each frame.
+    /// Shows this many bytes of each frame.
     pub fn new(snaplen: u32, wires: Arc<[Wire]>) -> Self {
         Self {
             snaplen: snaplen as usize,

@@ -25,7 +25,7 @@ const UDP: u8 = 17;
 /// Length in bytes of the IP packet that carries a segment.
 #[inline]
 pub fn tcp_length(segment: &Segment, config: &TcpConfig) -> u32 {
-    // A segment does not know that nobody permits selective acknowledgements. With timestamps
+    // A segment does not know that selective acknowledgements are not permitted. With timestamps
     // that option hides in their padding.
     let absent = segment.syn && !config.sack && segment.timestamps.is_none();
     segment.ip_bytes() - if absent { 4 } else { 0 }

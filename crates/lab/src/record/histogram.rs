@@ -7,7 +7,7 @@ use crate::outcome::Distribution;
 #[cfg(test)]
 mod tests;
 
-/// Bits of precision: values are told apart to one part in 128.
+/// Bits of precision: values are kept apart to one part in 128.
 const BITS: u32 = 7;
 
 /// Counts of times, in steps that grow with them: below 2^7 ns exact, above within 0.8 %.
@@ -55,7 +55,7 @@ impl Histogram {
         }
     }
 
-    /// The middle of the step that holds the value below or at which so many of a hundred are.
+    /// The middle of the step that holds the value at or below which this percentage of all values lie.
     fn percentile(&self, percent: u64) -> Nanos {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;

@@ -18,7 +18,7 @@ mod tests;
 const MAX_STEPS: Nanos = 10_000_000;
 /// Most counts in all windows of flows and aggregates: 400 MB.
 const MAX_CELLS: u64 = 50_000_000;
-/// Most elements on a flow's way. Nobody has so many hops.
+/// Most elements on a flow's way: no real path has as many hops.
 const MAX_HOPS: usize = 1000;
 /// Most bytes of all elements before the first packet comes.
 const MAX_MEMORY: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     })?;
     ensure(
         plan.flows.len() <= MAX_FLOWS && plan.elements.len() <= MAX_FLOWS,
-        || format!("there can be at most {MAX_FLOWS} flows and as many elements"),
+        || format!("there can be at most {MAX_FLOWS} flows and {MAX_FLOWS} elements"),
     )?;
     let mut names = BTreeSet::new();
     for element in &plan.elements {
@@ -138,7 +138,7 @@ fn queues(element: &ElementPlan) -> u64 {
 pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
     let probability = |value: f64| {
         ensure((0.0..=1.0).contains(&value), || {
-            format!("{value} is no probability")
+            format!("{value} is not a probability: use a number from 0 to 1")
         })
     };
     match &element.kind {
@@ -154,7 +154,11 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
             // Bursts would have to begin more often than packets get through.
             ensure(
                 *burst == 1.0 || *value == 1.0 || *value <= burst * (1.0 - value),
-                || format!("bursts of {burst} are too short for a loss of {value}"),
+                || {
+                    format!(
+                        "bursts of {burst} packets are too short for a loss probability of {value}"
+                    )
+                },
             )
         }
         ElementKind::Reorder {
@@ -223,7 +227,7 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
         format!("there is no aggregate {}", flow.aggregate)
     })?;
     ensure(flow.dscp < 64, || {
-        format!("{} is no code point: they end at 63", flow.dscp)
+        format!("{} is not a code point: the largest is 63", flow.dscp)
     })?;
     for path in [&flow.forward, &flow.back] {
         ensure(path.len() <= MAX_HOPS, || {
@@ -260,7 +264,7 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
         Traffic::Stream(stream) => check_stream(stream)?,
         Traffic::Datagrams { rate, bytes, .. } => {
             ensure((UDP_HEADERS..=MAX_PACKET).contains(bytes), || {
-                format!("{bytes} is no length of a datagram: {UDP_HEADERS} to {MAX_PACKET}")
+                format!("a datagram cannot have {bytes} bytes: use {UDP_HEADERS} to {MAX_PACKET}")
             })?;
             let rate = rate.bits_per_second();
             ensure(rate > 0, || "datagrams need a rate above 0".into())?;
@@ -272,7 +276,7 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     }
     // The largest header is 120 bytes with IP.
     ensure((1..=MAX_PACKET - 120).contains(&flow.tcp.mss), || {
-        format!("{} is no segment size", flow.tcp.mss)
+        format!("{} is not a segment size", flow.tcp.mss)
     })?;
     ensure(flow.tcp.receive_window >= flow.tcp.mss, || {
         "the receive window must hold a segment".into()

@@ -25,7 +25,7 @@ pub enum Side {
 pub enum Endpoints {
     /// TCP.
     Tcp(Box<Tcp>),
-    /// UDP: what has come at the client, and who sends.
+    /// UDP: what has arrived at the client, and the sender.
     Datagrams {
         /// The sender.
         sender: Datagrams,

@@ -21,7 +21,7 @@ use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
 const ACTORS: usize = 3;
-/// So many actions between two looks of the caller: less than a millisecond of real time.
+/// Actions between two calls of the observer: less than a millisecond of real time.
 const WATCH: u32 = 1 << 10;
 
 /// Most packets on their way at once: a gigabyte, and 480 ms of 100 Gbit/s. Tests need not fill it.
@@ -263,7 +263,7 @@ impl<'a> Engine<'a> {
         } else {
             Side::Server
         };
-        // What is left of an earlier connection finds nobody.
+        // Packets of an earlier connection have no receiver any more.
         let current = packet.connection == flow.connection;
         let segment = packet.segment;
         self.packets.free(id);

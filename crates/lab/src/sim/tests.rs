@@ -73,7 +73,7 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
     let sum: f64 = greedy.iter().sum();
     let jain = sum * sum / (5.0 * greedy.iter().map(|x| x * x).sum::<f64>());
     assert!(jain > 0.999, "{jain}: {wire:?}");
-    // Who stays below its share loses nothing.
+    // A flow that stays below its share loses nothing.
     assert_eq!(got.flows[5].dropped, 0);
 }
 

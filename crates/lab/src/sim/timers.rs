@@ -32,7 +32,7 @@ struct Entry {
 }
 
 impl Timers {
-    /// Timers for so many actors, none of them set.
+    /// Timers for this many actors, none of them set.
     pub fn new(actors: usize) -> Self {
         Self {
             heap: Vec::with_capacity(actors),
@@ -65,7 +65,7 @@ impl Timers {
         self.rise(place, entry);
     }
 
-    /// When the next actor is to be woken: for those who have to sleep until then.
+    /// When the next actor must be woken, for a caller that sleeps until then.
     pub fn first(&self) -> Option<Nanos> {
         self.heap.first().map(|entry| entry.at)
     }

@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// The application gives so many bytes more; `u64::MAX / 2` does not end.
+    /// The application gives this many bytes more; `u64::MAX / 2` does not end.
     pub fn write(&mut self, now: Nanos, bytes: u64) {
         self.sender.write(now, bytes);
     }
@@ -164,7 +164,7 @@ impl Connection {
         self.receiver.take(now, segment, rtt, rto);
     }
 
-    /// Time has come to what [`next_timeout`](Self::next_timeout) told, or is past it.
+    /// The time that [`next_timeout`](Self::next_timeout) returned has come, or has passed.
     pub fn on_timeout(&mut self, now: Nanos) {
         if let Some((at, wait)) = self.syn_timeout.filter(|&(at, _)| at <= now) {
             // RFC 6298 §5.5 for the SYN.
@@ -250,13 +250,13 @@ impl Connection {
         self.timestamps.then(|| (clock(now), self.receiver.echo()))
     }
 
-    /// Bounds the congestion window to so many segments, or no longer, as Linux does for eBPF
+    /// Bounds the congestion window to this many segments, or removes the bound, as Linux does for eBPF
     /// (`TCP_BPF_SNDCWND_CLAMP`): the threshold of slow start goes with it.
     pub fn clamp(&mut self, segments: Option<u32>) {
         self.sender.clamp(segments);
     }
 
-    /// Spreads segments over the round trip, at so many bytes of payload per second at most (Linux
+    /// Spreads segments over the round trip, at no more than this many bytes of payload per second (Linux
     /// `SO_MAX_PACING_RATE`).
     pub fn pace(&mut self, most: u64) {
         self.sender.pace(most);

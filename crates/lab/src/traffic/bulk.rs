@@ -26,7 +26,7 @@ enum Stage {
 }
 
 impl Bulk {
-    /// Of so many bytes, or without end.
+    /// Of this many bytes, or without end.
     pub fn new(bytes: Option<u64>, start: Nanos) -> Self {
         Self {
             bytes,

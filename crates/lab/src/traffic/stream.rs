@@ -36,7 +36,7 @@ pub struct Stream {
     phase: Option<Phase>,
     /// Of Trickle, in the throttling phase.
     clamp: Option<Clamp>,
-    /// When a block is to be written, whatever acknowledgements come.
+    /// When a block must be written, whether or not acknowledgements come.
     due: Option<Nanos>,
     playback: Playback,
     received: u64,

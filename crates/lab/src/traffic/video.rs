@@ -31,7 +31,7 @@ enum Stage {
 }
 
 impl Video {
-    /// So many chunks, or without end, from this time on.
+    /// This many chunks, or without end, from this time on.
     pub fn new(chunk: u64, chunks: Option<u32>, pause: Nanos, request: u32, start: Nanos) -> Self {
         Self {
             chunk,

@@ -17,7 +17,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::proc::{read_again, unreadable};
 use crate::{TestbedError, join};
 
-/// The servers' address, of a block that is nobody's (RFC 5737).
+/// The servers' address, of a block reserved for documentation (RFC 5737).
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The clients'.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -180,12 +180,12 @@ fn tune(plan: &Plan) -> Result<(), TestbedError> {
 }
 
 /// Gives the calling thread real-time priority (SCHED_FIFO), and those it starts from now on.
-/// Whether it may.
+/// Returns whether the system allowed it.
 pub(crate) fn real_time() -> bool {
     schedule(&["--fifo", "--pid", "20"])
 }
 
-/// Keeps a processor from sleeping until told to stop: gives the calling thread the last place
+/// Keeps a processor from sleeping until `stop` is set: gives the calling thread the last place
 /// (SCHED_IDLE), in which anybody else's work puts it aside at once, and turns in circles.
 ///
 /// A processor that sleeps takes its time to wake up, one of a virtual machine 0.1 to 0.7 ms, and

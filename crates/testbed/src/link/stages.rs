@@ -41,7 +41,7 @@ impl Stages {
         if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {
             let name = &element.name;
             return Err(RunError::Plan(format!(
-                "{name}: rules are for the flows of a plan, which a link does not know"
+                "{name}: a limiter on a link cannot have rules, because a link does not know the flows of a plan"
             )));
         }
         let far = link.round_trips.iter().map(|&(far, _)| far);
@@ -130,7 +130,7 @@ fn plan(link: &LinkPlan) -> Plan {
         address: None,
         port: 443,
         start: 0,
-        // Whatever: nothing of it is sent.
+        // Any: nothing of it is sent.
         traffic: Traffic::Datagrams {
             rate: Rate::from_bits_per_second(1),
             bytes: 28,
@@ -149,7 +149,7 @@ fn plan(link: &LinkPlan) -> Plan {
     }
 }
 
-/// Where the IP header of a frame is, behind whatever tags, and of which version.
+/// Where the IP header of a frame is, behind its tags, and of which version.
 fn ip(frame: &[u8]) -> Option<(usize, u16)> {
     let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut at = HEADER;

@@ -57,7 +57,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
             Ok(compared) => view.add(&scenario, point, &compared)?,
             Err(CompareError::Lab(RunError::Interrupted)) if stop.load(Ordering::Relaxed) => {
                 view.finish()?;
-                eprintln!("tidegate: interrupted; this is what was complete until then");
+                eprintln!("tidegate: interrupted; the results are of what was complete by then");
                 return Ok(Exit::Interrupted);
             }
             Err(CompareError::Kernel(
@@ -111,7 +111,7 @@ impl View {
                     writeln!(out, "{}", line(comparison, *paint))?;
                 }
                 writeln!(out, "{}", lateness(compared, *paint))?;
-                // Points take a minute: whoever waits sees each.
+                // A point takes a minute, so each is shown at once.
                 out.flush()
             }
         }

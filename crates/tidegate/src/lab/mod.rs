@@ -1,4 +1,4 @@
-//! `tidegate lab`: scenarios run, checked, and told about.
+//! `tidegate lab`: runs, checks and describes scenarios.
 
 mod folder;
 #[cfg(target_os = "linux")]

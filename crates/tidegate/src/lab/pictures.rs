@@ -11,9 +11,9 @@ use tidegate_plot::{Axis, Plot, PlotError};
 
 /// Points whose first simulation is drawn over time.
 const MOST_POINTS: usize = 24;
-/// Points that are told apart in a distribution.
+/// Most points that a distribution shows apart.
 const MOST_LINES: usize = 16;
-/// Queues that are told apart over time.
+/// Most queues that are shown apart over time.
 const MOST_QUEUES: usize = 8;
 
 #[derive(Default)]

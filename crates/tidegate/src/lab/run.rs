@@ -123,7 +123,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
         eprintln!("{}", speed(simulated, packets, begun.elapsed()));
     }
     Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: interrupted; this is what was complete until then");
+        eprintln!("tidegate: interrupted; the results are of what was complete by then");
         Exit::Interrupted
     } else {
         Exit::Done

@@ -55,8 +55,8 @@ pub fn points(
         )?;
     }
     writeln!(out)?;
-    let legend = "THROUGHPUT of an aggregate; over its limiter's RATE: mean and P99 of windows;\n\
-         RTT and P95: medians over flows; DONE: transfers, and their median..p95.";
+    let legend = "THROUGHPUT: mean of an aggregate. RATE, P99: mean and 99th percentile of its windows, over its\n\
+         limiter's rate. RTT, P95: medians over flows. DONE: transfers; TIME: their median..p95.";
     writeln!(out, "{}", paint.dim(legend))
 }
 

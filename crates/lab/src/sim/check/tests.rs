@@ -39,7 +39,7 @@ fn what_cannot_be_run_is_told_with_its_name() {
         ),
         (
             |plan| plan.flows[0].traffic = datagrams(1, 27).traffic,
-            "no length of a datagram",
+            "a datagram cannot have",
         ),
         (
             |plan| plan.flows[0].traffic = datagrams(0, 100).traffic,

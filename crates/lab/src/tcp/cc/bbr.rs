@@ -69,7 +69,7 @@ pub struct Bbr {
     random: Pcg32,
     mode: Mode,
 
-    // What the sender told last.
+    // What the sender said last.
     delivered: u64,
     delivered_at: u64,
     lost: u64,

@@ -1,4 +1,4 @@
-//! CUBIC: the window grows with the cube of the time since the last loss, whatever the round trip.
+//! CUBIC: the window grows with the cube of the time since the last loss, independent of the round trip.
 
 use tidegate_limiter::Nanos;
 
@@ -103,7 +103,7 @@ impl Cubic {
     /// Linux `cubictcp_cwnd_event`.
     pub(super) fn on_restart(&mut self, now: Nanos, idle: Nanos) {
         if let Some(start) = &mut self.epoch_start {
-            // As Linux's clock saw it: between two ticks, not of so many nanoseconds.
+            // As Linux's clock saw it: between two ticks, not to the nanosecond.
             let idle = ticks(now) - ticks(now.saturating_sub(idle));
             *start = start.saturating_add(idle).min(ticks(now));
         }
@@ -195,7 +195,7 @@ impl Cubic {
         } else {
             cwnd.saturating_mul(100)
         };
-        // As long as no loss told of a bound, at least 5 % in a round trip.
+        // As long as no loss has shown a bound, at least 5 % in a round trip.
         if self.last_max_cwnd == 0 {
             per.min(20)
         } else {

@@ -57,7 +57,7 @@ pub enum LossState {
     Loss,
 }
 
-/// What an acknowledgement told, as Linux's `struct rate_sample` (draft-cheng-iccrg-delivery-rate-
+/// What an acknowledgement says, as Linux's `struct rate_sample` (draft-cheng-iccrg-delivery-rate-
 /// estimation) and the arguments of its callbacks. Counts are segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckSample {
@@ -148,7 +148,7 @@ impl CongestionControl {
     }
 
     /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) tells of
-    /// [`LossState::Loss`]: so many over the connection now. An acknowledgement tells this itself.
+    /// [`LossState::Loss`]: this is their number over the connection so far. An acknowledgement says this itself.
     pub fn on_lost(&mut self, lost_total: u64) {
         if let Self::Bbr(bbr) = self {
             bbr.on_lost(lost_total);

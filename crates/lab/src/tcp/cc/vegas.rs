@@ -64,7 +64,7 @@ impl Vegas {
         }
     }
 
-    /// Linux `tcp_vegas_cwnd_event`: after idling the path may be another, so all is measured anew.
+    /// Linux `tcp_vegas_cwnd_event`: after idling the path may be another, so all is measured again.
     /// With nothing in flight, what was sent is what the last acknowledgement knew of.
     pub(super) fn on_restart(&mut self) {
         self.base_rtt = u64::MAX;

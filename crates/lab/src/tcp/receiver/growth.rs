@@ -18,7 +18,7 @@ const LEAST: u32 = 128;
 /// Segments that a round trip is taken to bring at first (`TCP_INIT_CWND`).
 const INITIAL: u64 = 10;
 
-/// The window that is not told, as it would be.
+/// The window that is not announced, as it would be.
 #[derive(Debug, Clone)]
 pub(super) struct Growth {
     mss: u64,

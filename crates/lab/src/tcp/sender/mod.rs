@@ -59,7 +59,7 @@ enum Resend {
     New,
 }
 
-/// A segment that is sent whatever windows and pacing say.
+/// A segment that is sent regardless of windows and pacing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forced {
     /// The first, after a timeout.
@@ -70,7 +70,7 @@ enum Forced {
     Window,
 }
 
-/// Counts for those who watch.
+/// Counts for observers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Segments with payload or FIN sent, retransmissions included.
@@ -271,7 +271,7 @@ impl Sender {
         self.cc = CongestionControl::new(algorithm, self.mss, now, seed);
     }
 
-    /// The application gives so many bytes more.
+    /// The application gives this many bytes more.
     pub(super) fn write(&mut self, now: Nanos, bytes: u64) {
         if self.closed || bytes == 0 {
             return;
@@ -298,7 +298,7 @@ impl Sender {
         }
     }
 
-    /// Bounds the window to so many segments, or no longer. Linux sets the threshold of slow start to
+    /// Bounds the window to this many segments, or removes the bound. Linux sets the threshold of slow start to
     /// the bound as well (`TCP_BPF_SNDCWND_CLAMP`): a window below it grows to it at once, and one
     /// that is freed grows as at the connection's beginning.
     pub(super) fn clamp(&mut self, segments: Option<u32>) {
@@ -306,7 +306,7 @@ impl Sender {
         self.window.ssthresh = segments.unwrap_or(u32::MAX);
     }
 
-    /// Spreads segments over the round trip, at so many bytes of payload per second at most
+    /// Spreads segments over the round trip, at no more than this many bytes of payload per second
     /// (`SO_MAX_PACING_RATE`).
     pub(super) fn pace(&mut self, most: u64) {
         self.paced = true;

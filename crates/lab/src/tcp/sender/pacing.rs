@@ -69,7 +69,7 @@ impl Pacer {
         ((bytes / u64::from(mss.max(1))) as u32).max(least)
     }
 
-    /// A burst of so many segments has left.
+    /// A burst of this many segments has left.
     pub(super) fn on_burst(&mut self, now: Nanos, paced: bool, segments: u32, payload: u64) {
         let start = self.next_burst.max(now);
         // What was not used of the time before counts, up to half: timers are late in reality,
@@ -84,7 +84,7 @@ impl Pacer {
         }
     }
 
-    /// A packet of so many bytes at the IP layer has left.
+    /// A packet of this many bytes at the IP layer has left.
     pub(super) fn on_packet(&mut self, now: Nanos, bytes: u32) {
         let Some(limit) = self.limit else { return };
         let rate = u128::from(limit.bits_per_second().max(1));

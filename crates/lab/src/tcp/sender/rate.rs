@@ -18,7 +18,7 @@ pub(super) struct Delivery {
     pub(super) first_sent_at: Nanos,
     /// Segments marked lost.
     pub(super) lost: u64,
-    /// Until so many are delivered, samples are of a time without enough to send.
+    /// Until this many are delivered, samples are of a time without enough to send.
     pub(super) app_limited_until: Option<u64>,
 }
 

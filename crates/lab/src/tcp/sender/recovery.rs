@@ -90,7 +90,7 @@ impl Sender {
         self.resend = Resend::Lost;
     }
 
-    /// Without time as a measure: so many lie above the first hole that it is lost.
+    /// Without time as a measure: enough segments lie above the first hole that it counts as lost.
     fn is_head_overdue(&self) -> bool {
         let reach = u64::from(self.reordering) * u64::from(self.mss);
         self.highest_sacked_end() > self.una + reach
@@ -324,7 +324,7 @@ impl Sender {
         self.window_moved(now);
         self.counts.undone += 1;
         self.undo_from = None;
-        // Losses are to be looked for anew.
+        // Losses are looked for again from the start.
         self.rack.advanced = true;
     }
 

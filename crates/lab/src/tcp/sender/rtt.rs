@@ -80,7 +80,7 @@ impl RoundTrip {
     }
 
     /// A sample, when bytes before `una` are acknowledged and those before `next` are sent. The
-    /// timeout is computed anew, so that it is no longer backed off, RFC 6298 §5.7.
+    /// timeout is computed again, so that it is no longer backed off, RFC 6298 §5.7.
     pub(super) fn sample(&mut self, rtt: Nanos, una: u64, next: u64) {
         let rtt = i64::try_from(rtt)
             .unwrap_or(i64::MAX / 16)

@@ -205,7 +205,7 @@ impl Scoreboard {
         self.retrans_out -= u32::from(sent.again);
         self.lost_out -= u32::from(sent.lost);
         self.to_resend -= u32::from(sent.lost && !sent.again);
-        // Without SACK the count is of duplicates, and corrected by those who count them.
+        // Without SACK the count is of duplicates, and corrected where they are counted.
         self.sacked_out -= u32::from(sack && sent.sacked);
         Some(sent)
     }
@@ -379,7 +379,7 @@ impl Scoreboard {
         }
     }
 
-    /// Links all segments anew that are to be judged by time.
+    /// Rebuilds the list of all segments that time decides about.
     fn relink(&mut self) {
         let mut order: Vec<(u64, u64)> = Vec::new();
         for (index, sent) in self.sent.iter_mut().enumerate() {

@@ -17,7 +17,7 @@ pub(super) const TIMER_MARGIN: Nanos = 2 * MILLISECOND;
 /// that is much.
 const TICK: Nanos = 4 * MILLISECOND;
 
-/// When Linux wakes who at `now` asks to be woken after `wait`, which it rounds up to ticks
+/// When Linux wakes a task that at `now` asks to be woken after `wait`, which it rounds up to ticks
 /// (`usecs_to_jiffies`), counts from the last tick, and adds one, never to be early (kernel/time/timer.c
 /// `calc_index`).
 fn at_tick(now: Nanos, wait: Nanos) -> Nanos {

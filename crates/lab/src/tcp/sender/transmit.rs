@@ -285,7 +285,7 @@ impl Sender {
         }
     }
 
-    /// A packet of so many bytes at the IP layer left.
+    /// A packet of this many bytes at the IP layer left.
     pub(in crate::tcp) fn on_packet(&mut self, now: Nanos, bytes: u32) {
         self.pacer.on_packet(now, bytes);
     }

@@ -23,7 +23,7 @@ fn video(pace: impl Into<Pace>) -> StreamPlan {
     }
 }
 
-/// Through a link with room for so many packets, at a round trip in ms.
+/// Through a link with room for this many packets, at a round trip in ms.
 fn watch(video: StreamPlan, bits: u64, packets: u64, rtt: u64) -> FlowOutcome {
     let mut flow = flow(Traffic::Stream(video));
     flow.delay = rtt * MILLISECOND;

@@ -7,13 +7,13 @@ pub(super) const GAIN: u32 = 1 << 8;
 /// BBR paces this much of its estimate, so that queues shrink on average.
 const MARGIN_PERCENT: u128 = 99;
 
-/// So many segments in so many microseconds, which are not 0.
+/// The rate of these segments in these microseconds, which are not 0.
 pub(super) fn of(segments: u64, micros: u64) -> u32 {
     let bandwidth = u128::from(segments) * u128::from(UNIT) / u128::from(micros.max(1));
     u32::try_from(bandwidth).unwrap_or(u32::MAX)
 }
 
-/// Segments that pass in so many microseconds, rounded down.
+/// Segments that pass in these microseconds, rounded down.
 pub(super) fn segments(bandwidth: u32, micros: u64) -> u32 {
     let segments = u128::from(bandwidth) * u128::from(micros) / u128::from(UNIT);
     u32::try_from(segments).unwrap_or(u32::MAX)

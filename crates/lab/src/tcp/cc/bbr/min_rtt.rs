@@ -6,7 +6,7 @@ use super::super::{AckSample, Window, micros};
 use super::{Bbr, MIN_WINDOW, Mode, clamped};
 use crate::MILLISECOND;
 
-/// Milliseconds after which the least round trip is measured anew.
+/// Milliseconds after which the least round trip is measured again.
 const WINDOW: u64 = 10_000;
 /// Milliseconds PROBE_RTT lasts with little in flight.
 const DURATION: u64 = 200;

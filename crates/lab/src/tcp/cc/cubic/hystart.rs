@@ -44,7 +44,7 @@ impl HyStart {
         }
     }
 
-    /// Measures anew: as a round ends, and after a timeout.
+    /// Begins to measure again: as a round ends, and after a timeout.
     pub(super) fn next_round(&self, now: u64) -> Self {
         Self {
             round_end: self.snd_nxt,

@@ -19,7 +19,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With so many segments to send, and a window of as many.
+    /// With this many segments to send, and a window as large.
     fn new(config: &TcpConfig, window: u32, segments: u64) -> (Self, Vec<(u64, bool)>) {
         let config = TcpConfig {
             mss: MSS,
