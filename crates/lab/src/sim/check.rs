@@ -154,11 +154,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
             // Bursts would have to begin more often than packets get through.
             ensure(
                 *burst == 1.0 || *value == 1.0 || *value <= burst * (1.0 - value),
-                || {
-                    format!(
-                        "bursts of {burst} packets are too short for a loss probability of {value}"
-                    )
-                },
+                || format!("bursts of {burst} are too short for a loss probability of {value}"),
             )
         }
         ElementKind::Reorder {
