@@ -55,8 +55,9 @@ pub fn points(
         )?;
     }
     writeln!(out)?;
-    let legend = "THROUGHPUT: mean of an aggregate. RATE, P99: mean and 99th percentile of its windows, over its\n\
-         limiter's rate. RTT, P95: medians over flows. DONE: transfers; TIME: their median..p95.";
+    let legend = "THROUGHPUT: mean of an aggregate. RATE and P99: its windows over the rate of\n\
+         its limiter, mean and 99th percentile. RTT and P95: medians over flows.\n\
+         DONE: transfers; TIME: their median..p95.";
     writeln!(out, "{}", paint.dim(legend))
 }
 
