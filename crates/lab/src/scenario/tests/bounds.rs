@@ -216,6 +216,9 @@ fn scenarios_of_ours_are_within_bounds() {
                 && text.contains("[[flow]]")
             {
                 found += 1;
+                // Scenarios of one folder may share their beginning.
+                let beginning = std::fs::read_to_string(path.with_file_name("server.toml"));
+                let text = beginning.unwrap_or_default() + &text;
                 Scenario::parse(&name, &text, &[]).unwrap_or_else(|error| panic!("{error}"));
             }
         }
