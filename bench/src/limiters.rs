@@ -22,9 +22,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FlowKey, HashKey,
-    Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program,
-    Rate, ShaperConfig, TokenBucket, WaterFillingConfig, WaterFillingPolicer,
+    BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings,
+    FlowKey, HashKey, Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Program, Rate, ShaperConfig, TokenBucket, WaterFillingConfig, WaterFillingPolicer,
 };
 
 use super::{Figures, median};
@@ -273,7 +273,11 @@ impl Run<'_> {
         // All queues full, or a gigabyte.
         let held = (self.aggregates as usize * 16 * 48).min(700_000);
         let shapers = (0..self.aggregates).map(|_| config.clone());
-        let fleet = &mut Fleet::new(shapers, held, 10_000, 0);
+        let settings = FleetSettings {
+            packets: held,
+            granularity: 10_000,
+        };
+        let fleet = &mut Fleet::new(shapers, settings, 0);
         let mut buffers = vec![[0u8; 1536]; held + 1];
         let mut free: Vec<u32> = (0..=held as u32).collect();
         let each = |fleet: &mut Fleet<u32>, now, aggregate: u32, packet: &PacketMeta| {

@@ -118,17 +118,17 @@ impl TokenBucket {
         self.burst
     }
 
-    /// Another rate from now on. The tokens of the time before arrive at the rate of that time.
-    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
-        self.refill(now);
-        self.meter.set_rate(rate);
+    /// Enforces another configuration from now on. The tokens of the time before arrive at the rate of
+    /// that time. Tokens that no longer fit are lost; a larger bucket has to fill first.
+    pub fn set(&mut self, now: Nanos, config: &PolicerConfig) {
+        self.set_rate(now, config.rate);
+        self.burst = config.burst;
+        self.tokens = self.tokens.min(config.burst);
     }
 
-    /// Another size in bytes from now on. Tokens that no longer fit are lost; a larger bucket has
-    /// to fill first.
-    pub fn set_burst(&mut self, now: Nanos, burst: u64) {
+    /// Another rate from now on.
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.refill(now);
-        self.burst = burst;
-        self.tokens = self.tokens.min(burst);
+        self.meter.set_rate(rate);
     }
 }

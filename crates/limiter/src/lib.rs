@@ -1,9 +1,82 @@
-//! Every rate limiter of Tidegate, as algorithms: integers only, no clock (time is passed in), no
-//! input or output, no allocation per packet. This crate depends on nothing else of the workspace.
+//! Rate limiters for networks: policers, three-colour markers, fair policers, phantom queues (PQP and
+//! BC-PQP) and shapers, as plain algorithms.
 //!
-//! A bufferless limiter answers for each packet of one aggregate (a subscriber's traffic in one
-//! direction) at once; a shaper keeps packets and releases them later. Both share the aggregate's
-//! rate among queues by a [`Program`], made of a [`PolicyTree`].
+//! A limiter enforces a rate on an *aggregate*: the traffic of one subscriber in one direction, say.
+//! You tell it the time and what it needs to know of a packet, and it decides:
+//!
+//! ```
+//! use tidegate_limiter::{Decision, PacketMeta, PolicerConfig, TokenBucket};
+//!
+//! // 8 Mbit/s, and a bucket of 3000 bytes.
+//! let config = PolicerConfig::new("8mbit".parse()?, 3000)?;
+//! let mut policer = TokenBucket::new(&config, 0);
+//! let packet = PacketMeta { bytes: 1500, ..PacketMeta::default() };
+//! assert_eq!(policer.offer(0, &packet), Decision::Pass);
+//! assert_eq!(policer.offer(0, &packet), Decision::Pass);
+//! assert_eq!(policer.offer(0, &packet), Decision::Drop);
+//! // 1500 bytes at 8 Mbit/s take 1.5 ms.
+//! assert_eq!(policer.offer(1_500_000, &packet), Decision::Pass);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What all limiters have in common
+//!
+//! - They count in integers. The same packets get the same decisions on every machine, and what is
+//!   left of a division is kept: no rate drifts.
+//! - They have no clock: [time](Nanos) is passed in. Time that goes back counts as no time.
+//! - They allocate nothing per packet, and do no input or output.
+//!
+//! # Choosing a limiter
+//!
+//! | Limiter | Configured by | It drops or keeps | Use it to |
+//! |---|---|---|---|
+//! | [`TokenBucket`] | [`PolicerConfig`] | drops | enforce a rate, at the least cost |
+//! | [`SingleRateMarker`], [`TwoRateMarker`] | [`SingleRateConfig`], [`TwoRateConfig`] | marks or drops | mark what exceeds a contract, RFC 2697 and RFC 2698 |
+//! | [`FairPolicer`], [`WaterFillingPolicer`] | [`FairPolicerConfig`], [`WaterFillingConfig`] | drops | share a bucket among flows, as published |
+//! | [`PhantomQueues`] | [`PhantomQueuesConfig`] | drops | share a rate by a policy, without buffers: PQP, and with [`BurstControl`] BC-PQP |
+//! | [`Shaper`], [`Fleet`] | [`ShaperConfig`] | keeps | share a rate by a policy, with buffers and so without losses of short bursts |
+//!
+//! Configurations are valid by construction. A constructor rejects what cannot be enforced, and its
+//! [`ConfigError`] names the [`Field`] that is wrong. [`sizing`] says how large buckets and queues
+//! should be. [`LimiterConfig`] and [`Limiter`] are enums over all of them, for programs that let their
+//! users choose; [`Scheme`] has their names.
+//!
+//! # Sharing a rate
+//!
+//! A [`PolicyTree`] says how queues share the rate of an aggregate: equally, by weight, by priority, and
+//! nested. A [`Program`] is the same as flat tables, which limiters walk without recursion. A
+//! [`Classifier`] finds a packet's queue from its headers: match [`Rule`]s choose the class, and the
+//! hash of its flow chooses a queue in the class.
+//!
+//! ```
+//! use tidegate_limiter::*;
+//!
+//! // Voice first; what it leaves is shared equally by all other flows.
+//! let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::fair(8)?])?;
+//! let rate = "10mbit".parse()?;
+//! let queue = sizing::phantom_queue(rate, 100_000_000, 1500);
+//! let config = PhantomQueuesConfig::new(&policy, rate, queue)?
+//!     .with_burst_control(BurstControl::DEFAULT);
+//! let voice = Rule { dscp: "ef".parse()?, class: 0, ..Rule::default() };
+//! let classifier = Classifier::new(config.program(), vec![voice], None, HashKey::new(1, 2))?;
+//! let mut limiter = RoomyPhantomQueues::new(&config, 0);
+//!
+//! let (server, client) = ("198.51.100.7".parse()?, "192.0.2.1".parse()?);
+//! let headers = FlowKey::new(server, client, 6, Some((443, 50_000)), 0);
+//! let packet = classifier.classify(&headers, 1500);
+//! assert_eq!(limiter.offer(0, &packet), Decision::Pass);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Writing a limiter
+//!
+//! A [`Meter`] turns time into bytes exactly, and a [`Wheel`] keeps many deadlines.
+//! `examples/own_limiter.rs` is a limiter of 30 lines.
+//!
+//! # Sources
+//!
+//! Comments cite `[BCPQP]`, the paper on burst-controlled phantom queues, and `[Flach16]`, *An
+//! Internet-Wide Analysis of Traffic Policing* (SIGCOMM 2016).
 
 mod bucket;
 mod classify;
@@ -39,17 +112,22 @@ pub use phantom::{
     BurstControl, PhantomQueues, PhantomQueuesConfig, RoomyPhantomQueues, SizedPhantomQueues,
     Thresholds,
 };
-pub use policy::{Class, Kind, Node, PolicyError, PolicyTree, Program, Room, Step};
+pub use policy::{Class, PolicyError, PolicyTree, Program, Room};
 pub use rate::{Rate, RateError};
 pub use scheme::{Scheme, SchemeError};
-pub use shaper::{Backlog, Fleet, Shaper, ShaperConfig};
+pub use shaper::{Backlog, Fleet, FleetSettings, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError, TimeError, parse_time};
 pub use wheel::Wheel;
+
+/// The tables of a policy, for data paths that walk them.
+pub mod program {
+    pub use crate::policy::{Class, Kind, Node, Program, Room, Step};
+}
 
 /// Nanoseconds from an origin that is the caller's. Steps back in time count as none.
 pub type Nanos = u64;
 
-/// What a limiter needs to know of a packet; see `classify` for where it comes from.
+/// What a limiter needs to know of a packet. A [`Classifier`] makes it from the packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketMeta {
     /// Bytes to be charged: on whichever layer, with whatever overhead, is the caller's choice.

@@ -14,7 +14,7 @@ mod schedule;
 mod tests;
 
 use aggregate::Aggregate;
-pub use fleet::Fleet;
+pub use fleet::{Fleet, FleetSettings};
 use pool::Pool;
 
 /// What a [`Shaper`] enforces.

@@ -9,21 +9,21 @@ pub const PERIOD: Key = Key {
     name: "period",
     value: "time",
     default: "100ms",
-    doc: "T of `bc-pqp`: the time over which accepted bytes are counted; at most 60s.",
+    doc: "T of `bc-pqp`: the time over which accepted bytes are counted.",
 };
 /// θ+.
 pub const UPPER: Key = Key {
     name: "upper",
     value: "number",
     default: "1.5",
-    doc: "θ+ of `bc-pqp`: above this share of what the rate allows, magic packets fill the queue.",
+    doc: "θ+ of `bc-pqp`: a queue that accepts more than this share of its rate in a period is filled with magic bytes.",
 };
 /// θ−.
 pub const LOWER: Key = Key {
     name: "lower",
     value: "number",
     default: "0.5",
-    doc: "θ− of `bc-pqp`: below this share, they are taken out again.",
+    doc: "θ− of `bc-pqp`: a queue that accepts less than this share is cleared of them.",
 };
 
 /// Reads what a table says of burst control; what it does not say stays.

@@ -24,15 +24,28 @@ pub struct Section {
     pub keys: &'static [Key],
 }
 
-/// Names a [`Section`]: its constant, its table and what that is; then its keys, with their values,
-/// defaults and meanings.
+/// Names a [`Section`]: its constant, its table and what that is; then its keys, each with its values,
+/// default and meaning. `use PATH;` in place of a key takes one that several sections share.
 #[macro_export]
 macro_rules! section {
-    ($constant:ident = $name:literal, $about:literal; $($key:literal: $value:literal, $default:literal, $doc:literal;)*) => {
+    (@keys [$($done:expr,)*]) => {
+        &[$($done),*]
+    };
+    (@keys [$($done:expr,)*] use $key:path; $($rest:tt)*) => {
+        $crate::section!(@keys [$($done,)* $key,] $($rest)*)
+    };
+    (@keys [$($done:expr,)*] $key:literal: $value:literal, $default:literal, $doc:literal; $($rest:tt)*) => {
+        $crate::section!(
+            @keys
+            [$($done,)* $crate::Key { name: $key, value: $value, default: $default, doc: $doc },]
+            $($rest)*
+        )
+    };
+    ($constant:ident = $name:literal, $about:literal; $($keys:tt)*) => {
         pub(super) const $constant: $crate::Section = $crate::Section {
             name: $name,
             doc: $about,
-            keys: &[$($crate::Key { name: $key, value: $value, default: $default, doc: $doc }),*],
+            keys: $crate::section!(@keys [] $($keys)*),
         };
     };
 }

@@ -1,11 +1,25 @@
-//! What the files that people write for Tidegate have in common: the gate's configuration and the
-//! lab's scenarios.
+//! How Tidegate's files are read: the gate's configuration and the lab's scenarios.
 //!
 //! [`parse`] makes a tree of [`Node`]s that know their [`Place`]s. [`Fields`] is a table whose keys are
-//! known; nodes are read as values of a type. Each reader returns the [`Mistake`] that it finds: the
-//! lab stops at the first, the gate collects all of them. On top of these, [`policy`], [`rule`] and
-//! [`burst_control`] read what both kinds of files say about limiters, and [`quantity`] reads rates,
-//! sizes and times. A [`Section`] describes the keys of a table once, for checks and documentation.
+//! known. Nodes are read as values of a type:
+//!
+//! ```
+//! use tidegate_notation::{parse, position, quantity};
+//!
+//! let text = "rate = \"10mbit\"\nburst = \"32kb\"";
+//! let table = parse(0, text).expect("TOML");
+//! let rate = table.get("rate").expect("there").quantity("rate", quantity::rate);
+//! assert_eq!(rate, Ok(10_000_000));
+//! let burst = table.get("burst").expect("there").quantity("burst", quantity::bytes);
+//! let mistake = burst.expect_err("kilobits");
+//! assert!(mistake.message.starts_with("`burst`: '32kb' has no known unit of size"));
+//! assert_eq!(position(text, mistake.place.byte), (2, 9));
+//! ```
+//!
+//! Each reader returns the [`Mistake`] that it finds. The lab stops at the first; the gate collects all
+//! of them. On top of these, [`policy`], [`rule`] and [`burst_control`] read what both kinds of files say
+//! about limiters, and [`quantity`] reads rates, sizes and times. A [`Section`] describes the keys of a
+//! table once, for checks and documentation.
 
 pub mod burst_control;
 mod fields;

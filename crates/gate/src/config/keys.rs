@@ -1,6 +1,6 @@
 //! Every key of a gate's file, once: for checking, for `tidegate gate schema`, for the documentation.
 
-use tidegate_notation::{Section, rule, section};
+use tidegate_notation::{Section, burst_control, rule, section};
 
 section! { FILE = "the file", "Keys above the first table.";
     "unknown": "\"pass\" or \"drop\"", "pass", "What happens to packets that match no subscriber. With `drop`, packets other than IP (ARP, spanning tree) and IPv6 neighbour discovery still pass.";
@@ -33,9 +33,9 @@ section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction withou
     "rtt": "time", "100ms", "The longest round-trip time to serve well. `auto` sizes follow from it.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with `bc-pqp`; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
     "burst": "size", "auto", "Depth of a policer's bucket. `auto` is the bandwidth-delay product at `rtt`, at least 128 KiB (two super-packets of the kernel).";
-    "period": "time", "100ms", "T of `bc-pqp`: the time over which accepted bytes are counted.";
-    "upper": "number", "1.5", "θ+ of `bc-pqp`: a queue that accepts more than this share of its rate in a period is filled with magic bytes.";
-    "lower": "number", "0.5", "θ− of `bc-pqp`: a queue that accepts less than this share is cleared of them.";
+    use burst_control::PERIOD;
+    use burst_control::UPPER;
+    use burst_control::LOWER;
 }
 section! { DIRECTION = "down = { … }", "One direction of a plan, if it differs. It has all keys of the plan except `down` and `up`, and:";
     "rate": "rate", "", "The rate.";

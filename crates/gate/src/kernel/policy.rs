@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use libbpf_rs::MapHandle;
-use tidegate_limiter::{Class, Kind, LimiterConfig, PolicyTree, Prefix, Program, Rule};
+use tidegate_limiter::program::Kind;
+use tidegate_limiter::{Class, LimiterConfig, PolicyTree, Prefix, Program, Rule};
 
 use super::KernelError;
 use super::kept::{FIRST_RESERVED, Kept};

@@ -1,7 +1,7 @@
 //! Every key of a scenario file, once: for checking, for `tidegate lab schema`, for the
 //! documentation.
 
-use tidegate_notation::{Section, rule, section};
+use tidegate_notation::{Section, burst_control, rule, section};
 
 section! { FILE = "the file", "Keys above the first table.";
     "title": "text", "the file's name", "What the scenario shows, in a few words.";
@@ -114,9 +114,9 @@ section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is 10 times that of `pqp`, at least 100 full packets.";
-    "period": "time", "100ms", "T: the time over which accepted bytes are counted.";
-    "upper": "number", "1.5", "θ+: a queue that accepts more than this share of its rate in a period is filled with magic bytes.";
-    "lower": "number", "0.5", "θ−: a queue that accepts less than this share is cleared of them.";
+    use burst_control::PERIOD;
+    use burst_control::UPPER;
+    use burst_control::LOWER;
     "overhead": "size", "0B", "As for a policer.";
 }
 section! { SHAPER = "kind = \"shaper\"", "Real queues, released at the rate.";

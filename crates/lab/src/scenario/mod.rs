@@ -79,7 +79,7 @@ impl Scenario {
     /// Most flows, aggregates or elements of a point, each.
     pub const MAX_PARTS: u64 = 100_000;
     /// Most windows of all flows, aggregates and seeds of a point.
-    pub const MAX_CELLS: u64 = 100_000_000;
+    pub const MAX_CELLS: u64 = check::MAX_CELLS;
     /// Most windows of a simulation, and most samples.
     pub const MAX_WINDOWS: u64 = 1_000_000;
 

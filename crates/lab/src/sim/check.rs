@@ -16,8 +16,9 @@ mod tests;
 
 /// Most windows, and most samples, of a simulation.
 const MAX_STEPS: Nanos = 10_000_000;
-/// Most counts in all windows of flows and aggregates: 400 MB.
-const MAX_CELLS: u64 = 50_000_000;
+/// Most counts in all windows of flows and aggregates, of all runs that are held at once: 800 MB. The
+/// same bound holds for samples of queues.
+pub const MAX_CELLS: u64 = 100_000_000;
 /// Most elements on a flow's way: no real path has as many hops.
 const MAX_HOPS: usize = 1000;
 /// Most bytes of all elements before the first packet comes.

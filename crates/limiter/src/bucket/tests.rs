@@ -19,8 +19,12 @@ fn bucket(burst: u64) -> TokenBucket {
 }
 
 fn at(bits: u64, burst: u64) -> TokenBucket {
+    TokenBucket::new(&config(bits, burst), 0)
+}
+
+fn config(bits: u64, burst: u64) -> PolicerConfig {
     let rate = Rate::from_bits_per_second(bits);
-    TokenBucket::new(&PolicerConfig { rate, burst }, 0)
+    PolicerConfig { rate, burst }
 }
 
 #[test]
@@ -60,9 +64,9 @@ fn rate_and_burst_change_live() {
     assert_eq!(bucket.tokens(), 100, "of the time before, at the old rate");
     assert_eq!(bucket.offer(200 * MS, &packet(300)), Pass);
     assert_eq!(bucket.tokens(), 0);
-    bucket.set_burst(300 * MS, 150);
+    bucket.set(300 * MS, &config(16_000, 150));
     assert_eq!(bucket.tokens(), 150);
-    bucket.set_burst(300 * MS, 500);
+    bucket.set(300 * MS, &config(16_000, 500));
     assert_eq!(bucket.offer(350 * MS, &packet(251)), Drop);
     assert_eq!(bucket.offer(350 * MS, &packet(250)), Pass);
 }

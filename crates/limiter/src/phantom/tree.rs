@@ -9,7 +9,8 @@
 //! fluid reference does, to the byte.
 
 use super::queue::Queue;
-use crate::{Kind, Nanos, Program, Step};
+use crate::Nanos;
+use crate::policy::{Kind, Program, Step};
 
 #[cfg(test)]
 mod tests;

@@ -24,18 +24,25 @@ pub struct Fleet<P> {
     now: Nanos,
 }
 
+/// What the shapers of a [`Fleet`] share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FleetSettings {
+    /// Room for packets, of all shapers together. What finds no room is dropped, whosever it is: give
+    /// enough for what the queues hold at once.
+    pub packets: usize,
+    /// Nanoseconds by which releases may be late, at least 1; more than 5 ms counts as 5 ms. Rates are
+    /// exact all the same.
+    pub granularity: Nanos,
+}
+
 impl<P> Fleet<P> {
-    /// Shapers of these configurations, with room for so many packets in all. What finds no
-    /// room is dropped, whosever it is: give enough for what the queues hold at once. Releases are
-    /// late by up to the granularity (which is at least 1 ns, at most half of the 10 ms that cost
-    /// no rate); rates are exact all the same.
+    /// Shapers of these configurations, that hold nothing.
     ///
     /// # Panics
     /// If there are 2^32 shapers or more.
     pub fn new(
         shapers: impl IntoIterator<Item = ShaperConfig>,
-        packets: usize,
-        granularity: Nanos,
+        settings: FleetSettings,
         now: Nanos,
     ) -> Self {
         let aggregates: Vec<_> = shapers
@@ -43,11 +50,11 @@ impl<P> Fleet<P> {
             .map(|config| Aggregate::new(&config, now))
             .collect();
         assert!(aggregates.len() < u32::MAX as usize, "too many shapers");
-        let granularity = granularity.min(super::pace::LATENESS / 2);
+        let granularity = settings.granularity.min(super::pace::LATENESS / 2);
         Self {
             wheel: Wheel::new(aggregates.len() as u32, granularity, now),
             aggregates,
-            pool: Pool::new(packets),
+            pool: Pool::new(settings.packets),
             now,
         }
     }

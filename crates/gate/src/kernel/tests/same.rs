@@ -34,8 +34,7 @@ impl Reference {
                 queues.set(now, plan.rate, *control).unwrap();
             }
             (Self::Bucket(bucket), &Scheme::Policer { burst }) => {
-                bucket.set_rate(now, plan.rate);
-                bucket.set_burst(now, burst);
+                bucket.set(now, &PolicerConfig::new(plan.rate, burst).unwrap());
             }
             _ => unreachable!("another scheme"),
         }

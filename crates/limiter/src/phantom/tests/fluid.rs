@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::{BurstControl, PhantomQueuesConfig, SizedPhantomQueues};
-use crate::{Decision, Kind, Meter, PacketMeta, PolicyTree, Program, Rate};
+use crate::policy::Kind;
+use crate::{Decision, Meter, PacketMeta, PolicyTree, Program, Rate};
 
 type Queues = SizedPhantomQueues<64, 32>;
 

@@ -4,7 +4,15 @@ use proptest::prelude::*;
 
 use super::Fleet;
 use crate::shaper::tests::{BYTE, Packet, arrivals, config, meta, onto, policies, released, run};
+use crate::{FleetSettings, Nanos};
 use crate::{PolicyTree, Program, Shaper};
+
+fn settings(packets: usize, granularity: Nanos) -> FleetSettings {
+    FleetSettings {
+        packets,
+        granularity,
+    }
+}
 
 /// All that a fleet does with these packets for these aggregates, as (aggregate, packet with the
 /// time it left); polled whenever it may have something.
@@ -34,7 +42,7 @@ fn drive(fleet: &mut Fleet<Packet>, arrivals: &[(u32, Packet)]) -> Vec<(u32, Pac
 fn room_is_shared_and_comes_back() {
     let program = Arc::new(Program::new(&PolicyTree::fair(2).unwrap()));
     let shapers = vec![config(program, 8_000_000, 0); 3];
-    let mut fleet = Fleet::new(shapers, 4, 1000, 0);
+    let mut fleet = Fleet::new(shapers, settings(4, 1000), 0);
     for round in 0..10u64 {
         let now = round * 1_000_000_000;
         for (aggregate, name) in [(0, 'a'), (1, 'b'), (2, 'c'), (0, 'd')] {
@@ -61,7 +69,7 @@ fn room_is_shared_and_comes_back() {
 #[test]
 fn steps_back_in_time_count_as_none() {
     let program = Arc::new(Program::new(&PolicyTree::queue()));
-    let mut fleet = Fleet::new([config(program, 8_000_000, 0)], 4, 1, 0);
+    let mut fleet = Fleet::new([config(program, 8_000_000, 0)], settings(4, 1), 0);
     let mut left = Vec::new();
     fleet.offer(0, 0, &meta(0, 10_000), 'a').unwrap();
     fleet.advance(0, |_, name| left.push(name));
@@ -82,7 +90,7 @@ fn steps_back_in_time_count_as_none() {
 fn rates_change_for_one_of_them() {
     let program = Arc::new(Program::new(&PolicyTree::queue()));
     let shapers = vec![config(program, 8_000_000, 0); 2];
-    let mut fleet = Fleet::new(shapers, 10, 1, 0);
+    let mut fleet = Fleet::new(shapers, settings(10, 1), 0);
     for aggregate in [0, 1] {
         for name in ['a', 'b'] {
             fleet.offer(0, aggregate, &meta(0, 1000), name).unwrap();
@@ -115,7 +123,7 @@ proptest! {
             fleet.push(config(program, bits, burst));
         }
         all.sort_by_key(|(_, packet)| packet.at);
-        let left = drive(&mut Fleet::new(fleet, 2000, 1, 0), &all);
+        let left = drive(&mut Fleet::new(fleet, settings(2000, 1), 0), &all);
         prop_assert!(left.is_sorted_by_key(|(_, packet)| packet.at));
         for (number, alone) in alone.into_iter().enumerate() {
             let own = left.iter().filter(|(aggregate, _)| *aggregate == number as u32);
@@ -131,7 +139,7 @@ proptest! {
         bytes in 40u32..9000,
     ) {
         let program = Arc::new(Program::new(&PolicyTree::fair(4).unwrap()));
-        let mut fleet = Fleet::new([config(program, bits, 0)], 2000, granularity, 0);
+        let mut fleet = Fleet::new([config(program, bits, 0)], settings(2000, granularity), 0);
         let packets = (0..2000).map(|number| (0, Packet { at: 0, queue: number % 4, bytes }));
         let left = drive(&mut fleet, &packets.collect::<Vec<_>>());
         prop_assert_eq!(left.len(), 2000);

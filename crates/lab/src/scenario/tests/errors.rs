@@ -1,0 +1,265 @@
+//! What is reported of mistakes, and where.
+
+use super::*;
+
+/// Each error with the line and column of what is at fault.
+#[test]
+fn errors_say_where_and_what_to_do() {
+    let cases = [
+        (
+            "rtt = \"2ms..50ms\"",
+            "rtx = \"2ms\"",
+            "a.toml:18:1: unknown key `rtx` in a flow, did you mean `rtt`?",
+        ),
+        (
+            "\"10mbit\"",
+            "\"10\"",
+            "a.toml:6:8: `rate`: '10' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
+        ),
+        (
+            "\"10mbit\"",
+            "10",
+            "a.toml:6:8: `rate`: '10' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
+        ),
+        (
+            "\"10mbit\"",
+            "\"0mbit\"",
+            "a.toml:6:8: `rate` must be from 8 kbit/s to 400 Gbit/s",
+        ),
+        (
+            "\"2s\"",
+            "\"2sec\"",
+            "a.toml:1:12: `duration`: '2sec' is no time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s",
+        ),
+        (
+            "duration = \"2s\"",
+            "",
+            "a.toml:1:1: `duration` is missing: write such as duration = \"30s\"",
+        ),
+        (
+            "\"radio\"]",
+            "\"radoi\"]",
+            "a.toml:19:17: there is no element `radoi`, did you mean `radio`?",
+        ),
+        (
+            "[\"gate\", \"radio\"]",
+            "[\"gate\", \"radio\", \"gate\"]",
+            "a.toml:19:26: `path` has `gate` already: packets pass it once",
+        ),
+        (
+            "[\"gate\", \"radio\"]",
+            "[]",
+            "a.toml:19:8: the path of a flow is empty: name at least one element",
+        ),
+        (
+            "\"bc-pqp\"",
+            "\"bcpqp\"",
+            "a.toml:5:8: `kind` cannot be `bcpqp`, did you mean `bc-pqp`?",
+        ),
+        (
+            "kind = \"link\"",
+            "kind = \"link\"\nburst = \"1kB\"",
+            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, rate, queue",
+        ),
+        (
+            "\"2ms..50ms\"",
+            "\"50ms..2ms\"",
+            "a.toml:18:7: `rtt`: the range 50ms..2ms ends before it begins",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = { weighted = [[0, \"queue\"]] }",
+            "a.toml:7:25: `weight` must be from 1 to 10000",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = { fair = 0 }",
+            "a.toml:7:19: `fair` must be from 1 to 1023",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\npolicy = \"queue\"\nqueue = \"32kb\"",
+            "a.toml:8:9: `queue`: '32kb' ",
+        ),
+        (
+            "count = 4",
+            "count = 4\nclass = 1",
+            "a.toml:17:9: there is no class 1 in the policy of `gate`: it has 1, from 0",
+        ),
+        (
+            "count = 4",
+            "count = 4\naggregate = \"home\"",
+            "a.toml:17:13: there is no aggregate `home`",
+        ),
+        (
+            "count = 4",
+            "count = -1",
+            "a.toml:16:9: `count` must be from 0 to 100000",
+        ),
+        (
+            "name = \"radio\"",
+            "name = \"gate\"",
+            "a.toml:8:1: the name `gate` is taken by an element: choose another",
+        ),
+        (
+            "name = \"radio\"",
+            "name = \"../x\"",
+            "a.toml:9:8: names are up to 64 letters",
+        ),
+        (
+            "[[flow]]",
+            "[[flwo]]",
+            "a.toml:14:3: unknown key `flwo` in a scenario, did you mean `flow`?",
+        ),
+        (
+            "[[flow]]",
+            "[flow]",
+            "a.toml:14:1: write [[flow]] with two brackets: there may be several",
+        ),
+        ("[[flow]]", "[[flow", "a.toml:14:7: this is no TOML: "),
+        (
+            "cc = [",
+            "cc = [1, ",
+            "a.toml:17:7: `cc` is one of reno, cubic, bbr, vegas, not a number",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gat.rate\" = [\"1mbit\"]\n[[flow]]",
+            "a.toml:15:15: `gat` is no element, flow, aggregate or key of the file, did you mean `gate`?",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gate.rate\" = [\"1mbit\", \"2mbti\"]\n[[flow]]",
+            "a.toml:15:25: `rate`: '2mbti' has no known unit",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gate.rate\" = \"1mbit\"\n[[flow]]",
+            "a.toml:15:15: `gate.rate` is varied over a list of values, such as [1, 2]",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        assert!(SMALL.contains(from), "{from}");
+        let told = parse(&SMALL.replacen(from, to, 1)).expect_err(to);
+        assert!(told.starts_with(wanted), "{to}:\n  {told}\n  {wanted}");
+    }
+    assert!(
+        parse("")
+            .expect_err("empty")
+            .starts_with("a.toml:1:1: `duration` is missing")
+    );
+    let told = parse("duration = \"1s\"").expect_err("nobody sends");
+    assert_eq!(
+        told,
+        "a.toml:1:1: `flow` is missing: write at least one [[flow]]"
+    );
+}
+
+#[test]
+fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
+    let with = |gate: &str, aggregates: &str| {
+        let top = if aggregates.starts_with("duration") {
+            ""
+        } else {
+            "duration = \"1s\""
+        };
+        format!(
+            "{top}\n{aggregates}\n[[element]]\nname = \"gate\"\nrate = \"1mbit\"\n{gate}\n\
+             [[flow]]\nname = \"f\"\nrtt = \"10ms\"\npath = [\"gate\"]\n"
+        )
+    };
+    for (text, complaint) in [
+        (
+            with("kind = \"bc-pqp\"\nperiod = \"2min\"", ""),
+            "7:10: the period of burst control",
+        ),
+        (
+            with("kind = \"bc-pqp\"\nupper = 1.5\nlower = 1.5", ""),
+            "8:9: the lower threshold",
+        ),
+        (
+            with(
+                "kind = \"link\"\nqueue = { kind = \"pie\", update = \"1ns\" }",
+                "",
+            ),
+            "3:1: PIE's update",
+        ),
+        (
+            with("kind = \"loss\"\nprobability = 0.9\nburst = 2", "")
+                .replace("rate = \"1mbit\"", ""),
+            "3:1: bursts of 2 are too short",
+        ),
+        (
+            with("kind = \"policer\"", "").replace("10ms", "0s"),
+            "7:1: its round trip takes no time",
+        ),
+        (
+            with("kind = \"policer\"", "").replace("10ms", "10ms\"\nreceive-window = \"100B"),
+            "7:1: the receive window must hold a segment",
+        ),
+        (
+            with(
+                "kind = \"policer\"",
+                "[[aggregate]]\nname = \"a\"\ncount = 2\n[[aggregate]]\nname = \"a-1\"",
+            ),
+            "5:1: two aggregates are called `a-1`",
+        ),
+        (
+            with(
+                "kind = \"policer\"",
+                "duration = \"1000s\"\nwindow = \"1ms\"\nsweep = { seeds = 1000 }",
+            ),
+            "3:10: too many windows",
+        ),
+        (
+            with(
+                "kind = \"pqp\"\npolicy = { fair = 255 }",
+                "duration = \"1000s\"\nsample = \"1ms\"",
+            ),
+            "3:10: 1000000 samples of 510 queues",
+        ),
+    ] {
+        let error = Scenario::parse("refused.toml", &text, &[]).expect_err(&text);
+        let wanted = format!("refused.toml:{complaint}");
+        assert!(error.to_string().starts_with(&wanted), "{error}\n{wanted}");
+    }
+}
+
+#[test]
+fn values_for_nobody_are_mistakes() {
+    let cc = "count = 4\ncc = [\"reno\", \"cubic\"]";
+    let with = |now: &str| parse(&SMALL.replace(cc, now));
+    for (now, wanted) in [
+        (
+            "count = 1\ncc = [\"reno\", \"cubic\"]",
+            "17:15: `cc` has 2 values for 1 flow",
+        ),
+        (
+            "count = 2\ntraffic = { kind = \"bulk\", size = [\"1MB\", \"2MB\", \"3MB\"] }",
+            "17:50: `size` has 3 values for 2 flows",
+        ),
+        (
+            "count = 4\nper-aggregate = [\"cc\"]\ncc = [\"reno\", \"cubic\"]",
+            "18:15: `cc` has 2 values for 1 aggregate",
+        ),
+        (
+            "rate-limit = [\"1mbit\", \"2mbit\"]",
+            "16:24: `rate-limit` has 2 values for 1 flow",
+        ),
+    ] {
+        let told = with(now).expect_err(now);
+        assert_eq!(told, format!("a.toml:{wanted}"));
+    }
+    // Where the number is varied or set, there may be flows for them at another point.
+    assert!(set(&["download.count=1"]).is_ok());
+    for sweep in ["download.count = [1, 2]", "download = [{ count = 1 }]"] {
+        assert!(
+            parse(&format!("{SMALL}[sweep]\n{sweep}\n")).is_ok(),
+            "{sweep}"
+        );
+    }
+    assert!(
+        with("count = 0\ncc = [\"reno\"]")
+            .is_err_and(|told| told == "a.toml:16:9: nobody sends: the `count` of every flow is 0")
+    );
+}
