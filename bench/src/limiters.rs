@@ -11,7 +11,7 @@
 //! packets, as a software router receives them: the limiters' memory is asked for (policer's and
 //! phantom queues') before the first of them decides. `NAME.N.path` is what a router does
 //! for each packet of such bursts but for receiving and sending it: headers are read, the subscriber
-//! is looked up by its address, the flow is hashed (where the scheme tells flows apart), and the
+//! is looked up by its address, the flow is hashed (where the scheme distinguishes flows), and the
 //! limiter decides.
 
 use std::collections::HashMap;
@@ -52,11 +52,11 @@ const FRAME: usize = 64;
 /// How much of a packet's way is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// The limiter, which is told aggregate and queue.
+    /// The limiter alone: aggregate and queue are given.
     Limiter,
     /// The same, in bursts.
     Burst,
-    /// From the headers on; flows are told apart, or not.
+    /// From the headers on, with or without finding the flow.
     Path { flows: bool },
 }
 
@@ -118,7 +118,7 @@ impl Arrivals {
         frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
     }
 
-    /// A packet to an aggregate: as told, or as it is read.
+    /// A packet to an aggregate: as it is given, or as its headers say.
     #[inline(always)]
     fn packet(
         &self,
@@ -373,7 +373,7 @@ const SCHEMES: [&str; 7] = [
     "shaper.drr",
 ];
 
-/// Measures every scheme so many times, in turn, and adds the medians.
+/// Measures every scheme `rounds` times, in turn, and adds the medians.
 pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
     let program = Arc::new(Program::new(&PolicyTree::fair(QUEUES)?));
     let size = size_of::<PhantomQueues>() as f64;

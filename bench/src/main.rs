@@ -63,7 +63,7 @@ struct Options {
 
 /// A size with a decimal unit: 500MB, 2GB.
 fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size: write a number and MB or GB");
+    let wrong = || format!("'{text}' is not a size: write a number and MB or GB");
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let scale: u64 = match unit.to_ascii_uppercase().as_str() {

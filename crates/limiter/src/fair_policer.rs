@@ -30,7 +30,7 @@ pub struct FairPolicerConfig {
 }
 
 impl FairPolicerConfig {
-    /// Flows that are told apart at a time, unless [`with_flows`](Self::with_flows) says otherwise.
+    /// Flows that are distinguished at a time, unless [`with_flows`](Self::with_flows) says otherwise.
     pub const FLOWS: u16 = 4096;
 
     /// With an exact counter for each of [`FLOWS`](Self::FLOWS) flows, and a bucket of `burst` bytes.

@@ -19,7 +19,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that stands at nothing at this time.
+    /// A meter that begins to count at this time.
     pub fn new(rate: Rate, now: Nanos) -> Self {
         Self {
             bits_per_second: rate.bits_per_second(),
@@ -63,7 +63,7 @@ impl Meter {
         self.remainder = 0;
     }
 
-    /// How long until so many more bytes are there, from the time of the last advance. Rounded
+    /// How long until `bytes` more bytes are there, from the time of the last advance. Rounded
     /// up; the longest time if the rate is 0.
     pub fn until(&self, bytes: u64) -> Nanos {
         let missing =

@@ -143,9 +143,9 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         }
     }
 
-    /// Asks for the memory that a packet to this queue will need. Who has a burst of packets at
-    /// once asks for all of them before the first is offered, and so waits for memory once and not
-    /// for each: with many thousand limiters, waiting is most of what they cost.
+    /// Asks for the memory that a packet to this queue will need. With a burst of packets, call it
+    /// for each of them before the first is offered: the processor then waits for memory once, not
+    /// for each packet. With many thousand limiters, waiting is most of what they cost.
     #[inline]
     pub fn prefetch(&self, queue: u16) {
         prefetch(&self.ahead);
@@ -160,7 +160,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         if now < self.ahead.event {
             // Nothing happened but to this queue.
             let at = &mut self.tree.queues[usize::from(packet.queue)];
-            at.go_on(now, self.period, self.least);
+            at.begin_next_period(now, self.period, self.least);
             let ahead = &mut self.ahead;
             if let Some(decision) = ahead.offer_exactly(at, now, packet.bytes, self.active) {
                 return decision;

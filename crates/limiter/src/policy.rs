@@ -82,14 +82,14 @@ impl TryFrom<Branch> for PolicyTree {
     }
 }
 
-/// Why there is no such policy.
+/// Why a policy cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// A node without children.
     #[error("a policy needs at least one queue to share among")]
     Empty,
     /// A weight of 0, or above [`PolicyTree::MAX_WEIGHT`].
-    #[error("{0} is no weight: weights are whole numbers from 1 to {max}", max = PolicyTree::MAX_WEIGHT)]
+    #[error("{0} is not a weight: weights are whole numbers from 1 to {max}", max = PolicyTree::MAX_WEIGHT)]
     Weight(u32),
     /// More nodes than [`PolicyTree::MAX_NODES`].
     #[error("a policy has at most {max} nodes, this one would have {0}", max = PolicyTree::MAX_NODES)]
@@ -116,7 +116,7 @@ impl PolicyTree {
         }
     }
 
-    /// So many queues with equal shares, to which flows are spread by their hash.
+    /// `queues` queues with equal shares, to which flows are spread by their hash.
     ///
     /// # Errors
     /// If there are none, or too many.
@@ -342,7 +342,7 @@ impl Program {
                 sharing.push(number as u16);
             }
         }
-        let leaves = leaves.into_iter().map(|leaf| place(&nodes, leaf));
+        let leaves = leaves.into_iter().map(|leaf| locate(&nodes, leaf));
         let (root, others) = (&nodes[0], &nodes[1..]);
         Self {
             fair: matches!(root.kind, Kind::Weighted)
@@ -362,7 +362,7 @@ impl Program {
         &self.policy
     }
 
-    /// Whether it has at most so many queues and so many nodes that share.
+    /// Checks that there is room for its queues and for its nodes that share.
     ///
     /// # Errors
     /// What it has too many of.
@@ -435,7 +435,7 @@ impl Program {
 }
 
 /// Where the leaf of this node is.
-fn place(nodes: &[Node], node: u16) -> Leaf {
+fn locate(nodes: &[Node], node: u16) -> Leaf {
     let mut leaf = Leaf {
         node,
         ..Leaf::default()

@@ -1,7 +1,7 @@
 //! Asks for memory before it is needed.
 //!
 //! The one unsafe call of the algorithms: a hint to the processor, which reads nothing that a
-//! program could see and does not fail, whatever the address. To read instead costs three times as
+//! program could see and does not fail, for any address. To read instead costs three times as
 //! much, since a processor that waits for what it reads gets stuck.
 #![allow(unsafe_code)]
 

@@ -24,11 +24,11 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// Why a text is no rate.
+/// Why a text is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// No digits, or something that is no decimal number, before the unit.
-    #[error("'{0}' is no rate: write a number and a unit, such as 10mbit, 1.5mbit or 500kbit")]
+    #[error("'{0}' is not a rate: write a number and a unit, such as 10mbit, 1.5mbit or 500kbit")]
     Number(String),
     /// The unit is missing or not one of ours.
     #[error("'{0}' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)")]
@@ -45,7 +45,7 @@ impl Rate {
     /// [`LIMITABLE`](Self::LIMITABLE) in words, for messages.
     pub const LIMITABLE_TEXT: &'static str = "from 8 kbit/s to 400 Gbit/s";
 
-    /// A rate of so many bits per second.
+    /// A rate in bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits)
     }

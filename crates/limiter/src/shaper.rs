@@ -44,7 +44,7 @@ impl ShaperConfig {
         })
     }
 
-    /// With so many bytes that may leave at once after silence, and one packet in any case. With
+    /// With `burst` bytes that may leave at once after silence, and one packet in any case. With
     /// more than a packet, the shaper is burst-tolerant [Flach16 §5.1.2].
     #[must_use]
     pub fn with_burst(self, burst: u64) -> Self {
@@ -139,7 +139,7 @@ pub struct Shaper<P> {
 }
 
 impl<P> Shaper<P> {
-    /// Most packets that a shaper holds, whatever its limits.
+    /// Most packets that any shaper holds.
     pub const MAX_PACKETS: usize = 1 << 20;
 
     /// A shaper that holds nothing and was silent for long. Reserves room for as many packets as

@@ -24,11 +24,11 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BytesError {
     /// No digits, or something that is no decimal number, before the unit.
-    #[error("'{0}' is no size: write a number and a unit, such as 1500B, 32kB, 1.5MB or 64KiB")]
+    #[error("'{0}' is not a size: write a number and a unit, such as 1500B, 32kB, 1.5MB or 64KiB")]
     Number(String),
     /// The unit is not one of ours.
     #[error("'{0}' has no known unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB (bytes)")]
@@ -39,7 +39,7 @@ pub enum BytesError {
 }
 
 impl Bytes {
-    /// A size of so many bytes.
+    /// A size in bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -85,11 +85,13 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why a text is no time.
+/// Why a text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
     /// No decimal number, or no unit of ours.
-    #[error("'{0}' is no time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s")]
+    #[error(
+        "'{0}' is not a time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s"
+    )]
     Text(String),
     /// More than 2^64 ns, or less than 1 ns without being 0.
     #[error("'{0}' is out of range for a time")]
@@ -119,7 +121,7 @@ pub fn parse_time(text: &str) -> Result<Nanos, TimeError> {
     })
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 pub(crate) enum Unread {
     /// No decimal number.
     Number,
@@ -129,8 +131,8 @@ pub(crate) enum Unread {
     Range,
 }
 
-/// A decimal number and its unit, in what the unit is so many of, exactly; what is below 1 is left
-/// out.
+/// A decimal number with its unit, as a whole number of what the unit is a multiple of. Fractions
+/// below 1 are left out.
 pub(crate) fn quantity(text: &str, scale: impl Fn(&str) -> Option<u128>) -> Result<u64, Unread> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.');

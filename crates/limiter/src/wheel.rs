@@ -48,7 +48,7 @@ struct Slot {
 }
 
 impl Wheel {
-    /// A wheel for so many timers with ticks of so many nanoseconds (at least 1), none scheduled.
+    /// A wheel for `timers` timers, none of them scheduled. A tick is at least 1 ns.
     pub fn new(timers: u32, granularity: Nanos, now: Nanos) -> Self {
         let granularity = granularity.max(1);
         let timer = Timer {

@@ -1,11 +1,11 @@
-//! Quantities in files, as numbers: `100ms`, `32kB`, `10mbit`, `83 packets`. Mistakes are told in words.
+//! Quantities in files, as numbers: `100ms`, `32kB`, `10mbit`, `83 packets`. Errors are texts for people.
 
 use tidegate_limiter::{Bytes, Nanos, Rate};
 
 /// Reads a time such as `250us`, `100ms`, `1.5s` or `2min`.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not one.
 pub fn time(text: &str) -> Result<Nanos, String> {
     tidegate_limiter::parse_time(text).map_err(|error| error.to_string())
 }
@@ -13,7 +13,7 @@ pub fn time(text: &str) -> Result<Nanos, String> {
 /// Reads a size such as `1500B`, `32kB`, `64KiB` or `2MB`, in bytes.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not one.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let bytes = text.parse().map(Bytes::get);
     bytes.map_err(|error| error.to_string())
@@ -22,7 +22,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// Reads a rate such as `10mbit`, in bit/s.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not one.
 pub fn rate(text: &str) -> Result<u64, String> {
     let rate = text.parse().map(Rate::bits_per_second);
     rate.map_err(|error| error.to_string())
@@ -31,10 +31,10 @@ pub fn rate(text: &str) -> Result<u64, String> {
 /// Reads megabits per second without a unit, `2.5`, in bit/s.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not one.
 pub fn megabits(text: &str) -> Result<u64, String> {
     rate(&format!("{}mbit", text.trim()))
-        .map_err(|_| format!("'{text}' is no rate in Mbit/s: write a number such as 100 or 2.5"))
+        .map_err(|_| format!("'{text}' is not a rate in Mbit/s: write a number such as 100 or 2.5"))
 }
 
 /// Reads a number of packets such as `83 packets`; `None` if it is not meant to be one.

@@ -70,8 +70,8 @@ const PROTOCOLS: [(&str, u8); 5] = [
     ("sctp", 132),
 ];
 
-/// Reads a rule, as one of packets to the subscriber: their source is the remote side. Its class
-/// must be one of so many.
+/// Reads a rule, as one of packets to the subscriber: their source is the remote side. The policy
+/// has this many classes.
 ///
 /// # Errors
 /// All mistakes in it.
@@ -141,7 +141,7 @@ fn ports(key: &str, node: &Node) -> Result<RangeInclusive<u16>, Mistake> {
     let range = first.trim().parse().ok().zip(last.trim().parse().ok());
     let range = range.filter(|(first, last): &(u16, u16)| first <= last);
     range.map(|(first, last)| first..=last).ok_or_else(|| {
-        let message = format!("'{text}' is no port and no range: write 443 or \"5000-5100\"");
+        let message = format!("'{text}' is neither a port nor a range: write 443 or \"5000-5100\"");
         node.wrong(message)
     })
 }

@@ -125,7 +125,7 @@ impl Reader {
         let byte = error.span().map_or(0, |span| span.start);
         // The parser's messages may have several lines.
         let message = error.message().trim().replace('\n', ", ");
-        let message = format!("this is no TOML: {message}");
+        let message = format!("this is not TOML: {message}");
         self.mistakes.push(Mistake::new(self.place(byte), message));
     }
 

@@ -35,7 +35,7 @@ pub(super) fn read<'a>(
     };
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
-        // What is too much or too little is told by us, with its place.
+        // Missing and surplus fields are reported below, with their places.
         .flexible(true)
         .comment(Some(b'#'))
         .from_reader(sheet.text.trim_start_matches('\u{feff}').as_bytes());
@@ -45,7 +45,7 @@ pub(super) fn read<'a>(
             let byte = error
                 .position()
                 .map_or(0, |at| at.byte() as usize + skipped);
-            sink.wrong(sheet.at(byte), format!("this is no CSV: {error}"));
+            sink.wrong(sheet.at(byte), format!("this is not CSV: {error}"));
         })
     });
     let Some(Ok(header)) = records.next() else {
@@ -72,7 +72,7 @@ struct Row {
 }
 
 impl Row {
-    /// A record of a text that the reader was given all of but so many bytes.
+    /// A record of a text whose first `skipped` bytes the reader was not given.
     fn new(record: StringRecord, text: &str, skipped: usize) -> Self {
         let at = record.position();
         let mut start = at.map_or(0, |at| at.byte() as usize + skipped);
@@ -100,7 +100,8 @@ impl Sheet<'_> {
         Place { text, byte }
     }
 
-    /// Where a cell begins: after so many commas that are not in quotes. Only for messages.
+    /// Where a cell begins: after as many commas outside of quotes as its column says. Only for
+    /// messages.
     fn cell(&self, row: &Row, column: usize) -> Place {
         let start = row.start;
         let rest = self.text.get(start..).unwrap_or("");

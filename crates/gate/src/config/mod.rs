@@ -64,7 +64,7 @@ pub struct Api {
 /// Prometheus metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where they are told.
+    /// Where they are served.
     pub listen: Listen,
     /// The file with the secret; there is one unless `listen` is local.
     pub token: Option<PathBuf>,
@@ -175,7 +175,7 @@ impl Config {
         places
             .map(|place| {
                 format!(
-                    "`{}` and perhaps others are told by VLAN tags, which XDP at {interface} does not \
+                    "`{}` and perhaps others are identified by VLAN tags, which XDP at {interface} does not \
                      see where the interface takes them off: `ethtool -K {interface} rxvlan off`, or \
                      hook = \"tc\"",
                     tagged.name,
@@ -190,7 +190,7 @@ impl Config {
 fn load(path: &Path) -> Result<String, String> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
     if !metadata.is_file() {
-        return Err("is no regular file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     if metadata.len() > Config::MAX_FILE {
         return Err(format!("is longer than {} MiB", Config::MAX_FILE >> 20));
@@ -254,7 +254,7 @@ fn read(
         if api.is_some_and(|api| metrics.token.is_some() && metrics.token != api.token) {
             f.wrong(
                 node,
-                "the API listens there already, and tells metrics to who has its secret: \
+                "the API listens there already, and serves metrics to clients with its secret: \
                  leave `token` out, or listen elsewhere",
             );
         }
@@ -489,7 +489,7 @@ fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)
         return Some((Listen::Unix(path.into()), token));
     }
     let Ok(address) = text.parse::<SocketAddr>() else {
-        f.wrong_key("listen", format!("'{text}' is no address: write \"unix:/run/tidegate/api.sock\" or \"127.0.0.1:9642\""));
+        f.wrong_key("listen", format!("'{text}' is not an address: write \"unix:/run/tidegate/api.sock\" or \"127.0.0.1:9642\""));
         return None;
     };
     if !address.ip().to_canonical().is_loopback() && f.node("token").is_none() {

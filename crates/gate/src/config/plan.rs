@@ -11,7 +11,7 @@ use super::problem::Sink;
 use crate::limits::{FlowRule, MAX_RULES, PlanTemplate, Template};
 use crate::table::Direction;
 
-/// Reads a plan; what is wrong with it is told.
+/// Reads a plan, and reports what is wrong with it.
 pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
     let mut plan = PlanTemplate::default();
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {

@@ -45,7 +45,7 @@ pub struct ConfigErrors {
 }
 
 impl ConfigErrors {
-    /// As many are told.
+    /// Most that are reported.
     pub const MOST: usize = 20;
 
     /// One that is about a whole file.

@@ -60,7 +60,7 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// The number of a plan, which is told if there is none.
+    /// The number of a plan. Reports it if there is no such plan.
     pub fn plan(&self, name: &str, place: Place) -> Option<usize> {
         let number = self.numbers.get(name).copied();
         if number.is_none() {
@@ -106,7 +106,7 @@ impl<'a> Roll<'a> {
         }
         if draft.matches.is_empty() {
             let message = format!(
-                "nothing tells the packets of `{name}`: give it addresses, vlan, qinq or pppoe"
+                "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe"
             );
             self.sink.wrong(draft.place, message);
         }
@@ -142,7 +142,7 @@ impl<'a> Roll<'a> {
                         Some(_) => draft.rate_places[direction],
                         None => draft.place,
                     };
-                    // A plan that is wrong is told once, where it stands.
+                    // A wrong plan is reported once, where it is written.
                     if rate.is_some() {
                         self.sink.wrong(place, message);
                     }

@@ -9,7 +9,7 @@ use super::roll::Draft;
 use crate::matches;
 use crate::table::{Match, PerDirection};
 
-/// Reads an entry; what is wrong with it is told.
+/// Reads an entry, and reports what is wrong with it.
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();

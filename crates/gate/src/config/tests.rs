@@ -267,7 +267,7 @@ fn files_are_regular_and_there() {
     let error = Config::read(Path::new("/dev/zero"))
         .expect_err("endless")
         .to_string();
-    assert_eq!(error, "/dev/zero: is no regular file");
+    assert_eq!(error, "/dev/zero: is not a regular file");
     let error = Config::read(Path::new("/nowhere/gate.toml"))
         .expect_err("none")
         .to_string();

@@ -106,7 +106,7 @@ fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Mistake> {
     };
     let address: Ipv4Addr = text.parse().map_err(|_| {
         node.wrong(format!(
-            "'{text}' is no IPv4 address: write one such as 192.0.2.1"
+            "'{text}' is not an IPv4 address: write one such as 192.0.2.1"
         ))
     })?;
     match address.octets() {

@@ -293,7 +293,7 @@ impl<'a> Flows<'a> {
             _ => 0,
         };
         for &element in forward.iter().chain(&back) {
-            // What is too long is told where it is read for good.
+            // A delay that is too long is reported where the element is read.
             rtt = rtt.saturating_add(element::delay(&elements[element])?);
         }
         let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;

@@ -89,8 +89,8 @@ impl Scenario {
     /// # Errors
     /// What is wrong with it: the first that is found.
     pub fn parse(file: &str, text: &str, settings: &[String]) -> Result<Self, ScenarioError> {
-        let tell = |problem| ScenarioError::new(problem, file, text, settings);
-        let (root, sweep) = read(text, settings).map_err(tell)?;
+        let located = |mistake| ScenarioError::new(mistake, file, text, settings);
+        let (root, sweep) = read(text, settings).map_err(located)?;
         let mut scenario = Self {
             file: file.to_owned(),
             text: text.to_owned(),
@@ -101,7 +101,7 @@ impl Scenario {
             seeds: Vec::new(),
             work: 0,
         };
-        scenario.check().map_err(tell)?;
+        scenario.check().map_err(located)?;
         Ok(scenario)
     }
 
@@ -233,8 +233,8 @@ impl Scenario {
     /// # Errors
     /// None for points and seeds of the scenario.
     pub fn groups(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, ScenarioError> {
-        let tell = |problem| ScenarioError::new(problem, &self.file, &self.text, &self.settings);
-        self.plans(point, seed, taps).map_err(tell)
+        let located = |mistake| ScenarioError::new(mistake, &self.file, &self.text, &self.settings);
+        self.plans(point, seed, taps).map_err(located)
     }
 }
 

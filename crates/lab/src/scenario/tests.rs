@@ -152,7 +152,7 @@ fn settings_replace_what_the_file_says() {
     );
     assert_eq!(
         set(&["gate.rate=fast"]).expect_err("no rate"),
-        "--set gate.rate=fast: `rate`: 'fast' is no rate: write a number and a unit, such as 10mbit, \
+        "--set gate.rate=fast: `rate`: 'fast' is not a rate: write a number and a unit, such as 10mbit, \
          1.5mbit or 500kbit"
     );
     assert!(
@@ -163,7 +163,7 @@ fn settings_replace_what_the_file_says() {
     assert!(
         set(&["gate.policy={ fair = "])
             .expect_err("cut")
-            .contains("this is no TOML")
+            .contains("this is not TOML")
     );
     // A kind that is set has no use for some keys of the file.
     let policed = SMALL.replace(

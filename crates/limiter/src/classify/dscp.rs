@@ -12,7 +12,9 @@ pub struct DscpSet(u64);
 
 /// Not a code point.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no code point: use a number from 0 to 63, or a name such as ef, af41, cs5 or le")]
+#[error(
+    "'{0}' is not a code point: use a number from 0 to 63, or a name such as ef, af41, cs5 or le"
+)]
 pub struct DscpError(String);
 
 impl DscpSet {

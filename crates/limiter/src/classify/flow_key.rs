@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// The headers by which packets are told apart.
+/// The headers that identify a packet's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// Source address, IPv4 as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2).
@@ -19,7 +19,7 @@ pub struct FlowKey {
     pub dscp: u8,
 }
 
-/// The secret with which flows are hashed: who does not know it cannot choose a queue.
+/// The secret with which flows are hashed. A sender that does not know it cannot choose its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey([u64; 11]);
 

@@ -48,14 +48,15 @@ impl Ahead {
         added: 0,
     };
 
-    /// With so many queues active, at least 1, whose part of θ+ rT is so much.
+    /// With this many active queues, at least 1, each of which may accept `most` bytes in a period
+    /// (its part of θ+ rT).
     #[inline]
     pub(super) fn share(&mut self, active: u32, most: u64) {
         self.inverse = u64::MAX / (u64::from(active) * BYTE);
         self.most = most;
     }
 
-    /// From a time on, if so many queues are active and none of them is empty before the clock
+    /// From a time on, if this many queues are active and none of them is empty before the clock
     /// went on by `until`; `owed` bit-nanoseconds are not on it yet.
     #[inline]
     pub(super) fn look(

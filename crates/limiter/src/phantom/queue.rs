@@ -56,10 +56,9 @@ impl Queue {
         self.ends.wrapping_sub(self.before)
     }
 
-    /// Begins the next period if this one, which was of so many nanoseconds, is just over, and it
-    /// accepted no less than so many bytes.
+    /// Begins the next period if this one is just over and accepted at least `least` bytes.
     #[inline]
-    pub(super) fn go_on(&mut self, now: Nanos, period: Nanos, least: u64) {
+    pub(super) fn begin_next_period(&mut self, now: Nanos, period: Nanos, least: u64) {
         let over = self.is_active() && now >= self.until && now - self.until < period;
         if over && self.accepted() >= least {
             self.until = self.until.saturating_add(period);
@@ -88,7 +87,7 @@ impl Queue {
         self.before = self.before.wrapping_sub(bytes);
     }
 
-    /// Serves it so many bytes, or all it has, where the parent serves by priority. Returns them.
+    /// Serves it at most `bytes` bytes, where the parent serves by priority. Returns what it served.
     #[inline]
     pub(super) fn serve(&mut self, bytes: u64) -> u64 {
         let served = bytes.min(self.length(0));
@@ -111,7 +110,7 @@ impl Queue {
         self.ends = self.ends.wrapping_add(bytes);
     }
 
-    /// Of the bytes that were just put in, makes so many magic ones.
+    /// Makes this many of the bytes that were just put in magic ones.
     #[inline]
     pub(super) fn conjure(&mut self, bytes: u64) {
         self.before = self.before.wrapping_add(bytes);

@@ -72,7 +72,7 @@ impl Share {
     }
 }
 
-/// The state of a tree with room for so many queues and sharing nodes.
+/// The state of a tree with room for `QUEUES` queues and `SHARES` sharing nodes.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
@@ -85,7 +85,7 @@ pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
 }
 
 impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
-    /// Of empty queues that have room for so many bytes each.
+    /// Empty queues with room for `size` bytes each.
     pub(super) fn new(size: u64) -> Self {
         Self {
             queues: [Queue::EMPTY; QUEUES],
@@ -122,7 +122,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         self.shares[0].length
     }
 
-    /// The rate comes to so many bytes more. What finds nothing to drain is lost: a link that
+    /// The rate comes to this many bytes more. What finds nothing to drain is lost: a link that
     /// idles.
     #[inline]
     pub(super) fn give(&mut self, bytes: u64) {
@@ -233,7 +233,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Drains the children of a node up to its clock, or altogether, and links those anew that have
+    /// Drains the children of a node up to its clock, or altogether, and links those again that have
     /// anything left: the first of them, the sum of their weights, steps until one is empty, and
     /// what was too much for those that are.
     #[inline]
@@ -346,7 +346,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Links a child that has so many bytes now and had none into the list of the node above it.
+    /// Links a child that has bytes now and had none into the list of the node above it.
     /// Returns what follows it there.
     #[inline]
     fn activate(&mut self, step: &Step, length: u64) -> u16 {
@@ -504,7 +504,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 }
 
-/// Steps of the clock until so many bytes are given to a child of that weight; 1 nearly always.
+/// Steps of the clock until this many bytes are given to a child of that weight; 1 nearly always.
 #[inline]
 fn steps(length: u64, weight: u32) -> u64 {
     if weight == 1 {

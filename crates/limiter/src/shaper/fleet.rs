@@ -11,9 +11,8 @@ mod tests;
 /// The shapers of many aggregates, a timer wheel that says which of them may release a packet
 /// [BCPQP §2.1], and one pool for the packets of all.
 ///
-/// A packet `P` is whatever the caller holds it by: a pointer to a buffer or its number, where
-/// buffers stay in place until they are sent, or the bytes themselves, which are then copied in
-/// and out.
+/// `P` is what the caller holds a packet by: a pointer to a buffer or its number, if buffers stay in
+/// place until they are sent, or the bytes themselves, which are then copied in and out.
 #[derive(Debug)]
 pub struct Fleet<P> {
     aggregates: Vec<Aggregate>,

@@ -3,8 +3,8 @@
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Room for so many packets, of however many queues. A queue of its own room each would reserve
-/// for the worst case of each: at 16 queues of 48 packets of 1500 bytes that is over 1 MB for one
+/// Room for packets, which all queues share. If each queue had room of its own, all of them would
+/// reserve for the worst case: at 16 queues of 48 packets of 1500 bytes that is over 1 MB for one
 /// aggregate [BCPQP §2.1], over 100 GB for 100,000, of which nearly all is empty at any time.
 /// From a pool, queues take only what they hold. Slots are touched when first needed, and those
 /// freed last are used first, so memory that is not needed is never touched.

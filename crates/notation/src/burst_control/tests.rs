@@ -33,7 +33,7 @@ fn mistakes_are_at_their_keys() {
         (
             "period = 1, lower = 'x'",
             vec![
-                (11, "`period`: '1' is no time"),
+                (11, "`period`: '1' is not a time"),
                 (22, "`lower` is a number"),
             ],
         ),

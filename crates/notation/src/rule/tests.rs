@@ -52,7 +52,7 @@ fn every_mistake_is_told() {
         ),
         (
             "class = 0, remote-ports = '9-1'",
-            "'9-1' is no port and no range: write 443 or \"5000-5100\"",
+            "'9-1' is neither a port nor a range: write 443 or \"5000-5100\"",
         ),
         (
             "class = 0, local-ports = 65536",
@@ -76,7 +76,7 @@ fn every_mistake_is_told() {
         ),
         (
             "class = 0, dscp = 'best'",
-            "'best' is no code point: use a number from 0 to 63, or a name such as ef, af41, cs5 or le",
+            "'best' is not a code point: use a number from 0 to 63, or a name such as ef, af41, cs5 or le",
         ),
         ("", "`class` is missing in a rule"),
     ] {

@@ -140,7 +140,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "addresses = [\"192.0.2.1\", \"2001:db8:1::/56\"]",
             "",
-            "14:8: nothing tells the packets of `ann`: give it addresses, vlan, qinq or pppoe",
+            "14:8: nothing identifies the packets of `ann`: give it addresses, vlan, qinq or pppoe",
         ),
         (
             "addresses",
@@ -195,7 +195,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "[plan.gold]",
             "[api]\nlisten = \"127.0.0.1:80\"\n[metrics]\nlisten = \"127.0.0.1:80\"\ntoken = \"secret\"\n[plan.gold]",
-            "11:1: the API listens there already, and tells metrics to who has its secret: leave `token` out, or listen elsewhere",
+            "11:1: the API listens there already, and serves metrics to clients with its secret: leave `token` out, or listen elsewhere",
         ),
         (
             "addresses",
@@ -220,7 +220,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "[plan.gold]",
             "[plan.gold",
-            "9:11: this is no TOML: unclosed table, expected `]`",
+            "9:11: this is not TOML: unclosed table, expected `]`",
         ),
         (
             "[[subscriber]]",

@@ -161,13 +161,13 @@ fn shaped_devices_are_circuits() {
         (
             ",155,",
             ",x,",
-            "4:96: 'x' is no rate in Mbit/s: write a number such as 100 or 2.5",
+            "4:96: 'x' is not a rate in Mbit/s: write a number such as 100 or 2.5",
         ),
         (",155,", ",,", "4:96: circuit `1` has no maximum rate here"),
         (
             "100.64.0.2,",
             ",",
-            "5:1: nothing tells the packets of `2`: give it addresses, vlan, qinq or pppoe",
+            "5:1: nothing identifies the packets of `2`: give it addresses, vlan, qinq or pppoe",
         ),
         (
             "100.64.0.2,",

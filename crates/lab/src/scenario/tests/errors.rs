@@ -29,7 +29,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "\"2s\"",
             "\"2sec\"",
-            "a.toml:1:12: `duration`: '2sec' is no time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s",
+            "a.toml:1:12: `duration`: '2sec' is not a time: write a number and ns, us, ms, s, min or h, such as 100ms or 1.5s",
         ),
         (
             "duration = \"2s\"",
@@ -116,7 +116,7 @@ fn errors_say_where_and_what_to_do() {
             "[flow]",
             "a.toml:14:1: write [[flow]] with two brackets: there may be several",
         ),
-        ("[[flow]]", "[[flow", "a.toml:14:7: this is no TOML: "),
+        ("[[flow]]", "[[flow", "a.toml:14:7: this is not TOML: "),
         (
             "cc = [",
             "cc = [1, ",

@@ -129,7 +129,7 @@ fn mistakes_in_rules_are_told_with_their_lines() {
         (
             "remote-ports = \"a-b\"",
             "",
-            "11:16: 'a-b' is no port and no range",
+            "11:16: 'a-b' is neither a port nor a range",
         ),
         (
             "dscp = 46",
@@ -144,7 +144,11 @@ fn mistakes_in_rules_are_told_with_their_lines() {
         ("", "dscp = \"fe\"", "20:8: 'fe' is not one code point"),
         ("", "dscp = 64", "20:8: `dscp` must be from 0 to 63"),
         ("", "port = 0", "20:8: `port` must be from 1 to 65535"),
-        ("", "address = \"::1\"", "20:11: '::1' is no IPv4 address"),
+        (
+            "",
+            "address = \"::1\"",
+            "20:11: '::1' is not an IPv4 address",
+        ),
         (
             "",
             "address = \"10.129.0.1\"",
