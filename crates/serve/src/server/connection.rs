@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::{Hold, Way, Writer, socket, throttled_rate};
+use tidegate_pace::{Hold, Way, Writer, throttled_rate};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -166,13 +166,12 @@ impl Connection {
     }
 
     /// Ends the streams of HTTP/2 whose client was too slow; says whether there were any. There are none if it is the connection that stalls:
-    /// what the socket took waits to be acknowledged, and has waited too long.
+    /// what the socket took of their bodies waits to be acknowledged, and has waited too long. Answers to pings do not count, since one is on
+    /// its way at most times where a client sends many.
     pub fn reset_stalled(&self) -> bool {
         let limit = self.shared.config.limits.stall_timeout;
         let progress = self.progress.last();
-        // A socket that cannot be asked takes nothing.
-        let queued = socket::unacknowledged(&self.socket).unwrap_or(u32::MAX);
-        if queued > 0 && progress + limit <= Instant::now() {
+        if self.progress.is_unacknowledged() && progress + limit <= Instant::now() {
             return false;
         }
         let stalled = self.changing().responses.take_stalled(progress, limit);

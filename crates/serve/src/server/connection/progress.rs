@@ -64,6 +64,11 @@ impl Progress {
         self.outstanding.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether bytes of bodies that the socket took were not acknowledged when last checked.
+    pub fn is_unacknowledged(&self) -> bool {
+        self.acknowledged.load(Ordering::Relaxed) < self.payload.load(Ordering::Relaxed)
+    }
+
     /// The socket took this many of the bytes that it was offered.
     pub fn wrote(&self, bytes: usize, offered: usize) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);
