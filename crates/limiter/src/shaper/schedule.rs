@@ -21,7 +21,7 @@ const NONE: u16 = u16::MAX;
 /// makes deficit round robin O(1) [Shreedhar95].
 #[derive(Debug)]
 pub(super) struct Schedule {
-    nodes: Box<[State]>,
+    nodes: Box<[NodeState]>,
     /// A bit for each node whose parent serves by priority: whether it has packets.
     waiting: Box<[u64]>,
     /// The largest packet so far.
@@ -29,7 +29,7 @@ pub(super) struct Schedule {
 }
 
 #[derive(Debug)]
-struct State {
+struct NodeState {
     /// Bytes the node may send before its siblings' turn, times its parent's `scale`. Above 0
     /// while it is in the ring; what it overdrew last if not.
     credit: i64,
@@ -52,7 +52,7 @@ impl Schedule {
         let state = |number: usize| {
             let children = program.nodes()[number].children();
             let weights = program.nodes()[children].iter().map(|child| child.weight);
-            State {
+            NodeState {
                 credit: 0,
                 backlog: Backlog::default(),
                 list: List::EMPTY,

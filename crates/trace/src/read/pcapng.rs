@@ -73,8 +73,8 @@ impl Clock {
     }
 }
 
-/// Where in a block its packet is.
-struct Place {
+/// Where the packet lies in its block, and what the block says of it.
+struct PacketSpan {
     interface: usize,
     at: Nanos,
     start: usize,
@@ -264,7 +264,7 @@ impl Sections {
     }
 
     /// Where a packet block's frame is; `None`, counted, if the block contradicts itself.
-    fn locate(&mut self, kind: u32, body: &[u8]) -> Result<Option<Place>, Reason> {
+    fn locate(&mut self, kind: u32, body: &[u8]) -> Result<Option<PacketSpan>, Reason> {
         let header = if kind == SIMPLE_PACKET { 4 } else { 20 };
         if body.len() < header {
             self.passed_over.malformed += 1;
@@ -289,7 +289,7 @@ impl Sections {
             self.passed_over.malformed += 1;
             return Ok(None);
         }
-        Ok(Some(Place {
+        Ok(Some(PacketSpan {
             interface,
             at,
             start: header,
