@@ -110,7 +110,7 @@ impl Arrivals {
         )
     }
 
-    /// Receives a packet of one of so many connections of a subscriber, which are in as many queues as
+    /// Receives a packet of one of a subscriber's connections, which are in as many queues as
     /// their hashes find.
     #[inline(always)]
     fn receive((aggregate, queue): (u32, u16), frame: &mut [u8; FRAME]) {
@@ -164,9 +164,8 @@ impl Arrivals {
         (aggregate, packet)
     }
 
-    /// Over so many packets, after the queues were filled with so many each, were steady (if that
-    /// is wanted: `each` is told of one aggregate after the other then), and so many more packets
-    /// got going. `each` says how many packets passed.
+    /// Times a number of packets. Before them the queues are filled with a number of packets each, settle if that is wanted (`each`
+    /// gets one aggregate after the other then), and more packets warm the caches. `each` returns how many packets passed.
     #[inline(always)]
     fn time<S>(
         &self,

@@ -47,7 +47,7 @@ struct Options {
     /// Least size of the capture that is made from the shared ones
     #[arg(long, default_value = "1GB", value_parser = size, global = true)]
     size: u64,
-    /// Keep only so many bytes of each packet, as captures for analysis do
+    /// Keep only this many bytes of each packet, as captures for analysis do
     #[arg(long, global = true)]
     snaplen: Option<usize>,
     /// Measure on this capture instead

@@ -239,7 +239,7 @@ fn raw_ip(record: &[u8], origin: u32, choice: u8) -> Vec<u8> {
     let total = 20 + tcp + payload as usize;
     let mut packet = vec![0x45, 0];
     packet.extend((total as u16).to_be_bytes());
-    // The identification is 0 for half of the choices, where duplicates are told otherwise.
+    // The identification is 0 for half of the choices, where duplicates are recognised otherwise.
     let id = if choice & 16 != 0 { record[0] } else { 0 };
     packet.extend([0, id, 0x40, 0, 64, 6, 0, 0]);
     let (client, far) = ([10, 0, 0, 1], [10, 0, 0, 2]);

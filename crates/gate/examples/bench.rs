@@ -107,7 +107,7 @@ struct Bench {
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 impl Bench {
-    /// Measures all with so many subscribers of a rate.
+    /// Measures all with this many subscribers of a rate.
     fn with(&mut self, subscribers: u32, load: f64, name: &str) -> Outcome<()> {
         let gap = BYTES as f64 * 8e9 / (RATE as f64 * load * f64::from(subscribers));
         self.pace(0, subscribers, gap, 0)?;
@@ -198,7 +198,7 @@ impl Bench {
         Ok(least)
     }
 
-    /// Runs a program on so many packets. Returns nanoseconds of one.
+    /// Runs a program on this many packets. Returns nanoseconds of one.
     fn run(&self, name: &str, packets: u64) -> Outcome<f64> {
         let mut frame = vec![
             2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0x05, 0xdc,

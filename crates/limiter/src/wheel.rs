@@ -7,7 +7,7 @@ mod tests;
 
 /// No id, no slot.
 const NONE: u32 = u32::MAX;
-/// Ticks of a level are told apart by so many bits, its slots by as many.
+/// This many bits number the slots of a level.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 /// Enough for any 64-bit tick, so nothing is ever beyond the horizon.

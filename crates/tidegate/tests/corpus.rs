@@ -1,6 +1,6 @@
 //! Runs `tidegate detect` on every capture of `corpus/` and compares with the expected output.
 //!
-//! Where the output is meant to change, `UPDATE_EXPECT=1 cargo test --test corpus` writes it anew:
+//! Where the output is meant to change, `UPDATE_EXPECT=1 cargo test --test corpus` writes it again:
 //! read the difference before it goes in.
 
 use std::fs;

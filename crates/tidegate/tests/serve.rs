@@ -246,7 +246,7 @@ fn a_second_signal_ends_it_at_once() {
     let status = server.child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
     assert!(began.elapsed() < Duration::from_secs(3));
-    // The viewer is told that it failed.
+    // The viewer learns that it failed.
     assert_eq!(viewer.wait().expect("it ends").code(), Some(1));
 }
 

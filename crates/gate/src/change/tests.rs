@@ -115,7 +115,7 @@ fn config((rates, names, owners, interfaces): &Draw) -> Config {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever follows whatever: the data path holds the last, and whoever stayed was not touched.
+    /// In any order of configurations the data path holds the last one, and subscribers that stayed are not touched.
     #[test]
     fn changes_lead_from_any_state_to_any_other(all in prop::collection::vec(draws(), 1..6)) {
         let mut state = GateState::empty("/pins".into(), [1, 2]);
@@ -259,8 +259,8 @@ fn an_interface_that_is_attached_anew_is_detached_just_before() {
     let (first, last) = (order.first(), order.iter().rposition(String::is_empty));
     assert_eq!(first.map(String::as_str), Some("detach eth1"), "{order:?}");
     let last = last.expect("changes between");
-    let anew = ["detach eth0", "attach eth0", "attach eth22"];
-    assert_eq!(order[last + 1..], anew, "{order:?}");
+    let attached_again = ["detach eth0", "attach eth0", "attach eth22"];
+    assert_eq!(order[last + 1..], attached_again, "{order:?}");
 }
 
 #[test]

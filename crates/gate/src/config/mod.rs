@@ -108,7 +108,7 @@ pub struct Config {
     pub subscribers: Vec<Subscriber>,
     /// What is charged.
     pub accounting: Accounting,
-    /// Packets of nobody.
+    /// Packets of no subscriber.
     pub unknown: Unknown,
     /// Folder in a bpffs.
     pub pins: PathBuf,

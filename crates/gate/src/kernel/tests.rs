@@ -92,7 +92,7 @@ fn run(fd: &std::os::fd::OwnedFd, frame: &[u8]) -> u32 {
     sys::test_run(fd.as_raw_fd(), frame, 1).unwrap().0
 }
 
-/// UDP over IPv4 over Ethernet: from 198.51.100.1 to this address, of so many bytes from IP on.
+/// UDP over IPv4 over Ethernet: from 198.51.100.1 to this address, with this many bytes from the IP header on.
 fn frame(to: [u8; 4], port: u16, bytes: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend([0x45, 0]);

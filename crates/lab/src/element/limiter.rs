@@ -115,7 +115,7 @@ impl Limiter {
         })
     }
 
-    /// Bytes that one takes up in a plan of so many flows, roughly.
+    /// Bytes that one takes up in a plan with this many flows, roughly.
     pub fn memory(config: &LimiterConfig, flows: usize) -> u64 {
         (config.memory() + flows * size_of::<Class>()) as u64
     }

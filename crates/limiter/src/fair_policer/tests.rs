@@ -193,7 +193,7 @@ proptest! {
 /// it occupies stays, until it gets nothing any more.
 #[test]
 fn a_sketch_can_starve_a_flow() {
-    // The rows are told apart by other bits of the flow.
+    // The rows use other bits of the flow.
     let sketch = Sketch::with_hashes([54, 44, 34, 32].map(|bit| (1 << bit, 0)));
     let occupied = Counters::Sketch(sketch);
     let mut policer = FairPolicer::counting(&config(8_000_000, 10_000, 100), occupied, 0);

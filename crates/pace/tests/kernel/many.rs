@@ -165,7 +165,7 @@ fn ten_thousand_sockets_at_once() {
             .unwrap();
         let address = listener.local_addr().unwrap();
         let before = cost(&pace)["tidegate_clamp"];
-        // The clients are another process, since one may not have so many files.
+        // The clients are another process, since one process may not open files for both sides.
         let client = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "many::the_clients_of_many"])
             .env(ADDRESS, address.to_string())

@@ -96,7 +96,7 @@ fn the_index_stands_in_for_the_header() {
     assert!(matches!(probe(&nothing), Err(MediaError::NoDuration)));
 }
 
-/// An index of segments of so many bytes and seconds each.
+/// An index of segments, with bytes and seconds of each.
 fn sidx(references: &[(u32, u32)]) -> Vec<u8> {
     let mut sidx = (32 + 12 * references.len() as u32).to_be_bytes().to_vec();
     sidx.extend(b"sidx");

@@ -124,7 +124,7 @@ impl Group {
     }
 }
 
-/// The value that so many percent of a sorted list do not exceed.
+/// The value that this percentage of a sorted list does not exceed.
 fn at(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()

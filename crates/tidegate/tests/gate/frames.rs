@@ -224,7 +224,7 @@ fn tagged_frames_are_limited_by_their_tags() {
             found.within(name, passed / rate, 0.97, 1.03);
         }
         let all = out[4][0] as f64 / elapsed / 2400.0;
-        found.within("those of nobody", all, 0.9, 1.05);
+        found.within("those of no subscriber", all, 0.9, 1.05);
         let [urgent, rest] = [5, 6].map(|kind| out[kind][1] as f64 * 8.0 / elapsed / 12e6);
         found.within("by code point, the first", urgent, 0.96, 1.03);
         found.within("by code point, both", urgent + rest, 0.97, 1.03);

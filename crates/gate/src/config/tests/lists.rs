@@ -13,7 +13,7 @@ fn nobody_shares_an_address() {
         wrong(&format!("{SMALL}{}", more.replace("bob", "ann")), &[])[0],
         "gate.toml:18:8: there is a subscriber `ann` already, in gate.toml:14"
     );
-    // One within another's is told by its length.
+    // A prefix within another is recognised by its length.
     sound(&format!(
         "{SMALL}{}",
         more.replace("\"192.0.2.1/32\", ", "")

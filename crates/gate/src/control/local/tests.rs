@@ -48,11 +48,11 @@ fn settings_add_up_until_they_are_reset() {
         set(plan.clone()).expect("set"),
         ("basic".into(), mbit(20, 5))
     );
-    let anew = Adjustment {
+    let again = Adjustment {
         reset: true,
         ..plan
     };
-    assert_eq!(set(anew).expect("set").1, [Some(10_000_000), None]);
+    assert_eq!(set(again).expect("set").1, [Some(10_000_000), None]);
     let reset = Adjustment {
         reset: true,
         ..none()

@@ -28,7 +28,7 @@ fn a_change_that_fails_at_any_step_is_undone() {
         for (was, is) in before.subscribers.iter().zip(&after.subscribers) {
             assert_eq!(was.limits.down, is.limits.down);
         }
-        // Or whoever comes after a kill.
+        // Or the process that takes over after a kill.
         Memory::at(site.pins(), |own| own.left = Some(step));
         let made = gate.reload(&site.config(TWO)).is_ok();
         Memory::at(site.pins(), |own| own.left = None);

@@ -191,7 +191,7 @@ fn what_stays_pinned_is_told_and_the_rest_is_removed() {
     let error = gate.kernel.take().unwrap().remove().unwrap_err();
     assert!(
         error.to_string().contains("maps/stays"),
-        "the first is told: {error}"
+        "the error names the first: {error}"
     );
     assert!(!pins.join("programs").exists() && !pins.join("maps").join("plans").exists());
     std::fs::remove_dir(stays).unwrap();

@@ -259,7 +259,7 @@ fn what_is_wrong_is_charged_or_counted() {
             .unwrap_or_else(|| panic!("{reason}"));
         assert_eq!((charged.0, charged.1), (limiter, queue), "{reason}");
         assert_eq!(subject.counted(reason), before, "a limiter saw it");
-        // The same of nobody.
+        // The same of no subscriber.
         let mut other = frame.clone();
         other[if limiter == 1 { 33 } else { 53 }] = 9;
         assert_eq!(subject.charged(&other), None, "{reason}");

@@ -77,7 +77,7 @@ fn more_policies_than_there_is_room_for_are_refused() {
         kernel.put_plan(100_000, &numbered(number).plan()).unwrap();
         assert_eq!(read(kernel, &100_000u32.to_ne_bytes()), before);
     }
-    // Also for who takes over.
+    // Also for a process that takes over.
     gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
     gate.kernel()
         .put_plan(4_000, &numbered(4_000).plan())

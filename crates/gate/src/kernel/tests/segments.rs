@@ -59,7 +59,7 @@ impl Headers {
         all
     }
 
-    /// A frame with so many bytes of payload.
+    /// A frame with this many bytes of payload.
     fn frame(&self, payload: usize) -> Vec<u8> {
         let mut frame = [&self.link[..], &self.ip, &self.transport].concat();
         frame.resize(frame.len() + payload, 0);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is told when a part of the small scenario is replaced.
+/// The error when a part of the small scenario is replaced.
 fn told(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     parse(&SMALL.replacen(from, to, 1)).expect_err(to)

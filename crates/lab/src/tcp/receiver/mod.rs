@@ -28,7 +28,7 @@ const SMALL_MSS: u32 = 536;
 const DUPLICATES_AT_ONCE: u32 = 3;
 const MOST_COMPRESSED: u32 = 44;
 const COMPRESSED_FOR: Nanos = MILLISECOND;
-/// With so many ranges to tell, acknowledgements are not put together if that would lose one of
+/// With this many ranges to report, acknowledgements are not put together if that would lose one of
 /// them (`TCP_SACK_BLOCKS_EXPECTED`).
 const RANGES_HELD: usize = 2;
 /// A segment that only asks for an answer gets one this often (Linux `tcp_invalid_ratelimit`).

@@ -1,4 +1,4 @@
-//! The ranges a receiver reports, RFC 2018 §4: the latest changed first, so that each is told
+//! The ranges a receiver reports, RFC 2018 §4: the latest changed first, so that each is reported
 //! several times (Linux `selective_acks`).
 
 /// As many as ever find space in a segment.

@@ -233,7 +233,7 @@ fn puts_duplicates_together_after_three() {
         assert!(!receiver.wants_ack());
     }
     assert_eq!(receiver.next_timeout(), Some(MILLISECOND / 2));
-    // But not if a range would never be told.
+    // But not if a range would never be reported.
     let mut told = Vec::new();
     for hole in 1..=3 {
         receiver.take(0, &data(1 + (20 + 2 * hole) * 1448, 1448), rtt, SECOND);

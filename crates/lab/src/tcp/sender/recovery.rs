@@ -126,7 +126,7 @@ impl Sender {
         self.board.lost_out > 0 || !self.by_time && self.board.sacked_out >= self.reordering
     }
 
-    /// RFC 6675 §4: lost is what so many above were acknowledged selectively
+    /// RFC 6675 §4: a segment is lost if this many above it were acknowledged selectively
     /// (`tcp_mark_head_lost`); at least the first, as recovery begins.
     fn mark_by_count(&mut self, begun: bool) {
         let mut left = self.reordering;

@@ -1,5 +1,5 @@
-//! Phantom queues against what they stand for: a fluid that is drained all the time, worked out
-//! anew for each packet in floating point.
+//! Phantom queues against what they stand for: a fluid that is drained all the time, computed
+//! for each packet from the beginning in floating point.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Fluid {
                 }
             }
             Kind::Weighted => {
-                // Water-filling: whoever has less than its share gives the rest to the others.
+                // Water-filling: a queue that has less than its share gives the rest to the others.
                 let mut left = bytes;
                 let mut active: Vec<_> = at
                     .children()

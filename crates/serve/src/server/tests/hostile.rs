@@ -260,7 +260,7 @@ async fn slow_clients_are_not_stalled_ones() {
     }
 }
 
-/// Whoever has sent a request is answered, also if nobody has heard of the connection when the server is told to end.
+/// A client that has sent a request gets its answer, also if the server has not accepted its connection when it is asked to end.
 #[tokio::test]
 async fn what_waits_to_be_accepted_is_answered() {
     use std::io::{Read, Write};
@@ -282,7 +282,7 @@ async fn what_waits_to_be_accepted_is_answered() {
     }
 }
 
-/// Files are bounded, for all and for each address; whoever comes too late is told when to come again.
+/// Files are bounded, for all and for each address; a client that comes too late learns when to come again.
 #[tokio::test]
 async fn files_are_limited_and_come_back() {
     for (files, connections) in [(1, 8192), (4, 4000)] {

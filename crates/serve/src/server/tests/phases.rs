@@ -79,7 +79,7 @@ impl Stage {
     }
 }
 
-/// The next so many blocks: when each came, in ms, and how long it is.
+/// The next blocks: when each came, in ms, and how long it is.
 async fn blocks(answer: &mut Answer, count: usize) -> Vec<(u64, usize)> {
     let began = Instant::now();
     let mut blocks = Vec::new();

@@ -322,7 +322,7 @@ async fn old_bytes_are_no_progress() {
     server.stop().await;
 }
 
-/// Whoever leaves in the middle is told apart from whoever has it all.
+/// A client that leaves in the middle is distinguished from one that has everything.
 #[tokio::test]
 async fn leaving_is_logged_as_such() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -97,7 +97,7 @@ fn commands_ask_the_daemon_that_has_the_gate() {
     set(&site, None).expect("reset");
     assert_eq!(seen(&site), (Some(50_000_000), 2));
 
-    // A second daemon is told that there is one; down ends it.
+    // A second daemon learns that there is one; down ends it.
     let config = read(&site.file().with_file_name("other.toml")).expect("sound");
     let second = Endpoints::open(&config).map(drop).expect_err("taken");
     assert!(format!("{second:#}").contains("another"), "{second:#}");

@@ -20,9 +20,9 @@ enum Device {
     Policer,
     /// A queue of the bucket's size.
     Queue,
-    /// A queue of so many bytes behind the rest of the bucket.
+    /// A queue of this many bytes behind the rest of the bucket.
     BurstShaper(f64),
-    /// One packet in so many is lost, whatever the rate.
+    /// One packet in this many is lost, at any rate.
     Chance(u64),
 }
 

@@ -1,7 +1,7 @@
 //! Whether losses follow a bucket that others use too whose packets the capture does not hold.
 //!
 //! What others use is unknown, so the level is known only from above: since the last loss the bucket
-//! cannot have gained more than its rate. The test asks whether losses are told better by that upper
+//! cannot have gained more than its rate. The test asks whether losses are predicted better by that upper
 //! bound than by all that a channel with memory knows. Both sides are scored by the evidence of
 //! tables of counts, which punishes tables with more cells.
 
@@ -31,7 +31,7 @@ pub struct Unseen {
     pub rate: f64,
     /// The bucket's depth in bytes.
     pub depth: f64,
-    /// Whether the channel's memory is told apart within the level's classes.
+    /// Whether the channel's memory is distinguished within the level's classes.
     in_context: bool,
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::kernel::layout::{Field, Record, plan, rules, seat, shape};
 
-/// What the program of host.c is told about one limiter, and what it is to answer.
+/// What the program of host.c reads about one limiter, and what it must answer.
 #[derive(Default)]
 struct Host {
     input: Vec<u8>,
@@ -41,7 +41,7 @@ impl Host {
         self.input.extend(seat.into_bytes());
     }
 
-    /// A packet, of which so many bytes can be read, and whether it is dropped.
+    /// A packet, how many of its bytes can be read, and whether it is dropped.
     fn packet(&mut self, now: Nanos, frame: &[u8], readable: usize, dropped: bool) {
         let given = &frame[..readable.min(frame.len())];
         self.input.push(b'P');

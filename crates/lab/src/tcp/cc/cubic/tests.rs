@@ -103,7 +103,7 @@ fn the_window_is_that_of_the_rfc_over_time() {
     }
 }
 
-/// RFC 9438 §5.1, tables 1 and 2: the average window in segments, where one of so many is lost.
+/// RFC 9438 §5.1, tables 1 and 2: the average window in segments, by how many segments there are for each lost one.
 #[test]
 fn the_average_window_is_that_of_the_rfc() {
     let rows = [

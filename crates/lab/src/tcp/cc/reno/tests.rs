@@ -19,7 +19,7 @@ fn ack(acked: u32) -> AckSample {
     }
 }
 
-/// A round trip: the whole window is acknowledged, so many segments at once.
+/// A round trip: the whole window is acknowledged, this many segments at once.
 fn round(reno: &mut Reno, window: &mut Window, at_once: u32) {
     let mut left = window.cwnd;
     while left > 0 {

@@ -2,7 +2,7 @@ use super::*;
 
 const MSS: u32 = 1448;
 
-/// Rounds of 40 ms each, at the end of which so many were delivered and lost since the start.
+/// Rounds of 40 ms each, with what was delivered and lost since the start at the end of each.
 struct Rounds {
     detector: LongTerm,
     event: Event,
