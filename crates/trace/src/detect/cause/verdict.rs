@@ -200,7 +200,9 @@ fn shares(course: Option<&Course>, network: Cause) -> Vec<Share> {
     let Some(course) = course else {
         return Vec::new();
     };
-    let rest = (1.0 - course.idle - course.window).max(0.0);
+    // Where nothing was in flight while the window was full, it was the receiver that held the transfer back.
+    let idle = course.idle.min(1.0 - course.window);
+    let rest = (1.0 - idle - course.window).max(0.0);
     // Until the window has grown, only the round trips limit; a network that drops or queues ends that.
     let doubling = match network {
         Cause::Sender | Cause::RoundTrips => course.doubling.min(rest),
@@ -213,7 +215,7 @@ fn shares(course: Option<&Course>, network: Cause) -> Vec<Share> {
     let mut shares = vec![
         Share {
             cause: Cause::Application,
-            share: course.idle,
+            share: idle,
         },
         Share {
             cause: Cause::ReceiveWindow,
