@@ -5,6 +5,10 @@ use plotters::coord::ranged1d::{KeyPointHint, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+mod panels;
+
+pub use panels::{Ink, Panel, Panels};
+
 #[cfg(test)]
 mod tests;
 
