@@ -20,7 +20,7 @@ const TRAINS: usize = 8;
 
 /// Shares of a transfer's time, and what is known of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Course {
+pub struct Course {
     /// The transfer's duration in seconds.
     pub duration: f64,
     /// Round trips that it took, of the median length.

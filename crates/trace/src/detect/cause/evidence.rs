@@ -1,79 +1,145 @@
-//! The numbers behind a verdict, in sentences.
+//! The numbers behind a verdict, in sentences; `against` says why it was nothing else.
+
+mod against;
 
 use std::borrow::Cow;
 
 use super::course::Course;
-use super::limiter::{Losses, Mechanism};
+use super::limiter::{Limiter, Losses, Mechanism};
 use crate::annotate::TransferSummary;
-use crate::detect::{Cause, RuledOut};
+use crate::detect::{Basis, Cause};
+
+pub(super) use against::ruled_out;
 
 type Sentence = Cow<'static, str>;
 
-/// What was measured of a transfer.
+/// What the detector measured of a transfer: the details of a [`Judgement`](crate::detect::Judgement)
+/// of the detector `tidegate`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Findings {
+    /// How the transfer went; `None` where no round-trip time is known.
+    pub course: Option<Course>,
+    /// What became of the search for a limiter; `None` with fewer losses than
+    /// [`LEAST_LOSSES`](super::LEAST_LOSSES).
+    pub losses: Option<Losses>,
+}
+
+/// Below this factor a sender did not overshoot before its losses.
+const OVERSHOT: f64 = 1.2;
+
+/// Why it is this cause.
 pub(super) fn sentences(
     summary: &TransferSummary,
-    course: Option<&Course>,
-    losses: Option<&Losses>,
+    cause: Cause,
+    findings: &Findings,
 ) -> Vec<Sentence> {
-    let mut said: Vec<Sentence> = Vec::new();
-    let metrics = &summary.metrics;
-    said.push(match metrics.lost_packets {
-        0 => format!("None of {} data packets was lost.", metrics.data_packets).into(),
-        lost => format!(
-            "{lost} of {} data packets were lost ({:.1} %).",
-            metrics.data_packets,
-            100.0 * metrics.loss_rate()
+    let mut said = vec![lost(summary, findings.losses.as_ref())];
+    if let Some(losses) = &findings.losses {
+        about_losses(losses, &mut said);
+    }
+    let Some(course) = &findings.course else {
+        return said;
+    };
+    said.push(
+        format!(
+            "The transfer took {}, which is {:.0} of its round trips.",
+            seconds(course.duration),
+            course.rounds.max(1.0)
         )
         .into(),
-    });
-    if let Some(course) = course {
-        said.push(
+    );
+    match cause {
+        Cause::Application => idle(summary, course, &mut said),
+        Cause::ReceiveWindow => {
+            said.push(
+                format!(
+                    "The receive window left no room for another packet for {} of the time.",
+                    percent(course.window)
+                )
+                .into(),
+            );
+            said.extend(at_most_in_flight(summary));
+        }
+        Cause::RoundTrips => said.push(
             format!(
-                "The transfer took {:.3} s, {:.0} round trips. The median round-trip time is {:.1} ms \
-                 above the path's {:.1} ms.",
-                course.duration,
-                course.rounds,
-                course.waiting * 1e3,
-                course.base * 1e3
+                "Its window could still double in each round trip for {} of the time.",
+                percent(course.doubling)
             )
             .into(),
-        );
-    }
-    if let Some(losses) = losses {
-        about_losses(losses, &mut said);
+        ),
+        Cause::Sender => {
+            said.push(waiting(course));
+            said.extend(at_most_in_flight(summary));
+        }
+        _ => {
+            said.push(waiting(course));
+            said.extend(spacing(summary));
+            said.extend(overshoot(summary));
+        }
     }
     said
 }
 
-fn about_losses(losses: &Losses, said: &mut Vec<Sentence>) {
-    if let Some(delay) = losses.delay.and_then(|delay| delay.at_losses()) {
-        said.push(
-            format!(
-                "Packets beside the median loss waited {:.1} ms.",
-                delay.max(0.0) * 1e3
-            )
-            .into(),
-        );
+fn lost(summary: &TransferSummary, losses: Option<&Losses>) -> Sentence {
+    let metrics = &summary.metrics;
+    let all = metrics.data_packets;
+    let share = percent(metrics.loss_rate());
+    match (metrics.lost_packets, losses) {
+        (0, _) => format!("None of {all} data packets was lost."),
+        (1, _) => format!("1 of {all} data packets was lost ({share})."),
+        (lost, Some(losses)) if losses.episodes > 1 => format!(
+            "{lost} of {all} data packets were lost ({share}), at {} separate times.",
+            losses.episodes
+        ),
+        (lost, _) => format!("{lost} of {all} data packets were lost ({share})."),
     }
-    let Some(limiter) = losses.limiter else {
+    .into()
+}
+
+fn about_losses(losses: &Losses, said: &mut Vec<Sentence>) {
+    if let Some(limiter) = &losses.limiter {
+        about_limiter(limiter, said);
+    }
+    let Some(delay) = losses.delay.and_then(|delay| delay.at_losses()) else {
         return;
     };
+    let waited = milliseconds(delay.max(0.0));
+    said.push(match losses.limiter {
+        Some(limiter) if !limiter.unseen_users => format!(
+            "Packets beside the median loss waited {waited}. A full queue of this size takes {} to drain.",
+            milliseconds(limiter.bucket.depth / limiter.bucket.rate)
+        )
+        .into(),
+        _ => format!("Packets beside the median loss waited {waited}.").into(),
+    });
+}
+
+fn about_limiter(limiter: &Limiter, said: &mut Vec<Sentence>) {
     if limiter.unseen_users {
         said.push(
-            "The losses follow the upper bound of a token bucket's level better than bursts of \
-             chance. Packets that the capture does not hold take from it too, so its rate is not known."
+            "Packets were lost when a token bucket that others use too could have been empty, and \
+             passed when it could not. This predicts the losses better than bursts of chance."
                 .into(),
         );
         return;
     }
     let bucket = limiter.bucket;
+    let fitted = match limiter.basis {
+        Basis::Segment => "the packets of this transfer",
+        Basis::Connection => "all packets of this connection",
+        Basis::Client => "all packets that went to this client",
+    };
+    let (holds, of) = match limiter.mechanism {
+        Mechanism::Queue => ("A queue", "that has room for"),
+        _ => ("A token bucket", "that holds"),
+    };
     said.push(
         format!(
-            "A bucket of {:.3} Mbit/s and {:.1} kB, counted in frames, explains {:.0} % of what is \
-             uncertain about the losses.",
-            bucket.rate * 8e-6,
-            bucket.depth / 1e3,
-            100.0 * limiter.explained
+            "{holds} of {} on the link {of} {}, fitted to {fitted}, explains {} of when packets were \
+             lost (chance alone explains 0 %, a perfect model 100 %).",
+            rate(bucket.rate * 8.0),
+            bytes(bucket.depth),
+            percent(limiter.explained),
         )
         .into(),
     );
@@ -81,94 +147,135 @@ fn about_losses(losses: &Losses, said: &mut Vec<Sentence>) {
         let queue = limiter.filled * bucket.depth;
         said.push(
             format!(
-                "About {:.0} kB pass without delay, then about {:.0} kB are queued.",
-                (bucket.depth - queue) / 1e3,
-                queue / 1e3
+                "About {} pass without delay, then about {} are queued.",
+                bytes(bucket.depth - queue),
+                bytes(queue)
             )
             .into(),
         );
     }
 }
 
-/// Why it is none of the other causes, as far as the packets tell.
-pub(super) fn ruled_out(
-    verdict: Cause,
-    course: Option<&Course>,
-    losses: Option<&Losses>,
-) -> Vec<RuledOut> {
-    let mut reasons: Vec<(Cause, Sentence)> = Vec::new();
-    if let Some(course) = course {
-        let percent = |share: f64| 100.0 * share;
-        reasons.push((
-            Cause::Application,
-            format!(
-                "It had nothing to send for {:.0} % of the time.",
-                percent(course.idle)
-            )
-            .into(),
-        ));
-        reasons.push((
-            Cause::ReceiveWindow,
-            format!(
-                "The receive window left no room for {:.0} % of the time.",
-                percent(course.window)
-            )
-            .into(),
-        ));
-    }
-    match losses {
-        None => reasons.extend([
-            (Cause::Policer, "Fewer than 3 packets were lost.".into()),
-            (Cause::RandomLoss, "Fewer than 3 packets were lost.".into()),
-        ]),
-        Some(losses) => without_limiter(losses, &mut reasons),
-    }
-    reasons
-        .into_iter()
-        .filter(|(cause, _)| *cause != verdict && verdict != Cause::Mixed)
-        .map(|(cause, why)| RuledOut { cause, why })
-        .collect()
+fn waiting(course: &Course) -> Sentence {
+    format!(
+        "The least round-trip time of the path is {}, the median {}.",
+        milliseconds(course.base),
+        milliseconds(course.base + course.waiting.max(0.0))
+    )
+    .into()
 }
 
-fn without_limiter(losses: &Losses, reasons: &mut Vec<(Cause, Sentence)>) {
-    let explained = losses.explained.unwrap_or(0.0).max(0.0) * 100.0;
-    let waited = losses
-        .delay
-        .and_then(|delay| delay.at_losses())
-        .unwrap_or(0.0)
-        .max(0.0)
-        * 1e3;
-    match losses.limiter.map(|limiter| (limiter.mechanism, limiter.filled)) {
-        Some((Mechanism::Policer, filled)) => reasons.push((
-            Cause::Queue,
+fn idle(summary: &TransferSummary, course: &Course, said: &mut Vec<Sentence>) {
+    let idle = course.idle * course.duration;
+    said.push(
+        format!(
+            "For {} of {} ({}) everything was acknowledged, and there was nothing more to send.",
+            seconds(idle),
+            seconds(course.duration),
+            percent(course.idle)
+        )
+        .into(),
+    );
+    let busy = course.duration - idle;
+    if busy > 0.0 {
+        let goodput = summary.metrics.delivered_bytes as f64 * 8.0 / busy;
+        said.push(
             format!(
-                "A full queue of this size would delay packets beside losses. They waited {waited:.1} \
-                 ms, {:.0} % of that.",
-                100.0 * filled.max(0.0)
+                "In the rest of the time it delivered {} of payload.",
+                rate(goodput)
             )
             .into(),
-        )),
-        Some((_, filled)) => reasons.push((
-            Cause::Policer,
-            format!(
-                "Packets beside losses waited {waited:.1} ms, {:.0} % of the time that a full queue \
-                 takes to drain. A policer delays nothing.",
-                100.0 * filled
-            )
-            .into(),
-        )),
-        None => reasons.push((
-            Cause::Policer,
-            format!("No token bucket explains more than {explained:.0} % of what is uncertain about the losses.").into(),
-        )),
+        );
     }
-    if let Some(gain) = losses
-        .beats_bursts
-        .filter(|&gain| gain > 0.0 && losses.limiter.is_some())
-    {
-        reasons.push((
-            Cause::RandomLoss,
-            format!("The bucket is likelier than bursts of chance by {gain:.0} nats.").into(),
-        ));
+}
+
+/// What the bytes in flight allow in a median round trip, beside what was delivered.
+fn at_most_in_flight(summary: &TransferSummary) -> Option<Sentence> {
+    let metrics = &summary.metrics;
+    let rtt = metrics.rtt?.median.max(1) as f64 / 1e9;
+    let flight = f64::from(metrics.max_in_flight);
+    let goodput = metrics.goodput_bps()?;
+    Some(
+        format!(
+            "At most {} were in flight. In a median round trip of {} that allows {}. {} of payload \
+             were delivered.",
+            bytes(flight),
+            milliseconds(rtt),
+            rate(flight * 8.0 / rtt),
+            rate(goodput)
+        )
+        .into(),
+    )
+}
+
+fn spacing(summary: &TransferSummary) -> Option<Sentence> {
+    let capacity = summary
+        .metrics
+        .capacity
+        .filter(|capacity| capacity.trains > 1)?;
+    Some(
+        format!(
+            "In {} trains of packets the acknowledgements came as from a bottleneck of {} of payload.",
+            capacity.trains,
+            rate(capacity.bps)
+        )
+        .into(),
+    )
+}
+
+fn overshoot(summary: &TransferSummary) -> Option<Sentence> {
+    let factor = summary.metrics.evidence.overshoot;
+    (summary.metrics.lost_packets > 0 && factor >= OVERSHOT && factor.is_finite()).then(|| {
+        format!("In the round trip before losses it sent at {factor:.1} times its goodput.").into()
+    })
+}
+
+fn rate(bits_per_second: f64) -> String {
+    let (value, unit) = match bits_per_second {
+        r if r < 999.5e3 => (r / 1e3, "kbit/s"),
+        r if r < 999.5e6 => (r / 1e6, "Mbit/s"),
+        r => (r / 1e9, "Gbit/s"),
+    };
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share.clamp(0.0, 1.0);
+    if percent > 0.0 && percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+fn milliseconds(seconds: f64) -> String {
+    let milliseconds = seconds * 1e3;
+    if milliseconds < 0.05 {
+        "less than 0.1 ms".to_owned()
+    } else if milliseconds < 99.95 {
+        format!("{milliseconds:.1} ms")
+    } else {
+        format!("{milliseconds:.0} ms")
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.9995 => milliseconds(s),
+        s if s < 99.95 => format!("{s:.1} s"),
+        s => format!("{s:.0} s"),
+    }
+}
+
+fn bytes(bytes: f64) -> String {
+    match bytes {
+        b if b < 9_950.0 => format!("{:.1} kB", b / 1e3),
+        b if b < 999_500.0 => format!("{:.0} kB", b / 1e3),
+        b => format!("{:.1} MB", b / 1e6),
     }
 }

@@ -21,7 +21,9 @@ mod tests;
 
 pub use arrival::Arrival;
 pub use bucket::{Bucket, Noise};
+pub use course::Course;
 pub use delay::{Delay, Near, Slope};
+pub use evidence::Findings;
 pub use fit::{Fit, Fitter};
 pub use interval::{Interval, intervals};
 pub use limiter::{LEAST_LOSSES, Limiter, Losses, Mechanism, Towards, explain};

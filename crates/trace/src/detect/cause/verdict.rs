@@ -1,7 +1,7 @@
 //! The verdict on a transfer: its losses, its delay and its course taken together.
 
 use super::course::Course;
-use super::evidence;
+use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
 use crate::annotate::{Layer, TransferSummary};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
@@ -60,9 +60,13 @@ pub(super) fn judge(
     } else if losses.is_some() {
         judgement.basis = Basis::Connection;
     }
-    judgement.evidence = evidence::sentences(summary, course.as_ref(), losses);
-    judgement.ruled_out = evidence::ruled_out(cause, course.as_ref(), losses);
-    judgement
+    let findings = Findings {
+        course,
+        losses: losses.copied(),
+    };
+    judgement.evidence = evidence::sentences(summary, cause, &findings);
+    judgement.ruled_out = evidence::ruled_out(summary, cause, &findings);
+    judgement.with_details(findings)
 }
 
 /// Whether a cause has a rate.
