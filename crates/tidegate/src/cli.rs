@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_limiter::Rate;
-use tidegate_trace::detect::DETECTORS;
+use tidegate_trace::detect::{self, DETECTORS, Detector, Entry};
 use tidegate_trace::flow::Settings;
 
 const EXIT_CODES: &str = "\
@@ -161,9 +161,12 @@ pub struct Detect {
 /// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub struct Analysis {
-    /// The detector: `pd` is the published code, `pd-paper` follows the paper's text
+    /// The detector: `tidegate` names the cause; `pd` (published code) and `pd-paper` (text of the paper) look for policers only
     #[arg(long, value_name = "NAME", default_value = DETECTORS[0].name, value_parser = PossibleValuesParser::new(DETECTORS.map(|entry| entry.name)), help_heading = "Analysis")]
     pub detector: String,
+    /// What is judged together [default: client with `tidegate`, segment with the others]
+    #[arg(long, value_name = "BASIS", help_heading = "Analysis")]
+    pub basis: Option<Basis>,
     /// Begin no new segment when a request is sent again after its response began
     #[arg(long, help_heading = "Analysis")]
     pub join_repeated_requests: bool,
@@ -183,7 +186,65 @@ pub struct Analysis {
     pub max_flows: usize,
 }
 
+/// The most that is taken together for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Basis {
+    /// Each transfer alone
+    Segment,
+    /// All transfers of a connection
+    Connection,
+    /// All connections of a client
+    Client,
+}
+
+impl From<Basis> for detect::Basis {
+    fn from(basis: Basis) -> Self {
+        match basis {
+            Basis::Segment => Self::Segment,
+            Basis::Connection => Self::Connection,
+            Basis::Client => Self::Client,
+        }
+    }
+}
+
+/// The detector that the options choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen {
+    entry: Entry,
+    basis: detect::Basis,
+}
+
+impl Chosen {
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    pub fn make(&self) -> Box<dyn Detector> {
+        (self.entry.make)(self.basis)
+    }
+}
+
 impl Analysis {
+    /// The detector.
+    ///
+    /// # Errors
+    /// There is no such detector, or it does not judge by what `--basis` asks for.
+    pub fn detector(&self) -> Result<Chosen, UsageError> {
+        let name = &self.detector;
+        let entry = detect::by_name(name)
+            .ok_or_else(|| UsageError(format!("there is no detector {name}")))?;
+        let basis = self.basis.map_or(entry.widest, detect::Basis::from);
+        if basis > entry.widest {
+            let message = format!(
+                "the detector {name} judges every {} alone: leave out --basis, or use --detector {}",
+                entry.widest.name(),
+                DETECTORS[0].name
+            );
+            return Err(UsageError(message));
+        }
+        Ok(Chosen { entry, basis })
+    }
+
     pub fn settings(&self) -> Settings {
         Settings {
             idle_timeout: u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX),

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
-use tidegate_trace::detect::by_name;
 use tidegate_trace::flow::FlowSummary;
 use tidegate_trace::{Options, Sink, analyse};
 
@@ -28,6 +27,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         Input::file(&options.capture)
     };
     crate::input::refuse_overwriting(std::slice::from_ref(&input), options.svg.as_deref())?;
+    let detector = options.analysis.detector()?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
     // A capture that breaks off is still explained; one whose beginning cannot be read is an error.
@@ -64,16 +64,15 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
                 .with_context(|| format!("{}: no flow in this capture has data", input.name))?
         }
     };
-    let detector = by_name(&options.analysis.detector).context("unknown detector")?;
     let mut keeper = Keeper::new(number, options.segment);
     let judging = Options {
-        detector: Some((detector.make)()),
+        detector: Some(detector.make()),
         ..measuring()
     };
     let report = read(judging, &mut keeper)?;
     bar.finish_and_clear();
     let failed = detect::print_problems(&report);
-    let account = keeper.account(&input.name, detector.name, options)?;
+    let account = keeper.account(&input.name, detector.name(), options)?;
 
     let to_stdout = options.svg.as_deref() == Some(Path::new("-"));
     if !to_stdout {
