@@ -282,30 +282,38 @@ pub enum By {
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  tidegate explain transfer.pcap                      the connection with the most data
+  tidegate explain transfer.pcap                      the transfer that took longest
   tidegate explain transfer.pcap --flow 3             flow 3 of `tidegate detect transfer.pcap`
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
+  tidegate explain transfer.pcap --json | jq -r .headline
+
+docs/reference/explain.md describes the fields of --json.
 ";
 
-/// Explain one flow in words, and draw its time-sequence picture.
+/// Explain what limited a transfer, what to do about it, and why this is the verdict.
 ///
-/// Words and numbers go to standard output. The picture goes to an SVG file. It shows data, losses,
-/// retransmissions, acknowledgements, and the policing rate as a line.
+/// The first line is the verdict in a sentence. Advice, evidence and the causes that were ruled out
+/// follow. The picture goes to an SVG file. It shows data, losses and acknowledgements over time, and
+/// below it what carries the verdict: bytes in flight, round-trip times, the fitted limiter's level.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
     /// The capture, or `-` for standard input
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
-    /// The flow's number, as `tidegate detect` gives it [default: the one with the most data]
+    /// The flow's number, as `tidegate detect` gives it [default: that of the transfer that took
+    /// longest, time without data in flight left out]
     #[arg(long, value_name = "N")]
     pub flow: Option<u64>,
-    /// Only this segment of the flow
+    /// Only this segment of the flow [default: the longest; the picture shows the whole flow]
     #[arg(long, value_name = "N")]
     pub segment: Option<u32>,
-    /// Whose data to explain [default: the side that sent more]
+    /// Whose data to explain [default: the side of the longest transfer]
     #[arg(long, value_name = "SIDE")]
     pub from: Option<Side>,
+    /// Print everything as a JSON object instead of text; draw a picture only with --svg
+    #[arg(long)]
+    pub json: bool,
     /// The picture's file, or `-` to print it instead of the words [default: CAPTURE's name with
     /// -flow-N.svg, in this folder]
     #[arg(long, value_name = "FILE")]

@@ -503,10 +503,10 @@ fn explain_writes_a_story_and_a_picture() {
     let (code, out, err) = parts(&output);
     assert_eq!((code, err.as_str()), (0, ""));
     for part in [
-        "policed at 1.43 Mbit/s",
+        "A policer limited this transfer to 1.43 Mbit/s of payload",
         "on the link",
         "first loss",
-        "code 0",
+        "(code 0)",
         "interaction",
     ] {
         assert!(out.contains(part), "{part} in {out}");
@@ -518,16 +518,22 @@ fn explain_writes_a_story_and_a_picture() {
     let picture =
         fs::read_to_string(folder.path().join("policed-1500kbit-flow-0.svg")).expect("the picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
-    for class in ["data", "again", "lost", "acks", "rate"] {
-        assert!(
-            picture.contains(&format!("<path class=\"{class}\" d=\"M")),
-            "{class}"
-        );
+    for name in [
+        "data",
+        "retransmission",
+        "lost",
+        "acknowledged",
+        "the fitted limits",
+    ] {
+        assert!(picture.contains(&format!(">{name}</text>")), "{name}");
     }
 
     let (code, picture, _) = run(&["explain", &capture(), "--segment", "1", "--svg", "-"]);
     assert_eq!(code, 0);
     assert!(picture.starts_with("<svg "));
+    let (code, _, err) = run(&["explain", &capture(), "--json", "--svg", "-"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("name a file for the picture"), "{err}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(super) fn judge(
         losses: losses.copied(),
     };
     judgement.evidence = evidence::sentences(summary, cause, &findings);
-    judgement.ruled_out = evidence::ruled_out(summary, cause, &findings);
+    judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
     judgement.with_details(findings)
 }
 
