@@ -224,6 +224,10 @@ columns = { \
 	echo '\#\# tidegate detect --by packet: a row is a data packet'; \
 	echo; \
 	$(TIDEGATE) columns --markdown --by packet; \
+	echo; \
+	echo '\#\# tidegate diagnose: a row is one direction of a connection'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by pair; \
 	for what in point flow window element sample transfer kernel; do \
 		echo; echo "\#\# tidegate lab: $$what"; echo; \
 		$(TIDEGATE) columns --markdown --by lab-$$what; \

@@ -311,10 +311,7 @@ struct Every {
 impl Every {
     fn new() -> Self {
         Self {
-            detectors: DETECTORS
-                .iter()
-                .map(|entry| (entry.make)(entry.widest))
-                .collect(),
+            detectors: DETECTORS.iter().map(|entry| (entry.make)()).collect(),
             unused: Verdicts::default(),
         }
     }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_limiter::Rate;
-use tidegate_trace::detect::{self, DETECTORS, Detector, Entry};
+use tidegate_trace::detect::DETECTORS;
 use tidegate_trace::flow::Settings;
+use tidegate_trace::pair::MOST_PACKETS;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -58,6 +59,7 @@ pub enum Color {
 pub enum Command {
     Detect(Detect),
     Explain(Explain),
+    Diagnose(Diagnose),
     #[cfg(feature = "gate")]
     Gate(gate::Gate),
     #[cfg(not(feature = "gate"))]
@@ -161,12 +163,9 @@ pub struct Detect {
 /// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub struct Analysis {
-    /// The detector: `tidegate` names the cause; `pd` (published code) and `pd-paper` (text of the paper) look for policers only
+    /// The detector: `pd` is the published code, `pd-paper` follows the paper's text
     #[arg(long, value_name = "NAME", default_value = DETECTORS[0].name, value_parser = PossibleValuesParser::new(DETECTORS.map(|entry| entry.name)), help_heading = "Analysis")]
     pub detector: String,
-    /// What is judged together [default: client with `tidegate`, segment with the others]
-    #[arg(long, value_name = "BASIS", help_heading = "Analysis")]
-    pub basis: Option<Basis>,
     /// Begin no new segment when a request is sent again after its response began
     #[arg(long, help_heading = "Analysis")]
     pub join_repeated_requests: bool,
@@ -186,65 +185,7 @@ pub struct Analysis {
     pub max_flows: usize,
 }
 
-/// The most that is taken together for a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Basis {
-    /// Each transfer alone
-    Segment,
-    /// All transfers of a connection
-    Connection,
-    /// All connections of a client
-    Client,
-}
-
-impl From<Basis> for detect::Basis {
-    fn from(basis: Basis) -> Self {
-        match basis {
-            Basis::Segment => Self::Segment,
-            Basis::Connection => Self::Connection,
-            Basis::Client => Self::Client,
-        }
-    }
-}
-
-/// The detector that the options choose.
-#[derive(Debug, Clone, Copy)]
-pub struct Chosen {
-    entry: Entry,
-    basis: detect::Basis,
-}
-
-impl Chosen {
-    pub fn name(&self) -> &'static str {
-        self.entry.name
-    }
-
-    pub fn make(&self) -> Box<dyn Detector> {
-        (self.entry.make)(self.basis)
-    }
-}
-
 impl Analysis {
-    /// The detector.
-    ///
-    /// # Errors
-    /// There is no such detector, or it does not judge by what `--basis` asks for.
-    pub fn detector(&self) -> Result<Chosen, UsageError> {
-        let name = &self.detector;
-        let entry = detect::by_name(name)
-            .ok_or_else(|| UsageError(format!("there is no detector {name}")))?;
-        let basis = self.basis.map_or(entry.widest, detect::Basis::from);
-        if basis > entry.widest {
-            let message = format!(
-                "the detector {name} judges every {} alone: leave out --basis, or use --detector {}",
-                entry.widest.name(),
-                DETECTORS[0].name
-            );
-            return Err(UsageError(message));
-        }
-        Ok(Chosen { entry, basis })
-    }
-
     pub fn settings(&self) -> Settings {
         Settings {
             idle_timeout: u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
@@ -282,38 +223,30 @@ pub enum By {
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  tidegate explain transfer.pcap                      the transfer that took longest
+  tidegate explain transfer.pcap                      the connection with the most data
   tidegate explain transfer.pcap --flow 3             flow 3 of `tidegate detect transfer.pcap`
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
-  tidegate explain transfer.pcap --json | jq -r .headline
-
-docs/reference/explain.md describes the fields of --json.
 ";
 
-/// Explain what limited a transfer, what to do about it, and why this is the verdict.
+/// Explain one flow in words, and draw its time-sequence picture.
 ///
-/// The first line is the verdict in a sentence. Advice, evidence and the causes that were ruled out
-/// follow. The picture goes to an SVG file. It shows data, losses and acknowledgements over time, and
-/// below it what carries the verdict: bytes in flight, round-trip times, the fitted limiter's level.
+/// Words and numbers go to standard output. The picture goes to an SVG file. It shows data, losses,
+/// retransmissions, acknowledgements, and the policing rate as a line.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
     /// The capture, or `-` for standard input
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
-    /// The flow's number, as `tidegate detect` gives it [default: that of the transfer that took
-    /// longest, time without data in flight left out]
+    /// The flow's number, as `tidegate detect` gives it [default: the one with the most data]
     #[arg(long, value_name = "N")]
     pub flow: Option<u64>,
-    /// Only this segment of the flow [default: the longest; the picture shows the whole flow]
+    /// Only this segment of the flow
     #[arg(long, value_name = "N")]
     pub segment: Option<u32>,
-    /// Whose data to explain [default: the side of the longest transfer]
+    /// Whose data to explain [default: the side that sent more]
     #[arg(long, value_name = "SIDE")]
     pub from: Option<Side>,
-    /// Print everything as a JSON object instead of text; draw a picture only with --svg
-    #[arg(long)]
-    pub json: bool,
     /// The picture's file, or `-` to print it instead of the words [default: CAPTURE's name with
     /// -flow-N.svg, in this folder]
     #[arg(long, value_name = "FILE")]
@@ -329,6 +262,60 @@ pub struct Explain {
 pub enum Side {
     Client,
     Server,
+}
+
+const DIAGNOSE_EXAMPLES: &str = "\
+Examples:
+  tidegate diagnose server.pcap client.pcap            what happened between the two places
+  tidegate diagnose server.pcap client.pcap --json     all of it for programs
+  tidegate diagnose a.pcap b.pcap -f csv -o rows.csv   a row for each direction of a connection
+  tidegate diagnose server.pcap                        what one capture tells, and what a second would
+
+The captures are of the same traffic, taken at two places at the same time. Neither their order nor their
+clocks matter. Take at least 96 bytes of each packet. docs/how-to/diagnose-with-two-captures.md shows how.
+";
+
+/// Compare two captures of the same traffic: what was lost between, and what dropped it.
+///
+/// Matches the packets of both captures, also through address translation and segmentation, brings their
+/// clocks together, and says what was lost between the places and elsewhere, how long packets took, and
+/// whether a policer, a queue or chance explains that.
+#[derive(Debug, Args)]
+#[command(after_help = DIAGNOSE_EXAMPLES)]
+pub struct Diagnose {
+    /// A capture
+    #[arg(value_name = "CAPTURE")]
+    pub capture: PathBuf,
+    /// A capture of the same traffic at another place
+    #[arg(value_name = "OTHER")]
+    pub other: Option<PathBuf>,
+    /// Print everything as one JSON object instead of words
+    #[arg(long)]
+    pub json: bool,
+    /// Print rows instead of words: one for each direction of a connection (csv, json, jsonl, parquet)
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        conflicts_with = "json"
+    )]
+    pub format: Format,
+    /// Write to this file, which appears only when it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Draw the picture to this file: transit times and the modelled queue, data in flight, losses
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Draw only from this time on, such as 1.2s after the first packet
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "svg")]
+    pub from: Option<Duration>,
+    /// Draw only up to this time
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "svg")]
+    pub to: Option<Duration>,
+    /// Packets to keep of each capture; what comes later is left out [about 100 bytes each]
+    #[arg(long, value_name = "N", default_value_t = MOST_PACKETS)]
+    pub max_packets: usize,
 }
 
 /// Describe the columns of the machine-readable formats.
@@ -351,6 +338,8 @@ pub enum Rows {
     Flow,
     /// A data packet and its fate
     Packet,
+    /// Of `diagnose`: one direction of a connection, seen at two places
+    Pair,
     /// Of `lab run`: a point of the sweep, over all its seeds
     LabPoint,
     /// Of `lab run`: a flow

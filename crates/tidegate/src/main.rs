@@ -7,6 +7,7 @@
 
 mod cli;
 mod detect;
+mod diagnose;
 mod explain;
 #[cfg(feature = "gate")]
 mod gate;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
+        Command::Diagnose(options) => diagnose::run(&options, &cli.common),
         #[cfg(feature = "gate")]
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),

@@ -9,7 +9,7 @@ use tidegate_lab::rows::{
     LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
 };
 use tidegate_table::Row;
-use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
+use tidegate_trace::rows::{FlowRow, PacketRow, PairRow, SegmentRow};
 
 use crate::Exit;
 use crate::cli::{Cli, Columns, Completions, Man, Rows};
@@ -21,6 +21,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::Segment => list::<SegmentRow>,
         Rows::Flow => list::<FlowRow>,
         Rows::Packet => list::<PacketRow>,
+        Rows::Pair => list::<PairRow>,
         Rows::LabPoint => list::<LabPointRow>,
         Rows::LabFlow => list::<LabFlowRow>,
         Rows::LabWindow => list::<LabWindowRow>,

@@ -12,12 +12,15 @@
 //! 6. [`analyse`]: all of this for one capture.
 //! 7. [`rows`]: the results as tables with documented columns.
 //!
+//! [`pair`] compares two captures of the same traffic: [`read`] and [`wire`] twice, then packet against packet.
+//!
 //! [`mod@write`] is the way back, from packets to a capture, for simulations and tests.
 
 mod analyse;
 pub mod annotate;
 pub mod detect;
 pub mod flow;
+pub mod pair;
 pub mod read;
 pub mod rows;
 pub mod wire;

@@ -11,7 +11,7 @@ const UNIDENTIFIED: Nanos = 200_000;
 
 /// The last few packets of one direction.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     prints: [u64; 4],
     times: [Nanos; 4],
     next: u8,
@@ -20,7 +20,7 @@ pub(super) struct Recent {
 impl Recent {
     /// Whether the packet is a copy of one of the last few; remembers it if not.
     #[inline]
-    pub(super) fn is_copy(&mut self, packet: &Packet) -> bool {
+    pub(crate) fn is_copy(&mut self, packet: &Packet) -> bool {
         let print = fingerprint(packet);
         let limit = if packet.ip_id != 0 {
             IDENTIFIED

@@ -11,6 +11,8 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use duplicate::Recent;
+pub(crate) use segmentation::SegmentSize;
 pub use settings::Settings;
 pub use sink::{Ended, FlowSink, FlowSummary};
 pub use table::{Counters, FlowTable, Span};

@@ -20,7 +20,7 @@ const TIMESTAMPS: u32 = 12;
 
 /// What one direction's packets say of its segment size.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SegmentSize {
+pub(crate) struct SegmentSize {
     /// The MSS option of this side's SYN: what the other side may send.
     offered: Option<u16>,
     /// Whether its SYN had timestamps.
@@ -32,7 +32,7 @@ pub(super) struct SegmentSize {
 }
 
 impl SegmentSize {
-    pub(super) fn learn(&mut self, packet: &Packet) {
+    pub(crate) fn learn(&mut self, packet: &Packet) {
         if packet.flags.has(Flags::SYN) {
             self.offered = packet.options.mss.filter(|&mss| mss != 0);
             self.timestamps = packet.options.timestamps.is_some();
@@ -41,7 +41,7 @@ impl SegmentSize {
 
     /// The largest payload of this direction's wire packets, with `other` the opposite direction.
     #[inline]
-    pub(super) fn of(&mut self, other: &Self, packet: &Packet) -> u32 {
+    pub(crate) fn of(&mut self, other: &Self, packet: &Packet) -> u32 {
         let offered = match (self.offered, other.offered) {
             // Each side also keeps to what the network at its end carries.
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),

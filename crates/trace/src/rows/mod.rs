@@ -2,8 +2,10 @@
 
 mod flow;
 mod packet;
+mod pair;
 mod segment;
 
 pub use flow::FlowRow;
 pub use packet::PacketRow;
+pub use pair::PairRow;
 pub use segment::SegmentRow;

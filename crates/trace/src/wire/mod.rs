@@ -7,6 +7,7 @@ mod bytes;
 mod decode;
 mod ip;
 mod link;
+mod marking;
 mod options;
 mod packet;
 mod tcp;
@@ -15,5 +16,6 @@ mod tcp;
 mod tests;
 
 pub use decode::decode;
+pub use marking::Marking;
 pub use options::{Flags, Options, Sacks};
 pub use packet::{Endpoint, Packet, Skip};

@@ -31,6 +31,17 @@ impl Arrival {
             .map(move |sent| Self::new(sent, number, overhead))
     }
 
+    /// A packet whose fate was observed. `weight` in bytes on the wire.
+    pub(crate) fn observed(at: Nanos, weight: f32, lost: bool) -> Self {
+        Self {
+            at,
+            rtt: 0,
+            transfer: 0,
+            weight,
+            lost,
+        }
+    }
+
     fn new(sent: &Sent, transfer: u32, overhead: f32) -> Self {
         Self {
             at: sent.at,

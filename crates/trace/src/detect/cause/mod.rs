@@ -21,6 +21,7 @@ mod tests;
 
 pub use arrival::Arrival;
 pub use bucket::{Bucket, Noise};
+pub(crate) use chance::{bursty, uniform};
 pub use course::Course;
 pub use delay::{Delay, Near, Slope};
 pub use evidence::Findings;

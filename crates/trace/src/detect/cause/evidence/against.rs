@@ -9,11 +9,10 @@ use crate::detect::{Cause, RuledOut};
 /// An end that held the transfer back for less than this share of its time is ruled out.
 const LESS: f64 = 0.25;
 
-/// Every cause that something measured speaks against, with that. `left` are those that cannot be told apart.
+/// Every cause that something measured speaks against, with that.
 pub(in crate::detect::cause) fn ruled_out(
     summary: &TransferSummary,
     verdict: Cause,
-    left: &[Cause],
     findings: &Findings,
 ) -> Vec<RuledOut> {
     let case = Case {
@@ -22,9 +21,7 @@ pub(in crate::detect::cause) fn ruled_out(
         course: findings.course.as_ref(),
         losses: findings.losses.as_ref(),
     };
-    let others = Cause::ALL
-        .into_iter()
-        .filter(|&cause| cause != verdict && !left.contains(&cause));
+    let others = Cause::ALL.into_iter().filter(|&cause| cause != verdict);
     others
         .filter_map(|cause| {
             let why = case.why_not(cause)?;

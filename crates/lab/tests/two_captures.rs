@@ -1,0 +1,430 @@
+//! Two captures of the same simulated transfers, and what `trace::pair` finds between them. The
+//! simulation is the truth: what its elements are set to, what they dropped, and its one clock.
+
+#![allow(clippy::unwrap_used)]
+
+use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, Traffic};
+use tidegate_lab::tcp::TcpConfig;
+use tidegate_lab::{MILLISECOND, Nanos, Observer, SECOND, TappedPacket, run};
+use tidegate_limiter::{PolicerConfig, Rate};
+use tidegate_trace::pair::{Between, Diagnosis, Gathered, Order, Way};
+use tidegate_trace::read::{Frame, LinkType};
+use tidegate_trace::wire::{Packet, decode};
+
+/// Captures begin here.
+const EPOCH: Nanos = 1_600_000_000 * SECOND;
+
+/// A frame of a capture.
+#[derive(Debug, Clone)]
+struct Captured {
+    at: Nanos,
+    bytes: Vec<u8>,
+    wire_len: u32,
+}
+
+/// What two taps saw.
+#[derive(Default)]
+struct Taps {
+    places: [usize; 2],
+    captures: [Vec<Captured>; 2],
+}
+
+impl Observer for Taps {
+    fn progress(&mut self, _: Nanos) -> bool {
+        true
+    }
+
+    fn packet(&mut self, packet: &TappedPacket<'_>) {
+        let place = self.places.iter().position(|&tap| tap == packet.element);
+        self.captures[place.unwrap()].push(Captured {
+            at: EPOCH + packet.at,
+            bytes: packet.frame.to_vec(),
+            wire_len: packet.length,
+        });
+    }
+}
+
+fn mbit(rate: u64) -> Rate {
+    Rate::from_bits_per_second(rate * 1_000_000)
+}
+
+fn policer(rate: u64, burst: u64) -> ElementKind {
+    ElementKind::Limiter {
+        config: PolicerConfig::new(mbit(rate), burst).unwrap().into(),
+        classes: None,
+        overhead: 0,
+    }
+}
+
+fn link(rate: u64, bytes: u64) -> ElementKind {
+    let queue = QueueKind::DropTail {
+        bytes: Some(bytes),
+        packets: None,
+    };
+    let rate = mbit(rate);
+    ElementKind::Link { rate, queue }
+}
+
+fn delay(delay: Nanos) -> ElementKind {
+    ElementKind::Delay { delay, jitter: 0 }
+}
+
+/// A link of 1 Gbit/s with room for everything.
+fn access() -> ElementKind {
+    link(1000, 100_000_000)
+}
+
+/// What is before, between and behind the two taps.
+#[derive(Default)]
+struct Path {
+    before: Vec<ElementKind>,
+    between: Vec<ElementKind>,
+    behind: Vec<ElementKind>,
+}
+
+fn between(elements: Vec<ElementKind>) -> Path {
+    Path {
+        between: elements,
+        ..Path::default()
+    }
+}
+
+/// Downloads from a server over a path. Acknowledgements pass its delays too. Returns the captures,
+/// and how many packets were dropped before, between and behind the taps.
+fn captures(path: Path, flows: usize, seconds: u64) -> ([Vec<Captured>; 2], [u64; 3]) {
+    let tap = || ElementKind::Tap { snaplen: 128 };
+    let mut kinds = vec![access()];
+    kinds.extend(path.before);
+    let first = kinds.len();
+    kinds.push(tap());
+    kinds.extend(path.between);
+    let second = kinds.len();
+    kinds.push(tap());
+    kinds.extend(path.behind);
+    let returns =
+        |kind: &ElementKind| matches!(kind, ElementKind::Delay { .. } | ElementKind::Tap { .. });
+    let flow = |i: usize| FlowPlan {
+        name: format!("download-{i}"),
+        aggregate: 0,
+        forward: (0..kinds.len()).collect(),
+        back: (0..kinds.len())
+            .rev()
+            .filter(|&i| returns(&kinds[i]))
+            .collect(),
+        delay: 0,
+        class: None,
+        queue: None,
+        dscp: 0,
+        address: None,
+        port: 443,
+        start: i as u64 * 100 * MILLISECOND,
+        traffic: Traffic::Bulk { bytes: None },
+        tcp: TcpConfig::default(),
+    };
+    let named = |(i, kind): (usize, &ElementKind)| ElementPlan {
+        name: format!("element-{i}"),
+        kind: kind.clone(),
+    };
+    let plan = Plan {
+        seed: 7,
+        duration: seconds * SECOND,
+        window: SECOND,
+        sample: None,
+        aggregates: vec!["all".into()],
+        flows: (0..flows).map(flow).collect(),
+        elements: kinds.iter().enumerate().map(named).collect(),
+    };
+    let mut taps = Taps {
+        places: [first, second],
+        ..Taps::default()
+    };
+    let outcome = run(&plan, &mut taps).unwrap();
+    let mut dropped = [0; 3];
+    for element in &outcome.elements {
+        let index: usize = element.name["element-".len()..].parse().unwrap();
+        dropped[usize::from(index > first) + usize::from(index > second)] += element.dropped;
+    }
+    (taps.captures, dropped)
+}
+
+/// The capture by a clock that was `ahead` at its beginning and gains `ppm` parts in a million.
+fn by_another_clock(capture: &[Captured], ahead: Nanos, ppm: u64) -> Vec<Captured> {
+    let mut capture = capture.to_vec();
+    for captured in &mut capture {
+        captured.at += ahead + (captured.at - EPOCH) * ppm / 1_000_000;
+    }
+    capture
+}
+
+/// The capture as if clients were behind address translation, which also renumbers packets.
+fn translated(capture: &[Captured]) -> Vec<Captured> {
+    let mut capture = capture.to_vec();
+    for (i, captured) in capture.iter_mut().enumerate() {
+        let bytes = &mut captured.bytes;
+        bytes[18..20].copy_from_slice(&(i as u16).to_be_bytes());
+        bytes[22] -= 3;
+        // Clients are in 10.128.0.0/9.
+        for (address, port) in [(26, 34), (30, 36)] {
+            if bytes[address + 1] >= 128 {
+                bytes[address..address + 4].copy_from_slice(&[203, 0, 113, 9]);
+                bytes[port] ^= 0x40;
+            }
+        }
+    }
+    capture
+}
+
+fn packet(captured: &Captured) -> Packet {
+    decode(&Frame {
+        at: captured.at,
+        link: LinkType::ETHERNET,
+        data: &captured.bytes,
+        wire_len: captured.wire_len,
+    })
+    .unwrap()
+}
+
+/// The capture with data packets that follow each other within `gap` as one super-packet, as a host
+/// hands them to its network card (with the time of the first) or gets them (of the last).
+fn as_super_packets(capture: &[Captured], gap: Nanos, time_of_last: bool) -> Vec<Captured> {
+    let mut merged: Vec<(Captured, Packet, Nanos)> = Vec::new();
+    for captured in capture {
+        let next = packet(captured);
+        if let Some((super_packet, held, last)) = merged.last_mut()
+            && (held.src, held.ack, held.options.timestamps)
+                == (next.src, next.ack, next.options.timestamps)
+            && held.payload % 1448 == 0
+            && next.payload > 0
+            && held.seq.wrapping_add(held.payload) == next.seq
+            && captured.at - *last <= gap
+            && held.payload < 60_000
+        {
+            held.payload += next.payload;
+            super_packet.wire_len += next.payload;
+            *last = captured.at;
+            if time_of_last {
+                super_packet.at = captured.at;
+            }
+            let length = (held.payload + u32::from(held.headers)) as u16;
+            super_packet.bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            continue;
+        }
+        merged.push((captured.clone(), next, captured.at));
+    }
+    merged.into_iter().map(|(captured, ..)| captured).collect()
+}
+
+fn gather(capture: &[Captured]) -> Gathered {
+    let mut gathered = Gathered::default();
+    for captured in capture {
+        gathered.frame(&Frame {
+            at: captured.at,
+            link: LinkType::ETHERNET,
+            data: &captured.bytes,
+            wire_len: captured.wire_len,
+        });
+    }
+    gathered
+}
+
+fn diagnose([a, b]: &[Vec<Captured>; 2]) -> Diagnosis {
+    Diagnosis::new(gather(a), gather(b))
+}
+
+/// From bytes on the link to bytes of IP packets, which limiters here count: full packets of 1,500 bytes
+/// with headers and check sequence of Ethernet.
+const IP_SHARE: f64 = 1500.0 / 1518.0;
+
+/// Checks that a limiter was found, within `rate_error` and `depth_error`, and that the intervals hold the
+/// truth. Mbit/s and bytes of IP packets.
+#[track_caller]
+fn assert_limiter(way: &Way, (rate, rate_error): (f64, f64), (depth, depth_error): (f64, f64)) {
+    let found = way.fits.explaining_bucket().unwrap();
+    let found_rate = found.bucket.rate * 8e-6 * IP_SHARE;
+    let found_depth = found.bucket.depth * IP_SHARE;
+    println!("{found_rate:.2} Mbit/s, {found_depth:.0} bytes: {found:?}");
+    assert!(
+        (found_rate / rate - 1.0).abs() <= rate_error,
+        "{found_rate} Mbit/s"
+    );
+    assert!(
+        (found_depth / depth - 1.0).abs() <= depth_error,
+        "{found_depth} bytes"
+    );
+    assert!(found.rate.holds(rate / 8e-6 / IP_SHARE), "{found:?}");
+    assert!(found.depth.holds(depth / IP_SHARE), "{found:?}");
+}
+
+/// The article's path: a policer of 300 Mbit/s and 50 kB on a link of 1 Gbit/s, 73.8 ms there and back.
+fn article() -> ([Vec<Captured>; 2], [u64; 3]) {
+    captures(
+        between(vec![policer(300, 50_000), delay(36_900_000)]),
+        1,
+        20,
+    )
+}
+
+#[test]
+fn a_policer_of_300_mbit_and_50_kb_at_the_article_s_round_trip() {
+    let (captures, [before, dropped, behind]) = article();
+    let found = diagnose(&captures);
+    let way = found.main_way();
+    assert!(way.to_b);
+    assert_eq!(way.streams[0].order, Order::RoundTrip);
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert!(dropped > 50);
+    assert_eq!((before, behind), (0, 0));
+    assert_eq!(way.verdict, Between::Policer);
+    assert_limiter(way, (300.0, 0.02), (50_000.0, 0.1));
+    let transit = way.transit.unwrap();
+    assert_eq!((transit.least, transit.most), (36_900_000.0, 36_900_000.0));
+}
+
+#[test]
+fn clocks_that_drift_apart_are_brought_together() {
+    let ([a, b], [_, dropped, _]) = article();
+    let found = diagnose(&[a, by_another_clock(&b, SECOND, 50)]);
+    let clocks = found.clocks.unwrap();
+    println!("{clocks:?}");
+    let way = found.main_way();
+    assert!((clocks.drift - 50e-6).abs() < 0.1e-6, "{clocks:?}");
+    assert!(
+        (clocks.drift - 50e-6).abs() <= clocks.drift_error + 1e-9,
+        "{clocks:?}"
+    );
+    let since = (clocks.at - EPOCH) as f64;
+    assert!(
+        (clocks.offset - 1e9 - since * 50e-6).abs() < 10_000.0,
+        "{clocks:?}"
+    );
+    let transit = way.transit.unwrap();
+    println!("{transit:?}");
+    assert!(
+        (transit.least - 36_900_000.0).abs() < 10_000.0,
+        "{transit:?}"
+    );
+    assert!(transit.most - transit.least < 10_000.0, "{transit:?}");
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert_eq!(way.verdict, Between::Policer);
+    assert_limiter(way, (300.0, 0.02), (50_000.0, 0.1));
+}
+
+#[test]
+fn packets_are_found_through_translation_and_segmentation() {
+    let ([a, b], [_, dropped, _]) = article();
+    let a = as_super_packets(&a, 20_000, false);
+    let found = diagnose(&[a, translated(&by_another_clock(&b, SECOND, 0))]);
+    assert!(found.counts[0].super_packets > 100, "{:?}", found.counts);
+    let way = found.main_way();
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert_eq!(way.sum(|stream| stream.unseen + stream.duplicated), 0);
+    assert_eq!(way.changes.translated.len(), 1);
+    assert_eq!(way.changes.usual_hops(), Some(3));
+    assert!(way.changes.identification > 1000);
+    assert_eq!(way.changes.payload, 0);
+    assert_eq!(way.verdict, Between::Policer);
+    assert_limiter(way, (300.0, 0.05), (50_000.0, 0.2));
+
+    // A receiver that merges packets.
+    let ([a, b], [_, dropped, _]) = article();
+    let found = diagnose(&[a, as_super_packets(&b, 20_000, true)]);
+    assert!(found.counts[1].super_packets > 100, "{:?}", found.counts);
+    assert_eq!(found.main_way().sum(|stream| stream.lost), dropped);
+}
+
+#[test]
+fn the_order_of_the_captures_does_not_matter() {
+    let ([a, b], [_, dropped, _]) = article();
+    let found = diagnose(&[b, a]);
+    let way = found.main_way();
+    assert!(!way.to_b);
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert_eq!(way.verdict, Between::Policer);
+    assert_limiter(way, (300.0, 0.02), (50_000.0, 0.1));
+}
+
+#[test]
+fn a_queue_delays_as_much_as_it_holds() {
+    let path = between(vec![link(50, 200_000), delay(10 * MILLISECOND)]);
+    let (captures, [_, dropped, _]) = captures(path, 1, 20);
+    let found = diagnose(&captures);
+    let way = found.main_way();
+    println!("{:?} {:?}", way.fits, way.transit);
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert!(dropped > 10);
+    assert_eq!(way.verdict, Between::Queue);
+    let queue = way.fits.explaining_queue().unwrap();
+    // Links count Ethernet's header, but not its check sequence.
+    let rate = queue.rate * 8e-6 * 1514.0 / 1518.0;
+    assert!((rate / 50.0 - 1.0).abs() < 0.01, "{rate} Mbit/s");
+    assert!((queue.backlog / 200_000.0 - 1.0).abs() < 0.03, "{queue:?}");
+    assert!(queue.explained > 0.95, "{queue:?}");
+}
+
+#[test]
+fn random_losses_fit_nothing() {
+    let chance = ElementKind::Loss {
+        probability: 0.003,
+        burst: 1.0,
+    };
+    let path = between(vec![chance, delay(15 * MILLISECOND)]);
+    let (captures, [_, dropped, _]) = captures(path, 1, 20);
+    let found = diagnose(&captures);
+    let way = found.main_way();
+    println!("{:?} {:?}", way.fits, way.transit);
+    assert_eq!(way.sum(|stream| stream.lost), dropped);
+    assert_eq!(way.verdict, Between::RandomLoss);
+}
+
+#[test]
+fn a_shaper_before_or_behind_a_policer_is_told_apart_from_it() {
+    let shaper = || link(400, 2_000_000);
+    for (elements, before) in [
+        (vec![shaper(), policer(300, 50_000)], true),
+        (vec![policer(300, 50_000), shaper()], false),
+    ] {
+        let mut path = between(elements);
+        path.between.push(delay(36_900_000));
+        let (captures, [_, dropped, _]) = captures(path, 1, 20);
+        let found = diagnose(&captures);
+        let way = found.main_way();
+        println!("{:?} {:?}", way.fits, way.transit);
+        assert_eq!(way.sum(|stream| stream.lost), dropped);
+        assert_eq!(way.verdict, Between::Policer);
+        let queue = way.fits.explaining_queue().unwrap();
+        let rate = queue.rate * 8e-6 * 1514.0 / 1518.0;
+        assert!((rate / 400.0 - 1.0).abs() < 0.02, "{rate} Mbit/s");
+        assert_eq!(queue.before_losses, before);
+        assert_limiter(way, (300.0, 0.02), (50_000.0, 0.1));
+    }
+}
+
+#[test]
+fn losses_elsewhere_are_told_apart() {
+    let chance = |probability| ElementKind::Loss {
+        probability,
+        burst: 1.0,
+    };
+    let path = Path {
+        before: vec![chance(0.002), delay(5 * MILLISECOND)],
+        between: vec![chance(0.004), delay(5 * MILLISECOND)],
+        behind: vec![chance(0.003), delay(5 * MILLISECOND)],
+    };
+    let (captures, [before, between, behind]) = captures(path, 1, 20);
+    let found = diagnose(&captures);
+    let way = found.main_way();
+    let [stream] = &way.streams[..] else {
+        panic!("one download");
+    };
+    println!("{before} {between} {behind} {stream:?}");
+    assert_eq!(stream.lost, between);
+    let near = |found: u64, dropped: u64| found.abs_diff(dropped) * 20 <= dropped;
+    assert!(
+        near(stream.elsewhere.lost_before, before),
+        "{before}: {stream:?}"
+    );
+    assert!(
+        near(stream.elsewhere.lost_after(), behind),
+        "{behind}: {stream:?}"
+    );
+}

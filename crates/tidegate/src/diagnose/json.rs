@@ -1,0 +1,126 @@
+//! A diagnosis for programs.
+
+use serde_json::{Value, json};
+use tidegate_trace::pair::{Changes, Way};
+
+use super::{Account, story};
+
+pub(super) fn of(account: &Account) -> Value {
+    let diagnosis = &account.diagnosis;
+    let captures: Vec<Value> = (0..2)
+        .map(|i| {
+            let counts = diagnosis.counts[i];
+            json!({
+                "file": *account.names[i],
+                "frames": counts.frames,
+                "tcp_packets": counts.tcp,
+                "super_packets": counts.super_packets,
+                "captured_twice": counts.copies,
+                "not_kept": counts.not_kept,
+                "unshared_streams": diagnosis.unshared[i],
+            })
+        })
+        .collect();
+    let clocks = diagnosis.clocks.map(|clocks| {
+        json!({
+            "offset_s": clocks.offset / 1e9,
+            "offset_error_s": clocks.offset_error.map(|error| error / 1e9),
+            "drift_ppm": clocks.drift * 1e6,
+            "drift_error_ppm": clocks.drift_error * 1e6,
+        })
+    });
+    json!({
+        "verdict": story::headline(diagnosis),
+        "between": diagnosis.main_way().verdict.name(),
+        "captures": captures,
+        "clocks": clocks,
+        "ways": diagnosis.ways.iter().map(way).collect::<Vec<_>>(),
+    })
+}
+
+fn way(way: &Way) -> Value {
+    let fits = &way.fits;
+    let streams: Vec<Value> = way
+        .streams
+        .iter()
+        .map(|stream| {
+            json!({
+                "sender": stream.at_a[0].to_string(),
+                "receiver": stream.at_a[1].to_string(),
+                "sender_at_b": stream.at_b[0].to_string(),
+                "receiver_at_b": stream.at_b[1].to_string(),
+                "packets": stream.packets,
+                "data_packets": stream.data_packets,
+                "payload_bytes": stream.payload_bytes,
+                "lost": stream.lost,
+                "lost_without_data": stream.lost_bare,
+                "lost_before": stream.elsewhere.lost_before,
+                "lost_behind": stream.elsewhere.lost_after(),
+                "retransmitted": stream.elsewhere.retransmitted,
+                "missed": stream.missed,
+                "unseen": stream.unseen,
+                "duplicated": stream.duplicated,
+                "overtaken": stream.overtaken,
+            })
+        })
+        .collect();
+    json!({
+        "from": if way.to_b { "A" } else { "B" },
+        "to": if way.to_b { "B" } else { "A" },
+        "between": way.verdict.name(),
+        "lost": fits.lost,
+        "transit_ms": way.transit.map(|transit| json!({
+            "min": transit.least / 1e6,
+            "median": transit.median / 1e6,
+            "p99": transit.p99 / 1e6,
+            "max": transit.most / 1e6,
+        })),
+        "bucket": fits.bucket.map(|fit| json!({
+            "explains": fits.explaining_bucket().is_some(),
+            "rate_bps": fit.bucket.rate * 8.0,
+            "rate_low_bps": fit.rate.low * 8.0,
+            "rate_high_bps": fit.rate.high * 8.0,
+            "depth_bytes": fit.bucket.depth,
+            "depth_low_bytes": fit.depth.low,
+            "depth_high_bytes": fit.depth.high,
+            "explained": fit.explained,
+            "beats_bursts_nats": fit.beats_bursts,
+            "behind_queue": fit.behind_queue,
+        })),
+        "queue": fits.waiting.map(|queue| json!({
+            "explains": fits.explaining_queue().is_some(),
+            "rate_bps": queue.rate * 8.0,
+            "backlog_bytes": queue.backlog,
+            "explained": queue.explained,
+            "before_losses": queue.before_losses,
+        })),
+        "beside_losses": fits.beside.map(|beside| json!({
+            "excess_ms": beside.excess / 1e6,
+            "unexplained_ms": beside.unexplained / 1e6,
+            "rank": beside.rank,
+        })),
+        "changes": changes(&way.changes),
+        "streams": streams,
+    })
+}
+
+fn changes(changes: &Changes) -> Value {
+    let list = |entries: Vec<(String, String, u64)>| -> Vec<Value> {
+        entries
+            .into_iter()
+            .map(|(from, to, count)| json!({ "from": from, "to": to, "count": count }))
+            .collect()
+    };
+    let option = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
+    json!({
+        "hops": changes.usual_hops(),
+        "addresses": list(changes.translated.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
+        "dscp": list(changes.dscp.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
+        "ecn": list(changes.ecn.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
+        "mss": list(changes.mss.iter().map(|((x, y), n)| (option(*x), option(*y), *n)).collect()),
+        "window_scale": list(changes.window_scale.iter().map(|((x, y), n)| (option(x.map(u16::from)), option(y.map(u16::from)), *n)).collect()),
+        "identification": changes.identification,
+        "payload": changes.payload,
+        "timestamps_removed": changes.timestamps_removed,
+    })
+}

@@ -1,0 +1,154 @@
+//! `tidegate diagnose`: two captures of the same traffic, and what happened between them.
+
+mod alone;
+mod json;
+mod picture;
+mod story;
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+use tidegate_store::Writer;
+use tidegate_trace::Outcome;
+use tidegate_trace::pair::{Diagnosis, Gathered};
+use tidegate_trace::read::Capture;
+use tidegate_trace::rows::PairRow;
+
+use crate::cli::{Common, Diagnose, Format, UsageError};
+use crate::input::Input;
+use crate::output::Output;
+use crate::pipeline::{self, Report};
+use crate::table::Paint;
+use crate::{Exit, detect};
+
+/// Frames between two checks whether to stop.
+const STRIDE: u64 = 4096;
+
+/// A diagnosis, and whose.
+struct Account {
+    names: [Arc<str>; 2],
+    diagnosis: Diagnosis,
+}
+
+pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
+    let Some(other) = &options.other else {
+        return alone::run(options, common);
+    };
+    check(options)?;
+    let inputs = [input(&options.capture), input(other)];
+    for file in [&options.output, &options.svg].into_iter().flatten() {
+        crate::input::refuse_overwriting(&inputs, Some(file))?;
+    }
+    let stop = pipeline::interrupt_flag()?;
+    let bar = pipeline::progress(&inputs, common.quiet);
+    let mut failed = false;
+    let mut gather = |input: &Input| -> anyhow::Result<Gathered> {
+        let (gathered, report) = gather(input, options.max_packets, &bar, &stop)?;
+        failed |= bar.suspend(|| detect::print_problems(&report));
+        let left = gathered.counts().not_kept;
+        if left > 0 {
+            let name = &input.name;
+            eprintln!("tidegate: {name}: {left} packets left out: --max-packets is reached");
+        }
+        Ok(gathered)
+    };
+    let (a, b) = (gather(&inputs[0])?, gather(&inputs[1])?);
+    bar.finish_and_clear();
+    let account = Account {
+        names: inputs.map(|input| input.name),
+        diagnosis: Diagnosis::new(a, b),
+    };
+    write(options, common, &account)?;
+    if let Some(path) = &options.svg {
+        let mut out = Output::to(Some(path))?;
+        let span = [options.from, options.to].map(|time| time.map(|time| time.as_secs_f64()));
+        out.write_all(picture::draw(&account, span).as_bytes())?;
+        out.commit()?;
+    }
+    Ok(if stop.load(Ordering::Relaxed) {
+        Exit::Interrupted
+    } else if failed {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+fn check(options: &Diagnose) -> anyhow::Result<()> {
+    let stdin = |path: &Path| path.as_os_str() == "-";
+    let wrong = if stdin(&options.capture) && options.other.as_deref().is_some_and(stdin) {
+        "only one of the captures can come from standard input"
+    } else if options.max_packets == 0 {
+        "--max-packets must be at least 1"
+    } else if options.format == Format::Parquet
+        && options.output.is_none()
+        && std::io::stdout().is_terminal()
+    {
+        "Parquet cannot be shown on a terminal: name a file with --output"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError(wrong.to_owned()).into())
+}
+
+fn input(path: &Path) -> Input {
+    if path.as_os_str() == "-" {
+        Input::stdin()
+    } else {
+        Input::file(path)
+    }
+}
+
+/// Reads a capture. One that breaks off is compared as far as it goes.
+fn gather(
+    input: &Input,
+    most: usize,
+    bar: &ProgressBar,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<(Gathered, Report)> {
+    let name = || input.name.to_string();
+    let mut capture = Capture::new(input.open(bar, stop).with_context(name)?).with_context(name)?;
+    let mut gathered = Gathered::new(most);
+    let mut outcome = Outcome::default();
+    while !(gathered.counts().frames.is_multiple_of(STRIDE) && stop.load(Ordering::Relaxed)) {
+        match capture.frame() {
+            Ok(Some(frame)) => gathered.frame(&frame),
+            Ok(None) => break,
+            Err(error) => {
+                outcome.error = Some(error);
+                break;
+            }
+        }
+    }
+    outcome.counters.frames = gathered.counts().frames;
+    outcome.passed_over = capture.passed_over();
+    Ok((gathered, Report::new(&input.name, outcome)))
+}
+
+fn write(options: &Diagnose, common: &Common, account: &Account) -> anyhow::Result<()> {
+    let mut out = Output::to(options.output.as_deref())?;
+    let format = match options.format {
+        Format::Table if options.json => {
+            serde_json::to_writer_pretty(&mut out, &json::of(account))?;
+            writeln!(out)?;
+            return out.commit();
+        }
+        Format::Table => {
+            let paint = Paint::for_stdout(common.color, options.output.is_some());
+            story::write(&mut out, account, paint)?;
+            return out.commit();
+        }
+        Format::Json => tidegate_store::Format::Json,
+        Format::Jsonl => tidegate_store::Format::JsonLines,
+        Format::Csv => tidegate_store::Format::Csv,
+        Format::Parquet => tidegate_store::Format::Parquet,
+    };
+    let mut writer = Writer::new::<PairRow>(out, format)?;
+    let rows: Vec<PairRow> = PairRow::of(&account.names, &account.diagnosis).collect();
+    writer.rows(&rows)?;
+    writer.finish()?.commit()
+}

@@ -1,0 +1,414 @@
+//! A diagnosis in words and numbers.
+
+use std::io::{self, Write};
+
+use tidegate_trace::pair::{Between, BucketFit, Clocks, Diagnosis, Elsewhere, Order, Way};
+
+use super::Account;
+use crate::table::Paint;
+use crate::units::{bytes, count, percent, plural, rate};
+
+/// Changes of one kind that are listed; JSON has all.
+const LISTED: usize = 3;
+/// Positions in bursts are told in this many parts of equal packets.
+const PARTS: usize = 5;
+
+pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io::Result<()> {
+    let diagnosis = &account.diagnosis;
+    let headline = headline(diagnosis);
+    let alarming = matches!(
+        diagnosis.main_way().verdict,
+        Between::Policer | Between::Queue | Between::Aqm | Between::RandomLoss
+    );
+    let painted = if alarming {
+        paint.alarm(&headline)
+    } else {
+        paint.bold(&headline)
+    };
+    writeln!(out, "{painted}\n")?;
+    for (i, name) in account.names.iter().enumerate() {
+        let counts = diagnosis.counts[i];
+        let mut notes = vec![plural(counts.tcp, "TCP packet", "TCP packets")];
+        if counts.super_packets > 0 {
+            notes.push(plural(
+                counts.super_packets,
+                "super-packet",
+                "super-packets",
+            ));
+        }
+        if counts.copies > 0 {
+            notes.push(format!("{} captured twice", count(counts.copies)));
+        }
+        if diagnosis.unshared[i] > 0 {
+            let unshared = diagnosis.unshared[i] as u64;
+            let what = plural(unshared, "direction", "directions");
+            notes.push(format!("{what} of connections not in the other"));
+        }
+        let letter = ["A", "B"][i];
+        writeln!(out, "{letter}  {name}: {}", notes.join(", "))?;
+    }
+    let Some(clocks) = diagnosis.clocks else {
+        return Ok(());
+    };
+    writeln!(out, "{}", clocks_line(&clocks))?;
+    for way in diagnosis.ways.iter().filter(|way| !way.streams.is_empty()) {
+        writeln!(out)?;
+        write_way(out, way, paint)?;
+    }
+    Ok(())
+}
+
+/// The places of a way.
+fn places(way: &Way) -> [&'static str; 2] {
+    if way.to_b { ["A", "B"] } else { ["B", "A"] }
+}
+
+/// The verdict in one sentence.
+pub(super) fn headline(diagnosis: &Diagnosis) -> String {
+    if diagnosis.clocks.is_none() {
+        return "The captures share no packets: they are of other traffic, or of other times."
+            .to_owned();
+    }
+    let way = diagnosis.main_way();
+    let [from, to] = places(way);
+    let lost = way.sum(|stream| stream.lost);
+    let share = percent(lost as f64 / way.sum(|stream| stream.data_packets).max(1) as f64);
+    let drops = format!("{} ({share})", plural(lost, "data packet", "data packets"));
+    match way.verdict {
+        Between::Nothing => {
+            format!(
+                "Nothing between A and B drops or delays packets: look elsewhere.{}",
+                elsewhere(way)
+            )
+        }
+        Between::Delay => format!(
+            "Packets from {from} to {to} wait in a queue{}, which did not overflow.",
+            queue_rate(way)
+        ),
+        Between::Policer => {
+            let limit = way.fits.explaining_bucket().map_or(String::new(), |fit| {
+                format!(
+                    " at {} with a bucket of {}",
+                    rate(fit.bucket.rate * 8.0),
+                    bytes(fit.bucket.depth.round() as u64)
+                )
+            });
+            format!("A policer from {from} to {to}{limit} drops {drops}; no queue explains that.")
+        }
+        Between::Queue => format!(
+            "A queue from {from} to {to}{} overflows and drops {drops}.",
+            queue_rate(way)
+        ),
+        Between::Aqm => format!(
+            "A queue from {from} to {to}{} drops {drops} before it is full.",
+            queue_rate(way)
+        ),
+        Between::RandomLoss => format!(
+            "Packets from {from} to {to} are lost by chance: {drops}, at any rate and delay."
+        ),
+        Between::Unclear => format!(
+            "From {from} to {to} {drops} were lost; neither a policer nor a queue explains them well."
+        ),
+    }
+}
+
+fn queue_rate(way: &Way) -> String {
+    let queue = way.fits.explaining_queue();
+    queue.map_or(String::new(), |queue| {
+        format!(" of {}", rate(queue.rate * 8.0))
+    })
+}
+
+/// What retransmissions show of losses that are not between the places.
+fn elsewhere(way: &Way) -> String {
+    let [from, to] = places(way);
+    let sum = |count: fn(&Elsewhere) -> u64| way.sum(|stream| count(&stream.elsewhere));
+    let (before, behind) = (sum(|e| e.lost_before), sum(Elsewhere::lost_after));
+    match (before, behind) {
+        (0, 0) => String::new(),
+        (before, 0) => format!(" {} were lost before {from}.", count(before)),
+        (0, behind) => format!(" {} were lost behind {to}.", count(behind)),
+        (before, behind) => format!(
+            " {} were lost before {from}, {} behind {to}.",
+            count(before),
+            count(behind)
+        ),
+    }
+}
+
+fn clocks_line(clocks: &Clocks) -> String {
+    let ahead = clocks.offset / 1e9;
+    let (ahead, word) = (ahead.abs(), if ahead < 0.0 { "behind" } else { "ahead of" });
+    let offset = match clocks.offset_error {
+        Some(error) => format!(
+            "B's is {ahead:.6} s {word} A's, ±{} as the ways there and back may differ",
+            milliseconds(error)
+        ),
+        None => format!(
+            "B's is {ahead:.6} s {word} A's if the quickest packet took no time: packets went one way only"
+        ),
+    };
+    let (drift, error) = (clocks.drift * 1e6, clocks.drift_error * 1e6);
+    let drift = if drift.abs() <= error {
+        format!("it neither gains nor loses (±{error:.2} ppm)")
+    } else {
+        let word = if drift < 0.0 { "loses" } else { "gains" };
+        format!("it {word} {:.2} ppm (±{error:.2})", drift.abs())
+    };
+    format!("clocks: {offset}; {drift}")
+}
+
+fn milliseconds(nanos: f64) -> String {
+    let ms = nanos / 1e6;
+    match ms.abs() {
+        size if size < 0.1 => format!("{ms:.4} ms"),
+        size if size < 10.0 => format!("{ms:.3} ms"),
+        _ => format!("{ms:.2} ms"),
+    }
+}
+
+fn write_way(out: &mut impl Write, way: &Way, paint: Paint) -> io::Result<()> {
+    let [from, to] = places(way);
+    let heading = format!(
+        "from {from} to {to}: {}",
+        plural(
+            way.streams.len() as u64,
+            "direction of a connection",
+            "directions of connections"
+        )
+    );
+    writeln!(out, "{}", paint.bold(&heading))?;
+    let mut line = |name: &str, text: String| writeln!(out, "  {name:<12}{text}");
+    let sum = |count: fn(&tidegate_trace::pair::StreamReport) -> u64| way.sum(count);
+    line("order", order(way))?;
+    line(
+        "packets",
+        format!(
+            "{}, {} with data ({})",
+            count(sum(|s| s.packets)),
+            count(sum(|s| s.data_packets)),
+            bytes(sum(|s| s.payload_bytes))
+        ),
+    )?;
+    let (lost, data) = (sum(|s| s.lost), sum(|s| s.data_packets));
+    let bare = match sum(|s| s.lost_bare) {
+        0 => String::new(),
+        bare => format!(", and {} without data", count(bare)),
+    };
+    line(
+        "lost",
+        format!(
+            "{} data packets between {from} and {to} ({}){bare}; {} before {from}; {} behind {to}",
+            count(lost),
+            percent(lost as f64 / data.max(1) as f64),
+            count(sum(|s| s.elsewhere.lost_before)),
+            count(sum(|s| s.elsewhere.lost_after())),
+        ),
+    )?;
+    let (missed, unseen) = (sum(|s| s.missed), sum(|s| s.unseen));
+    if missed + unseen > 0 {
+        let text = format!(
+            "{} by {to}'s capture, {} by {from}'s",
+            count(missed),
+            count(unseen)
+        );
+        line("not captured", text)?;
+    }
+    if let Some(transit) = way.transit {
+        let times = [transit.least, transit.median, transit.p99].map(milliseconds);
+        let [least, median, p99] = times;
+        line(
+            "transit",
+            format!("least {least}, median {median}, 99 % below {p99}"),
+        )?;
+    }
+    let (overtaken, duplicated) = (sum(|s| s.overtaken), sum(|s| s.duplicated));
+    if overtaken + duplicated > 0 {
+        let text = format!(
+            "{} overtaken, {} duplicated",
+            count(overtaken),
+            count(duplicated)
+        );
+        line("order kept", text)?;
+    }
+    for change in changes(way) {
+        line("changed", change)?;
+    }
+    for (name, text) in findings(way) {
+        line(name, text)?;
+    }
+    Ok(())
+}
+
+fn order(way: &Way) -> String {
+    let [from, to] = places(way);
+    let main = way.streams.iter().max_by_key(|stream| stream.packets);
+    let why = match main.map(|stream| stream.order) {
+        Some(Order::RoundTrip) => "packets of both directions show it",
+        Some(Order::Clocks) => "the clocks show it",
+        Some(Order::Hops) => "the time to live falls",
+        Some(Order::Losses) => "the second place lacks packets",
+        Some(Order::Assumed) | None => "assumed: nothing shows it",
+    };
+    format!("{from} is nearer to the sender, {to} to the receiver ({why})")
+}
+
+fn changes(way: &Way) -> Vec<String> {
+    let changes = &way.changes;
+    let mut lines = Vec::new();
+    if let Some(hops) = changes.usual_hops().filter(|&hops| hops != 0) {
+        lines.push(format!("time to live falls by {hops}"));
+    }
+    for (from, to) in changes.translated.keys().take(LISTED) {
+        lines.push(format!("address {from} becomes {to}"));
+    }
+    let option = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
+    for (from, to) in changes.mss.keys().take(LISTED) {
+        lines.push(format!(
+            "segment size in SYN: {} becomes {}",
+            option(*from),
+            option(*to)
+        ));
+    }
+    for (from, to) in changes.window_scale.keys().take(LISTED) {
+        let [from, to] = [from, to].map(|scale| option(scale.map(u16::from)));
+        lines.push(format!("window scale in SYN: {from} becomes {to}"));
+    }
+    for ((from, to), packets) in changes.dscp.iter().take(LISTED) {
+        lines.push(format!(
+            "DSCP {from} becomes {to} in {} packets",
+            count(*packets)
+        ));
+    }
+    for ((from, to), packets) in changes.ecn.iter().take(LISTED) {
+        lines.push(format!(
+            "ECN {from:02b} becomes {to:02b} in {} packets",
+            count(*packets)
+        ));
+    }
+    for (what, packets) in [
+        ("IP identification", changes.identification),
+        ("payload", changes.payload),
+    ] {
+        if packets > 0 {
+            let all = count(changes.packets);
+            lines.push(format!("{what} in {} of {all} packets", count(packets)));
+        }
+    }
+    if changes.timestamps_removed > 0 {
+        lines.push("TCP timestamps are removed".to_owned());
+    }
+    lines
+}
+
+/// What the fits say, and by which figures.
+fn findings(way: &Way) -> Vec<(&'static str, String)> {
+    let fits = &way.fits;
+    let mut lines = Vec::new();
+    if let Some(fit) = fits.explaining_bucket() {
+        if way.verdict == Between::Policer || fits.explaining_queue().is_none() {
+            lines.push(("limiter", limiter(fit, way)));
+        }
+        if let (Between::Policer, Some(full), Some(beside)) =
+            (way.verdict, fits.modelled_delay(), fits.beside)
+        {
+            let (unexplained, rest) = match fits.explaining_queue() {
+                Some(_) => (beside.unexplained, " that the queue below does not explain"),
+                None => (beside.excess, ""),
+            };
+            lines.push((
+                "no queue",
+                format!(
+                    "a queue of this rate and size would delay by {}; packets beside the losses took {} longer than the quickest{rest}",
+                    milliseconds(full),
+                    milliseconds(unexplained.max(0.0)),
+                ),
+            ));
+        }
+    } else if let Some(fit) = &fits.bucket {
+        lines.push((
+            "no bucket",
+            format!(
+                "the best explains {} of what is uncertain about the losses",
+                percent(fit.explained.max(0.0))
+            ),
+        ));
+    }
+    if let Some(queue) = fits.explaining_queue() {
+        let place = match way.verdict {
+            Between::Policer if queue.before_losses => " before the policer",
+            Between::Policer => " behind the policer",
+            _ => "",
+        };
+        lines.push((
+            "queue",
+            format!(
+                "packets wait behind each other{place} at {} on the link, up to {}; that explains {} of the variation of transit times",
+                rate(queue.rate * 8.0),
+                bytes(queue.backlog.round() as u64),
+                percent(queue.explained)
+            ),
+        ));
+    }
+    if fits.lost > 0
+        && let Some(text) = by_position(way)
+    {
+        lines.push(("in bursts", text));
+    }
+    lines
+}
+
+fn limiter(fit: &BucketFit, way: &Way) -> String {
+    let (link, ip) = way
+        .passages
+        .iter()
+        .fold((0u64, 0u64), |(link, ip), passage| {
+            (
+                link + u64::from(passage.link_bytes),
+                ip + u64::from(passage.ip_bytes),
+            )
+        });
+    let as_ip = ip as f64 / link.max(1) as f64;
+    let of = |value: f64| rate(value * 8.0);
+    let whole = |value: f64| bytes(value.round() as u64);
+    format!(
+        "{} on the link ({} to {}), {} as IP packets; bucket {} ({} to {}), {} as IP packets; explains {} of what is uncertain about the losses",
+        of(fit.bucket.rate),
+        of(fit.rate.low),
+        of(fit.rate.high),
+        of(fit.bucket.rate * as_ip),
+        whole(fit.bucket.depth),
+        whole(fit.depth.low),
+        whole(fit.depth.high),
+        whole(fit.bucket.depth * as_ip),
+        percent(fit.explained)
+    )
+}
+
+/// Shares of packets that were lost by their position in the burst.
+fn by_position(way: &Way) -> Option<String> {
+    let most = way
+        .passages
+        .iter()
+        .filter(|p| p.lost())
+        .map(|p| p.in_burst)
+        .max()?;
+    let step = (most / PARTS as u32).max(1);
+    let mut parts = [(0u64, 0u64); PARTS + 1];
+    for passage in &way.passages {
+        let part = ((passage.in_burst / step) as usize).min(PARTS);
+        parts[part].0 += u64::from(passage.lost());
+        parts[part].1 += 1;
+    }
+    let shares: Vec<String> = (0..=PARTS)
+        .filter(|&i| parts[i].1 > 0)
+        .map(|i| {
+            let from = bytes(u64::from(step) * i as u64);
+            format!(
+                "{} from {from} on",
+                percent(parts[i].0 as f64 / parts[i].1 as f64)
+            )
+        })
+        .collect();
+    Some(format!("lost by position: {}", shares.join(", ")))
+}

@@ -1,0 +1,141 @@
+//! `tidegate diagnose` as its users meet it.
+
+mod program;
+
+use std::path::PathBuf;
+
+use program::run;
+
+const SCENARIO: &str = r#"title = "Between two places"
+duration = "3s"
+
+[[element]]
+name = "front"
+kind = "tap"
+
+[[element]]
+name = "gate"
+kind = "policer"
+rate = "20mbit"
+burst = "60kB"
+
+[[element]]
+name = "way"
+kind = "delay"
+delay = "10ms"
+
+[[element]]
+name = "back"
+kind = "tap"
+
+[[flow]]
+name = "download"
+count = 2
+cc = ["cubic", "reno"]
+rtt = "0ms"
+path = ["front", "gate", "way", "back"]
+back = ["back", "way", "front"]
+"#;
+
+/// A folder with two captures, and their names.
+fn captures() -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| -> PathBuf { folder.path().join(name) };
+    std::fs::write(path("two.toml"), SCENARIO).expect("written");
+    let text = |path: PathBuf| path.to_str().expect("text").to_owned();
+    let (scenario, out) = (text(path("two.toml")), text(folder.path().to_owned()));
+    let (code, _, err) = run(&["lab", "run", &scenario, "-q", "-o", &out]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let names = ["front.pcap", "back.pcap"].map(|name| text(path(name)));
+    (folder, names)
+}
+
+#[test]
+fn words_rows_json_and_picture_say_the_same() {
+    let (folder, [a, b]) = captures();
+    let svg = folder.path().join("picture.svg");
+    let svg = svg.to_str().expect("text");
+    let (code, out, err) = run(&["diagnose", &a, &b, "-q", "--svg", svg]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let first = out.lines().next().expect("a line");
+    assert!(first.starts_with("A policer from A to B at 20."), "{out}");
+    let picture = std::fs::read_to_string(svg).expect("a picture");
+    assert!(picture.contains(first) && picture.contains("measured"));
+
+    let (code, out, err) = run(&["diagnose", &a, &b, "-q", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(json["verdict"], first);
+    let way = &json["ways"][0];
+    let rate = way["bucket"]["rate_bps"].as_f64().expect("a rate");
+    // The policer counts IP packets.
+    assert!((rate * 1500.0 / 1518.0 / 20e6 - 1.0).abs() < 0.02, "{rate}");
+
+    let (code, out, err) = run(&["diagnose", &a, &b, "-q", "-f", "csv"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let mut lines = out.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("names");
+    let column = |name: &str| {
+        names
+            .iter()
+            .position(|&found| found == name)
+            .expect("a column")
+    };
+    let rows: Vec<_> = lines.collect();
+    assert_eq!(rows.len(), 4, "two connections, both ways");
+    let lost: u64 = rows
+        .iter()
+        .map(|row| row[column("lost")].parse::<u64>().expect("a count"))
+        .sum();
+    assert_eq!(way["lost"], lost);
+    assert_eq!(rows[0][column("between")], "policer");
+}
+
+#[test]
+fn one_capture_tells_what_it_can() {
+    let (_folder, [a, _]) = captures();
+    let (code, out, err) = run(&["diagnose", &a, "-q"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.starts_with("One capture alone: "), "{out}");
+    assert!(out.contains("A second capture"), "{out}");
+    let (code, _, err) = run(&["diagnose", &a, "--json"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("name a second one"), "{err}");
+}
+
+#[test]
+fn other_traffic_and_bad_captures_are_named() {
+    let (folder, [a, _]) = captures();
+    let corpus = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
+    );
+    let (code, out, _) = run(&["diagnose", &a, corpus, "-q"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("The captures share no packets"), "{out}");
+
+    let (code, _, err) = run(&["diagnose", &a, "/nonexistent.pcap", "-q"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("/nonexistent.pcap"), "{err}");
+
+    // A capture that breaks off is compared as far as it goes.
+    let bytes = std::fs::read(&a).expect("a capture");
+    let half = folder.path().join("half.pcap");
+    std::fs::write(&half, &bytes[..bytes.len() / 2]).expect("written");
+    let (code, out, err) = run(&["diagnose", &a, half.to_str().expect("text"), "-q"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("0 data packets between"), "{out}");
+    assert!(err.contains("half.pcap"), "{err}");
+}
+
+#[test]
+fn packets_beyond_the_bound_are_left_out() {
+    let (_folder, [a, b]) = captures();
+    let (code, out, err) = run(&["diagnose", &a, &b, "-q", "--max-packets", "500"]);
+    assert_eq!(code, 0);
+    assert!(
+        err.contains("packets left out: --max-packets is reached"),
+        "{err}"
+    );
+    assert!(out.contains("from A to B"), "{out}");
+}

@@ -1,0 +1,262 @@
+//! What explains the losses between the places: a policer, a queue, both, or chance.
+
+use super::passage::{Fate, Passage};
+use super::waiting::{Waiting, stays};
+use crate::detect::cause::{Arrival, Bucket, Fit, Fitter, Interval, bursty, intervals, uniform};
+use crate::read::Nanos;
+
+/// A bucket, or a queue's free space, that explains which packets were lost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BucketFit {
+    /// The bucket, in bytes on the link.
+    pub bucket: Bucket,
+    /// Rates in bytes a second that explain the losses nearly as well.
+    pub rate: Interval,
+    /// Depths in bytes that do.
+    pub depth: Interval,
+    /// The share of the uncertainty about the losses that it removes, 1 at best (McFadden's R²).
+    pub explained: f64,
+    /// Nats by which it is likelier than losses in bursts by chance.
+    pub beats_bursts: f64,
+    /// Whether the packets met it after they had waited in the queue that explains their transit times.
+    pub behind_queue: bool,
+}
+
+/// How long packets beside losses took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beside {
+    /// Median over the losses of the excess of the packets next to them over the least transit time,
+    /// in nanoseconds.
+    pub excess: f64,
+    /// The same of what the fitted queue does not explain.
+    pub unexplained: f64,
+    /// The mean share of packets that took less time: about 0.5 where losses have nothing to do with
+    /// delay, near 1 where they come when delay is greatest.
+    pub rank: f64,
+}
+
+/// Fewer losses are not fitted.
+pub const LEAST_LOSSES: usize = 3;
+/// Packets that a bucket is fitted to; of more, those around the first losses.
+pub const MOST_FITTED: usize = 1 << 17;
+/// Shares of its depth that the bucket may hold at first.
+const STARTS: [f64; 2] = [1.0, 0.0];
+/// Shares of packets that fare otherwise than the bucket says; the likeliest counts.
+const OUTLIERS: [f64; 3] = [3e-3, 3e-4, 3e-5];
+/// Pauses that longer ones are shortened to, in nanoseconds. The last one leaves all as they are.
+const PAUSES: [Nanos; 4] = [4_000_000, 40_000_000, 400_000_000, Nanos::MAX];
+/// A bucket that explains this share needs no comparison with others.
+const WELL_EXPLAINED: f64 = 0.9;
+/// A queue is taken into account for the bucket's arrival times if it explains this much of transit.
+const WORTH_TRYING: f64 = 0.3;
+
+/// Packets from an eighth of the window before the first loss on.
+pub(crate) fn window(passages: &[Passage]) -> &[Passage] {
+    let first = passages.iter().position(Passage::lost).unwrap_or(0);
+    let from = first.saturating_sub(MOST_FITTED / 8);
+    let to = (from + MOST_FITTED).min(passages.len());
+    &passages[from..to]
+}
+
+/// Fits a bucket. `None` with too few losses.
+pub(crate) fn bucket(
+    passages: &[Passage],
+    least: f64,
+    waiting: Option<&Waiting>,
+) -> Option<BucketFit> {
+    if passages.iter().filter(|p| p.lost()).count() < LEAST_LOSSES {
+        return None;
+    }
+    let queue = waiting.filter(|waiting| waiting.explained > WORTH_TRYING);
+    let timings = [None, queue].into_iter();
+    let timings = timings.take(1 + usize::from(queue.is_some()));
+    let tried = timings.filter_map(|through| {
+        let arrivals = arrivals(passages, least, through);
+        let fit = likeliest(&arrivals)?;
+        Some((fit, arrivals, through.is_some()))
+    });
+    let likelier =
+        |x: &(Likely, _, _), y: &(Likely, _, _)| x.0.log_likelihood.total_cmp(&y.0.log_likelihood);
+    let (likely, arrivals, behind_queue) = tried.max_by(likelier)?;
+    let (rate, depth) = intervals(&arrivals, &likely.fit);
+    Some(BucketFit {
+        bucket: likely.fit.bucket,
+        rate,
+        depth,
+        explained: explained(&arrivals, likely.log_likelihood),
+        beats_bursts: likely.log_likelihood - bursty(arrivals.iter()),
+        behind_queue,
+    })
+}
+
+/// The share of the uncertainty about the fates that a model of this likelihood removes.
+fn explained(arrivals: &[Arrival], log_likelihood: f64) -> f64 {
+    let lost = arrivals.iter().filter(|arrival| arrival.lost).count();
+    let chance = uniform(lost, arrivals.len());
+    if chance < 0.0 {
+        1.0 - log_likelihood / chance
+    } else {
+        0.0
+    }
+}
+
+/// A bucket, and the logarithm of the likelihood of the fates under it.
+#[derive(Debug, Clone, Copy)]
+struct Likely {
+    fit: Fit,
+    log_likelihood: f64,
+}
+
+impl Likely {
+    /// The fitter takes it that one packet in 300 fares otherwise than the bucket says. Two captures leave
+    /// less in the dark, and where few packets are lost, that many would be more than the losses.
+    fn new(arrivals: &[Arrival], fit: Fit) -> Self {
+        let mut sums = [0.0; OUTLIERS.len()];
+        for (level, arrival) in fit.bucket.levels(arrivals.iter()).zip(arrivals) {
+            let surplus = (level - f64::from(arrival.weight)) / fit.noise.width;
+            let lost = 1.0 / (1.0 + surplus.exp());
+            for (sum, outliers) in sums.iter_mut().zip(OUTLIERS) {
+                let lost = outliers + (1.0 - 2.0 * outliers) * lost;
+                *sum += if arrival.lost { lost } else { 1.0 - lost }.ln();
+            }
+        }
+        Self {
+            fit,
+            log_likelihood: sums.into_iter().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+}
+
+/// The likeliest bucket.
+///
+/// A bucket that fills up in a pause is full however much longer the pause is. So long pauses are
+/// shortened first: else a limiter far above the mean rate, which only bursts meet, would be beyond the
+/// rates that are tried.
+fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
+    let mut fitter = Fitter::default();
+    let mut best: Option<Likely> = None;
+    for start in STARTS {
+        for pause in PAUSES {
+            let shortened = shorten(arrivals, pause);
+            let fit = fitter.fit(&shortened, start);
+            let fills = |fit: &Fit| fit.bucket.depth / fit.bucket.rate * 1e9 <= pause as f64;
+            let Some(fit) = fit.filter(fills) else {
+                continue;
+            };
+            let likely = Likely::new(&shortened, fit);
+            if best.is_none_or(|best| likely.log_likelihood > best.log_likelihood) {
+                best = Some(likely);
+            }
+            if explained(&shortened, likely.log_likelihood) >= WELL_EXPLAINED {
+                return best;
+            }
+        }
+    }
+    best
+}
+
+/// The packets with no pause longer than this, in nanoseconds.
+fn shorten(arrivals: &[Arrival], pause: Nanos) -> Vec<Arrival> {
+    let (mut before, mut now) = (None, 0);
+    let shortened = arrivals.iter().map(|arrival| {
+        let gap = before.map_or(0, |before| arrival.at.saturating_sub(before));
+        before = Some(arrival.at.max(before.unwrap_or(0)));
+        now += gap.min(pause);
+        Arrival::observed(now, arrival.weight, arrival.lost)
+    });
+    shortened.collect()
+}
+
+/// The packets as a bucket meets them: at once, or after a queue that all of them stand in. How long a
+/// packet stood there shows in its transit time; of those that were lost the model tells.
+fn arrivals(passages: &[Passage], least: f64, through: Option<&Waiting>) -> Vec<Arrival> {
+    let modelled = through.map(|queue| modelled(passages, queue.rate, true));
+    let mut last = 0;
+    let covered = passages.iter().enumerate();
+    covered
+        .filter(|(_, passage)| passage.fate != Fate::Uncovered)
+        .map(|(i, passage)| {
+            let waited = match (&modelled, passage.transit()) {
+                (None, _) => 0.0,
+                (Some(_), Some(transit)) => transit - least,
+                (Some(modelled), None) => modelled[i],
+            };
+            last = passage.at.saturating_add(waited.max(0.0) as u64).max(last);
+            Arrival::observed(last, passage.link_bytes as f32, passage.lost())
+        })
+        .collect()
+}
+
+/// How much longer than the quickest packet that passed each one stays in a queue, in nanoseconds.
+fn modelled(passages: &[Passage], rate: f64, lost_too: bool) -> Vec<f64> {
+    let mut times: Vec<f64> = stays(passages, rate, lost_too)
+        .map(|stay| stay.map_or(0.0, |stay| stay.time))
+        .collect();
+    let passed = passages.iter().zip(&times);
+    let shortest = passed
+        .filter(|(passage, _)| passage.transit().is_some())
+        .map(|(_, &time)| time)
+        .fold(f64::INFINITY, f64::min);
+    times.iter_mut().for_each(|time| *time -= shortest);
+    times
+}
+
+/// Neighbours of a loss on each side.
+const NEIGHBOURS: usize = 3;
+/// They left at most this long before or after it, in nanoseconds.
+const NEAR: u64 = 15_000_000;
+
+/// How long the packets beside the losses took; `None` where there are none.
+pub(crate) fn beside(
+    passages: &[Passage],
+    least: f64,
+    waiting: Option<&Waiting>,
+) -> Option<Beside> {
+    let modelled = match waiting {
+        Some(queue) => modelled(passages, queue.rate, queue.before_losses),
+        None => vec![0.0; passages.len()],
+    };
+    // (its number, excess, excess that the queue does not explain) of packets that passed.
+    let passed: Vec<(usize, f64, f64)> = passages
+        .iter()
+        .enumerate()
+        .filter_map(|(i, passage)| {
+            let excess = passage.transit()? - least;
+            Some((i, excess, excess - modelled[i]))
+        })
+        .collect();
+    let mut sorted: Vec<f64> = passed.iter().map(|passed| passed.1).collect();
+    sorted.sort_by(f64::total_cmp);
+    let (mut excesses, mut rests, mut ranks) = (Vec::new(), Vec::new(), 0.0);
+    for (i, lost) in passages.iter().enumerate().filter(|(_, p)| p.lost()) {
+        let at = passed.partition_point(|passed| passed.0 < i);
+        let around = &passed[at.saturating_sub(NEIGHBOURS)..(at + NEIGHBOURS).min(passed.len())];
+        let near = || {
+            around
+                .iter()
+                .filter(|passed| passages[passed.0].at.abs_diff(lost.at) <= NEAR)
+        };
+        let count = near().count();
+        if count == 0 {
+            continue;
+        }
+        let mean =
+            |value: fn(&(usize, f64, f64)) -> f64| near().map(value).sum::<f64>() / count as f64;
+        let excess = mean(|passed| passed.1);
+        excesses.push(excess);
+        rests.push(mean(|passed| passed.2));
+        let below = sorted.partition_point(|&other| other < excess);
+        ranks += below as f64 / sorted.len() as f64;
+    }
+    let count = excesses.len();
+    (count > 0).then(|| Beside {
+        excess: median(&mut excesses),
+        unexplained: median(&mut rests),
+        rank: ranks / count as f64,
+    })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,240 @@
+//! One capture, packet by packet, in memory: what is compared with the other.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::record::Record;
+use crate::flow::{Recent, SegmentSize};
+use crate::read::{Frame, Nanos};
+use crate::wire::{Endpoint, Flags, decode};
+
+/// Packets that are kept of a capture; what comes later is counted only. A packet takes 48 bytes,
+/// and comparing it about as much again.
+pub const MOST_PACKETS: usize = 4_000_000;
+
+/// The memory of a stream, in packets.
+const STREAM_WEIGHT: usize = 4;
+
+/// What the sender of a SYN offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Syn {
+    pub seq: u32,
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub timestamps: bool,
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub src: Endpoint,
+    pub dst: Endpoint,
+    /// The other direction.
+    pub reverse: Option<u32>,
+    pub syn: Option<Syn>,
+    pub packets: u64,
+    /// Whether its packets carry timestamps.
+    pub timestamps: bool,
+    /// The largest payload of a wire packet, as this capture alone tells it; 0 without data.
+    pub full: u32,
+    /// The largest payload seen.
+    pub largest: u32,
+    size: SegmentSize,
+    recent: Recent,
+}
+
+/// What a capture holds.
+#[derive(Debug)]
+pub struct Gathered {
+    pub(crate) records: Vec<Record>,
+    pub(crate) streams: Vec<Stream>,
+    /// The newest stream of each direction between two endpoints.
+    current: HashMap<(Endpoint, Endpoint), u32>,
+    most: usize,
+    pub(crate) counts: Counts,
+}
+
+/// What was counted while a capture was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames in the capture.
+    pub frames: u64,
+    /// TCP packets among them.
+    pub tcp: u64,
+    /// TCP packets that were not kept, because there were too many.
+    pub not_kept: u64,
+    /// Packets that the capture holds twice.
+    pub copies: u64,
+    /// Super-packets: larger than any wire packet.
+    pub super_packets: u64,
+    /// When the first and the last TCP packet were captured.
+    pub span: Option<(Nanos, Nanos)>,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self::new(MOST_PACKETS)
+    }
+}
+
+impl Gathered {
+    /// An empty capture that keeps at most this many packets.
+    pub fn new(most: usize) -> Self {
+        Self {
+            records: Vec::new(),
+            streams: Vec::new(),
+            current: HashMap::new(),
+            most,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Takes the next frame.
+    pub fn frame(&mut self, frame: &Frame<'_>) {
+        self.counts.frames += 1;
+        let Ok(packet) = decode(frame) else {
+            return;
+        };
+        self.counts.tcp += 1;
+        if self.records.len() + self.streams.len() * STREAM_WEIGHT >= self.most {
+            self.counts.not_kept += 1;
+            return;
+        }
+        let (first, last) = self.counts.span.unwrap_or((packet.at, packet.at));
+        self.counts.span = Some((first.min(packet.at), last.max(packet.at)));
+        let syn = packet.flags.has(Flags::SYN).then(|| Syn {
+            seq: packet.seq,
+            mss: packet.options.mss,
+            window_scale: packet.options.window_scale,
+            timestamps: packet.options.timestamps.is_some(),
+        });
+        let number = self.stream(packet.src, packet.dst, syn);
+        let reverse = self.streams[number as usize].reverse;
+        let other = reverse.map_or_else(SegmentSize::default, |reverse| {
+            self.streams[reverse as usize].size
+        });
+        let stream = &mut self.streams[number as usize];
+        stream.packets += 1;
+        stream.timestamps |= packet.options.timestamps.is_some();
+        if syn.is_some() {
+            stream.size.learn(&packet);
+            stream.syn = syn;
+        }
+        if packet.payload > 0 {
+            stream.full = stream.size.of(&other, &packet);
+            stream.largest = stream.largest.max(packet.payload);
+            self.counts.super_packets += u64::from(packet.payload > stream.full);
+        }
+        let copy = stream.recent.is_copy(&packet);
+        self.counts.copies += u64::from(copy);
+        let record = Record::new(&packet, frame, number, copy);
+        self.records.push(record);
+    }
+
+    /// The stream from one endpoint to another. A SYN with another number begins a new one.
+    fn stream(&mut self, src: Endpoint, dst: Endpoint, syn: Option<Syn>) -> u32 {
+        let known = self.current.get(&(src, dst)).copied();
+        let known = known.filter(|&number| {
+            let before = self.streams[number as usize].syn;
+            match (before, syn) {
+                (Some(before), Some(syn)) => before.seq == syn.seq,
+                _ => true,
+            }
+        });
+        if let Some(number) = known {
+            return number;
+        }
+        let number = self.streams.len() as u32;
+        // The other direction is that of the same connection, unless it has one already.
+        let reverse = self.current.get(&(dst, src)).copied();
+        let reverse = reverse.filter(|&number| self.streams[number as usize].reverse.is_none());
+        if let Some(reverse) = reverse {
+            self.streams[reverse as usize].reverse = Some(number);
+        }
+        self.streams.push(Stream {
+            src,
+            dst,
+            reverse,
+            syn: None,
+            packets: 0,
+            timestamps: false,
+            full: 0,
+            largest: 0,
+            size: SegmentSize::default(),
+            recent: Recent::default(),
+        });
+        self.current.insert((src, dst), number);
+        number
+    }
+
+    /// The capture with super-packets cut into wire packets, given the largest payload of each stream.
+    pub(crate) fn into_wire(self, sizes: &[u32]) -> Wire {
+        let records = self.wire_packets(sizes);
+        let mut bounds = vec![0; self.streams.len() + 1];
+        for record in &records {
+            bounds[record.stream as usize + 1] += 1;
+        }
+        for i in 1..bounds.len() {
+            bounds[i] += bounds[i - 1];
+        }
+        Wire {
+            records,
+            bounds,
+            streams: self.streams,
+            counts: self.counts,
+        }
+    }
+
+    /// Whether every packet seems to be captured twice, so that the second ones mean nothing.
+    fn is_doubled(&self) -> bool {
+        self.counts.copies * 10 > self.counts.tcp
+    }
+
+    /// The wire packets, sorted by stream and in each as they were captured, given the largest
+    /// payload of each stream. At most `most` come from super-packets beyond those that were read.
+    fn wire_packets(&self, sizes: &[u32]) -> Vec<Record> {
+        let doubled = self.is_doubled();
+        let mut room = self.most;
+        let mut wire = Vec::with_capacity(self.records.len());
+        for record in self.records.iter().filter(|r| !(doubled && r.copy)) {
+            let size = sizes[record.stream as usize].max(1);
+            let extra = (record.payload.div_ceil(size).max(1) - 1) as usize;
+            if extra > room {
+                wire.push(*record);
+            } else {
+                room -= extra;
+                wire.extend(record.pieces(size));
+            }
+        }
+        wire.sort_by_key(|record| record.stream);
+        wire
+    }
+}
+
+/// A capture as wire packets, stream by stream.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub records: Vec<Record>,
+    /// Where each stream's records begin, and where the last one's end.
+    bounds: Vec<usize>,
+    pub streams: Vec<Stream>,
+    pub counts: Counts,
+}
+
+impl Wire {
+    /// Which records are a stream's.
+    pub fn range(&self, stream: u32) -> Range<usize> {
+        let stream = stream as usize;
+        self.bounds[stream]..self.bounds[stream + 1]
+    }
+
+    /// A stream's records, as they were captured.
+    pub fn of(&self, stream: u32) -> &[Record] {
+        &self.records[self.range(stream)]
+    }
+}

@@ -1,0 +1,295 @@
+//! A stream that both captures hold, followed from the first place to the second.
+
+use super::clock::Clocks;
+use super::gather::Wire;
+use super::joined::{ALONE, Joined, Order};
+use super::passage::{Elsewhere, Fate, Passage, Walk};
+use crate::read::Nanos;
+use crate::wire::Endpoint;
+
+/// What both captures show of one direction of a connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamReport {
+    /// Sender and receiver as the first capture names them.
+    pub at_a: [Endpoint; 2],
+    /// The same as the second capture names them.
+    pub at_b: [Endpoint; 2],
+    /// Whether its packets pass A first.
+    pub to_b: bool,
+    /// How that was found out.
+    pub order: Order,
+    /// When its first packet passed the first place, by that place's clock.
+    pub first_sent: Nanos,
+    /// When its last packet did.
+    pub last_sent: Nanos,
+    /// Packets that the first place saw while the second one was watched.
+    pub packets: u64,
+    /// Of these, packets with data.
+    pub data_packets: u64,
+    /// Payload bytes of these.
+    pub payload_bytes: u64,
+    /// Data packets lost between the places.
+    pub lost: u64,
+    /// Packets without data lost between them.
+    pub lost_bare: u64,
+    /// Data packets that the second capture missed, though they were there.
+    pub missed: u64,
+    /// Packets of the second place that the first capture does not hold, and that are no duplicates.
+    pub unseen: u64,
+    /// Packets that came twice at the second place and once at the first.
+    pub duplicated: u64,
+    /// Packets that another one overtook between the places.
+    pub overtaken: u64,
+    /// Least, median and 99th percentile of transit times, in nanoseconds; `None` without packets.
+    pub transit: Option<Transit>,
+    /// What retransmissions show of losses elsewhere.
+    pub elsewhere: Elsewhere,
+}
+
+impl StreamReport {
+    /// Data packets lost between the places, of all.
+    pub fn loss_rate(&self) -> f64 {
+        self.lost as f64 / self.data_packets.max(1) as f64
+    }
+}
+
+/// Times between the places, in nanoseconds by the aligned clocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transit {
+    /// The least.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+impl Transit {
+    /// Of times in any order; `None` without any.
+    pub(crate) fn of(mut times: Vec<f64>) -> Option<Self> {
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+        (!times.is_empty()).then(|| Self {
+            least: at(0.0),
+            median: at(0.5),
+            p99: at(0.99),
+            most: at(1.0),
+        })
+    }
+}
+
+/// The captures as a stream passes them.
+struct Places<'a> {
+    first: &'a Wire,
+    second: &'a Wire,
+    partner: &'a [u32],
+    partner_there: &'a [u32],
+    streams: [u32; 2],
+}
+
+/// Follows a shared stream: appends its packets to `passages`, numbered `number`.
+pub(crate) fn follow(
+    joined: &Joined,
+    index: usize,
+    number: u32,
+    passages: &mut Vec<Passage>,
+) -> StreamReport {
+    let shared = joined.shared[index];
+    let (x, y) = (
+        &joined.a.streams[shared.pair.a as usize],
+        &joined.b.streams[shared.pair.b as usize],
+    );
+    let places = Places::of(joined, index);
+    let mut own = places.passages(joined.clocks, shared.to_b, number);
+    places.leave_out_last(joined.clocks, shared.to_b, &mut own);
+    let elsewhere = places.walk(&mut own);
+    let mut report = StreamReport {
+        at_a: [x.src, x.dst],
+        at_b: [y.src, y.dst],
+        to_b: shared.to_b,
+        order: shared.order,
+        first_sent: own.iter().map(|p| p.at).min().unwrap_or(0),
+        last_sent: own.iter().map(|p| p.at).max().unwrap_or(0),
+        packets: 0,
+        data_packets: 0,
+        payload_bytes: 0,
+        lost: 0,
+        lost_bare: 0,
+        missed: 0,
+        unseen: 0,
+        duplicated: 0,
+        overtaken: places.overtaken(),
+        transit: Transit::of(own.iter().filter_map(Passage::transit).collect()),
+        elsewhere,
+    };
+    for passage in own.iter().filter(|p| p.fate != Fate::Uncovered) {
+        let data = u64::from(passage.payload > 0);
+        report.packets += 1;
+        report.data_packets += data;
+        report.payload_bytes += u64::from(passage.payload);
+        match passage.fate {
+            Fate::Lost if data == 1 => report.lost += 1,
+            Fate::Lost => report.lost_bare += 1,
+            Fate::Missed => report.missed += data,
+            Fate::Passed(_) | Fate::Uncovered => {}
+        }
+    }
+    (report.unseen, report.duplicated) = places.extra(joined.clocks, shared.to_b);
+    passages.extend(own);
+    report
+}
+
+impl<'a> Places<'a> {
+    fn of(joined: &'a Joined, index: usize) -> Self {
+        let shared = joined.shared[index];
+        let places = Self {
+            first: &joined.a,
+            second: &joined.b,
+            partner: &joined.partner_of_a,
+            partner_there: &joined.partner_of_b,
+            streams: [shared.pair.a, shared.pair.b],
+        };
+        if shared.to_b {
+            return places;
+        }
+        Self {
+            first: places.second,
+            second: places.first,
+            partner: places.partner_there,
+            partner_there: places.partner,
+            streams: [shared.pair.b, shared.pair.a],
+        }
+    }
+
+    /// Its packets, without what needs acknowledgements.
+    fn passages(&self, clocks: Option<Clocks>, to_b: bool, stream: u32) -> Vec<Passage> {
+        let range = self.first.range(self.streams[0]);
+        let covered = self.second.counts.span;
+        range
+            .map(|number| {
+                let record = &self.first.records[number];
+                let partner = self.partner[number];
+                let fate = if partner == ALONE {
+                    let arrival = arrival(clocks, to_b, record.at);
+                    let (begin, end) = covered.unwrap_or_default();
+                    let inside = (begin as f64..=end as f64).contains(&arrival);
+                    if inside { Fate::Lost } else { Fate::Uncovered }
+                } else {
+                    let there = self.second.records[partner as usize].at;
+                    Fate::Passed(transit(clocks, to_b, record.at, there))
+                };
+                Passage {
+                    at: record.at,
+                    stream,
+                    link_bytes: record.link_bytes(),
+                    ip_bytes: record.ip_bytes(),
+                    payload: record.payload,
+                    in_flight: 0,
+                    in_burst: 0,
+                    fate,
+                }
+            })
+            .collect()
+    }
+
+    /// What left last and did not arrive may have waited in a queue when the second capture ended.
+    fn leave_out_last(&self, clocks: Option<Clocks>, to_b: bool, passages: &mut [Passage]) {
+        let times = || passages.iter().filter_map(Passage::transit);
+        let least = times().fold(f64::INFINITY, f64::min);
+        let most = times().fold(f64::NEG_INFINITY, f64::max);
+        let end = self.second.counts.span.unwrap_or_default().1 as f64;
+        let last = passages
+            .iter_mut()
+            .rev()
+            .take_while(|passage| passage.transit().is_none());
+        for passage in last {
+            if arrival(clocks, to_b, passage.at) + (most - least) >= end {
+                passage.fate = Fate::Uncovered;
+            }
+        }
+    }
+
+    /// Completes the passages by what comes back to the first place.
+    fn walk(&self, passages: &mut [Passage]) -> Elsewhere {
+        let sent = self.first.of(self.streams[0]);
+        let reverse = self.first.streams[self.streams[0] as usize].reverse;
+        let back = reverse.map_or(&[][..], |reverse| self.first.of(reverse));
+        let mut back = back.iter().peekable();
+        let mut walk = Walk::default();
+        for (number, record) in sent.iter().enumerate() {
+            while let Some(heard) = back.next_if(|heard| heard.at < record.at) {
+                walk.hears(heard, passages);
+            }
+            passages[number].in_flight = walk.sends(record, number, passages);
+        }
+        for heard in back {
+            walk.hears(heard, passages);
+        }
+        walk.elsewhere
+    }
+
+    /// Packets that arrive behind one that was sent later.
+    fn overtaken(&self) -> u64 {
+        let mut latest = None;
+        let partners = self.partner[self.first.range(self.streams[0])].iter();
+        partners
+            .filter(|&&partner| partner != ALONE)
+            .filter(|&&partner| {
+                let overtaken = latest.is_some_and(|latest| partner < latest);
+                latest = latest.max(Some(partner));
+                overtaken
+            })
+            .count() as u64
+    }
+
+    /// Packets of the second place that the first capture does not hold, and those that are there twice.
+    fn extra(&self, clocks: Option<Clocks>, to_b: bool) -> (u64, u64) {
+        let range = self.second.range(self.streams[1]);
+        let covered = self.first.counts.span.unwrap_or_default();
+        let (mut unseen, mut duplicated) = (0, 0);
+        for number in range {
+            if self.partner_there[number] != ALONE {
+                continue;
+            }
+            let record = &self.second.records[number];
+            let sent = departure(clocks, to_b, record.at);
+            if record.copy {
+                duplicated += 1;
+            } else if (covered.0 as f64..=covered.1 as f64).contains(&sent) {
+                unseen += 1;
+            }
+        }
+        (unseen, duplicated)
+    }
+}
+
+/// The time on the way, from the first place to the second.
+fn transit(clocks: Option<Clocks>, to_b: bool, at: Nanos, there: Nanos) -> f64 {
+    match clocks {
+        Some(clocks) if to_b => clocks.later(at, there),
+        Some(clocks) => -clocks.later(there, at),
+        None => 0.0,
+    }
+}
+
+/// When the second place would see a packet at the earliest, by its clock.
+fn arrival(clocks: Option<Clocks>, to_b: bool, at: Nanos) -> f64 {
+    let Some(clocks) = clocks else {
+        return at as f64;
+    };
+    let least = clocks.offset_error.unwrap_or(0.0);
+    let ahead = clocks.offset_at(at);
+    at as f64 + least + if to_b { ahead } else { -ahead }
+}
+
+/// When the first place must have seen a packet at the latest, by its clock.
+fn departure(clocks: Option<Clocks>, to_b: bool, there: Nanos) -> f64 {
+    let Some(clocks) = clocks else {
+        return there as f64;
+    };
+    let least = clocks.offset_error.unwrap_or(0.0);
+    let ahead = clocks.offset_at(there);
+    there as f64 - least + if to_b { -ahead } else { ahead }
+}

@@ -1,0 +1,141 @@
+//! What stands between the two places.
+
+use std::fmt;
+
+use super::fit::{Beside, BucketFit, LEAST_LOSSES};
+use super::stream::Transit;
+use super::waiting::Waiting;
+
+/// What is between the places that packets meet on one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Between {
+    /// Nothing that drops or delays packets.
+    Nothing,
+    /// A policer; there may be a queue too.
+    Policer,
+    /// A queue that overflows.
+    Queue,
+    /// A queue that delays and does not overflow.
+    Delay,
+    /// A queue that drops before it is full.
+    Aqm,
+    /// Losses by chance.
+    RandomLoss,
+    /// Losses that none of these explains.
+    Unclear,
+}
+
+impl Between {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Policer => "policer",
+            Self::Queue => "queue",
+            Self::Delay => "delay",
+            Self::Aqm => "aqm",
+            Self::RandomLoss => "random-loss",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+impl fmt::Display for Between {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the fits say of one way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fits {
+    /// Packets lost.
+    pub lost: usize,
+    /// The bucket that explains the losses best.
+    pub bucket: Option<BucketFit>,
+    /// The queue that explains the transit times best.
+    pub waiting: Option<Waiting>,
+    /// How long packets beside the losses took.
+    pub beside: Option<Beside>,
+    /// Transit times of all packets.
+    pub transit: Option<Transit>,
+}
+
+/// A bucket explains losses if it removes this share of the uncertainty about them, and is by so many
+/// nats likelier than bursts of chance; or if it removes the second share.
+const EXPLAINED: f64 = 0.6;
+const WELL_EXPLAINED: f64 = 0.85;
+const LIKELIER: f64 = 3.0;
+/// A queue explains transit times if it removes this share of their variation …
+const WAITS: f64 = 0.5;
+/// … and they vary by more than captures' clocks do, in nanoseconds.
+const LEAST_WAIT: f64 = 20_000.0;
+/// The queue that delays is the one that drops if their rates differ by less than this.
+const SAME_RATE: f64 = 0.1;
+/// Shares of a full queue's delay: below there is none, above it is full.
+const EMPTY: f64 = 0.25;
+const FULL: f64 = 0.6;
+/// Mean ranks of the delay beside losses: by chance, and at the greatest delays.
+const BY_CHANCE: f64 = 0.65;
+const AT_THE_TOP: f64 = 0.85;
+
+impl Fits {
+    /// The bucket, if it explains the losses.
+    pub fn explaining_bucket(&self) -> Option<&BucketFit> {
+        let enough = |fit: &&BucketFit| {
+            fit.explained >= WELL_EXPLAINED
+                || (fit.explained >= EXPLAINED && fit.beats_bursts >= LIKELIER)
+        };
+        self.bucket.as_ref().filter(enough)
+    }
+
+    /// The queue, if it explains the transit times and these vary.
+    pub fn explaining_queue(&self) -> Option<&Waiting> {
+        let varies = |transit: Transit| transit.p99 - transit.least > LEAST_WAIT;
+        let waiting = self.waiting.as_ref();
+        waiting.filter(|waiting| waiting.explained >= WAITS && self.transit.is_some_and(varies))
+    }
+
+    /// How long a full queue of the bucket's rate and size would delay, in nanoseconds.
+    pub fn modelled_delay(&self) -> Option<f64> {
+        let bucket = self.bucket?.bucket;
+        Some(bucket.depth / bucket.rate * 1e9)
+    }
+
+    /// What follows.
+    pub fn verdict(&self) -> Between {
+        let queue = self.explaining_queue();
+        if self.lost < LEAST_LOSSES {
+            return match (queue, self.lost) {
+                (Some(_), _) => Between::Delay,
+                (None, 0) => Between::Nothing,
+                (None, _) => Between::Unclear,
+            };
+        }
+        let Some(beside) = self.beside else {
+            return Between::Unclear;
+        };
+        if let (Some(fit), Some(full)) = (self.explaining_bucket(), self.modelled_delay()) {
+            let same = |queue: &&Waiting| (queue.rate / fit.bucket.rate).ln().abs() < SAME_RATE;
+            if queue.filter(same).is_some() {
+                return Between::Queue;
+            }
+            // What another queue delays proves nothing of this one.
+            let filled = match queue {
+                Some(_) => beside.unexplained / full,
+                None => beside.excess / full,
+            };
+            return match filled {
+                filled if filled < EMPTY => Between::Policer,
+                filled if filled >= FULL => Between::Queue,
+                _ => Between::Unclear,
+            };
+        }
+        match beside.rank {
+            rank if rank < BY_CHANCE => Between::RandomLoss,
+            _ if queue.is_none() => Between::Unclear,
+            rank if rank >= AT_THE_TOP => Between::Queue,
+            _ => Between::Aqm,
+        }
+    }
+}

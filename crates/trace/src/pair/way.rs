@@ -1,0 +1,136 @@
+//! One way between the places: everything that goes from A to B, or from B to A.
+
+use super::change::Changes;
+use super::clock::Clocks;
+use super::fit::{self, beside, bucket};
+use super::joined::Joined;
+use super::passage::Passage;
+use super::stream::{StreamReport, Transit, follow};
+use super::verdict::{Between, Fits};
+use super::waiting::{self, Waiting, stays};
+use crate::detect::cause::Bucket;
+use crate::read::Nanos;
+
+/// What goes one way between the places.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    /// Whether from A to B.
+    pub to_b: bool,
+    /// All packets, in the order in which the first place saw them.
+    pub passages: Vec<Passage>,
+    /// Its streams; passages name them by their index.
+    pub streams: Vec<StreamReport>,
+    /// Transit times of all packets.
+    pub transit: Option<Transit>,
+    /// What was changed on the way.
+    pub changes: Changes,
+    /// A pause of this length ends a burst, in nanoseconds.
+    pub burst_gap: Nanos,
+    /// What explains losses and transit times.
+    pub fits: Fits,
+    /// What is between the places.
+    pub verdict: Between,
+}
+
+/// A burst ends with a pause of this share of the round trip between the places, but at least
+/// of this time.
+const BURST_SHARE: f64 = 0.125;
+const LEAST_BURST_GAP: Nanos = 1_000_000;
+
+impl Way {
+    /// Gathers and fits what goes one way.
+    pub(crate) fn new(joined: &Joined, to_b: bool) -> Self {
+        let (mut passages, mut streams) = (Vec::new(), Vec::new());
+        for (index, shared) in joined.shared.iter().enumerate() {
+            if shared.to_b == to_b {
+                let number = streams.len() as u32;
+                streams.push(follow(joined, index, number, &mut passages));
+            }
+        }
+        passages.sort_by_key(|passage| passage.at);
+        let burst_gap = burst_gap(joined.clocks);
+        mark_bursts(&mut passages, burst_gap);
+        let times = passages.iter().filter_map(Passage::transit).collect();
+        let transit = Transit::of(times);
+        let fits = fits(&passages, transit);
+        Self {
+            to_b,
+            streams,
+            transit,
+            changes: Changes::of(joined, to_b),
+            burst_gap,
+            verdict: fits.verdict(),
+            fits,
+            passages,
+        }
+    }
+
+    /// How long each packet that passed would have waited if a limiter were a queue that holds as much as its
+    /// bucket, in nanoseconds: as long as what the bucket lacks takes to come in.
+    pub fn as_queue<'a>(
+        &'a self,
+        bucket: &'a Bucket,
+    ) -> impl Iterator<Item = (&'a Passage, f64)> + 'a {
+        let mut missing = 0.0f64;
+        let mut last = self.passages.first().map_or(0, |passage| passage.at);
+        self.passages.iter().filter_map(move |passage| {
+            let gap = passage.at.saturating_sub(last) as f64 / 1e9;
+            last = last.max(passage.at);
+            missing = (missing - gap * bucket.rate).max(0.0);
+            if passage.lost() {
+                return None;
+            }
+            missing = (missing + f64::from(passage.link_bytes)).min(bucket.depth);
+            Some((passage, missing / bucket.rate * 1e9))
+        })
+    }
+
+    /// How long each packet that passed waited in a queue by the model, in nanoseconds.
+    pub fn in_queue<'a>(
+        &'a self,
+        queue: &'a Waiting,
+    ) -> impl Iterator<Item = (&'a Passage, f64)> + 'a {
+        let stays = stays(&self.passages, queue.rate, queue.before_losses);
+        let passed = self.passages.iter().zip(stays);
+        passed.filter_map(|(passage, stay)| {
+            passage.transit()?;
+            Some((passage, stay?.time))
+        })
+    }
+
+    /// Sums over its streams.
+    pub fn sum(&self, count: impl Fn(&StreamReport) -> u64) -> u64 {
+        self.streams.iter().map(count).sum()
+    }
+}
+
+fn fits(passages: &[Passage], transit: Option<Transit>) -> Fits {
+    let window = fit::window(passages);
+    let least = transit.map_or(0.0, |transit| transit.least);
+    let waiting = waiting::fit(window, least);
+    Fits {
+        lost: passages.iter().filter(|passage| passage.lost()).count(),
+        bucket: bucket(window, least, waiting.as_ref()),
+        waiting,
+        beside: beside(window, least, waiting.as_ref()),
+        transit,
+    }
+}
+
+fn burst_gap(clocks: Option<Clocks>) -> Nanos {
+    let round_trip = clocks.and_then(|clocks| clocks.least_round_trip());
+    let share = round_trip.unwrap_or(0.0) * BURST_SHARE;
+    (share as Nanos).max(LEAST_BURST_GAP)
+}
+
+fn mark_bursts(passages: &mut [Passage], gap: Nanos) {
+    let (mut last, mut bytes) = (None, 0u32);
+    for passage in passages {
+        if last.is_none_or(|last| passage.at.saturating_sub(last) > gap) {
+            bytes = 0;
+        }
+        passage.in_burst = bytes;
+        bytes = bytes.saturating_add(passage.link_bytes);
+        last = Some(passage.at);
+    }
+}
