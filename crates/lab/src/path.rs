@@ -6,27 +6,17 @@
 //! got round to it. So lateness does not add up, and rates are exact.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
 use crate::RunError;
 use crate::element::Element;
 use crate::outcome::ElementOutcome;
-use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
-use crate::record::ElementRecord;
-use crate::sim::route::paths;
+use crate::sim::stages::{Stage, Stages};
 use crate::sim::timers::Timers;
 use crate::tcp::Segment;
-
-/// An element with what is counted of it.
-#[derive(Debug)]
-struct Stage {
-    element: Element,
-    record: ElementRecord,
-}
 
 /// A packet that enters the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +66,8 @@ pub struct Captured {
 pub struct Path {
     /// The plan's elements, then two delays for each flow that has one of its own.
     stages: Vec<Stage>,
-    /// Of each flow, forward and back.
-    paths: Vec<[Box<[u32]>; 2]>,
+    /// The stages of each flow, forward and back.
+    routes: Vec<[Box<[u32]>; 2]>,
     /// Where in a packet's bytes its IPv4 header is.
     header: fn(&[u8]) -> Option<usize>,
     timers: Timers,
@@ -104,26 +94,16 @@ impl Path {
     /// # Panics
     /// Where the plan is not one that [`check`](crate::check) accepts, now or later.
     pub fn new(plan: &Plan, header: fn(&[u8]) -> Option<usize>) -> Result<Self, RunError> {
-        let wires: Arc<[Wire]> = (0..plan.flows.len())
-            .map(|flow| Wire::new(plan, flow))
-            .collect();
-        let stage = |element| Stage {
-            element,
-            record: ElementRecord::default(),
-        };
-        let mut stages = Vec::new();
-        for (place, _) in plan.numbered() {
-            stages.push(stage(Element::new(plan, place, &wires)?));
-        }
-        let flows = plan.flows.iter();
-        let paths: Vec<_> = flows
-            .map(|flow| paths(plan, flow, &mut stages, stage))
-            .collect();
+        let Stages {
+            stages,
+            routes,
+            wires,
+        } = Stages::new(plan)?;
         Ok(Self {
             timers: Timers::new(stages.len()),
             stages,
-            dropped: vec![[0; 2]; paths.len()],
-            paths,
+            dropped: vec![[0; 2]; routes.len()],
+            routes,
             header,
             packets: Packets::default(),
             bytes: Vec::new(),
@@ -228,9 +208,9 @@ impl Path {
     fn follow(&mut self, now: Nanos, id: PacketId) {
         loop {
             let packet = self.packets.get_mut(id);
-            let paths = self.paths.get(packet.flow as usize);
-            let path = paths.map(|paths| &paths[usize::from(!packet.forward)]);
-            let Some(&stage) = path.and_then(|path| path.get(usize::from(packet.hop))) else {
+            let routes = self.routes.get(packet.flow as usize);
+            let route = routes.map(|routes| &routes[usize::from(!packet.forward)]);
+            let Some(&stage) = route.and_then(|route| route.get(usize::from(packet.hop))) else {
                 self.leaving.push_back((now, id));
                 return;
             };

@@ -1,7 +1,7 @@
 //! A row for each element of a simulation.
 
 use tidegate_table::convert::rounded;
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row};
 
 use super::{Element, Simulation};
 use crate::experiment::Finished;
@@ -43,12 +43,7 @@ impl Row for LabElementRow {
     }
 }
 
-const ELEMENT: &[Column<LabElementRow>] = columns! { LabElementRow;
-    point: Integer [""] "The point of the sweep." = |r| r.element.of.point;
-    parameters: Text [""] "What is varied, and its values at the point." = |r| r.element.of.parameters.to_string();
-    seed: Integer [""] "The seed." = |r| r.element.of.seed;
-    element: Text [""] "The element's name in the scenario." = |r| r.element.name.clone();
-    aggregate: Text [""] "The aggregate that it belongs to; missing if it is shared." = |r| r.element.aggregate.clone();
+const ELEMENT: &[Column<LabElementRow>] = element_columns! { LabElementRow;
     packets: Integer ["packets"] "Packets that arrived." = |r| r.outcome.packets;
     bytes: Integer ["B"] "Their bytes, as the element counts them." = |r| r.outcome.bytes;
     dropped_packets: Integer ["packets"] "Packets that it dropped." = |r| r.outcome.dropped;

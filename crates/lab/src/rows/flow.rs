@@ -1,7 +1,7 @@
 //! A row for each flow of a simulation.
 
 use tidegate_table::convert::{bits, millis, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row};
 
 use super::{Flow, Simulation};
 use crate::Nanos;
@@ -54,13 +54,7 @@ impl Row for LabFlowRow {
     }
 }
 
-const FLOW: &[Column<LabFlowRow>] = columns! { LabFlowRow;
-    point: Integer [""] "The point of the sweep." = |r| r.flow.of.point;
-    parameters: Text [""] "What is varied, and its values at the point." = |r| r.flow.of.parameters.to_string();
-    seed: Integer [""] "The seed." = |r| r.flow.of.seed;
-    aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
-    flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
-    number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
+const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
     cc: Text [""] "Its congestion control: reno, cubic, bbr or vegas; missing for udp." = |r| congestion_control(&r.plan);
     delay_ms: Real ["ms"] "Its round-trip delay without the elements." = |r| millis(r.plan.delay);

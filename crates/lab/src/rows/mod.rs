@@ -1,5 +1,40 @@
 //! The rows of simulations: points of a sweep, flows, windows, elements, samples, transfers.
 
+/// Columns of rows that belong to a simulation: those that say which one, then these.
+macro_rules! simulation_columns {
+    ($row:ty, |$r:ident| $of:expr; $($rest:tt)*) => {
+        tidegate_table::columns! { $row;
+            point: Integer [""] "The point of the sweep." = |$r| $of.point;
+            parameters: Text [""] "What is varied, and its values at the point." = |$r| $of.parameters.to_string();
+            seed: Integer [""] "The seed." = |$r| $of.seed;
+            $($rest)*
+        }
+    };
+}
+
+/// Columns of rows that belong to a flow: those that say which one, then these.
+macro_rules! flow_columns {
+    ($row:ty; $($rest:tt)*) => {
+        simulation_columns! { $row, |r| r.flow.of;
+            aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
+            flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
+            number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
+            $($rest)*
+        }
+    };
+}
+
+/// Columns of rows that belong to an element: those that say which one, then these.
+macro_rules! element_columns {
+    ($row:ty; $($rest:tt)*) => {
+        simulation_columns! { $row, |r| r.element.of;
+            element: Text [""] "The element's name in the scenario." = |r| r.element.name.clone();
+            aggregate: Text [""] "The aggregate that it belongs to; missing if it is shared." = |r| r.element.aggregate.clone();
+            $($rest)*
+        }
+    };
+}
+
 mod element;
 mod flow;
 mod point;

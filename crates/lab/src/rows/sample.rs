@@ -1,7 +1,7 @@
 //! A row for each sample of a queue's occupancy.
 
 use tidegate_table::convert::seconds;
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row};
 
 use super::{Element, Simulation};
 use crate::Nanos;
@@ -47,12 +47,7 @@ impl Row for LabSampleRow {
     }
 }
 
-const SAMPLE: &[Column<LabSampleRow>] = columns! { LabSampleRow;
-    point: Integer [""] "The point of the sweep." = |r| r.element.of.point;
-    parameters: Text [""] "What is varied, and its values at the point." = |r| r.element.of.parameters.to_string();
-    seed: Integer [""] "The seed." = |r| r.element.of.seed;
-    element: Text [""] "The element's name in the scenario." = |r| r.element.name.clone();
-    aggregate: Text [""] "The aggregate that it belongs to; missing if it is shared." = |r| r.element.aggregate.clone();
+const SAMPLE: &[Column<LabSampleRow>] = element_columns! { LabSampleRow;
     at_s: Real ["s"] "The time." = |r| seconds(r.at);
     queue: Integer [""] "The queue's number in the element, from 0." = |r| r.queue;
     bytes: Integer ["B"] "Bytes in the queue, or tokens missing from the bucket; phantom bytes for phantom queues, magic ones included." = |r| r.bytes;

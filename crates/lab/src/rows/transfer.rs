@@ -1,7 +1,7 @@
 //! A row for each transfer that was completed.
 
 use tidegate_table::convert::seconds;
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row};
 
 use super::{Flow, Simulation};
 use crate::experiment::Finished;
@@ -37,13 +37,7 @@ impl Row for LabTransferRow {
     }
 }
 
-const TRANSFER: &[Column<LabTransferRow>] = columns! { LabTransferRow;
-    point: Integer [""] "The point of the sweep." = |r| r.flow.of.point;
-    parameters: Text [""] "What is varied, and its values at the point." = |r| r.flow.of.parameters.to_string();
-    seed: Integer [""] "The seed." = |r| r.flow.of.seed;
-    aggregate: Text [""] "The aggregate." = |r| r.flow.aggregate.clone();
-    flow: Text [""] "The flow's name in the scenario." = |r| r.flow.name.clone();
-    number: Integer [""] "Its number among the flows of the name in the aggregate, from 0." = |r| r.flow.number;
+const TRANSFER: &[Column<LabTransferRow>] = flow_columns! { LabTransferRow;
     start_s: Real ["s"] "When it was requested, or its first byte was written." = |r| seconds(r.transfer.start);
     duration_s: Real ["s"] "From then to its last byte at the client." = |r| seconds(r.transfer.end.saturating_sub(r.transfer.start));
     bytes: Integer ["B"] "Its payload." = |r| r.transfer.bytes;

@@ -1,7 +1,7 @@
 //! A row for each window of time of an aggregate or a flow.
 
 use tidegate_table::convert::{bits, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row};
 
 use super::Simulation;
 use crate::Nanos;
@@ -70,10 +70,7 @@ impl Row for LabWindowRow {
     }
 }
 
-const WINDOW: &[Column<LabWindowRow>] = columns! { LabWindowRow;
-    point: Integer [""] "The point of the sweep." = |r| r.of.point;
-    parameters: Text [""] "What is varied, and its values at the point." = |r| r.of.parameters.to_string();
-    seed: Integer [""] "The seed." = |r| r.of.seed;
+const WINDOW: &[Column<LabWindowRow>] = simulation_columns! { LabWindowRow, |r| r.of;
     aggregate: Text [""] "The aggregate." = |r| r.aggregate.clone();
     flow: Text [""] "The flow's name; missing: all flows of the aggregate." = |r| r.flow.as_ref().map(|flow| flow.0.clone());
     number: Integer [""] "The flow's number among those of its name in the aggregate, from 0." = |r| r.flow.as_ref().map(|flow| flow.1);

@@ -1,33 +1,27 @@
-//! From the tables of a file to plans: aggregates that share no element are apart.
+//! From the tables of a file to plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_limiter::{Nanos, Rate};
-use tidegate_notation::{Mistake, Node, Place, Table, Value, instead, quantity};
+use tidegate_limiter::Nanos;
+use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
+use super::aggregate::aggregates;
 use super::draw::Draw;
 use super::error::setting_of;
-use super::fields::{Choice, Fields, range};
-use super::keys::{AGGREGATE, FILE, FLOW};
-use super::{Group, Instance, Scenario, TABLES, element, flow, name, parts, tables};
+use super::fields::Fields;
+use super::flows::{Flows, Sender};
+use super::keys::FILE;
+use super::partition::{group, together};
+use super::{Group, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan};
+use crate::plan::{ElementKind, Plan};
 
 /// An element of the file.
-struct Element<'a> {
-    name: &'a str,
-    kind: ElementKind,
-    shared: bool,
-}
-
-/// A flow with the elements of the file that it passes.
-struct Sender {
-    /// Index of its aggregate among all.
-    aggregate: usize,
-    forward: Vec<usize>,
-    back: Vec<usize>,
-    plan: FlowPlan,
-    number: u32,
+pub(super) struct Element<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: ElementKind,
+    /// Whether all aggregates pass the same one, instead of one each.
+    pub(super) shared: bool,
 }
 
 /// The simulations that the tables come to with a seed.
@@ -64,8 +58,8 @@ pub(super) fn groups(
     let mut longest = vec![0; nodes.len()];
     for node in tables(root, "flow")? {
         let flows = Flows::read(node, &names, nodes, aggregates.len())?;
-        flows.lists(&aggregates, varied)?;
-        // Who shortens a run by a setting knows that it ends earlier.
+        flows.check_lists(&aggregates, varied)?;
+        // A setting that shortens the run may well end it before some flows begin.
         let set = file.raw("duration").and_then(|node| setting_of(node.place));
         if set.is_none() {
             flows.begin_before(duration)?;
@@ -87,25 +81,8 @@ pub(super) fn groups(
             }
         });
     }
-    let mut elements = Vec::new();
-    for (node, rtt) in nodes.iter().zip(longest) {
-        let name = name(node, "an element")?;
-        let varied = varied.iter().any(|other| other == name);
-        let Value::Table(table) = &node.value else {
-            continue;
-        };
-        let shared = match table.get("shared") {
-            None => false,
-            Some(Node {
-                value: Value::Truth(shared),
-                ..
-            }) => *shared,
-            Some(node) => return Err(node.wrong("`shared` is true or false")),
-        };
-        let kind = element::kind(node, varied, rtt)?;
-        elements.push(Element { name, kind, shared });
-    }
-    classes(root, &elements, &senders)?;
+    let elements = elements(nodes, varied, &longest)?;
+    check_classes(root, &elements, &senders)?;
 
     let plan = Plan {
         seed,
@@ -140,15 +117,42 @@ pub(super) fn groups(
     Ok(groups.collect())
 }
 
-/// All names and what has them; each is of one thing.
+/// The elements of a file. `longest` has the longest round trip of the flows that pass each of them.
+fn elements<'a>(
+    nodes: &'a [Node],
+    varied: &[String],
+    longest: &[Nanos],
+) -> Result<Vec<Element<'a>>, Mistake> {
+    let mut elements = Vec::new();
+    for (node, &rtt) in nodes.iter().zip(longest) {
+        let name = name(node, "an element")?;
+        let varied = varied.iter().any(|other| other == name);
+        let Value::Table(table) = &node.value else {
+            continue;
+        };
+        let shared = match table.get("shared") {
+            None => false,
+            Some(Node {
+                value: Value::Truth(shared),
+                ..
+            }) => *shared,
+            Some(node) => return Err(node.wrong("`shared` is true or false")),
+        };
+        let kind = element::kind(node, varied, rtt)?;
+        elements.push(Element { name, kind, shared });
+    }
+    Ok(elements)
+}
+
+/// All names, and what each of them names.
 fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Mistake> {
     let mut names = BTreeMap::new();
     for (key, what) in TABLES {
         let list = tables(root, key)?;
         for node in list {
-            let own = name(node, what)?;
-            if let Some(other) = names.insert(own, what) {
-                let message = format!("the name `{own}` is taken by {other}: choose another");
+            let name = name(node, what)?;
+            if let Some(other) = names.insert(name, what) {
+                let message = format!("the name `{name}` is taken by {other}: choose another");
                 return Err(node.wrong(message));
             }
         }
@@ -156,261 +160,12 @@ fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Mistake> {
     Ok(names)
 }
 
-/// An aggregate: its entry in the file, its number there, and its name in results.
-struct Aggregate<'a> {
-    entry: &'a str,
-    number: usize,
-    name: String,
-}
-
-fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Mistake> {
-    let list = tables(root, "aggregate")?;
-    let mut aggregates = Vec::new();
-    let mut names = BTreeSet::new();
-    for node in list {
-        let f = Fields::new(node, "an aggregate", &[AGGREGATE], &[])?;
-        let entry = name(node, "an aggregate")?;
-        let count = f.integer("count", 1..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
-        for number in 0..count {
-            let name = match count {
-                1 => entry.to_owned(),
-                _ => format!("{entry}-{}", number + 1),
-            };
-            if !names.insert(name.clone()) {
-                return Err(node.wrong(format!("two aggregates are called `{name}`")));
-            }
-            aggregates.push(Aggregate {
-                entry,
-                number,
-                name,
-            });
-        }
-        too_many(node, aggregates.len(), "aggregates")?;
-    }
-    if list.is_empty() {
-        aggregates.push(Aggregate {
-            entry: "all",
-            number: 0,
-            name: "all".to_owned(),
-        });
-    }
-    Ok(aggregates)
-}
-
-fn too_many(node: &Node, count: usize, what: &str) -> Result<(), Mistake> {
-    if count as u64 <= Scenario::MAX_PARTS {
-        return Ok(());
-    }
-    Err(node.wrong(format!("too many {what}: at most {}", Scenario::MAX_PARTS)))
-}
-
-/// An entry of flows.
-struct Flows<'a> {
-    node: &'a Node,
-    f: Fields<'a>,
-    name: &'a str,
-    /// Entries of aggregates; of all, if empty.
-    aggregates: BTreeSet<&'a str>,
-    count: usize,
-    per_aggregate: Vec<&'a str>,
-    forward: Vec<usize>,
-    back: Vec<usize>,
-    /// The longest round trip without queues.
-    rtt: Nanos,
-}
-
-/// Texts of a list, or the one text in its place.
-fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Mistake> {
-    let text = |node: &'a Node| match &node.value {
-        Value::Text(text) => Ok((node, text.as_str())),
-        _ => Err(node.wrong(format!("`{key}` holds names in quotes"))),
-    };
-    match f.raw(key) {
-        None => Ok(Vec::new()),
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => list.iter().map(text).collect(),
-        Some(node) => Ok(vec![text(node)?]),
-    }
-}
-
-impl<'a> Flows<'a> {
-    fn read(
-        node: &'a Node,
-        names: &BTreeMap<&'a str, &'static str>,
-        elements: &'a [Node],
-        aggregates: usize,
-    ) -> Result<Self, Mistake> {
-        let f = Fields::new(node, "a flow", &[FLOW], &[])?;
-        let of = |what: &str| -> Vec<&str> {
-            let these = names.iter().filter(|(_, is)| **is == what);
-            these.map(|(name, _)| *name).collect()
-        };
-        let path = |key: &str| -> Result<Vec<usize>, Mistake> {
-            let mut way = Vec::new();
-            for (node, wanted) in texts(&f, key)? {
-                let is_it =
-                    |element: &Node| name(element, "an element").is_ok_and(|own| own == wanted);
-                let Some(index) = elements.iter().position(is_it) else {
-                    let meant = instead(wanted, of("an element"));
-                    return Err(node.wrong(format!("there is no element `{wanted}`{meant}")));
-                };
-                if way.contains(&index) {
-                    let message = format!("`{key}` has `{wanted}` already: packets pass it once");
-                    return Err(node.wrong(message));
-                }
-                way.push(index);
-            }
-            Ok(way)
-        };
-        let (forward, back) = (path("path")?, path("back")?);
-        if forward.is_empty() {
-            return Err(match f.raw("path") {
-                None => f.missing("path"),
-                Some(node) => node.wrong("the path of a flow is empty: name at least one element"),
-            });
-        }
-        let mut own = BTreeSet::new();
-        for (node, wanted) in texts(&f, "aggregate")? {
-            let known = of("an aggregate");
-            if !known.contains(&wanted) {
-                let message = format!("there is no aggregate `{wanted}`{}", instead(wanted, known));
-                return Err(node.wrong(message));
-            }
-            own.insert(wanted);
-        }
-        let mut per_aggregate = Vec::new();
-        for (node, key) in texts(&f, "per-aggregate")? {
-            let keys: Vec<&str> = FLOW.keys.iter().map(|key| key.name).collect();
-            if !keys.contains(&key) {
-                return Err(node.wrong(format!("there is no key `{key}`{}", instead(key, keys))));
-            }
-            per_aggregate.push(key);
-        }
-        let mut rtt = match &node.value {
-            Value::Table(table) => flow::longest_rtt(table)?,
-            _ => 0,
-        };
-        for &element in forward.iter().chain(&back) {
-            // A delay that is too long is reported where the element is read.
-            rtt = rtt.saturating_add(element::delay(&elements[element])?);
-        }
-        let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
-        // All aggregates have them, if none is named.
-        too_many(node, count.saturating_mul(aggregates), "flows")?;
-        Ok(Self {
-            node,
-            f,
-            name: name(node, "a flow")?,
-            aggregates: own,
-            count,
-            per_aggregate,
-            forward,
-            back,
-            rtt,
-        })
-    }
-
-    /// Whether all of them can begin before the end.
-    fn begin_before(&self, end: Nanos) -> Result<(), Mistake> {
-        let Value::Table(table) = &self.node.value else {
-            return Ok(());
-        };
-        for node in flow::values(table, "start") {
-            let (earliest, _) = range(node, "start", quantity::time)?;
-            if earliest >= end {
-                return Err(node.wrong("`start` is not before the end of the run"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether there are flows for all values of its lists; where their number is varied, there may
-    /// be at another point.
-    fn lists(&self, aggregates: &[Aggregate<'_>], varied: &[String]) -> Result<(), Mistake> {
-        let own = |entry: &str| self.aggregates.is_empty() || self.aggregates.contains(entry);
-        let own = aggregates.iter().filter(|aggregate| own(aggregate.entry));
-        let is_varied = |name: &str| varied.iter().any(|other| other == name);
-        let (mut entries, mut most) = (false, 0);
-        for aggregate in own {
-            entries |= is_varied(aggregate.entry);
-            most = most.max(aggregate.number + 1);
-        }
-        let Value::Table(table) = &self.node.value else {
-            return Ok(());
-        };
-        let inner = table.0.iter().filter_map(|(key, node)| match &node.value {
-            Value::Table(inner) if key.text == "traffic" => Some(&inner.0),
-            _ => None,
-        });
-        for (key, node) in table.0.iter().chain(inner.flatten()) {
-            let Value::List(list) = &node.value else {
-                continue;
-            };
-            let (number, unknown, whose) = match self.per_aggregate.contains(&key.text.as_str()) {
-                true => (most, entries, "aggregate"),
-                false => (self.count, is_varied(self.name), "flow"),
-            };
-            let names = ["path", "back", "aggregate", "per-aggregate"];
-            if !names.contains(&key.text.as_str())
-                && !unknown
-                && number > 0
-                && let Some(beyond) = list.get(number)
-            {
-                let (values, s) = (list.len(), if number == 1 { "" } else { "s" });
-                let message = format!("`{}` has {values} values for {number} {whose}{s}", key.text);
-                return Err(beyond.wrong(message));
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the flows of all of its aggregates. `taken`: the flows that each of them has.
-    fn add(
-        &self,
-        aggregates: &[Aggregate<'_>],
-        seed: u64,
-        taken: &mut [usize],
-        senders: &mut Vec<Sender>,
-    ) -> Result<(), Mistake> {
-        for (index, aggregate) in aggregates.iter().enumerate() {
-            if !self.aggregates.is_empty() && !self.aggregates.contains(aggregate.entry) {
-                continue;
-            }
-            for number in 0..self.count {
-                let choose = |key: &str| {
-                    let whole = self.per_aggregate.contains(&key);
-                    let draw = Draw::new(seed)
-                        .name(aggregate.entry)
-                        .number(aggregate.number as u64);
-                    Choice {
-                        turn: if whole { aggregate.number } else { number },
-                        draw: if whole {
-                            draw.name(key)
-                        } else {
-                            draw.name(self.name).number(number as u64).name(key)
-                        },
-                    }
-                };
-                let plan = flow::flow(&self.f.choosing(&choose), self.name, taken[index])?;
-                taken[index] += 1;
-                senders.push(Sender {
-                    aggregate: index,
-                    forward: self.forward.clone(),
-                    back: self.back.clone(),
-                    plan,
-                    number: number as u32,
-                });
-            }
-            too_many(self.node, senders.len(), "flows")?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether flows find their classes and queues in all policies on their way.
-fn classes(root: &Table, elements: &[Element<'_>], senders: &[Sender]) -> Result<(), Mistake> {
+/// Fails if a flow names a class or queue that a policy on its way does not have.
+fn check_classes(
+    root: &Table,
+    elements: &[Element<'_>],
+    senders: &[Sender],
+) -> Result<(), Mistake> {
     let policies: Vec<_> = elements
         .iter()
         .map(|element| match &element.kind {
@@ -487,102 +242,4 @@ pub(super) fn place_of(root: &Table, tables: &str, wanted: &str, key: &str) -> P
         Value::Table(table) => table.get(key).unwrap_or(node).place,
         _ => node.place,
     })
-}
-
-/// For each aggregate the first of those that it shares elements with, directly or through others.
-fn together(aggregates: usize, elements: &[Element<'_>], senders: &[Sender]) -> Vec<usize> {
-    fn first(of: &mut [usize], mut at: usize) -> usize {
-        while of[at] != at {
-            of[at] = of[of[at]];
-            at = of[at];
-        }
-        at
-    }
-    let mut of: Vec<usize> = (0..aggregates).collect();
-    let mut user: Vec<Option<usize>> = vec![None; elements.len()];
-    for sender in senders {
-        for &index in sender.forward.iter().chain(&sender.back) {
-            if !elements[index].shared {
-                continue;
-            }
-            let own = first(&mut of, sender.aggregate);
-            match user[index] {
-                None => user[index] = Some(own),
-                Some(other) => {
-                    let other = first(&mut of, other);
-                    of[own.max(other)] = own.min(other);
-                }
-            }
-        }
-    }
-    (0..aggregates).map(|at| first(&mut of, at)).collect()
-}
-
-/// A group's plan.
-fn group(
-    mut plan: Plan,
-    aggregates: &[Aggregate<'_>],
-    elements: &[Element<'_>],
-    senders: &[&Sender],
-) -> Group {
-    let mut local: BTreeMap<usize, usize> = BTreeMap::new();
-    let members: BTreeSet<usize> = senders.iter().map(|sender| sender.aggregate).collect();
-    for &aggregate in &members {
-        local.insert(aggregate, plan.aggregates.len());
-        plan.aggregates.push(aggregates[aggregate].name.clone());
-    }
-    let alone = members.len() == 1;
-    let mut limits = vec![None; members.len()];
-    let mut instances: Vec<Instance> = Vec::new();
-    let mut placed: BTreeMap<(usize, Option<usize>), usize> = BTreeMap::new();
-    let mut numbers = Vec::new();
-    for sender in senders {
-        let aggregate = local[&sender.aggregate];
-        let mut place = |index: &usize| {
-            let element = &elements[*index];
-            let own = (!element.shared).then_some(aggregate);
-            *placed.entry((*index, own)).or_insert_with(|| {
-                let of = own.filter(|_| !alone).map(|own| &plan.aggregates[own]);
-                let kind = element.kind.clone();
-                let name = match of {
-                    Some(aggregate) => format!("{}:{aggregate}", element.name),
-                    None => element.name.to_owned(),
-                };
-                plan.elements.push(ElementPlan { name, kind });
-                instances.push(Instance {
-                    name: element.name.to_owned(),
-                    aggregate: own,
-                });
-                plan.elements.len() - 1
-            })
-        };
-        let mut flow = sender.plan.clone();
-        flow.aggregate = aggregate;
-        flow.forward = sender.forward.iter().map(&mut place).collect();
-        flow.back = sender.back.iter().map(&mut place).collect();
-        for &index in &sender.forward {
-            if let Some(rate) = rate(&elements[index].kind)
-                && (!elements[index].shared || alone)
-            {
-                let limit: &mut Option<Rate> = &mut limits[aggregate];
-                *limit = Some(limit.map_or(rate, |other| other.min(rate)));
-            }
-        }
-        plan.flows.push(flow);
-        numbers.push(sender.number);
-    }
-    Group {
-        plan,
-        elements: instances,
-        limits,
-        numbers,
-    }
-}
-
-/// The rate of a limiter: what it lets through in the long run.
-fn rate(kind: &ElementKind) -> Option<Rate> {
-    match kind {
-        ElementKind::Limiter { config, .. } => config.rate(),
-        _ => None,
-    }
 }

@@ -4,14 +4,17 @@
 //! give [`Group`]s: aggregates that share no element do not know of each other, and are simulated
 //! apart. `docs/reference/scenarios.md` describes the files, [`SECTIONS`] their keys.
 
+mod aggregate;
 mod draw;
 mod element;
 mod error;
 mod fields;
 mod flow;
+mod flows;
 mod group;
 mod keys;
 mod limiter;
+mod partition;
 mod queue;
 mod sizing;
 mod stream;

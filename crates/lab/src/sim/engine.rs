@@ -7,7 +7,7 @@ use tidegate_limiter::Nanos;
 
 use super::check::check;
 use super::endpoint::{Endpoints, Side};
-use super::route::paths;
+use super::stages::{Stage, Stages};
 use super::timers::Timers;
 use crate::RunError;
 use crate::element::Element;
@@ -16,7 +16,7 @@ use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
 use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
-use crate::record::{ElementRecord, FlowEnds, FlowRecord, Windows};
+use crate::record::{FlowEnds, FlowRecord, Windows};
 use crate::tcp::Segment;
 
 /// Actors of a flow: its server, its client, its application.
@@ -27,20 +27,11 @@ const WATCH: u32 = 1 << 10;
 /// Most packets on their way at once: a gigabyte, and 480 ms of 100 Gbit/s. Tests need not fill it.
 const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
-/// An element with what is counted of it.
-#[derive(Debug)]
-struct Stage {
-    element: Element,
-    record: ElementRecord,
-}
-
 /// A flow at work.
 #[derive(Debug)]
 struct Flow {
-    /// Stages on the way to the client.
-    forward: Box<[u32]>,
-    /// Stages on the way back.
-    back: Box<[u32]>,
+    /// The stages of its packets, forward and back.
+    route: [Box<[u32]>; 2],
     aggregate: u32,
     dscp: u8,
     /// Hash of the present connection's addresses and ports.
@@ -78,23 +69,15 @@ impl<'a> Engine<'a> {
     /// If the plan cannot be run.
     pub fn new(plan: &'a Plan) -> Result<Self, RunError> {
         check(plan)?;
-        let wires: Arc<[Wire]> = (0..plan.flows.len())
-            .map(|flow| Wire::new(plan, flow))
-            .collect();
-        let stage = |element| Stage {
-            element,
-            record: ElementRecord::default(),
-        };
-        let mut stages = Vec::new();
-        for (place, _) in plan.numbered() {
-            stages.push(stage(Element::new(plan, place, &wires)?));
-        }
+        let Stages {
+            stages,
+            routes,
+            wires,
+        } = Stages::new(plan)?;
         let mut flows = Vec::new();
-        for (index, flow) in plan.flows.iter().enumerate() {
-            let [forward, back] = paths(plan, flow, &mut stages, stage);
+        for (index, (flow, route)) in plan.flows.iter().zip(routes).enumerate() {
             flows.push(Flow {
-                forward,
-                back,
+                route,
                 aggregate: flow.aggregate as u32,
                 dscp: flow.dscp,
                 hash: 0,
@@ -187,12 +170,8 @@ impl<'a> Engine<'a> {
         loop {
             let packet = self.packets.get_mut(id);
             let flow = &self.flows[packet.flow as usize];
-            let path = if packet.forward {
-                &flow.forward
-            } else {
-                &flow.back
-            };
-            let Some(&index) = path.get(usize::from(packet.hop)) else {
+            let route = &flow.route[usize::from(!packet.forward)];
+            let Some(&index) = route.get(usize::from(packet.hop)) else {
                 self.arrive(id);
                 return;
             };

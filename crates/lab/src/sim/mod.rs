@@ -7,7 +7,7 @@
 pub(crate) mod check;
 mod endpoint;
 mod engine;
-pub(crate) mod route;
+pub(crate) mod stages;
 pub(crate) mod timers;
 
 pub use check::check;

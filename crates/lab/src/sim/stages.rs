@@ -1,0 +1,81 @@
+//! The elements of a plan at work, and which of them the packets of a flow pass.
+
+use std::sync::Arc;
+
+use crate::RunError;
+use crate::element::Element;
+use crate::element::delay::Delay;
+use crate::packet::wire::Wire;
+use crate::plan::{FlowPlan, Plan};
+use crate::random::{Owner, Random};
+use crate::record::ElementRecord;
+
+/// An element with what is counted of it.
+#[derive(Debug)]
+pub struct Stage {
+    pub element: Element,
+    pub record: ElementRecord,
+}
+
+impl Stage {
+    fn new(element: Element) -> Self {
+        Self {
+            element,
+            record: ElementRecord::default(),
+        }
+    }
+}
+
+/// What packets of a plan need, whether its senders are simulated or real.
+#[derive(Debug)]
+pub struct Stages {
+    /// The plan's elements, then two delays for each flow that has one of its own.
+    pub stages: Vec<Stage>,
+    /// The indices of the stages that packets of each flow pass, forward and back.
+    pub routes: Vec<[Box<[u32]>; 2]>,
+    /// What packets of each flow look like.
+    pub wires: Arc<[Wire]>,
+}
+
+impl Stages {
+    /// The stages of a plan, which no packet has passed yet.
+    ///
+    /// # Errors
+    /// If flows do not fit the policy of a limiter.
+    pub fn new(plan: &Plan) -> Result<Self, RunError> {
+        let wires: Arc<[Wire]> = (0..plan.flows.len())
+            .map(|flow| Wire::new(plan, flow))
+            .collect();
+        let mut stages = Vec::new();
+        for (numbers, _) in plan.numbered() {
+            stages.push(Stage::new(Element::new(plan, numbers, &wires)?));
+        }
+        let flows = plan.flows.iter();
+        let routes = flows.map(|flow| route(plan, flow, &mut stages)).collect();
+        Ok(Self {
+            stages,
+            routes,
+            wires,
+        })
+    }
+}
+
+/// The stages of a flow's two directions. Its own delay, half of it each way, is made into stages at
+/// the end, and comes behind taps at the very front: they are beside the server and see what it sees.
+fn route(plan: &Plan, flow: &FlowPlan, stages: &mut Vec<Stage>) -> [Box<[u32]>; 2] {
+    let mut delay = |delay| {
+        let random = Random::new(plan.seed, Owner::Element(stages.len()));
+        stages.push(Stage::new(Element::Delay(Delay::new(delay, 0, random))));
+        stages.len() - 1
+    };
+    let half = flow.delay / 2;
+    let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
+    let is_tap = |&&index: &&usize| plan.elements[index].kind.is_tap();
+    let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
+    if let Some([there, home]) = delays {
+        forward.insert(flow.forward.iter().take_while(is_tap).count(), there);
+        let taps = flow.back.iter().rev().take_while(is_tap).count();
+        back.insert(flow.back.len() - taps, home);
+    }
+    [forward, back].map(|path| path.into_iter().map(|index| index as u32).collect())
+}
