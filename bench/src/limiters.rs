@@ -23,8 +23,9 @@ use std::time::Instant;
 use anyhow::Result;
 use tidegate_limiter::{
     BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings,
-    FlowKey, HashKey, Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig,
-    PolicyTree, Program, Rate, ShaperConfig, TokenBucket, WaterFillingConfig, WaterFillingPolicer,
+    HashKey, Headers, Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Ports, Program, Rate, ShaperConfig, TokenBucket, WaterFillingConfig,
+    WaterFillingPolicer,
 };
 
 use super::{Figures, median};
@@ -146,14 +147,17 @@ impl Arrivals {
         assert!(two(12) == 0x0800 && frame[14] == 0x45);
         let aggregate = self.subscribers.get(&four(30)).copied().unwrap_or(0);
         let packet = if flows {
-            let key = FlowKey::new(
-                Ipv4Addr::from(four(26)).into(),
-                Ipv4Addr::from(four(30)).into(),
-                frame[23],
-                Some((two(34), two(36))),
-                frame[15] >> 2,
-            );
-            self.classifier.classify(&key, BYTES)
+            let headers = Headers {
+                source: Ipv4Addr::from(four(26)).into(),
+                destination: Ipv4Addr::from(four(30)).into(),
+                protocol: frame[23],
+                ports: Some(Ports {
+                    source: two(34),
+                    destination: two(36),
+                }),
+                dscp: frame[15] >> 2,
+            };
+            self.classifier.classify(&headers.into(), BYTES)
         } else {
             PacketMeta {
                 bytes: BYTES,

@@ -45,9 +45,9 @@ pub fn gate(data: &[u8]) {
     let config = match Config::parse(file, text.to_owned(), &load) {
         Ok(config) => config,
         Err(errors) => {
-            let told = &errors.problems;
-            assert!(!told.is_empty() && told.len() <= ConfigErrors::MOST);
-            for problem in told {
+            let problems = &errors.problems;
+            assert!(!problems.is_empty() && problems.len() <= ConfigErrors::MOST);
+            for problem in problems {
                 assert!(!problem.message.is_empty());
                 let lines = if problem.file == file { text } else { imported }.len() + 1;
                 let place = problem.position.unwrap_or((1, 1));

@@ -85,7 +85,7 @@ fn one(scheme: Scheme, rate: u64) -> Result<Found> {
         }
         Ok(())
     })?;
-    speed.tell(&format!(
+    speed.report(&format!(
         "{} at {} Mbit/s",
         scheme.name(),
         rate as f64 / 1e3

@@ -151,8 +151,8 @@ impl Speed {
         self.seconds += finished.group.plan.duration as f64 / 1e11;
     }
 
-    /// Says it.
-    pub fn tell(&self, what: &str) {
+    /// Prints the speed to standard error.
+    pub fn report(&self, what: &str) {
         let wall = self.began.elapsed().as_secs_f64();
         eprintln!(
             "{what}: {:.0} s of 100 aggregates in {wall:.1} s, {:.1} times real time; {:.2} M \

@@ -118,7 +118,7 @@ fn one(scheme: Scheme, rate: u64) -> Result<Found> {
         found.receiving.extend(receiving(&finished));
         Ok(())
     })?;
-    speed.tell(&format!(
+    speed.report(&format!(
         "{} at {} Mbit/s",
         scheme.name(),
         rate as f64 / 1e3

@@ -55,7 +55,7 @@ impl Scheme {
                 "qdisc add dev lan root tbf rate {rate}bit burst 15140 limit {bytes}"
             ))?,
             Self::Htb => {
-                let (own, queue) = (
+                let (share, queue) = (
                     rate / set.hosts.len() as u64,
                     bytes / set.hosts.len() as u64,
                 );
@@ -65,7 +65,7 @@ impl Scheme {
                 ))?;
                 for (class, host) in (10..).zip(set.hosts) {
                     tc(&format!(
-                        "class add dev lan parent 1:1 classid 1:{class} htb rate {own}bit ceil \
+                        "class add dev lan parent 1:1 classid 1:{class} htb rate {share}bit ceil \
                          {rate}bit burst 15140 cburst 15140 quantum 1514"
                     ))?;
                     tc(&format!(

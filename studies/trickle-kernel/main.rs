@@ -59,7 +59,7 @@ fn run(args: &Args) -> Result<()> {
     let mut better = Ok(());
     if !args.policer {
         let (all, quality) = viewers::run(args.forget, &args.classes)?;
-        tell(&mut table, "viewers", &quality)?;
+        write_quality(&mut table, "viewers", &quality)?;
         by_bandwidth(&mut table, &all)?;
         together(&mut table, &all)?;
         bursts(&mut table, &all)?;
@@ -68,7 +68,7 @@ fn run(args: &Args) -> Result<()> {
     }
     if !args.viewers {
         let quality = policer::run(&mut table)?;
-        tell(&mut table, "policer", &quality)?;
+        write_quality(&mut table, "policer", &quality)?;
     }
     print!("{table}");
     if args.update {
@@ -81,7 +81,7 @@ fn run(args: &Args) -> Result<()> {
     if args.check { better } else { Ok(()) }
 }
 
-fn tell(table: &mut String, what: &str, quality: &Quality) -> Result<()> {
+fn write_quality(table: &mut String, what: &str, quality: &Quality) -> Result<()> {
     let priority = if quality.real_time {
         ""
     } else {

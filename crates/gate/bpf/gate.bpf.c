@@ -376,12 +376,12 @@ static __always_inline int find(struct packet *p, const struct settings *set)
 	const u32 *address = direction ? p->source : p->destination;
 	if (!seat && p->family == 4) {
 		struct key4 key = { .direction = direction };
-		u32 count = set->count4[direction], own = address[3];
+		u32 count = set->count4[direction], word = address[3];
 		for (u32 i = 0; i < LENGTHS; i++) {
 			if (i >= count)
 				break;
 			const struct length4 *length = &set->lengths4[direction][i];
-			key.address = own & length->mask;
+			key.address = word & length->mask;
 			key.length = length->length;
 			seat = bpf_map_lookup_elem(&seats4, &key);
 			if (seat)

@@ -103,8 +103,8 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 			if (!(active >> number & 1))
 				continue;
 			struct share *part = s->shares + number;
-			u32 own = t->weight[number];
-			u64 length = part->length, due = (clock - part->seen) * own;
+			u32 part_weight = t->weight[number];
+			u64 length = part->length, due = (clock - part->seen) * part_weight;
 			due = ((due & ~priority) | (credit & priority)) & -any(length);
 			drained = least(due, length);
 			credit -= drained & priority;
@@ -117,8 +117,8 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 			part->credit += drained;
 			u64 stays = any(length);
 			left |= (u32)stays << number;
-			weight += own & -(u32)stays;
-			empties = least(empties, divide_up(length, own) | (1 - stays) << 62);
+			weight += part_weight & -(u32)stays;
+			empties = least(empties, divide_up(length, part_weight) | (1 - stays) << 62);
 		}
 		at->clock = clock;
 		at->active = left;

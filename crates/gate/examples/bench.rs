@@ -234,12 +234,7 @@ impl Bench {
     fn seat(&mut self, network: u32, subscribers: u32, limiter: LimiterConfig) -> Outcome<()> {
         self.version += 1;
         let (kernel, version) = (&mut self.kernel, self.version);
-        let plan = Plan {
-            limiter,
-            rules: Vec::new(),
-            default_class: None,
-            excess: Excess::Drop,
-        };
+        let plan = Plan::new(limiter, Vec::new(), None, Excess::Drop)?;
         kernel.put_plan(version, &plan)?;
         kernel.reserve((network + 1) * subscribers)?;
         let seats = (0..subscribers).map(|subscriber| {

@@ -340,11 +340,11 @@ pub fn changes(
 /// Whether there is room for all matches of a state and for these further ones.
 fn fit(state: &GateState, more: &HashSet<Match>) -> bool {
     let mut room = Room::default();
-    let own = state
+    let present = state
         .members
         .values()
         .flat_map(|member| &member.declared.matches);
-    own.chain(more).all(|what| room.add(what).is_none())
+    present.chain(more).all(|what| room.add(what).is_none())
 }
 
 /// The state to return to after a change that failed: the old one, with versions that are newer than those

@@ -2,11 +2,9 @@
 //! equal are one plan of the data path.
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{
-    Classifier, ClassifyError, ConfigError, HashKey, LimiterConfig, Program, Room, Rule, Scheme,
-};
+use tidegate_limiter::{ConfigError, LimiterConfig, Program, Rule};
 
-use crate::table::{Direction, Excess, Plan};
+use crate::table::{Direction, Excess, Plan, PlanError};
 
 mod rule;
 mod stored;
@@ -17,13 +15,6 @@ mod tests;
 pub use rule::FlowRule;
 pub use template::{PlanTemplate, Template};
 
-/// How large the policy of a plan may be: what the kernel's program has room for.
-pub const ROOM: Room = Room {
-    queues: 24,
-    shares: 5,
-};
-/// Most rules of a plan: each packet may have to try all of them.
-pub const MAX_RULES: usize = 32;
 /// Most lengths of prefixes in use, of IPv4 and of IPv6 each: a packet tries one after the other.
 pub const MAX_LENGTHS: usize = 16;
 /// Most prefixes of all subscribers together, of IPv4 and of IPv6 each.
@@ -50,18 +41,12 @@ pub struct Limits {
 /// Why limits cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
-    /// No limiter of Tidegate can be configured so, or the kernel has no room for it.
+    /// No limiter of Tidegate can be configured so.
     #[error(transparent)]
     Limiter(#[from] ConfigError),
-    /// A scheme that the kernel's program does not have.
-    #[error("the gate has no limiter {0}: write bc-pqp, pqp, policer or unlimited")]
-    Scheme(Scheme),
-    /// Rules or the default class do not fit the policy.
+    /// The gate cannot enforce it.
     #[error(transparent)]
-    Classes(#[from] ClassifyError),
-    /// More rules than [`MAX_RULES`].
-    #[error("at most {MAX_RULES} rules can be given, these are {0}")]
-    Rules(usize),
+    Plan(#[from] PlanError),
     /// A text of a rule is none of what it should be.
     #[error("{0}")]
     Rule(String),
@@ -73,9 +58,8 @@ impl LimitsError {
     pub fn key(&self) -> &'static str {
         match self {
             Self::Limiter(error) => error.field().name(),
-            Self::Scheme(_) => "scheme",
-            Self::Classes(ClassifyError::Class { .. }) => "default-class",
-            Self::Classes(ClassifyError::Rules(_)) | Self::Rules(_) | Self::Rule(_) => "rule",
+            Self::Plan(error) => error.key(),
+            Self::Rule(_) => "rule",
         }
     }
 }
@@ -100,24 +84,13 @@ impl Limits {
     /// As the data path takes it.
     ///
     /// # Errors
-    /// If a rule or the default class names a class that the policy does not have, or a text of a
-    /// rule is none of what it should be.
+    /// If the gate cannot enforce it, or a text of a rule is none of what it should be.
     pub fn plan(&self) -> Result<Plan, LimitsError> {
-        if self.rules.len() > MAX_RULES {
-            return Err(LimitsError::Rules(self.rules.len()));
-        }
         let rules = self.rules.iter().map(|rule| rule.rule(self.direction));
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>().map_err(LimitsError::Rule)?;
-        if let Some(program) = self.limiter.program() {
-            let key = HashKey::new(0, 0);
-            Classifier::new(program, rules.clone(), self.default_class, key)?;
-        }
-        Ok(Plan {
-            limiter: self.limiter.clone(),
-            rules,
-            default_class: self.default_class,
-            excess: self.mark.map_or(Excess::Drop, Excess::Mark),
-        })
+        let excess = self.mark.map_or(Excess::Drop, Excess::Mark);
+        let plan = Plan::new(self.limiter.clone(), rules, self.default_class, excess)?;
+        Ok(plan)
     }
 
     /// Number of queues; 1 where there is no policy.

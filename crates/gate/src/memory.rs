@@ -134,25 +134,26 @@ impl DataPath for Memory {
     }
 
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
-        self.act("settings", |own| {
-            own.settings = Some(*settings);
+        self.act("settings", |memory| {
+            memory.settings = Some(*settings);
             Ok(())
         })
     }
 
     /// Gives up all that may be.
     fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
-        self.act(format!("room for {plans} plans"), |own| {
-            let led: HashSet<u32> = own.directory.values().map(|seat| seat.plan).collect();
-            own.plans
+        self.act(format!("room for {plans} plans"), |memory| {
+            let led: HashSet<u32> = memory.directory.values().map(|seat| seat.plan).collect();
+            memory
+                .plans
                 .retain(|number, _| kept(*number) || led.contains(number));
             Ok(())
         })
     }
 
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
-        self.act(format!("plan {number}"), |own| {
-            own.plans.insert(number, plan.clone());
+        self.act(format!("plan {number}"), |memory| {
+            memory.plans.insert(number, plan.clone());
             Ok(())
         })
     }
@@ -160,16 +161,16 @@ impl DataPath for Memory {
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
         // As in the kernel, half of a batch may be done.
         for (what, seat) in seats {
-            self.act(format!("seat {direction:?} {what}"), |own| {
-                if seat.limiter >= own.room || !own.plans.contains_key(&seat.plan) {
+            self.act(format!("seat {direction:?} {what}"), |memory| {
+                if seat.limiter >= memory.room || !memory.plans.contains_key(&seat.plan) {
                     return Err(PathError::from(format!(
                         "there is no limiter or plan for {seat:?}"
                     )));
                 }
-                let queues = own.plans.get(&seat.plan).map_or(1, Plan::queues);
-                let limiter = own.limiters.entry(seat.limiter).or_default();
+                let queues = memory.plans.get(&seat.plan).map_or(1, Plan::queues);
+                let limiter = memory.limiters.entry(seat.limiter).or_default();
                 limiter.queues.resize(queues, QueueState::default());
-                own.directory.insert((direction, *what), *seat);
+                memory.directory.insert((direction, *what), *seat);
                 Ok(())
             })?;
         }
@@ -178,8 +179,8 @@ impl DataPath for Memory {
 
     fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
         for what in matches {
-            self.act(format!("unseat {direction:?} {what}"), |own| {
-                own.directory.remove(&(direction, *what));
+            self.act(format!("unseat {direction:?} {what}"), |memory| {
+                memory.directory.remove(&(direction, *what));
                 Ok(())
             })?;
         }
@@ -187,15 +188,15 @@ impl DataPath for Memory {
     }
 
     fn reserve(&mut self, limiters: u32) -> Result<(), PathError> {
-        self.act(format!("reserve {limiters}"), |own| {
-            own.room = own.room.max(limiters);
+        self.act(format!("reserve {limiters}"), |memory| {
+            memory.room = memory.room.max(limiters);
             Ok(())
         })
     }
 
     fn forget(&mut self, limiter: u32) -> Result<(), PathError> {
-        self.act(format!("forget {limiter}"), |own| {
-            own.limiters.remove(&limiter);
+        self.act(format!("forget {limiter}"), |memory| {
+            memory.limiters.remove(&limiter);
             Ok(())
         })
     }
@@ -209,8 +210,8 @@ impl DataPath for Memory {
     }
 
     fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError> {
-        let own = locked(&self.shared);
-        let counters = |number| own.limiters.get(&number).map(|own| own.counters);
+        let memory = locked(&self.shared);
+        let counters = |number| memory.limiters.get(&number).map(|memory| memory.counters);
         Ok(limiters
             .map(|number| counters(number).unwrap_or_default())
             .collect())
@@ -221,21 +222,21 @@ impl DataPath for Memory {
     }
 
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
-        self.act(format!("attach {}", attachment.interface), |own| {
-            if own.gone.contains(&attachment.interface) {
+        self.act(format!("attach {}", attachment.interface), |memory| {
+            if memory.gone.contains(&attachment.interface) {
                 let interface = &attachment.interface;
                 return Err(PathError::from(format!("no interface {interface}")));
             }
-            if !own.attachments.contains(attachment) {
-                own.attachments.push(attachment.clone());
+            if !memory.attachments.contains(attachment) {
+                memory.attachments.push(attachment.clone());
             }
             Ok(())
         })
     }
 
     fn detach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
-        self.act(format!("detach {}", attachment.interface), |own| {
-            own.attachments.retain(|other| other != attachment);
+        self.act(format!("detach {}", attachment.interface), |memory| {
+            memory.attachments.retain(|other| other != attachment);
             Ok(())
         })
     }

@@ -283,7 +283,7 @@ impl GateState {
 
     /// A plan of the file.
     pub fn template(&self, name: &str) -> Option<&PlanTemplate> {
-        let found = self.templates.iter().find(|(own, _)| own == name);
+        let found = self.templates.iter().find(|(known, _)| known == name);
         found.map(|(_, template)| template)
     }
 
@@ -328,10 +328,14 @@ mod owned {
     use super::*;
 
     pub fn serialize<S: Serializer>(
-        own: &BTreeMap<u32, Arc<Limits>>,
+        plans: &BTreeMap<u32, Arc<Limits>>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        to.collect_map(own.iter().map(|(number, limits)| (number, limits.as_ref())))
+        to.collect_map(
+            plans
+                .iter()
+                .map(|(number, limits)| (number, limits.as_ref())),
+        )
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(

@@ -7,7 +7,11 @@
 use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tidegate_limiter::{HashKey, LimiterConfig, Prefix, Program, Rule};
+use tidegate_limiter::{HashKey, Prefix};
+
+mod plan;
+
+pub use plan::{Excess, MAX_RULES, MAX_UPPER, Plan, PlanError, ROOM};
 
 /// A direction of a subscriber's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -124,35 +128,6 @@ pub struct Seat {
     pub plan: u32,
     /// A limiter follows the newest seat that names it. Newer seats have larger versions, which wrap.
     pub version: u32,
-}
-
-/// The fate of a packet that exceeds the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excess {
-    /// It is dropped.
-    Drop,
-    /// It passes with this code point (0 to 63).
-    Mark(u8),
-}
-
-/// How the traffic of one or many subscribers is limited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    /// The limiter: none, a policer or phantom queues.
-    pub limiter: LimiterConfig,
-    /// The first rule that matches a packet gives its class.
-    pub rules: Vec<Rule>,
-    /// The class of packets that no rule matches; the last class if not given.
-    pub default_class: Option<u16>,
-    /// The fate of packets that exceed the limit.
-    pub excess: Excess,
-}
-
-impl Plan {
-    /// Number of its queues; 1 without a policy.
-    pub fn queues(&self) -> usize {
-        self.limiter.program().map_or(1, Program::queues)
-    }
 }
 
 /// How the bytes of a packet are counted.

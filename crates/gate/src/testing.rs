@@ -1,8 +1,11 @@
-//! A place for a gate in tests: folders that go with it, and its file.
+//! A place for a gate in tests: folders that go with it, its file, and a network for the kernel's.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::Namespace;
 
 use crate::config::Config;
 use crate::gate::Folders;
@@ -25,6 +28,14 @@ impl Site {
             folder,
             pins,
             state,
+        }
+    }
+
+    /// One whose pins are in the BPF file system, where the kernel's gate needs them.
+    pub(crate) fn in_the_kernel() -> Self {
+        Self {
+            pins: "/sys/fs/bpf/tidegate".into(),
+            ..Self::new()
         }
     }
 
@@ -82,5 +93,20 @@ impl Site {
         let mut names: Vec<String> = entries.map(name).collect();
         names.sort();
         names
+    }
+}
+
+/// Runs this in a network namespace that has a BPF file system, both of which end with it. Skips the test
+/// without the rights for that.
+pub(crate) fn in_namespace(test: &str, run: impl FnOnce(&Namespace) + Send) {
+    match Namespace::new() {
+        Err(TestbedError::Rights { .. }) => {
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped TEST: {test}: needs root").expect("stderr");
+        }
+        space => {
+            let space = space.expect("a network namespace");
+            space.enter(|| run(&space)).expect("entered");
+        }
     }
 }

@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, FlowKey, HashKey, PhantomQueuesConfig, PolicyTree, Rate,
-    RoomyPhantomQueues, Rule, sizing,
+    BurstControl, Classifier, Decision, HashKey, Headers, PhantomQueuesConfig, PolicyTree, Ports,
+    Rate, RoomyPhantomQueues, Rule, sizing,
 };
 
 /// Packets of one sender.
@@ -56,9 +56,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for now in (0..SECONDS * 1_000_000_000).step_by(100_000) {
         for (sender, passed) in senders.iter().zip(&mut passed) {
             if now % sender.gap == 0 {
-                let ports = Some((sender.port, 50_000));
-                let headers = FlowKey::new(server, client, 17, ports, sender.dscp);
-                let packet = classifier.classify(&headers, sender.bytes);
+                let headers = Headers {
+                    source: server,
+                    destination: client,
+                    protocol: 17,
+                    ports: Some(Ports {
+                        source: sender.port,
+                        destination: 50_000,
+                    }),
+                    dscp: sender.dscp,
+                };
+                let packet = classifier.classify(&headers.into(), sender.bytes);
                 if limiter.offer(now, &packet) == Decision::Pass {
                     *passed += u64::from(sender.bytes);
                 }

@@ -11,7 +11,7 @@ mod prefix;
 mod tests;
 
 pub use dscp::{DscpError, DscpSet};
-pub use flow_key::{FlowKey, HashKey};
+pub use flow_key::{FlowKey, HashKey, Headers, Ports};
 pub use prefix::{Prefix, PrefixError};
 
 use flow_key::mapped;
@@ -59,10 +59,10 @@ impl Rule {
         self.protocol
             .is_none_or(|protocol| protocol == key.protocol)
             && self.dscp.contains(key.dscp)
-            && port(&self.source_ports, key.ports.map(|(source, _)| source))
+            && port(&self.source_ports, key.ports.map(|ports| ports.source))
             && port(
                 &self.destination_ports,
-                key.ports.map(|(_, destination)| destination),
+                key.ports.map(|ports| ports.destination),
             )
             && self.source.contains(key.source)
             && self.destination.contains(key.destination)
@@ -93,14 +93,19 @@ pub enum ClassifyError {
 /// packets are classified by these.
 ///
 /// ```
-/// use tidegate_limiter::{Classifier, FlowKey, HashKey, PolicyTree, Program, Rule};
+/// use tidegate_limiter::{Classifier, Headers, HashKey, PolicyTree, Ports, Program, Rule};
 /// let web = PolicyTree::fair(8)?;
 /// let program = Program::new(&PolicyTree::priority(vec![PolicyTree::queue(), web])?);
 /// let voice = Rule { dscp: "ef".parse()?, class: 0, ..Rule::default() };
 /// let classifier = Classifier::new(&program, vec![voice], None, HashKey::new(1, 2))?;
-/// let (client, server) = ("192.0.2.1".parse()?, "198.51.100.7".parse()?);
-/// let key = FlowKey::new(server, client, 6, Some((443, 50_000)), 46);
-/// assert_eq!(classifier.classify(&key, 1500).queue, 0);
+/// let headers = Headers {
+///     source: "198.51.100.7".parse()?,
+///     destination: "192.0.2.1".parse()?,
+///     protocol: 6,
+///     ports: Some(Ports { source: 443, destination: 50_000 }),
+///     dscp: 46,
+/// };
+/// assert_eq!(classifier.classify(&headers.into(), 1500).queue, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -61,9 +61,14 @@
 //! let classifier = Classifier::new(config.program(), vec![voice], None, HashKey::new(1, 2))?;
 //! let mut limiter = RoomyPhantomQueues::new(&config, 0);
 //!
-//! let (server, client) = ("198.51.100.7".parse()?, "192.0.2.1".parse()?);
-//! let headers = FlowKey::new(server, client, 6, Some((443, 50_000)), 0);
-//! let packet = classifier.classify(&headers, 1500);
+//! let headers = Headers {
+//!     source: "198.51.100.7".parse()?,
+//!     destination: "192.0.2.1".parse()?,
+//!     protocol: 6,
+//!     ports: Some(Ports { source: 443, destination: 50_000 }),
+//!     dscp: 0,
+//! };
+//! let packet = classifier.classify(&headers.into(), 1500);
 //! assert_eq!(limiter.offer(0, &packet), Decision::Pass);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -98,7 +103,8 @@ mod wheel;
 
 pub use bucket::{PolicerConfig, TokenBucket};
 pub use classify::{
-    Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Prefix, PrefixError, Rule,
+    Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Headers, Ports, Prefix,
+    PrefixError, Rule,
 };
 pub use config::{ConfigError, Field, LimiterConfig};
 pub use fair_policer::{FairPolicer, FairPolicerConfig, WaterFillingConfig, WaterFillingPolicer};

@@ -28,6 +28,15 @@ impl Meter {
         }
     }
 
+    /// The longest step whose bit-nanoseconds fit into 64 bits together with a remainder: for data
+    /// paths without wider integers. The longest time if the rate is 0.
+    pub const fn longest_step(rate: Rate) -> Nanos {
+        match (u64::MAX - BYTE).checked_div(rate.bits_per_second()) {
+            Some(step) => step,
+            None => Nanos::MAX,
+        }
+    }
+
     /// The rate.
     pub fn rate(&self) -> Rate {
         Rate::from_bits_per_second(self.bits_per_second)

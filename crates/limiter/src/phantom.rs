@@ -223,7 +223,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.
         let owed = root.credit * BYTE + self.meter.remainder();
-        ahead.look(
+        ahead.begin(
             (self.meter.at(), self.meter.rate().bits_per_second()),
             root.weight,
             (root.clock, until, owed),

@@ -468,7 +468,7 @@ fn number(
     classes: &mut Vec<Class>,
 ) {
     let children = nodes[node].children();
-    let own = match branch {
+    let queues = match branch {
         Branch::Queue => node..node + 1,
         Branch::Fair(_) => children,
         Branch::Weighted(parts) => {
@@ -486,9 +486,9 @@ fn number(
     };
     classes.push(Class {
         first: leaves.len() as u16,
-        queues: own.len() as u16,
+        queues: queues.len() as u16,
     });
-    for leaf in own {
+    for leaf in queues {
         nodes[leaf].kind = Kind::Queue(leaves.len() as u16);
         nodes[leaf].slot = leaves.len() as u16;
         leaves.push(leaf as u16);

@@ -6,10 +6,10 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, FairPolicerConfig, Fate, FlowKey, HashKey, Limiter,
+    BurstControl, Classifier, Decision, FairPolicerConfig, Fate, HashKey, Headers, Limiter,
     LimiterConfig, Marking, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree,
-    Program, Rate, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
-    WaterFillingConfig,
+    Ports, Program, Rate, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig,
+    TwoRates, WaterFillingConfig,
 };
 
 #[global_allocator]
@@ -153,9 +153,17 @@ fn main() {
     .unwrap();
     let classify = |_, packet: &PacketMeta| {
         let source = std::net::Ipv4Addr::from_bits(packet.flow).into();
-        let ports = Some((443, packet.bytes as u16));
-        let key = FlowKey::new(source, [10, 0, 0, 1].into(), 6, ports, packet.dscp);
-        classifier.classify(&key, packet.bytes).queue as u8
+        let headers = Headers {
+            source,
+            destination: [10, 0, 0, 1].into(),
+            protocol: 6,
+            ports: Some(Ports {
+                source: 443,
+                destination: packet.bytes as u16,
+            }),
+            dscp: packet.dscp,
+        };
+        classifier.classify(&headers.into(), packet.bytes).queue as u8
     };
     found.push(("classifier", digest(16, classify)));
 

@@ -34,7 +34,7 @@ pub fn structures(header: &str) -> Vec<Structure> {
         for line in body.lines().filter(|line| line.contains(';')) {
             let (declared, _) = line.split_once(';').expect("one field a line");
             let (kind, field) = declared.trim().rsplit_once(' ').expect("type and name");
-            let (rust, size, own) = match kind {
+            let (rust, size, alignment) = match kind {
                 "__u32" => ("u32", 4, 4),
                 "__u64" => ("u64", 8, 8),
                 _ => {
@@ -45,8 +45,8 @@ pub fn structures(header: &str) -> Vec<Structure> {
                     (held.rust, held.size, 8)
                 }
             };
-            let at = end.next_multiple_of(own);
-            (end, align) = (at + size, align.max(own));
+            let at = end.next_multiple_of(alignment);
+            (end, align) = (at + size, align.max(alignment));
             fields.push(Field {
                 name: field.to_owned(),
                 rust,

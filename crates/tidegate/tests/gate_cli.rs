@@ -58,14 +58,14 @@ impl Machine {
         };
         machine.write(&FILE);
         // Waits for the namespaces: /proc shows when the process has left those of the test.
-        let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+        let here = fs::read_link("/proc/self/ns/net").expect("a namespace");
         let its = format!("/proc/{}/ns/mnt", machine.holder.id());
         let net = format!("/proc/{}/ns/net", machine.holder.id());
         let mounts = fs::read_link("/proc/self/ns/mnt").expect("a namespace");
         let until = Instant::now() + Duration::from_secs(5);
         loop {
-            let moved = |path: &str, own: &Path| fs::read_link(path).is_ok_and(|ns| ns != own);
-            if moved(&net, &own) && moved(&its, &mounts) {
+            let moved = |path: &str, here: &Path| fs::read_link(path).is_ok_and(|ns| ns != here);
+            if moved(&net, &here) && moved(&its, &mounts) {
                 break;
             }
             if Instant::now() > until {

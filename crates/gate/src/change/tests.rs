@@ -20,7 +20,9 @@ impl Model {
     fn apply(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
-                Change::Detach(own) => assert!(self.attachments.remove(&own.interface)),
+                Change::Detach(attachment) => {
+                    assert!(self.attachments.remove(&attachment.interface))
+                }
                 Change::Settings => {}
                 Change::Reserve(room) => self.room = self.room.max(*room),
                 Change::Plan(number, limits) => {
@@ -47,7 +49,9 @@ impl Model {
                         self.directory.remove(&(*direction, *what));
                     }
                 }
-                Change::Attach(own) => assert!(self.attachments.insert(own.interface.clone())),
+                Change::Attach(attachment) => {
+                    assert!(self.attachments.insert(attachment.interface.clone()))
+                }
             }
         }
     }
@@ -66,7 +70,10 @@ impl Model {
         for (number, limits) in state.plans.contents() {
             assert_eq!(self.plans.get(number), Some(limits));
         }
-        let wanted = state.attachments.iter().map(|own| own.interface.clone());
+        let wanted = state
+            .attachments
+            .iter()
+            .map(|attachment| attachment.interface.clone());
         assert_eq!(self.attachments, wanted.collect());
     }
 }
@@ -95,15 +102,15 @@ fn config((rates, names, owners, interfaces): &Draw) -> Config {
         text += &format!("[plan.p{number}]\ndown = \"{rate}mbit\"\nup = \"1mbit\"\n");
     }
     for (number, (name, (plan, rate))) in NAMES.iter().zip(names).enumerate() {
-        let own = |(at, owner): (usize, &u8)| {
+        let addresses = |(at, owner): (usize, &u8)| {
             (usize::from(*owner) == number).then(|| format!("\"10.0.0.{at}\""))
         };
-        let own: Vec<String> = owners.iter().enumerate().filter_map(own).collect();
-        if own.is_empty() {
+        let addresses: Vec<String> = owners.iter().enumerate().filter_map(addresses).collect();
+        if addresses.is_empty() {
             continue;
         }
         text += &format!("[[subscriber]]\nname = \"{name}\"\nplan = \"p{plan}\"\n");
-        text += &format!("addresses = [{}]\n", own.join(","));
+        text += &format!("addresses = [{}]\n", addresses.join(","));
         if let Some(rate) = rate {
             text += &format!("down = \"{rate}mbit\"\n");
         }
@@ -185,7 +192,7 @@ proptest! {
             .attachments
             .iter()
             .chain(&next.attachments)
-            .filter(|own| model.attachments.contains(&own.interface))
+            .filter(|attachment| model.attachments.contains(&attachment.interface))
             .cloned()
             .collect::<HashSet<_>>()
             .into_iter()
@@ -251,8 +258,8 @@ fn an_interface_that_is_attached_anew_is_detached_just_before() {
     let order: Vec<String> = changes(&one, &two, &one.attachments, true)
         .iter()
         .map(|change| match change {
-            Change::Detach(own) => format!("detach {}", own.interface),
-            Change::Attach(own) => format!("attach {}", own.interface),
+            Change::Detach(attachment) => format!("detach {}", attachment.interface),
+            Change::Attach(attachment) => format!("attach {}", attachment.interface),
             _ => String::new(),
         })
         .collect();

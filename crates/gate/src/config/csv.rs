@@ -60,7 +60,7 @@ pub(super) fn read<'a>(
     if header.record.iter().any(named) {
         shaped_devices(&sheet, &header, records, plan, roll);
     } else {
-        own(&sheet, &header, records, plan, roll);
+        by_keys(&sheet, &header, records, plan, roll);
     }
 }
 
@@ -176,7 +176,7 @@ impl Sheet<'_> {
 }
 
 /// Tidegate's own form: the header names keys of subscribers.
-fn own(
+fn by_keys(
     sheet: &Sheet<'_>,
     header: &Row,
     rows: impl Iterator<Item = Row>,
@@ -219,10 +219,10 @@ fn own(
         sheet.values(&row, of("qinq"), &between, matches::qinq, &mut found);
         sheet.values(&row, of("pppoe"), &between, matches::pppoe, &mut found);
         let place = sheet.place(&row);
-        let own = row.cell(of("plan"));
+        let named = row.cell(of("plan"));
         roll.add(Draft {
             name: row.cell(of("name")),
-            plan: if own.is_empty() { plan } else { Some(own) },
+            plan: if named.is_empty() { plan } else { Some(named) },
             rates: PerDirection {
                 down: sheet.rate(&row, of("down"), quantity::rate),
                 up: sheet.rate(&row, of("up"), quantity::rate),

@@ -170,7 +170,9 @@ impl Config {
         let Some(tagged) = tagged else {
             return Vec::new();
         };
-        let xdp = |own: &&Attachment| matches!(own.hook, Hook::XdpNative | Hook::XdpGeneric);
+        let xdp = |attachment: &&Attachment| {
+            matches!(attachment.hook, Hook::XdpNative | Hook::XdpGeneric)
+        };
         let places = self.attachments.iter().filter(xdp);
         places
             .map(|place| {
@@ -435,18 +437,18 @@ fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment> {
 }
 
 fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
-    let mut own = Accounting {
+    let mut accounting = Accounting {
         layer: 2,
         overhead: 0,
     };
     let Some(node) = f.node("accounting") else {
-        return own;
+        return accounting;
     };
     let Some(f) = Fields::new(node, "`accounting`", &[ACCOUNTING], sink) else {
-        return own;
+        return accounting;
     };
     if let Some(layer) = f.integer("layer", 2..=3) {
-        own.layer = layer as u8;
+        accounting.layer = layer as u8;
     }
     if let Some(node) = f.node("overhead") {
         let text = match &node.value {
@@ -455,7 +457,7 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
             _ => {
                 let kind = node.kind();
                 f.wrong(node, format!("`overhead` is a size in quotes, not {kind}"));
-                return own;
+                return accounting;
             }
         };
         let (sign, size) = match text.trim().strip_prefix('-') {
@@ -463,12 +465,12 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
             None => (1, text.trim()),
         };
         match quantity::bytes(size) {
-            Ok(size @ 0..=256) => own.overhead = sign * size as i16,
+            Ok(size @ 0..=256) => accounting.overhead = sign * size as i16,
             Ok(_) => f.wrong(node, "`overhead` must be from -256B to 256B"),
             Err(message) => f.wrong(node, format!("`overhead`: {message}")),
         }
     }
-    own
+    accounting
 }
 
 /// Where to listen, with a secret where others could ask.

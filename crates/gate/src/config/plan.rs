@@ -8,8 +8,8 @@ use tidegate_notation::{Node, Value, burst_control, policy, rule};
 use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
-use crate::limits::{FlowRule, MAX_RULES, PlanTemplate, Template};
-use crate::table::Direction;
+use crate::limits::{FlowRule, PlanTemplate, Template};
+use crate::table::{Direction, MAX_RULES};
 
 /// Reads a plan, and reports what is wrong with it.
 pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
@@ -17,10 +17,10 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {
         return plan;
     };
-    let common = template(&f, Template::default());
+    let common = read_template(&f, Template::default());
     let mut directions = [Direction::Down, Direction::Up].map(|direction| {
         let key = direction.name();
-        let mut own = common.clone();
+        let mut template = common.clone();
         match f.node(key).map(|node| (node, &node.value)) {
             None => {}
             Some((node, Value::Table(_))) => {
@@ -37,29 +37,29 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
                             );
                         }
                     }
-                    own = template(&inner, common.clone());
-                    own.rate = inner.rate("rate");
-                    if own.rate.is_none()
-                        && own.scheme != Scheme::Unlimited
+                    template = read_template(&inner, common.clone());
+                    template.rate = inner.rate("rate");
+                    if template.rate.is_none()
+                        && template.scheme != Scheme::Unlimited
                         && inner.node("rate").is_none()
                     {
                         inner.missing("rate");
                     }
-                    check(&inner, &own, direction, sink);
+                    check(&inner, &template, direction, sink);
                 }
             }
             Some(_) => {
-                own.rate = f.rate(key);
-                check(&f, &own, direction, sink);
+                template.rate = f.rate(key);
+                check(&f, &template, direction, sink);
             }
         }
-        if own.scheme == Scheme::Unlimited && own.rate.is_some() {
+        if template.scheme == Scheme::Unlimited && template.rate.is_some() {
             f.wrong_key(
                 key,
                 format!("an unlimited plan has no rate: leave out `{key}`, or the scheme"),
             );
         }
-        own
+        template
     });
     if f.node("down").is_none() && f.node("up").is_none() && common.scheme != Scheme::Unlimited {
         // A rate may come with each subscriber; all else must be sound at any.
@@ -86,17 +86,17 @@ fn check(f: &Fields<'_>, template: &Template, direction: Direction, sink: &Sink)
 }
 
 /// The keys that both directions share, over what there was.
-fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
+fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
     let schemes = Template::SCHEMES.map(|scheme| (scheme.name(), scheme));
     if let Some(scheme) = f.word("scheme", &schemes) {
-        own.scheme = scheme;
+        template.scheme = scheme;
     }
     let needs = |key: &str, schemes: &[Scheme]| {
         if let Some(node) = f.node(key)
-            && !schemes.contains(&own.scheme)
+            && !schemes.contains(&template.scheme)
         {
             let of: Vec<&str> = schemes.iter().map(|scheme| scheme.name()).collect();
-            let (of, scheme) = (of.join(" or "), own.scheme);
+            let (of, scheme) = (of.join(" or "), template.scheme);
             f.wrong(
                 node,
                 format!("`{key}` belongs to scheme {of}, this plan's is {scheme}"),
@@ -115,9 +115,9 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
         .node("policy")
         .and_then(|node| f.sink.note(policy::read(node)))
     {
-        own.policy = policy;
+        template.policy = policy;
         // What was said of the classes of another policy means nothing here.
-        (own.rules, own.default_class) = (Vec::new(), None);
+        (template.rules, template.default_class) = (Vec::new(), None);
     }
     let rules = f.tables("rule");
     if rules.len() > MAX_RULES {
@@ -127,19 +127,22 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
             format!("at most {MAX_RULES} rules can be given, these are {found}"),
         );
     } else if f.node("rule").is_some() {
-        let classes = Program::new(&own.policy).classes().len();
+        let classes = Program::new(&template.policy).classes().len();
         let rules = rules
             .iter()
             .filter_map(|node| flow_rule(node, classes, f.sink));
-        own.rules = rules.collect();
+        template.rules = rules.collect();
     }
     if let Some(class) = f.integer("default-class", 0..=u64::from(u16::MAX)) {
-        own.default_class = Some(class as u16);
+        template.default_class = Some(class as u16);
     }
     if let Some(node) = f.node("excess") {
-        own.mark = f.sink.note(node.mark("excess")).flatten();
+        template.mark = f.sink.note(node.mark("excess")).flatten();
     }
-    for (key, into) in [("queue", &mut own.queue), ("burst", &mut own.burst)] {
+    for (key, into) in [
+        ("queue", &mut template.queue),
+        ("burst", &mut template.burst),
+    ] {
         if let Some(size) = f.auto(key) {
             *into = Some(size);
         }
@@ -148,14 +151,14 @@ fn template<'a>(f: &Fields<'a>, mut own: Template) -> Template {
         if rtt > 60_000_000_000 {
             f.wrong_key("rtt", "`rtt` must be at most 60s");
         } else {
-            own.rtt = rtt;
+            template.rtt = rtt;
         }
     }
-    match burst_control::read(f.known(), own.control) {
-        Ok(control) => own.control = control,
+    match burst_control::read(f.known(), template.control) {
+        Ok(control) => template.control = control,
         Err(mistakes) => mistakes.into_iter().for_each(|mistake| f.sink.add(mistake)),
     }
-    own
+    template
 }
 
 fn flow_rule(node: &Node, classes: usize, sink: &Sink) -> Option<FlowRule> {

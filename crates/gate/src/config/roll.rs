@@ -110,12 +110,12 @@ impl<'a> Roll<'a> {
             );
             self.sink.wrong(draft.place, message);
         }
-        let mut own = Vec::with_capacity(draft.matches.len());
+        let mut matches = Vec::with_capacity(draft.matches.len());
         for (what, place) in draft.matches {
             match self.owners.insert(what, number) {
                 None => {
                     self.room(&what, place);
-                    own.push(what);
+                    matches.push(what);
                 }
                 Some(other) if other == number => {
                     let message = format!("{what} is given to `{name}` twice");
@@ -157,7 +157,7 @@ impl<'a> Roll<'a> {
             declared: Declaration {
                 plan: plan.map(|plan| self.plans[plan].0.clone()),
                 rates: draft.rates,
-                matches: own,
+                matches,
             },
             limits,
         });

@@ -56,11 +56,11 @@ fn sound(text: &str) -> Config {
 /// Errors without the lines that they show.
 fn wrong(text: &str, others: &[(&str, &str)]) -> Vec<String> {
     let errors = with(text, others).expect_err(text);
-    let tell = |problem: &Problem| {
+    let first_line = |problem: &Problem| {
         let text = problem.to_string();
         text.lines().next().unwrap_or("").to_owned()
     };
-    errors.problems.iter().map(tell).collect()
+    errors.problems.iter().map(first_line).collect()
 }
 
 #[test]
@@ -174,7 +174,7 @@ vlan = [7, 8]
 qinq = "100.200"
 pppoe = 17
 [[subscriber]]
-name = "own"
+name = "single"
 down = "3mbit"
 addresses = "0.0.0.0/0"
 "#;
@@ -183,7 +183,7 @@ addresses = "0.0.0.0/0"
         config
             .attachments
             .iter()
-            .map(|own| (own.hook, own.direction))
+            .map(|attachment| (attachment.hook, attachment.direction))
             .collect::<Vec<_>>(),
         [
             (Hook::TcIngress, Direction::Down),
@@ -217,12 +217,12 @@ addresses = "0.0.0.0/0"
         (Some(8), Some(1), 2)
     );
     let plan = down.plan().expect("sound");
-    let program = plan.limiter.program().expect("a policy");
+    let program = plan.limiter().program().expect("a policy");
     assert_eq!((program.queues(), program.classes().len()), (10, 3));
     assert_eq!(
         (
-            *plan.rules[1].source_ports.start(),
-            *plan.rules[1].destination_ports.end()
+            *plan.rules()[1].source_ports.start(),
+            *plan.rules()[1].destination_ports.end()
         ),
         (443, 5100)
     );
@@ -233,13 +233,13 @@ addresses = "0.0.0.0/0"
     );
     // Rules are about the classes of a policy: another one has its own.
     assert_eq!((up.rules.len(), up.default_class), (0, None));
-    let [tagged, own] = &config.subscribers[..] else {
+    let [tagged, single] = &config.subscribers[..] else {
         panic!("two")
     };
     assert_eq!(tagged.declared.matches.len(), 4);
     assert_eq!(tagged.limits.down.limiter, LimiterConfig::Unlimited);
-    assert_eq!(own.limits.down.rate(), Some(3_000_000));
-    assert_eq!(own.limits.up.limiter, LimiterConfig::Unlimited);
+    assert_eq!(single.limits.down.rate(), Some(3_000_000));
+    assert_eq!(single.limits.up.limiter, LimiterConfig::Unlimited);
 }
 
 #[test]

@@ -112,9 +112,9 @@ impl Store {
                 }
                 Err(error) => return Err(failed(error.into())),
             }
-            let own = lock.metadata().map_err(failed)?;
+            let locked = lock.metadata().map_err(failed)?;
             let seen = fs::metadata(&path);
-            if seen.is_ok_and(|seen| (seen.dev(), seen.ino()) == (own.dev(), own.ino())) {
+            if seen.is_ok_and(|seen| (seen.dev(), seen.ino()) == (locked.dev(), locked.ino())) {
                 lock.set_len(0).map_err(failed)?;
                 writeln!(lock, "{}", std::process::id()).map_err(failed)?;
                 return Ok(Self {

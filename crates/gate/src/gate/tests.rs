@@ -3,7 +3,7 @@ mod killed;
 mod undone;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::*;
 use crate::memory::Memory;
@@ -28,7 +28,7 @@ impl InMemory for Site {
     }
 
     fn holds(&self, state: &GateState) {
-        Memory::at(self.pins(), |own| {
+        Memory::at(self.pins(), |memory| {
             let mut directory = HashMap::new();
             for member in state.members.values() {
                 for direction in Direction::BOTH {
@@ -36,13 +36,13 @@ impl InMemory for Site {
                         directory.insert((direction, *what), member.seat(direction));
                         let number = member.seat(direction).plan;
                         let limits = state.plans.get(number).expect("a plan");
-                        assert_eq!(own.plans.get(&number), limits.plan().as_ref().ok());
+                        assert_eq!(memory.plans.get(&number), limits.plan().as_ref().ok());
                     }
                 }
             }
-            assert_eq!(own.directory, directory);
-            assert_eq!(own.settings, Some(state.settings()));
-            let mut attached = own.attachments.clone();
+            assert_eq!(memory.directory, directory);
+            assert_eq!(memory.settings, Some(state.settings()));
+            let mut attached = memory.attachments.clone();
             attached.sort_by(|one, other| one.interface.cmp(&other.interface));
             assert_eq!(attached, state.attachments);
         })
@@ -65,71 +65,43 @@ fn setting(gate: &Own, name: &str) -> Option<Setting> {
     gate.state().members[name].setting.clone()
 }
 
-const ONE: &str = r#"
-[[interface]]
-name = "eth0"
-side = "core"
+/// The fixture's file between two interfaces, and with cem.
+static ONE: LazyLock<String> = LazyLock::new(|| {
+    Site::FILE.replace("\"lo\"", "\"eth0\"")
+        + r#"
 [[interface]]
 name = "eth1"
 side = "access"
-[plan.gold]
-down = "100mbit"
-up = "20mbit"
-[plan.silver]
-down = "50mbit"
-up = "10mbit"
-[[subscriber]]
-name = "ann"
-plan = "gold"
-addresses = ["10.0.0.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "silver"
-addresses = "10.0.0.2"
 [[subscriber]]
 name = "cem"
 plan = "gold"
-vlan = 7
-"#;
+vlan = 9
+"#
+});
 
-/// Bob gets gold and another address, cem goes, dot comes with cem's tag; another interface.
-const TWO: &str = r#"
-unknown = "drop"
-[[interface]]
-name = "eth0"
-side = "core"
-[[interface]]
-name = "eth2"
-side = "access"
-[plan.gold]
-down = "100mbit"
-up = "20mbit"
-[plan.silver]
-down = "40mbit"
-up = "10mbit"
-[[subscriber]]
-name = "ann"
-plan = "gold"
-addresses = ["10.0.0.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "gold"
-addresses = ["10.0.0.2", "10.0.0.3"]
-[[subscriber]]
-name = "dot"
-plan = "silver"
-vlan = 7
-"#;
+/// Bob gets gold and an address, cem goes, dot comes with cem's tag; another interface.
+static TWO: LazyLock<String> = LazyLock::new(|| {
+    let bob = "plan = \"gold\"\naddresses = \"192.0.2.2\"";
+    "unknown = \"drop\"\n".to_owned()
+        + &ONE
+            .replace("down = \"10mbit\"", "down = \"40mbit\"")
+            .replace("plan = \"basic\"", bob)
+            .replace(
+                "name = \"cem\"\nplan = \"gold\"",
+                "name = \"dot\"\nplan = \"basic\"",
+            )
+            .replace("eth1", "eth2")
+});
 
 #[test]
 fn a_gate_goes_up_changes_and_goes_down() {
     let site = Site::new();
-    let (mut gate, report) = Own::up(&site.config(ONE)).expect("up");
-    assert_eq!(report.added, ["ann", "bob", "cem"]);
+    let (mut gate, report) = Own::up(&site.config(&ONE)).expect("up");
+    assert_eq!(report.added, ["alice", "bob", "cem"]);
     site.holds(gate.state());
     assert_eq!(site.files(), ["lock", "state.json"]);
-    let ann = gate.state().members["ann"].clone();
-    let report = gate.reload(&site.config(TWO)).expect("reloaded");
+    let alice = gate.state().members["alice"].clone();
+    let report = gate.reload(&site.config(&TWO)).expect("reloaded");
     assert_eq!(
         (
             &report.added[..],
@@ -149,17 +121,17 @@ fn a_gate_goes_up_changes_and_goes_down() {
     assert_eq!(report.attached[0].interface, "eth2");
     assert_eq!(report.detached[0].interface, "eth1");
     site.holds(gate.state());
-    assert_eq!(gate.state().members["ann"], ann);
-    let log = Memory::at(site.pins(), |own| std::mem::take(&mut own.log)).expect("there");
-    let about_ann = log.iter().filter(|line| line.contains("10.0.0.1")).count();
+    assert_eq!(gate.state().members["alice"], alice);
+    let log = Memory::at(site.pins(), |memory| std::mem::take(&mut memory.log)).expect("there");
+    let about_alice = log.iter().filter(|line| line.contains("192.0.2.1")).count();
     assert_eq!(
-        about_ann, 2,
-        "ann was led once in each direction, at the start: {log:?}"
+        about_alice, 2,
+        "alice was led once in each direction, at the start: {log:?}"
     );
     // The same again does nothing.
-    let report = gate.reload(&site.config(TWO)).expect("reloaded");
+    let report = gate.reload(&site.config(&TWO)).expect("reloaded");
     assert_eq!(report.unchanged, 3);
-    let log = Memory::at(site.pins(), |own| own.log.clone()).expect("there");
+    let log = Memory::at(site.pins(), |memory| memory.log.clone()).expect("there");
     assert!(log.is_empty(), "{log:?}");
     gate.down().expect("down");
     assert!(!Own::is_up(site.pins()) && !site.state().exists());
@@ -170,12 +142,12 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     let site = Site::new();
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
     assert!(!Own::down_at(site.folders()).expect("nothing to do"));
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
-    let own = std::process::id();
-    let busy = |error: Option<GateError>| matches!(error, Some(GateError::Busy { process, .. }) if process == Some(own));
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
+    let this = std::process::id();
+    let busy = |error: Option<GateError>| matches!(error, Some(GateError::Busy { process, .. }) if process == Some(this));
     assert!(busy(site.take_over().err()));
     assert!(busy(Own::down_at(site.folders()).err()));
-    assert!(busy(Own::up(&site.config(ONE)).err()));
+    assert!(busy(Own::up(&site.config(&ONE)).err()));
     // Looking is free.
     let view = View::<Memory>::open(site.folders()).expect("a view");
     assert_eq!(
@@ -185,7 +157,7 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     assert_eq!(view.overview(), gate.overview());
     drop(gate);
     assert!(matches!(
-        Own::up(&site.config(ONE)),
+        Own::up(&site.config(&ONE)),
         Err(GateError::AlreadyUp { .. })
     ));
     let gate = site.take_over().expect("ours");
@@ -197,11 +169,11 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     assert!(Own::down_at(site.folders()).expect("down"));
     assert!(!Own::is_up(site.pins()) && !site.state().exists());
     // A state without a gate is what a restart of the machine may leave.
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     Memory::clear(site.pins()).expect("gone");
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
-    let (gate, report, was_up) = Own::start(&site.config(TWO)).expect("up");
+    let (gate, report, was_up) = Own::start(&site.config(&TWO)).expect("up");
     assert!(!was_up && report.added.len() == 3);
     gate.down().expect("down");
 }
@@ -209,11 +181,11 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
 #[test]
 fn a_gate_elsewhere_keeps_its_state() {
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     let other = Config {
         pins: site.folder().join("other"),
-        ..site.config(ONE)
+        ..site.config(&ONE)
     };
     let error = Own::up(&other).map(|_| ()).expect_err("it is another's");
     assert!(matches!(error, GateError::Elsewhere { .. }), "{error}");
@@ -223,7 +195,7 @@ fn a_gate_elsewhere_keeps_its_state() {
     site.holds(gate.state());
     gate.down().expect("down");
     // Nobody's any more.
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     Memory::clear(site.pins()).expect("gone");
     let (gate, _) = Own::up(&other).expect("up");
@@ -233,59 +205,62 @@ fn a_gate_elsewhere_keeps_its_state() {
 #[test]
 fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     let rate = |rate: u64| Setting {
         down: Some(rate),
         ..Setting::default()
     };
-    gate.set("ann", &rate(5_000_000)).expect("set");
-    let limits = gate.subscriber("ann").expect("there").limits;
+    gate.set("alice", &rate(5_000_000)).expect("set");
+    let limits = gate.subscriber("alice").expect("there").limits;
     assert_eq!(
         (limits.down.rate, limits.up.rate),
-        (Some(5_000_000), Some(20_000_000))
+        (Some(5_000_000), Some(10_000_000))
     );
-    let lanes = gate.state().members["ann"].lanes;
+    let lanes = gate.state().members["alice"].lanes;
     assert_eq!((lanes.down.version, lanes.up.version), (2, 1));
     site.holds(gate.state());
     // Also for those who come after us, and over reloads that change others.
     drop(gate);
     let mut gate = site.take_over().expect("ours");
-    assert_eq!(setting(&gate, "ann"), Some(rate(5_000_000)));
-    gate.reload(&site.config(TWO)).expect("reloaded");
+    assert_eq!(setting(&gate, "alice"), Some(rate(5_000_000)));
+    gate.reload(&site.config(&TWO)).expect("reloaded");
     site.holds(gate.state());
-    assert_eq!(rate_down(&gate, "ann"), Some(5_000_000));
+    assert_eq!(rate_down(&gate, "alice"), Some(5_000_000));
     // Another plan, whose rates change in the file.
-    let silver = Setting {
-        plan: Some("silver".into()),
+    let basic = Setting {
+        plan: Some("basic".into()),
         ..Setting::default()
     };
-    gate.set("ann", &silver).expect("set");
-    assert_eq!(rate_down(&gate, "ann"), Some(40_000_000));
-    assert_eq!(gate.subscriber("ann").expect("there").plan_name(), "silver");
+    gate.set("alice", &basic).expect("set");
+    assert_eq!(rate_down(&gate, "alice"), Some(40_000_000));
+    assert_eq!(
+        gate.subscriber("alice").expect("there").plan_name(),
+        "basic"
+    );
     gate.reload(&site.config(&TWO.replace("40mbit", "30mbit")))
         .expect("reloaded");
-    assert_eq!(rate_down(&gate, "ann"), Some(30_000_000));
-    // The file says otherwise of ann.
+    assert_eq!(rate_down(&gate, "alice"), Some(30_000_000));
+    // The file says otherwise of alice.
     let other = TWO.replacen("plan = \"gold\"", "plan = \"gold\"\ndown = \"70mbit\"", 1);
     let report = gate.reload(&site.config(&other)).expect("reloaded");
-    assert_eq!(report.reset, ["ann"]);
-    assert_eq!(rate_down(&gate, "ann"), Some(70_000_000));
-    assert_eq!(setting(&gate, "ann"), None);
-    gate.set("ann", &rate(8_000_000)).expect("set");
-    gate.reset("ann").expect("reset");
-    assert_eq!(rate_down(&gate, "ann"), Some(70_000_000));
-    assert_eq!(setting(&gate, "ann"), None);
+    assert_eq!(report.reset, ["alice"]);
+    assert_eq!(rate_down(&gate, "alice"), Some(70_000_000));
+    assert_eq!(setting(&gate, "alice"), None);
+    gate.set("alice", &rate(8_000_000)).expect("set");
+    gate.reset("alice").expect("reset");
+    assert_eq!(rate_down(&gate, "alice"), Some(70_000_000));
+    assert_eq!(setting(&gate, "alice"), None);
     site.holds(gate.state());
     for (name, setting, told) in [
         (
-            "anm",
+            "alise",
             rate(1_000_000),
-            "there is no subscriber `anm`, did you mean `ann`?",
+            "there is no subscriber `alise`, did you mean `alice`?",
         ),
-        ("ann", rate(1), "1 bit/s is out of range"),
-        ("ann", Setting::default(), "nothing is set"),
+        ("alice", rate(1), "1 bit/s is out of range"),
+        ("alice", Setting::default(), "nothing is set"),
         (
-            "ann",
+            "alice",
             Setting {
                 plan: Some("iron".into()),
                 ..Setting::default()
@@ -302,7 +277,7 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
 #[test]
 fn many_settings_do_not_fill_the_journal_or_the_plans() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     for round in 0..1100u64 {
         let down = Some(1_000_000 + round);
         gate.set(
@@ -327,9 +302,9 @@ fn many_settings_do_not_fill_the_journal_or_the_plans() {
 #[test]
 fn what_is_stuck_does_not_keep_the_rest_from_being_taken_off() {
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
-    Memory::at(site.pins(), |own| own.stuck = true);
+    Memory::at(site.pins(), |memory| memory.stuck = true);
     let error = Own::down_at(site.folders()).expect_err("it is stuck");
     assert!(
         error.to_string().ends_with("a part of it is stuck"),

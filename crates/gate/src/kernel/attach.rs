@@ -88,10 +88,10 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
             }
             // This pin is of an interface that is gone, or came back.
             let _ = fs::remove_file(path);
-            let live = |(own, how): (Attachment, String)| {
+            let live = |(pinned, how): (Attachment, String)| {
                 how == "clsact"
-                    && own.interface == attachment.interface
-                    && is_live(&path_of(pins, &own, &how), &how, &own)
+                    && pinned.interface == attachment.interface
+                    && is_live(&path_of(pins, &pinned, &how), &how, &pinned)
             };
             if !pinned(pins).into_iter().any(live) {
                 let _ = fs::remove_file(marker(pins, attachment));
@@ -259,16 +259,16 @@ fn pinned(pins: &Path) -> Vec<(Attachment, String)> {
 
 pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {
     let all = pinned(pins).into_iter();
-    all.filter(|(own, how)| is_live(&path_of(pins, own, how), how, own))
-        .map(|(own, _)| own)
+    all.filter(|(attachment, how)| is_live(&path_of(pins, attachment, how), how, attachment))
+        .map(|(attachment, _)| attachment)
         .collect()
 }
 
 /// Detaches everything that is pinned.
 pub(super) fn detach_all(pins: &Path) -> Result<(), KernelError> {
     let mut result = Ok(());
-    for (own, _) in pinned(pins) {
-        result = result.and(detach(pins, &own));
+    for (attachment, _) in pinned(pins) {
+        result = result.and(detach(pins, &attachment));
     }
     result
 }

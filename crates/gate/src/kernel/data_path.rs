@@ -88,7 +88,9 @@ impl DataPath for Kernel {
 
     fn unknown(&self) -> Result<Others, PathError> {
         let strangers = self.unknown()?.into_iter();
-        Ok(strangers.map(|own| (own.reason, own.packets)).collect())
+        Ok(strangers
+            .map(|tally| (tally.reason, tally.packets))
+            .collect())
     }
 
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+use tidegate_limiter::Prefix;
 
 use super::layout::{
     self, LENGTHS, Record, key4, key6, length4, length6, link_key, network_words, seat, settings,
 };
-use super::policy::mask;
 use super::{KernelError, Seat};
 use crate::table::{Accounting, Direction, Match, Settings, Unknown};
 
@@ -174,7 +174,7 @@ impl Directory {
                     return vec![Entry::ipv4(address as u32, bits - 96, direction)];
                 }
                 let mut entries = vec![Entry::ipv6(address, bits, direction)];
-                if (address ^ IPV4) & mask(bits) == 0 {
+                if (address ^ IPV4) & Prefix::mask(bits) == 0 {
                     entries.push(Entry::ipv4(0, 128 + bits, direction));
                 }
                 entries
@@ -324,7 +324,7 @@ impl Directory {
                 record.set(length4::MASK.within(lengths4, index), mask4.to_be());
                 record.set(length4::LENGTH.within(lengths4, index), length);
                 let length = lengths.ipv6.get(at).copied().unwrap_or(0);
-                let mask6 = network_words(mask(length));
+                let mask6 = network_words(Prefix::mask(length));
                 let lengths6 = settings::LENGTHS6;
                 record.set(length6::MASK.within(lengths6, index), mask6);
                 record.set(length6::LENGTH.within(lengths6, index), length);

@@ -65,9 +65,6 @@ pub enum KernelError {
         /// The number that there is room for.
         room: usize,
     },
-    /// A plan that the kernel cannot enforce.
-    #[error("{0}")]
-    Plan(String),
     /// No such interface.
     #[error("there is no interface {0}")]
     Interface(String),

@@ -5,9 +5,9 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use super::KernelError;
 pub(super) use super::record::{Array, Field, Record, network_words};
 use crate::config::Config;
-use crate::limits;
 use crate::state::Plans;
 use crate::table::{Counters, LimiterState, QueueState};
+use crate::{limits, table};
 
 pub(super) use generated::*;
 
@@ -20,8 +20,8 @@ mod generated {
 
 // What user space checks without a kernel is what the programs have room for.
 const _: () = {
-    assert!(limits::ROOM.queues == QUEUES && limits::ROOM.shares == SHARES);
-    assert!(limits::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);
+    assert!(table::ROOM.queues == QUEUES && table::ROOM.shares == SHARES);
+    assert!(table::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);
     assert!(limits::MAX_PREFIXES == PREFIXES && limits::MAX_TAGS == LINKS);
     assert!(Plans::MOST as usize == PLANS && 2 * Config::MAX_SUBSCRIBERS <= PAGES * PAGE);
 };

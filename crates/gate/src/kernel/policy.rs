@@ -6,13 +6,12 @@ use std::ops::RangeInclusive;
 
 use libbpf_rs::MapHandle;
 use tidegate_limiter::program::Kind;
-use tidegate_limiter::{Class, LimiterConfig, PolicyTree, Prefix, Program, Rule};
+use tidegate_limiter::{LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule};
 
 use super::KernelError;
 use super::kept::{FIRST_RESERVED, Kept};
 use super::layout::{
-    self, ANY_PROTOCOL, NONE, QUEUES, RULES, Record, SHARES, network_words, plan, rule, rules,
-    shape,
+    self, ANY_PROTOCOL, NONE, Record, SHARES, network_words, plan, rule, rules, shape,
 };
 use crate::table::{Excess, Plan};
 
@@ -57,26 +56,10 @@ impl Registry {
 
     /// Encodes a plan for the kernel. Stores its policy and rules there if they are new.
     pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
-        let refuse = |what: String| Err(KernelError::Plan(what));
-        if let Excess::Mark(dscp) = plan.excess
-            && dscp > 63
-        {
-            return refuse(format!(
-                "{dscp} is not a code point: write a number from 0 to 63"
-            ));
-        }
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
-        // Without queues, all packets belong to one class.
-        let (mut class, mut queues, mut rules) = (
-            Class {
-                first: 0,
-                queues: 1,
-            },
-            0,
-            0,
-        );
-        let (scheme, size) = match &plan.limiter {
+        let (mut queues, mut rules) = (0, 0);
+        let (scheme, size) = match plan.limiter() {
             LimiterConfig::Unlimited => (layout::UNLIMITED, 0),
             LimiterConfig::Policer(config) => {
                 shape = POLICER_SHAPE;
@@ -88,34 +71,23 @@ impl Registry {
                     (period, control) = (burst.period(), 1);
                     upper = burst.upper_bytes(config.rate());
                     lower = burst.lower_bytes(config.rate());
-                    // The programs multiply it with weights.
-                    if upper > 1 << 49 {
-                        return refuse("the upper threshold of burst control comes to more than 2^49 bytes in a period".into());
-                    }
                 }
-                class = default_class(plan, program).map_err(KernelError::Plan)?;
                 (fair, queues) = (u8::from(program.is_fair()), program.queues() as u8);
                 shape = self.shape(program, maps)?;
-                rules = self.rules(&plan.rules, program, maps)?;
+                rules = self.rules(plan.rules(), program, maps)?;
                 (layout::PHANTOM, config.queue())
             }
-            other => {
-                return refuse(format!(
-                    "the kernel has no limiter `{}`: use bc-pqp, pqp, policer or unlimited",
-                    other.scheme()
-                ));
-            }
+            other => unreachable!("no plan has the limiter {}", other.scheme()),
         };
-        let rate = plan.limiter.rate().map_or(0, |rate| rate.bits_per_second());
-        let mark = match plan.excess {
+        let rate = plan.limiter().rate();
+        let mark = match plan.excess() {
             Excess::Drop => NONE as u8,
             Excess::Mark(dscp) => dscp,
         };
-        // The longest time whose bits fit into 64 bits with a remainder, BYTE of bpf/meter.h.
-        let direct = (u64::MAX - 8_000_000_000).checked_div(rate);
+        let class = plan.unmatched();
         let record = Record::new(plan::SIZE_OF)
-            .with(plan::RATE, rate)
-            .with(plan::DIRECT, direct.unwrap_or(u64::MAX))
+            .with(plan::RATE, rate.map_or(0, Rate::bits_per_second))
+            .with(plan::DIRECT, rate.map_or(u64::MAX, Meter::longest_step))
             .with(plan::SIZE, size)
             .with(plan::PERIOD, period)
             .with(plan::UPPER, upper)
@@ -133,14 +105,6 @@ impl Registry {
     }
 
     fn shape(&mut self, program: &Program, maps: &Maps) -> Result<u32, KernelError> {
-        for (what, found, room) in [
-            ("queues", program.queues(), QUEUES),
-            ("sharing nodes", program.shares(), SHARES),
-        ] {
-            if found > room {
-                return Err(KernelError::room(what, found, room));
-            }
-        }
         self.shapes.put(write_shape(program), maps)
     }
 
@@ -153,9 +117,6 @@ impl Registry {
         if written.is_empty() {
             return Ok(0);
         }
-        if written.len() > RULES {
-            return Err(KernelError::room("rules", written.len(), RULES));
-        }
         let mut record = Record::new(rules::SIZE_OF);
         record.set(rules::COUNT, written.len() as u32);
         for (index, rule) in written.iter().enumerate() {
@@ -165,23 +126,9 @@ impl Registry {
     }
 }
 
-/// The class of packets that no rule matches. Also checks the classes of rules.
-fn default_class(plan: &Plan, program: &Program) -> Result<Class, String> {
-    let classes = program.classes();
-    let default = plan.default_class.unwrap_or(classes.len() as u16 - 1);
-    let mut named = plan.rules.iter().map(|rule| rule.class).chain([default]);
-    match named.find(|&class| usize::from(class) >= classes.len()) {
-        Some(class) => Err(format!(
-            "there is no class {class}: the policy has {}, from 0 on",
-            classes.len()
-        )),
-        None => Ok(classes[usize::from(default)]),
-    }
-}
-
 fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program) {
     let prefix = |prefix: &Prefix| {
-        let mask = mask(prefix.bits());
+        let mask = Prefix::mask(prefix.bits());
         (network_words(prefix.address()), network_words(mask))
     };
     let (source, source_mask) = prefix(&rule.source);
@@ -219,11 +166,6 @@ fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program)
     record.set(rule::QUEUES.within(at, index), class.queues as u8);
 }
 
-/// The mask of a prefix with this number of bits.
-pub(super) fn mask(bits: u32) -> u128 {
-    u128::MAX.checked_shl(128 - bits).unwrap_or(0)
-}
-
 /// `struct shape`, without its number.
 fn write_shape(program: &Program) -> Vec<u8> {
     debug_assert!(PolicyTree::MAX_WEIGHT <= u32::from(u16::MAX));
@@ -240,30 +182,30 @@ fn write_shape(program: &Program) -> Vec<u8> {
         ([0u8; 32], [0u8; 8], [0u8; 8], [NONE as u8; 8]);
     // Parents come before their children, so the nodes above are known.
     for (number, node) in nodes.iter().enumerate() {
-        let own = part(number);
+        let at = part(number);
         if number > 0 {
             let above = part(usize::from(node.parent));
-            parent[own] = above as u8;
-            weight[own] = node.weight as u16;
-            path[own] = path[above] | 1 << above;
+            parent[at] = above as u8;
+            weight[at] = node.weight as u16;
+            path[at] = path[above] | 1 << above;
             // Its index among all nodes except the root.
-            order[number - 1] = own as u8;
+            order[number - 1] = at as u8;
             if nodes[usize::from(node.parent)].kind == Kind::Priority {
                 let siblings = usize::from(nodes[usize::from(node.parent)].first)..number;
-                before[own] = siblings.map(|sibling| 1 << part(sibling)).sum();
+                before[at] = siblings.map(|sibling| 1 << part(sibling)).sum();
             } else {
-                weighted |= 1 << own;
+                weighted |= 1 << at;
             }
-            if before[own] != 0 || behind >> above & 1 == 1 {
-                behind |= 1 << own;
+            if before[at] != 0 || behind >> above & 1 == 1 {
+                behind |= 1 << at;
             }
         }
-        if own < SHARES {
-            priority |= u32::from(node.kind == Kind::Priority) << own;
-            first[own] = (node.first - 1) as u8;
-            count[own] = node.count as u8;
-            if own + 1 < program.shares() {
-                next[own] = own as u8 + 1;
+        if at < SHARES {
+            priority |= u32::from(node.kind == Kind::Priority) << at;
+            first[at] = (node.first - 1) as u8;
+            count[at] = node.count as u8;
+            if at + 1 < program.shares() {
+                next[at] = at as u8 + 1;
             }
         }
     }

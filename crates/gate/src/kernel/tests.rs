@@ -142,12 +142,7 @@ impl Draft {
             Scheme::Policer { burst } => PolicerConfig::new(self.rate, burst).unwrap().into(),
             Scheme::Unlimited => LimiterConfig::Unlimited,
         };
-        Plan {
-            limiter,
-            rules: self.rules.clone(),
-            default_class: self.default_class,
-            excess: self.excess,
-        }
+        Plan::new(limiter, self.rules.clone(), self.default_class, self.excess).unwrap()
     }
 }
 
@@ -286,12 +281,12 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
     use layout::settings as fields;
     let live = |gate: &mut Gate| {
         let kernel = gate.kernel();
-        let look = |map, key: u32| {
+        let read = |map, key: u32| {
             let found = kernel.map(map).lookup(&key.to_ne_bytes(), MapFlags::ANY);
             found.unwrap().unwrap()
         };
-        let current = look("current", 0)[0];
-        let settings = look("settings", current.into());
+        let current = read("current", 0)[0];
+        let settings = read("settings", current.into());
         let accounting = (fields::OVERHEAD.of(&settings), fields::LAYER.of(&settings));
         (current, fields::HASH.of(&settings), accounting)
     };

@@ -6,8 +6,8 @@ use tidegate_limiter::{
     Scheme, sizing,
 };
 
-use super::{FlowRule, Limits, LimitsError, ROOM};
-use crate::table::Direction;
+use super::{FlowRule, Limits, LimitsError};
+use crate::table::{Direction, PlanError};
 
 /// Bytes of the kernel's largest super-packet, but for IPv6 BIG TCP: one has to fit into a queue
 /// with some others, or nothing of a sender passes that makes them.
@@ -100,7 +100,6 @@ impl Template {
         let phantom = |needed: u64| {
             let queue = self.queue.unwrap_or(needed.clamp(4 * SUPER, MOST));
             let config = PhantomQueuesConfig::new(&self.policy, rate, queue)?;
-            config.program().check_room(ROOM)?;
             Ok::<_, ConfigError>(config)
         };
         Ok(match self.scheme {
@@ -113,7 +112,7 @@ impl Template {
                 PolicerConfig::new(rate, self.burst.unwrap_or(needed))?.into()
             }
             Scheme::Unlimited => LimiterConfig::Unlimited,
-            other => return Err(LimitsError::Scheme(other)),
+            other => return Err(PlanError::Scheme(other).into()),
         })
     }
 }

@@ -1,6 +1,7 @@
-use tidegate_limiter::{PolicerConfig, PolicyTree, Rate};
+use tidegate_limiter::{BurstControl, PolicerConfig, PolicyTree, Rate, Scheme, Thresholds};
 
 use super::*;
+use crate::table::MAX_RULES;
 
 /// The state's file keeps its form: another release of the gate takes it over.
 #[test]
@@ -109,4 +110,34 @@ fn sizes_follow_the_rate() {
     };
     assert!(fast.limits(Direction::Down, Some(400_000_000_000)).is_ok());
     assert_eq!(of(Scheme::Unlimited, 1), LimiterConfig::Unlimited);
+}
+
+#[test]
+fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
+    let slow = BurstControl::DEFAULT;
+    let slow = slow.with_period(60_000_000_000).expect("a period");
+    let high = Thresholds {
+        upper: 1_000_000,
+        lower: 0,
+    };
+    let limited = |control| {
+        let template = Template {
+            control,
+            ..Template::default()
+        };
+        template.limits(Direction::Down, Some(100_000_000_000))
+    };
+    assert!(limited(slow).is_ok());
+    // 1000 times what 100 Gbit/s are in a minute.
+    let high = slow.with_thresholds(high).expect("thresholds");
+    let error = limited(high).expect_err("much");
+    assert_eq!(error.key(), "upper");
+    let upper = 750_000_000_000u64 * 1000;
+    assert!(error.to_string().contains(&upper.to_string()), "{error}");
+    let marking = Template {
+        mark: Some(64),
+        ..Template::default()
+    };
+    let error = marking.limits(Direction::Up, Some(1_000_000));
+    assert_eq!(error.expect_err("no code point").key(), "excess");
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use tidegate_limiter::{FlowKey, HashKey};
+use tidegate_limiter::{FlowKey, HashKey, Headers, Ports};
 use tidegate_trace::wire::{Flags, Sacks};
 use tidegate_trace::write::{TcpFrame, UdpFrame};
 
@@ -65,8 +65,8 @@ impl Wire {
         let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
         // Each aggregate has a server, unless the flow names another.
         let [.., high, low] = (plan.flows[flow].aggregate as u32 + 1).to_be_bytes();
-        let own = Ipv4Addr::new(10, 0, high, low);
-        let server = plan.flows[flow].address.unwrap_or(own);
+        let usual = Ipv4Addr::new(10, 0, high, low);
+        let server = plan.flows[flow].address.unwrap_or(usual);
         Self {
             seed: plan.seed,
             flow,
@@ -93,13 +93,17 @@ impl Wire {
     #[inline]
     pub fn key(&self, number: u32, dscp: u8) -> FlowKey {
         let (server, client) = (self.server, self.client(number));
-        FlowKey::new(
-            (*server.ip()).into(),
-            (*client.ip()).into(),
-            if self.tcp.is_some() { TCP } else { UDP },
-            Some((server.port(), client.port())),
+        let headers = Headers {
+            source: (*server.ip()).into(),
+            destination: (*client.ip()).into(),
+            protocol: if self.tcp.is_some() { TCP } else { UDP },
+            ports: Some(Ports {
+                source: server.port(),
+                destination: client.port(),
+            }),
             dscp,
-        )
+        };
+        headers.into()
     }
 
     /// The flow's connection of this number.

@@ -60,11 +60,11 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
 /// What an element does. `varied`: its kind is not that of the file alone, so that keys of other
 /// kinds are passed over. `rtt`: the longest round trip of the flows that pass.
 pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Mistake> {
-    let (name, own) = section(node)?;
+    let (name, keys) = section(node)?;
     let others: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
     let what = format!("an element of kind {name}");
     let passed_over = if varied { others.as_slice() } else { &[] };
-    let f = Fields::new(node, &what, &[ELEMENT, own], passed_over)?;
+    let f = Fields::new(node, &what, &[ELEMENT, keys], passed_over)?;
     Ok(match name {
         "link" => {
             let rate = f.rate("rate")?.ok_or_else(|| f.missing("rate"))?;

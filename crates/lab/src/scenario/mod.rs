@@ -138,9 +138,11 @@ impl Scenario {
             self.work = self.work.saturating_add(work);
         }
         for node in tables(&self.root, "element")? {
-            let own = name(node, "an element")?;
-            if !passed.contains(own) {
-                return Err(node.wrong(format!("`{own}` is on nobody's path: name it in one")));
+            let element = name(node, "an element")?;
+            if !passed.contains(element) {
+                return Err(node.wrong(format!(
+                    "no flow passes the element `{element}`: name it in the path of a flow"
+                )));
             }
         }
         Ok(())

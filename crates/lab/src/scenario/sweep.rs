@@ -162,11 +162,11 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
     let keys: Vec<&str> = path.split('.').collect();
     let (first, rest) = (keys[0], &keys[1..]);
     let tables_of_file = TABLES.map(|(key, _)| key);
-    let own = FILE.keys.iter().map(|key| key.name);
-    let own: Vec<&str> = own
+    let keys = FILE.keys.iter().map(|key| key.name);
+    let keys: Vec<&str> = keys
         .filter(|key| !tables_of_file.contains(key) && *key != "sweep")
         .collect();
-    if rest.is_empty() && own.contains(&first) {
+    if rest.is_empty() && keys.contains(&first) {
         root.set(&keys, node);
         return Ok(());
     }
@@ -179,9 +179,9 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
             continue;
         };
         for table in list {
-            let own = name(table, what)?.to_owned();
-            let is_it = own == first;
-            names.push(own);
+            let named = name(table, what)?.to_owned();
+            let is_it = named == first;
+            names.push(named);
             let Value::Table(table) = &mut table.value else {
                 continue;
             };
@@ -207,7 +207,7 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
         return Ok(());
     }
     let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
-    known.extend(own);
+    known.extend(keys);
     let message = format!(
         "`{first}` is no element, flow, aggregate or key of the file{}",
         instead(first, known)

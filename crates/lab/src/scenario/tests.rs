@@ -236,8 +236,8 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     let values: String = (1..=20).map(|ms| format!("\"{ms}ms\",")).collect();
     let huge = (0..6).map(|i| format!("\"a{i}.rtt\" = [{values}]\n"));
     let huge: String = huge.collect();
-    let told = parse(&format!("{SMALL}[sweep]\n{huge}")).expect_err("too many");
-    assert!(told.contains("64000000 runs are too many"), "{told}");
+    let error = parse(&format!("{SMALL}[sweep]\n{huge}")).expect_err("too many");
+    assert!(error.contains("64000000 runs are too many"), "{error}");
 }
 
 #[test]
@@ -344,10 +344,10 @@ fn queues_of_their_own_are_numbered_through_an_aggregate() {
             ..
         }
     ));
-    let told = parse(&own.replace("count = 4", "count = 17")).expect_err("too many");
+    let error = parse(&own.replace("count = 4", "count = 17")).expect_err("too many");
     assert!(
-        told.contains("there is no queue 16 in class 0 of `gate`: it has 16"),
-        "{told}"
+        error.contains("there is no queue 16 in class 0 of `gate`: it has 16"),
+        "{error}"
     );
 }
 

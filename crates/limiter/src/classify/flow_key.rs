@@ -9,14 +9,51 @@ pub struct FlowKey {
     pub source: [u8; 16],
     /// Destination address, likewise.
     pub destination: [u8; 16],
-    /// Source and destination port. None for protocols without ports, and for fragments other
+    /// None for protocols without ports, and for fragments other
     /// than the first, which do not carry them (RFC 791 §3.1, RFC 8200 §4.5). The fragments of a
     /// datagram share a queue only if the first is given without ports as well.
-    pub ports: Option<(u16, u16)>,
+    pub ports: Option<Ports>,
     /// Transport protocol, by its IANA number.
     pub protocol: u8,
     /// Differentiated services code point; not part of the flow's identity.
     pub dscp: u8,
+}
+
+/// The ports of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Ports {
+    /// The sender's.
+    pub source: u16,
+    /// The receiver's.
+    pub destination: u16,
+}
+
+/// The headers that identify a packet's flow, as its packet has them: a [`FlowKey`] is made from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Transport protocol, by its IANA number.
+    pub protocol: u8,
+    /// See [`FlowKey::ports`].
+    pub ports: Option<Ports>,
+    /// Differentiated services code point.
+    pub dscp: u8,
+}
+
+impl From<Headers> for FlowKey {
+    #[inline]
+    fn from(headers: Headers) -> Self {
+        Self {
+            source: mapped(headers.source),
+            destination: mapped(headers.destination),
+            ports: headers.ports,
+            protocol: headers.protocol,
+            dscp: headers.dscp,
+        }
+    }
 }
 
 /// The secret with which flows are hashed. A sender that does not know it cannot choose its queue.
@@ -59,23 +96,6 @@ impl std::fmt::Debug for HashKey {
 }
 
 impl FlowKey {
-    /// The key of a packet, see the fields.
-    pub fn new(
-        source: IpAddr,
-        destination: IpAddr,
-        protocol: u8,
-        ports: Option<(u16, u16)>,
-        dscp: u8,
-    ) -> Self {
-        Self {
-            source: mapped(source),
-            destination: mapped(destination),
-            ports,
-            protocol,
-            dscp,
-        }
-    }
-
     /// The flow's hash, of both addresses, both ports (0 without) and the protocol.
     ///
     /// These are ten numbers of 32 bits (four for an address), each times a secret odd word of 64
@@ -88,7 +108,10 @@ impl FlowKey {
     /// these products do not, neither here nor in eBPF.
     #[inline]
     pub fn hash(&self, key: HashKey) -> u32 {
-        let (source, destination) = self.ports.unwrap_or((0, 0));
+        let Ports {
+            source,
+            destination,
+        } = self.ports.unwrap_or_default();
         // As they stand in the packet, read as a little-endian number.
         let ports = u32::from(source.swap_bytes()) | u32::from(destination.swap_bytes()) << 16;
         let [k0, s0, s1, s2, s3, d0, d1, d2, d3, p0, p1] = key.0;

@@ -51,6 +51,17 @@ impl Prefix {
         self.mask.leading_ones()
     }
 
+    /// The bits of an address that count, if it is this number of them.
+    ///
+    /// # Panics
+    /// If there are more than 128.
+    pub const fn mask(bits: u32) -> u128 {
+        match u128::MAX.checked_shl(128 - bits) {
+            Some(mask) => mask,
+            None => 0,
+        }
+    }
+
     /// Whether all its addresses are IPv4's.
     pub const fn is_ipv4(&self) -> bool {
         self.bits() >= 96 && self.address >> 32 == 0xffff
@@ -84,15 +95,15 @@ impl FromStr for Prefix {
             None => (text.trim(), None),
         };
         let address: IpAddr = address.parse().map_err(|_| syntax())?;
-        let own = if address.is_ipv4() { 32 } else { 128 };
+        let width = if address.is_ipv4() { 32 } else { 128 };
         let bits: u32 = match bits {
             Some(bits) => bits.parse().map_err(|_| syntax())?,
-            None => own,
+            None => width,
         };
-        if bits > own {
+        if bits > width {
             return Err(PrefixError::Length(text.into()));
         }
-        let mask = u128::MAX.checked_shl(own - bits).unwrap_or(0);
+        let mask = Self::mask(128 - width + bits);
         let mapped = u128::from_be_bytes(super::mapped(address));
         if mapped & !mask != 0 {
             let kept = mapped & mask;

@@ -15,8 +15,22 @@ fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
 }
 
+fn ports(source: u16, destination: u16) -> Option<Ports> {
+    Some(Ports {
+        source,
+        destination,
+    })
+}
+
 fn key(source: &str, destination: &str) -> FlowKey {
-    FlowKey::new(ip(source), ip(destination), 6, Some((443, 50_000)), 0)
+    let headers = Headers {
+        source: ip(source),
+        destination: ip(destination),
+        protocol: 6,
+        ports: ports(443, 50_000),
+        dscp: 0,
+    };
+    headers.into()
 }
 
 /// A queue, then eight fair ones, then another queue.
@@ -42,7 +56,7 @@ fn known_hashes() {
     let counting = FlowKey {
         source: bytes(0),
         destination: bytes(16),
-        ports: Some((0x2021, 0x2223)),
+        ports: ports(0x2021, 0x2223),
         protocol: 0x24,
         dscp: 9,
     };
@@ -57,7 +71,7 @@ fn known_hashes() {
     let everything = FlowKey {
         source: [0xff; 16],
         destination: [0xff; 16],
-        ports: Some((0xffff, 0xffff)),
+        ports: ports(0xffff, 0xffff),
         protocol: 0xff,
         dscp: 63,
     };
@@ -97,12 +111,12 @@ proptest! {
     fn every_bit_counts(low: u64, high: u64, one in 0usize..296, other in 0usize..296) {
         let flip = |flow: &mut FlowKey, bit: usize| {
             let (byte, mask) = (bit / 8, 1u8 << (bit % 8));
-            let ports = flow.ports.unwrap();
+            let Ports { source, destination } = flow.ports.unwrap();
             match byte {
                 0..16 => flow.source[byte] ^= mask,
                 16..32 => flow.destination[byte - 16] ^= mask,
-                32 | 33 => flow.ports = Some((ports.0 ^ u16::from(mask) << (8 * (byte - 32)), ports.1)),
-                34 | 35 => flow.ports = Some((ports.0, ports.1 ^ u16::from(mask) << (8 * (byte - 34)))),
+                32 | 33 => flow.ports = ports(source ^ u16::from(mask) << (8 * (byte - 32)), destination),
+                34 | 35 => flow.ports = ports(source, destination ^ u16::from(mask) << (8 * (byte - 34))),
                 _ => flow.protocol ^= mask,
             }
         };
@@ -167,7 +181,7 @@ fn chi_squared(queues: u16, flows: u32, secret: HashKey) -> f64 {
     for flow in 0..flows {
         // One client, one server, the ports one after the other, as a client opens them.
         let mut key = key("192.0.2.1", "198.51.100.7");
-        key.ports = Some((1_024 + flow as u16, 443));
+        key.ports = ports(1_024 + flow as u16, 443);
         counts[usize::from(classifier.classify(&key, 1).queue)] += 1;
     }
     let expected = f64::from(flows) / f64::from(queues);
@@ -195,7 +209,7 @@ fn another_seed_spreads_otherwise() {
     let mut both = 0;
     for port in 0..16_000 {
         let mut key = key("192.0.2.1", "198.51.100.7");
-        key.ports = Some((port, 443));
+        key.ports = ports(port, 443);
         both += u32::from(one.classify(&key, 1).queue == two.classify(&key, 1).queue);
     }
     // One in 16 by chance: 1000, with a standard deviation of 31.
@@ -221,11 +235,11 @@ fn each_part_of_the_key_counts_but_the_code_point() {
             ..base
         },
         FlowKey {
-            ports: Some((444, 50_000)),
+            ports: ports(444, 50_000),
             ..base
         },
         FlowKey {
-            ports: Some((50_000, 443)),
+            ports: ports(50_000, 443),
             ..base
         },
         FlowKey {
@@ -281,10 +295,10 @@ fn rules_match_ports_protocols_and_code_points() {
         ..Rule::default()
     };
     assert!(fits(&high, &packet));
-    packet.ports = Some((442, 49_999));
+    packet.ports = ports(442, 49_999);
     assert!(!fits(&https, &packet));
     assert!(!fits(&high, &packet));
-    packet.ports = Some((443, 65_535));
+    packet.ports = ports(443, 65_535);
     assert!(fits(&https, &packet) && fits(&high, &packet));
     // A fragment fits no rule about ports, and any other.
     packet.ports = None;

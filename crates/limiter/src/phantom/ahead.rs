@@ -59,7 +59,7 @@ impl Ahead {
     /// From a time on, if this many queues are active and none of them is empty before the clock
     /// went on by `until`; `owed` bit-nanoseconds are not on it yet.
     #[inline]
-    pub(super) fn look(
+    pub(super) fn begin(
         &mut self,
         (now, rate): (Nanos, u64),
         active: u32,

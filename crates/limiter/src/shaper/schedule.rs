@@ -182,11 +182,11 @@ impl Schedule {
     }
 
     fn append(&mut self, parent: usize, number: usize) {
-        let own = number as u16;
-        let tail = std::mem::replace(&mut self.nodes[parent].tail, own);
+        let added = number as u16;
+        let tail = std::mem::replace(&mut self.nodes[parent].tail, added);
         self.nodes[number].next = match tail {
-            NONE => own,
-            tail => std::mem::replace(&mut self.nodes[usize::from(tail)].next, own),
+            NONE => added,
+            tail => std::mem::replace(&mut self.nodes[usize::from(tail)].next, added),
         };
     }
 

@@ -266,17 +266,17 @@ proptest! {
         let mut held = vec![Backlog::default(); program.queues()];
         for packet in onto(&program, arrivals) {
             shaper.offer(packet.at, &meta(packet.queue, packet.bytes), packet).unwrap();
-            let own = &mut held[usize::from(packet.queue)];
-            (own.bytes, own.packets) = (own.bytes + u64::from(packet.bytes), own.packets + 1);
+            let queue = &mut held[usize::from(packet.queue)];
+            (queue.bytes, queue.packets) = (queue.bytes + u64::from(packet.bytes), queue.packets + 1);
             if let Some(packet) = shaper.poll_release(packet.at) {
-                let own = &mut held[usize::from(packet.queue)];
-                (own.bytes, own.packets) = (own.bytes - u64::from(packet.bytes), own.packets - 1);
+                let queue = &mut held[usize::from(packet.queue)];
+                (queue.bytes, queue.packets) = (queue.bytes - u64::from(packet.bytes), queue.packets - 1);
             }
-            for (queue, own) in held.iter().enumerate() {
-                prop_assert_eq!(shaper.backlog(queue as u16), *own);
+            for (queue, backlog) in held.iter().enumerate() {
+                prop_assert_eq!(shaper.backlog(queue as u16), *backlog);
             }
-            let bytes = held.iter().map(|own| own.bytes).sum();
-            let packets = held.iter().map(|own| own.packets).sum();
+            let bytes = held.iter().map(|queue| queue.bytes).sum();
+            let packets = held.iter().map(|queue| queue.packets).sum();
             prop_assert_eq!(shaper.total(), Backlog { bytes, packets });
         }
     }

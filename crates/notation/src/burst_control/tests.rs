@@ -6,8 +6,8 @@ fn control(toml: &str) -> Result<BurstControl, Vec<(usize, String)>> {
     let fields = Fields::of(&node, "a plan").expect("a table");
     let read = read(&fields, BurstControl::DEFAULT);
     read.map_err(|mistakes| {
-        let told = |mistake: Mistake| (mistake.place.byte, mistake.message);
-        mistakes.into_iter().map(told).collect()
+        let located = |mistake: Mistake| (mistake.place.byte, mistake.message);
+        mistakes.into_iter().map(located).collect()
     })
 }
 

@@ -10,8 +10,8 @@ const SECTION: Section = Section {
 fn rule(toml: &str) -> Result<Rule, Vec<(usize, String)>> {
     let node = crate::parse_value(0, &format!("{{ {toml} }}")).expect("TOML");
     read(&node, SECTION, 3).map_err(|mistakes| {
-        let told = |mistake: Mistake| (mistake.place.byte, mistake.message);
-        mistakes.into_iter().map(told).collect()
+        let located = |mistake: Mistake| (mistake.place.byte, mistake.message);
+        mistakes.into_iter().map(located).collect()
     })
 }
 

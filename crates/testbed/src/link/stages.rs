@@ -5,7 +5,7 @@ use tidegate_lab::path::{Captured, Entering, Leaving, Path};
 use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
 use tidegate_lab::tcp::TcpConfig;
 use tidegate_lab::{RunError, check};
-use tidegate_limiter::{FlowKey, HashKey, Nanos, Prefix, Rate};
+use tidegate_limiter::{FlowKey, HashKey, Nanos, Ports, Prefix, Rate};
 
 use super::LinkPlan;
 
@@ -200,7 +200,10 @@ fn key(frame: &[u8]) -> Option<FlowKey> {
         destination,
         ports: ports.map(|ports| {
             let word = |at| u16::from_be_bytes([ports[at], ports[at + 1]]);
-            (word(0), word(2))
+            Ports {
+                source: word(0),
+                destination: word(2),
+            }
         }),
         protocol,
         dscp: class >> 2,
@@ -215,7 +218,10 @@ fn hash(key: &FlowKey, forward: bool, secret: HashKey) -> u32 {
     let turned = FlowKey {
         source: key.destination,
         destination: key.source,
-        ports: key.ports.map(|(source, destination)| (destination, source)),
+        ports: key.ports.map(|ports| Ports {
+            source: ports.destination,
+            destination: ports.source,
+        }),
         ..*key
     };
     turned.hash(secret)

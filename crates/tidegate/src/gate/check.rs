@@ -72,8 +72,8 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     )?;
     let memory = 2 * subscribers * LIMITER + 2 * (prefixes + tags) * SEAT;
     writeln!(out, "  at most {} of kernel memory", bytes(memory))?;
-    let own = Listen::Unix(remote::socket(&config.state));
-    let api = config.api.as_ref().map_or(&own, |api| &api.listen);
+    let usual = Listen::Unix(remote::socket(&config.state));
+    let api = config.api.as_ref().map_or(&usual, |api| &api.listen);
     writeln!(out, "  the daemon serves its API on {api}")?;
     if let Some(metrics) = &config.metrics {
         let (listed, queues) = (metrics.subscribers as u64, metrics.queues as u64);
@@ -158,27 +158,14 @@ fn warnings(config: &Config) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::testing::Site;
 
-    const SOUND: &str = r#"
-[[interface]]
-name = "lo"
-side = "core"
+    const MORE: &str = r#"
 [[interface]]
 name = "notthere0"
 side = "access"
-[plan.gold]
-down = "50mbit"
-up = "10mbit"
 [plan.lead]
 down = "1mbit"
-[[subscriber]]
-name = "alice"
-plan = "gold"
-addresses = ["192.0.2.1", "2001:db8::/56"]
-[[subscriber]]
-name = "bob"
-plan = "gold"
-vlan = 7
 [api]
 listen = "0.0.0.0:9642"
 token = "/nonexistent/token"
@@ -186,7 +173,7 @@ token = "/nonexistent/token"
 
     #[test]
     fn says_what_would_run_and_what_may_not_be_meant() {
-        let text = SOUND.to_owned();
+        let text = Site::FILE.to_owned() + MORE;
         let config = Config::parse("gate.toml".as_ref(), text, &|_| Err("no".into()))
             .expect("a configuration");
         let warnings = warnings(&config);
@@ -197,7 +184,7 @@ token = "/nonexistent/token"
             "gate.toml is valid\n",
             "notthere0       tc-ingress  up\n",
             "2 subscribers with 2 prefixes and 1 tag or session\n",
-            "2 plans, 2 combinations",
+            "3 plans, 3 combinations",
             "warning: there is no interface notthere0 ",
             "warning: no subscriber has these plans: lead\n",
             "warning: the daemon would not start: cannot read the token file /nonexistent/token",

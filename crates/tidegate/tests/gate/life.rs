@@ -110,7 +110,7 @@ fn neither_reloads_nor_a_killed_daemon_lose_a_packet_or_the_limit() {
         assert!(dropped > 0);
         // The bridge itself sends a packet now and then, to ask for neighbours.
         let more = (left + dropped).checked_sub(came);
-        found.ensure(more.is_some_and(|own| own <= 3), || {
+        found.ensure(more.is_some_and(|more| more <= 3), || {
             format!("of {came} packets {left} left and {dropped} were dropped: some are lost")
         });
         let report = site.link.report().unwrap();

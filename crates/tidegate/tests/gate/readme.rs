@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// Looks at what comes down (or up): this rate in Mbit/s, within 5 %.
-    fn look(&self, found: &mut Findings, down: bool, what: &str, rate: f64) {
+    fn measure(&self, found: &mut Findings, down: bool, what: &str, rate: f64) {
         let (passed, stall) = if down {
             self.through(&self.core, &self.home, "192.0.2.16")
         } else {
@@ -128,15 +128,15 @@ fn the_readme_s_bridge_limits_and_is_taken_off() {
         let mut found = Findings::default();
         let said = machine.type_in(&commands("on"));
         assert!(said.contains("ann"), "{said}");
-        machine.look(&mut found, true, "at first", 20.0);
-        machine.look(&mut found, false, "at first", 5.0);
+        machine.measure(&mut found, true, "at first", 20.0);
+        machine.measure(&mut found, false, "at first", 5.0);
         let said = machine.type_in(&commands("change"));
         assert!(said.contains("40"), "{said}");
-        machine.look(&mut found, true, "changed", 40.0);
-        machine.look(&mut found, false, "changed", 10.0);
+        machine.measure(&mut found, true, "changed", 40.0);
+        machine.measure(&mut found, false, "changed", 10.0);
         machine.type_in(&commands("off"));
-        machine.look(&mut found, true, "without", 60.0);
-        machine.look(&mut found, false, "without", 60.0);
+        machine.measure(&mut found, true, "without", 60.0);
+        machine.measure(&mut found, false, "without", 60.0);
         // The bridge stays, and it alone.
         let left = machine
             .middle

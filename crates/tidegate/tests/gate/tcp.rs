@@ -63,10 +63,10 @@ struct Window {
 fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Received>) {
     let transfers = iperf::start(site, bulks).unwrap();
     thread::sleep(START_UP);
-    let look = || (gate.status(), site.client.counters("eth0").unwrap());
-    let before = look();
+    let count = || (gate.status(), site.client.counters("eth0").unwrap());
+    let before = count();
     thread::sleep(MEASURED);
-    let after = look();
+    let after = count();
     let window = Window {
         gate: [before.0, after.0],
         device: [before.1, after.1],

@@ -138,19 +138,19 @@ fn shaped_devices_are_circuits() {
     );
     let config =
         with(&text, &[("ShapedDevices.csv", SHAPED)]).unwrap_or_else(|error| panic!("{error}"));
-    let told: Vec<(&str, u64, u64, usize)> = config.subscribers[1..]
+    let read: Vec<(&str, u64, u64, usize)> = config.subscribers[1..]
         .iter()
-        .map(|own| {
+        .map(|subscriber| {
             (
-                &*own.name,
-                own.limits.down.rate().unwrap_or(0),
-                own.limits.up.rate().unwrap_or(0),
-                own.declared.matches.len(),
+                &*subscriber.name,
+                subscriber.limits.down.rate().unwrap_or(0),
+                subscriber.limits.up.rate().unwrap_or(0),
+                subscriber.declared.matches.len(),
             )
         })
         .collect();
     assert_eq!(
-        told,
+        read,
         [
             ("1", 155_000_000, 20_000_000, 3),
             ("2", 2_500_000, 1_000_000, 1),

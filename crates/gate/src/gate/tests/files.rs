@@ -6,7 +6,7 @@ use crate::gate::store::Entry;
 #[test]
 fn a_torn_line_of_the_journal_was_not_begun() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     gate.set(
         "bob",
         &Setting {
@@ -32,7 +32,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
         let mut gate = site.take_over().expect("ours");
         assert_eq!(rate_down(&gate, "bob"), Some(2_000_000));
         gate.set(
-            "ann",
+            "alice",
             &Setting {
                 down: Some(9_000_000),
                 ..Setting::default()
@@ -41,7 +41,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
         .expect("set");
         drop(gate);
         let gate = site.take_over().expect("ours");
-        assert_eq!(rate_down(&gate, "ann"), Some(9_000_000), "cut {cut}");
+        assert_eq!(rate_down(&gate, "alice"), Some(9_000_000), "cut {cut}");
     }
 }
 
@@ -51,7 +51,7 @@ fn a_folder_that_others_write_in_is_refused() {
     let site = Site::new();
     std::fs::create_dir(site.state()).expect("a folder");
     std::fs::set_permissions(site.state(), std::fs::Permissions::from_mode(0o777)).expect("set");
-    let error = Own::up(&site.config(ONE))
+    let error = Own::up(&site.config(&ONE))
         .map(|_| ())
         .expect_err("anybody's")
         .to_string();
@@ -62,7 +62,7 @@ fn a_folder_that_others_write_in_is_refused() {
         "{error}"
     );
     std::fs::remove_dir(site.state()).expect("removed");
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     let mode = |name: &str| {
         std::fs::metadata(site.state().join(name))
             .expect("there")
@@ -91,7 +91,7 @@ fn files_of_the_state_keep_their_format() {
 #[test]
 fn files_that_are_none_are_told() {
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     let path = site.state().join("state.json");
     let text = std::fs::read_to_string(&path).expect("a state");
@@ -118,7 +118,7 @@ fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
     for name in ["lock", "next.json.new"] {
         let link = site.state().join(name);
         std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
-        let made = Own::up(&site.config(ONE)).map(|_| ());
+        let made = Own::up(&site.config(&ONE)).map(|_| ());
         // What is left of files is removed first, links themselves among them.
         assert_eq!(made.is_err(), name == "lock", "{made:?}");
         let text = std::fs::read_to_string(&elsewhere).expect("there");
@@ -137,7 +137,7 @@ fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
                 };
                 gate.set("bob", &setting).map(|_| ())
             }
-            _ => gate.reload(&site.config(TWO)).map(|_| ()),
+            _ => gate.reload(&site.config(&TWO)).map(|_| ()),
         };
         let error = made.expect_err("a link").to_string();
         assert!(error.contains("symbolic link"), "{error}");
@@ -151,7 +151,7 @@ fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
     }
     std::fs::create_dir(site.state()).expect("a folder");
     std::os::unix::fs::chown(site.state(), Some(12345), None).expect("given away");
-    let error = Own::up(&site.config(ONE)).map(|_| ()).expect_err("theirs");
+    let error = Own::up(&site.config(&ONE)).map(|_| ()).expect_err("theirs");
     assert!(
         error
             .to_string()

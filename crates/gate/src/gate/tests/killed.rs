@@ -8,26 +8,28 @@ use super::*;
 fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own)) {
     for step in 0.. {
         let site = Site::new();
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
         gate.set(
-            "ann",
+            "alice",
             &Setting {
                 up: Some(3_000_000),
                 ..Setting::default()
             },
         )
         .expect("set");
-        Memory::at(site.pins(), |own| {
-            (own.left, own.deadly) = (Some(step), true)
+        Memory::at(site.pins(), |memory| {
+            (memory.left, memory.deadly) = (Some(step), true)
         });
         let died = catch_unwind(AssertUnwindSafe(|| {
             act(&site, &mut gate);
         }));
         drop(gate);
-        Memory::at(site.pins(), |own| (own.left, own.deadly) = (None, false));
+        Memory::at(site.pins(), |memory| {
+            (memory.left, memory.deadly) = (None, false)
+        });
         let mut gate = site.take_over().expect("ours");
         site.holds(gate.state());
-        assert_eq!(gate.state().members["ann"].lanes.up.version, 2);
+        assert_eq!(gate.state().members["alice"].lanes.up.version, 2);
         end(&site, &mut gate);
         site.holds(gate.state());
         drop(gate);
@@ -44,14 +46,14 @@ fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own))
 fn a_reload_that_is_killed_at_any_step_is_made_whole() {
     dies_everywhere(
         |site, gate| {
-            gate.reload(&site.config(TWO)).expect("reloaded, or dead");
+            gate.reload(&site.config(&TWO)).expect("reloaded, or dead");
         },
         |site, gate| {
             assert!(
                 gate.state().members.contains_key("dot"),
                 "the change was begun"
             );
-            let report = gate.reload(&site.config(TWO)).expect("reloaded");
+            let report = gate.reload(&site.config(&TWO)).expect("reloaded");
             assert_eq!(report.unchanged, 3);
         },
     );
@@ -62,7 +64,7 @@ fn a_setting_that_is_killed_at_any_step_is_made_whole() {
     dies_everywhere(
         |_, gate| {
             let setting = Setting {
-                plan: Some("silver".into()),
+                plan: Some("basic".into()),
                 ..Setting::default()
             };
             gate.set("cem", &setting).expect("set, or dead");
@@ -77,7 +79,7 @@ fn a_setting_that_is_killed_at_any_step_is_made_whole() {
         },
         |_, gate| {
             let cem = gate.subscriber("cem").expect("there");
-            assert_eq!(cem.plan.as_deref(), Some("silver"));
+            assert_eq!(cem.plan.as_deref(), Some("basic"));
         },
     );
 }
@@ -85,9 +87,9 @@ fn a_setting_that_is_killed_at_any_step_is_made_whole() {
 #[test]
 fn a_reload_that_is_killed_before_it_is_written_whole_is_made_again() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     gate.set(
-        "ann",
+        "alice",
         &Setting {
             up: Some(3_000_000),
             ..Setting::default()
@@ -97,7 +99,7 @@ fn a_reload_that_is_killed_before_it_is_written_whole_is_made_again() {
     let [state, next, journal] =
         ["state.json", "next.json", "journal"].map(|name| site.state().join(name));
     let before = [&state, &journal].map(|path| std::fs::read(path).expect("a file"));
-    gate.reload(&site.config(TWO)).expect("reloaded");
+    gate.reload(&site.config(&TWO)).expect("reloaded");
     let wanted = gate.state().clone();
     drop(gate);
     std::fs::rename(&state, &next).expect("renamed");
@@ -114,17 +116,17 @@ fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
     // Memory is fresh with each gate: die when the last attachment is made, by an interface that is
     // gone, and before the state is renamed.
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     let wanted = gate.state().clone();
     drop(gate);
     let [state, next] = ["state.json", "next.json"].map(|name| site.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
-    Memory::at(site.pins(), |own| {
-        own.settings = None;
-        own.directory.clear();
-        own.plans.clear();
-        own.attachments.clear();
-        own.room = 0;
+    Memory::at(site.pins(), |memory| {
+        memory.settings = None;
+        memory.directory.clear();
+        memory.plans.clear();
+        memory.attachments.clear();
+        memory.room = 0;
     });
     let gate = site.take_over().expect("ours");
     assert_eq!(gate.state(), &wanted);
@@ -141,17 +143,17 @@ fn a_change_that_is_killed_while_it_is_undone_is_undone_by_whoever_comes() {
     let mut killed = 0;
     for step in 1.. {
         let site = Site::new();
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-        Memory::at(site.pins(), |own| {
-            own.gone.insert("eth2".into());
-            (own.left, own.deadly) = (Some(step), true);
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+        Memory::at(site.pins(), |memory| {
+            memory.gone.insert("eth2".into());
+            (memory.left, memory.deadly) = (Some(step), true);
         });
-        let made = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(TWO))));
+        let made = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(&TWO))));
         drop(gate);
         let undoing = site.state().join("undo.json").exists();
-        Memory::at(site.pins(), |own| {
-            own.gone.clear();
-            (own.left, own.deadly) = (None, false);
+        Memory::at(site.pins(), |memory| {
+            memory.gone.clear();
+            (memory.left, memory.deadly) = (None, false);
         });
         let undone = made.is_ok();
         killed += usize::from(undoing);
@@ -180,19 +182,19 @@ fn a_change_that_is_killed_while_it_is_undone_is_undone_by_whoever_comes() {
 fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
     for step in 0.. {
         let site = Site::new();
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-        Memory::at(site.pins(), |own| {
-            (own.left, own.deadly) = (Some(step), true)
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+        Memory::at(site.pins(), |memory| {
+            (memory.left, memory.deadly) = (Some(step), true)
         });
-        let died = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(TWO))));
+        let died = catch_unwind(AssertUnwindSafe(|| gate.reload(&site.config(&TWO))));
         drop(gate);
         if died.is_ok() {
             assert!(step > 10);
             return;
         }
-        Memory::at(site.pins(), |own| {
-            (own.left, own.deadly) = (None, false);
-            own.gone.insert("eth2".into());
+        Memory::at(site.pins(), |memory| {
+            (memory.left, memory.deadly) = (None, false);
+            memory.gone.insert("eth2".into());
         });
         let mut gate = site.take_over().expect("ours");
         assert!(!gate.is_unsettled() && gate.state().members.contains_key("cem"));
@@ -205,13 +207,13 @@ fn a_killed_change_whose_rest_cannot_be_done_is_undone() {
 #[test]
 fn a_gate_that_was_killed_while_it_went_up_and_cannot_be_made_whole_is_taken_off() {
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     let [state, next] = ["state.json", "next.json"].map(|name| site.state().join(name));
     std::fs::rename(&state, &next).expect("renamed");
-    Memory::at(site.pins(), |own| {
-        own.attachments.clear();
-        own.gone.insert("eth1".into());
+    Memory::at(site.pins(), |memory| {
+        memory.attachments.clear();
+        memory.gone.insert("eth1".into());
     });
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
     assert!(!Own::is_up(site.pins()) && !site.state().exists());
@@ -225,21 +227,23 @@ fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
         ..Setting::default()
     };
     let left = |site: &Site, left, deadly| {
-        Memory::at(site.pins(), |own| (own.left, own.deadly) = (left, deadly))
+        Memory::at(site.pins(), |memory| {
+            (memory.left, memory.deadly) = (left, deadly)
+        })
     };
     // A line of the journal, and a change that could not be undone either.
     for deadly in [true, false] {
         let site = Site::new();
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
         left(&site, Some(0), deadly);
         let set = catch_unwind(AssertUnwindSafe(|| gate.set("bob", &setting)));
         assert_eq!(set.is_err(), deadly);
         drop(gate);
         left(&site, Some(0), false);
         let mut gate = site.take_over().expect("ours");
-        assert!(gate.is_unsettled() && gate.reset("ann").is_err());
+        assert!(gate.is_unsettled() && gate.reset("alice").is_err());
         left(&site, None, false);
-        gate.reset("ann").expect("reset");
+        gate.reset("alice").expect("reset");
         assert!(!gate.is_unsettled());
         site.holds(gate.state());
         let bob = gate.subscriber("bob").expect("there");

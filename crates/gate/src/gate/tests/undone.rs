@@ -6,11 +6,11 @@ use super::*;
 fn a_change_that_fails_at_any_step_is_undone() {
     for step in 0.. {
         let site = Site::new();
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
         let before = Roster::of(gate.state());
-        Memory::at(site.pins(), |own| own.left = Some(step));
-        let made = gate.reload(&site.config(TWO));
-        Memory::at(site.pins(), |own| own.left = None);
+        Memory::at(site.pins(), |memory| memory.left = Some(step));
+        let made = gate.reload(&site.config(&TWO));
+        Memory::at(site.pins(), |memory| memory.left = None);
         if made.is_ok() {
             assert!(step > 10);
             site.holds(gate.state());
@@ -19,7 +19,7 @@ fn a_change_that_fails_at_any_step_is_undone() {
         // Nothing more could be done, also not undone: the next change does.
         assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
         assert!(gate.overview().unsettled);
-        let report = gate.reload(&site.config(ONE)).expect("reloaded");
+        let report = gate.reload(&site.config(&ONE)).expect("reloaded");
         assert_eq!(report.unchanged, 3);
         site.holds(gate.state());
         let after = Roster::of(gate.state());
@@ -29,9 +29,9 @@ fn a_change_that_fails_at_any_step_is_undone() {
             assert_eq!(was.limits.down, is.limits.down);
         }
         // Or the process that takes over after a kill.
-        Memory::at(site.pins(), |own| own.left = Some(step));
-        let made = gate.reload(&site.config(TWO)).is_ok();
-        Memory::at(site.pins(), |own| own.left = None);
+        Memory::at(site.pins(), |memory| memory.left = Some(step));
+        let made = gate.reload(&site.config(&TWO)).is_ok();
+        Memory::at(site.pins(), |memory| memory.left = None);
         drop(gate);
         let gate = site.take_over().expect("ours");
         assert_ne!(gate.state().members.contains_key("cem"), made);
@@ -44,13 +44,13 @@ fn a_setting_that_fails_at_any_step_is_undone() {
     for step in 0.. {
         for later in [false, true] {
             let site = Site::new();
-            let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+            let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
             let setting = Setting {
                 down: Some(2_000_000),
                 up: Some(1_000_000),
                 ..Setting::default()
             };
-            Memory::at(site.pins(), |own| own.left = Some(step));
+            Memory::at(site.pins(), |memory| memory.left = Some(step));
             let made = gate.set("cem", &setting);
             if made.is_ok() {
                 assert!(step > 3);
@@ -59,7 +59,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             }
             // Nothing more could be done, also not undone.
             assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
-            let other = gate.set("ann", &setting);
+            let other = gate.set("alice", &setting);
             assert!(other.is_err(), "nothing is changed before");
             let view = View::<Memory>::open(site.folders()).expect("a view");
             assert_eq!(
@@ -68,18 +68,18 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             );
             assert_eq!(view.overview(), gate.overview());
             assert!(view.is_unsettled() && gate.is_unsettled());
-            Memory::at(site.pins(), |own| own.left = None);
+            Memory::at(site.pins(), |memory| memory.left = None);
             let gate = if later {
                 drop(gate);
                 site.take_over().expect("ours")
             } else {
-                gate.set("ann", &setting).expect("set");
+                gate.set("alice", &setting).expect("set");
                 gate
             };
             assert!(!gate.is_unsettled());
             site.holds(gate.state());
             let cem = gate.subscriber("cem").expect("there");
-            assert_eq!((cem.set, cem.limits.down.rate), (false, Some(100_000_000)));
+            assert_eq!((cem.set, cem.limits.down.rate), (false, Some(50_000_000)));
             let version = gate.state().members["cem"].lanes.down.version;
             assert!(version > 1, "limiters may have followed");
             assert!(!site.state().join("undo.json").exists());
@@ -98,18 +98,18 @@ fn a_setting_that_fails_at_any_step_is_undone() {
 #[test]
 fn an_interface_that_refuses_undoes_the_change_at_once() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-    Memory::at(site.pins(), |own| own.gone.insert("eth2".into()));
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+    Memory::at(site.pins(), |memory| memory.gone.insert("eth2".into()));
     let error = gate
-        .reload(&site.config(TWO))
+        .reload(&site.config(&TWO))
         .expect_err("eth2 refuses")
         .to_string();
     assert_eq!(error, "attaching to eth2: no interface eth2");
     site.holds(gate.state());
     assert!(gate.state().members.contains_key("cem"));
     // It is there again.
-    Memory::at(site.pins(), |own| own.gone.clear());
-    gate.reload(&site.config(TWO)).expect("reloaded");
+    Memory::at(site.pins(), |memory| memory.gone.clear());
+    gate.reload(&site.config(&TWO)).expect("reloaded");
     site.holds(gate.state());
 }
 
@@ -117,21 +117,21 @@ fn an_interface_that_refuses_undoes_the_change_at_once() {
 fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
     let site = Site::new();
     for later in [false, true] {
-        let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
+        let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
         // Nothing can take this name.
         let state = site.state().join("state.json");
         std::fs::remove_file(&state).expect("removed");
         std::fs::create_dir(&state).expect("a folder");
-        let made = gate.reload(&site.config(TWO));
+        let made = gate.reload(&site.config(&TWO));
         assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
         assert!(gate.is_unsettled() && gate.state().members.contains_key("cem"));
-        assert!(gate.reset("ann").is_err(), "nothing is changed before");
+        assert!(gate.reset("alice").is_err(), "nothing is changed before");
         std::fs::remove_dir(&state).expect("removed");
         let gate = if later {
             drop(gate);
             site.take_over().expect("ours")
         } else {
-            gate.reset("ann").expect("reset");
+            gate.reset("alice").expect("reset");
             gate
         };
         assert!(!gate.is_unsettled() && gate.state().members.contains_key("cem"));
@@ -144,17 +144,17 @@ fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
 #[test]
 fn a_place_that_cannot_be_healed_says_why() {
     let site = Site::new();
-    let (mut gate, _) = Own::up(&site.config(ONE)).expect("up");
-    Memory::at(site.pins(), |own| {
-        own.attachments.clear();
-        own.gone.insert("eth1".into());
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+    Memory::at(site.pins(), |memory| {
+        memory.attachments.clear();
+        memory.gone.insert("eth1".into());
     });
     let missing = Missing {
         interface: "eth1".into(),
         why: "no interface eth1".into(),
     };
     assert_eq!(gate.heal(), [missing]);
-    Memory::at(site.pins(), |own| own.gone.clear());
+    Memory::at(site.pins(), |memory| memory.gone.clear());
     assert_eq!(gate.heal(), []);
     site.holds(gate.state());
 }
@@ -162,13 +162,15 @@ fn a_place_that_cannot_be_healed_says_why() {
 #[test]
 fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
     let site = Site::new();
-    let (gate, _) = Own::up(&site.config(ONE)).expect("up");
+    let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     // It went away and is back, with somebody else's program on it.
     let set_busy = |busy| {
-        Memory::at(site.pins(), |own| {
-            own.attachments.retain(|own| own.interface != "eth0");
-            own.gone = if busy {
+        Memory::at(site.pins(), |memory| {
+            memory
+                .attachments
+                .retain(|attached| attached.interface != "eth0");
+            memory.gone = if busy {
                 ["eth0".into()].into()
             } else {
                 [].into()
@@ -176,18 +178,18 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
         })
     };
     set_busy(true);
-    let (mut gate, report, _) = Own::start(&site.config(ONE)).expect("ours");
+    let (mut gate, report, _) = Own::start(&site.config(&ONE)).expect("ours");
     assert_eq!(report.missing, ["eth0"]);
-    let report = gate.reload(&site.config(TWO)).expect("reloaded");
+    let report = gate.reload(&site.config(&TWO)).expect("reloaded");
     assert_eq!(report.missing, ["eth0"]);
     assert_eq!(report.attached.len(), 1, "{:?}", report.attached);
-    gate.reset("ann").expect("reset");
+    gate.reset("alice").expect("reset");
     // A change that fails is undone all the same.
-    Memory::at(site.pins(), |own| own.gone.insert("eth1".into()));
-    gate.reload(&site.config(ONE)).expect_err("eth1 refuses");
+    Memory::at(site.pins(), |memory| memory.gone.insert("eth1".into()));
+    gate.reload(&site.config(&ONE)).expect_err("eth1 refuses");
     assert!(!gate.is_unsettled());
     set_busy(false);
-    let report = gate.reload(&site.config(TWO)).expect("reloaded");
+    let report = gate.reload(&site.config(&TWO)).expect("reloaded");
     assert!(report.missing.is_empty());
     assert_eq!(report.attached[0].interface, "eth0");
     site.holds(gate.state());

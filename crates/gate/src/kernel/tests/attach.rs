@@ -3,29 +3,17 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
-use nix::sched::{CloneFlags, unshare};
+use tidegate_testbed::namespace::Namespace;
 
 use super::*;
 use crate::table::Hook;
+use crate::testing::in_namespace;
 
-fn ip(arguments: &str) {
-    let output = Command::new("ip")
-        .args(arguments.split(' '))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "ip {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// Runs in a network namespace of its own, which ends with it: `near` and `far` are two ends of a
-/// link, `tun` has no link layer; 192.0.2.0/25 is reached by the one, 192.0.2.128/25 by the other.
-fn in_namespace(run: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::spawn(|| {
-        unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        ip("link set lo up");
+/// Runs this on a gate with seats. `near.1` and `far` are two ends of a link, `tun` has no link layer;
+/// 192.0.2.0/25 is reached by the one, 192.0.2.128/25 by the other.
+fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
+    in_namespace(test, |space| {
+        let ip = |line: &str| space.ip(line).expect("a network");
         ip("link add near.1 type veth peer name far");
         ip("tuntap add tun mode tun");
         for (interface, address, route) in [
@@ -41,9 +29,11 @@ fn in_namespace(run: impl FnOnce() + Send + 'static) {
         }
         ip("link set far up");
         ip("neigh add 192.0.2.1 lladdr 02:00:00:00:00:09 dev near.1 nud permanent");
-        run();
+        if let Some(mut gate) = gate(test) {
+            seated(&mut gate);
+            run(gate, space);
+        }
     });
-    thread.join().unwrap();
 }
 
 fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
@@ -88,11 +78,8 @@ fn send(to: &str) {
 
 #[test]
 fn each_hook_sees_packets_until_it_is_detached() {
-    let Some(mut gate) = gate("each_hook_sees_packets_until_it_is_detached") else {
-        return;
-    };
-    seated(&mut gate);
-    in_namespace(move || {
+    let test = "each_hook_sees_packets_until_it_is_detached";
+    on_links(test, |mut gate, _| {
         let places = [
             ("near.1", Hook::TcEgress, TcKind::Best),
             ("near.1", Hook::TcEgress, TcKind::Clsact),
@@ -140,11 +127,8 @@ fn each_hook_sees_packets_until_it_is_detached() {
 
 #[test]
 fn packets_without_a_link_layer_are_understood() {
-    let Some(mut gate) = gate("packets_without_a_link_layer_are_understood") else {
-        return;
-    };
-    seated(&mut gate);
-    in_namespace(move || {
+    let test = "packets_without_a_link_layer_are_understood";
+    on_links(test, |mut gate, _| {
         let place = attachment("tun", Hook::TcEgress, Direction::Down);
         gate.kernel().attach(&place).unwrap();
         send("192.0.2.200");
@@ -154,11 +138,8 @@ fn packets_without_a_link_layer_are_understood() {
 
 #[test]
 fn nothing_is_left_behind() {
-    let Some(mut gate) = gate("nothing_is_left_behind") else {
-        return;
-    };
-    seated(&mut gate);
-    in_namespace(move || {
+    let test = "nothing_is_left_behind";
+    on_links(test, |mut gate, _| {
         let place = attachment("far", Hook::TcIngress, Direction::Down);
         gate.kernel().attach(&place).unwrap();
         assert!(matches!(
@@ -202,11 +183,9 @@ fn what_stays_pinned_is_told_and_the_rest_is_removed() {
 
 #[test]
 fn what_somebody_else_took_off_can_be_attached_again() {
-    let Some(mut gate) = gate("what_somebody_else_took_off_can_be_attached_again") else {
-        return;
-    };
-    seated(&mut gate);
-    in_namespace(move || {
+    let test = "what_somebody_else_took_off_can_be_attached_again";
+    on_links(test, |mut gate, space| {
+        let ip = |line: &str| space.ip(line).expect("a network");
         let places = [
             (Hook::TcIngress, TcKind::Tcx),
             (Hook::TcIngress, TcKind::Clsact),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use tidegate_limiter::{Classifier, Decision, FlowKey, Rule};
+use tidegate_limiter::{Classifier, Decision, Headers, Ports, Rule};
 use tidegate_trace::read::{Capture, LinkType};
 use tidegate_trace::wire::{self, Packet};
 
@@ -78,9 +78,17 @@ fn compare(gate: &mut Gate, recording: &Recording, plan: &Draft, version: u32) -
     let mut expected = Counters::default();
     for (number, (packet, frame)) in recording.packets.iter().enumerate() {
         let (source, destination) = (packet.src, packet.dst);
-        let ports = Some((source.port(), destination.port()));
-        let flow = FlowKey::new(source.ip(), destination.ip(), 6, ports, 0);
-        let meta = classifier.classify(&flow, length(packet));
+        let headers = Headers {
+            source: source.ip(),
+            destination: destination.ip(),
+            protocol: 6,
+            ports: Some(Ports {
+                source: source.port(),
+                destination: destination.port(),
+            }),
+            dscp: 0,
+        };
+        let meta = classifier.classify(&headers.into(), length(packet));
         let passes = reference.offer(packet.at, &meta) == Decision::Pass;
         let (packets, bytes) = match passes {
             true => (&mut expected.passed_packets, &mut expected.passed_bytes),

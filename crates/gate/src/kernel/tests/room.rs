@@ -1,7 +1,7 @@
 //! That policies and sets of rules which no plan needs any more make room for others, and that no
 //! limiter takes one for another.
 
-use tidegate_limiter::{Classifier, Decision, FlowKey, Rule};
+use tidegate_limiter::{Classifier, Decision, Headers, Ports, Rule};
 
 use super::same::Reference;
 use super::*;
@@ -129,19 +129,27 @@ fn thousands_of_policies_one_after_the_other_are_told_apart() {
         let classifier = Classifier::new(&plan.program, rules, None, settings().hash).unwrap();
         for &limiter in &limiters {
             let mut reference = Reference::new(&plan, now);
-            for packet in 0..6u64 {
-                let (now, port) = (now + packet * 100, PORTS[packet as usize % 2]);
-                let to = std::net::IpAddr::from(address(limiter));
-                let from = "198.51.100.1".parse().unwrap();
-                let key = FlowKey::new(from, to, 17, Some((port, 443)), 0);
-                let expected = reference.offer(now, &classifier.classify(&key, 1_000));
+            for number in 0..6u64 {
+                let (now, port) = (now + number * 100, PORTS[number as usize % 2]);
+                let headers = Headers {
+                    source: "198.51.100.1".parse().unwrap(),
+                    destination: address(limiter).into(),
+                    protocol: 17,
+                    ports: Some(Ports {
+                        source: port,
+                        destination: 443,
+                    }),
+                    dscp: 0,
+                };
+                let packet = classifier.classify(&headers.into(), 1_000);
+                let expected = reference.offer(now, &packet);
                 // Each of both queues takes two.
-                assert_eq!(expected == Decision::Pass, packet < 4);
+                assert_eq!(expected == Decision::Pass, number < 4);
                 let passed = gate.offer("tc_down", now, &frame(address(limiter), port, 1_000)) != 2;
                 assert_eq!(
                     passed,
-                    packet < 4,
-                    "round {round}, {limiter}, packet {packet}"
+                    number < 4,
+                    "round {round}, {limiter}, packet {number}"
                 );
             }
         }

@@ -3,7 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tidegate_limiter::{
-    Classifier, Decision, FlowKey, Nanos, PacketMeta, SizedPhantomQueues, Thresholds, TokenBucket,
+    Classifier, Decision, Headers, Nanos, PacketMeta, Ports, SizedPhantomQueues, Thresholds,
+    TokenBucket,
 };
 
 use super::*;
@@ -18,7 +19,7 @@ pub(super) enum Reference {
 
 impl Reference {
     pub(super) fn new(plan: &Draft, now: Nanos) -> Self {
-        match plan.plan().limiter {
+        match plan.plan().limiter() {
             LimiterConfig::PhantomQueues(config) => {
                 Self::Queues(Box::new(SizedPhantomQueues::new(&config, now).unwrap()))
             }
@@ -118,12 +119,17 @@ impl<'a> Pair<'a> {
                 None => self.reference = Some(Reference::new(&self.plan, now)),
             }
         }
-        let (source, destination) = (
-            "198.51.100.1".parse().unwrap(),
-            "192.0.2.1".parse().unwrap(),
-        );
-        let key = FlowKey::new(source, destination, 17, Some((flow, 443)), 0);
-        let packet = self.classifier.classify(&key, u32::from(bytes));
+        let headers = Headers {
+            source: "198.51.100.1".parse().unwrap(),
+            destination: "192.0.2.1".parse().unwrap(),
+            protocol: 17,
+            ports: Some(Ports {
+                source: flow,
+                destination: 443,
+            }),
+            dscp: 0,
+        };
+        let packet = self.classifier.classify(&headers.into(), u32::from(bytes));
         let expected = self.reference.as_mut().unwrap().offer(now, &packet);
         let frame = &mut self.frames[usize::from(flow)];
         frame[16..18].copy_from_slice(&bytes.to_be_bytes());
@@ -167,15 +173,15 @@ impl Sequence {
             _ => 1_500,
         };
         // What the packet needs at the rate.
-        let own = (u128::from(bytes) * 8_000_000_000 / u128::from(self.rate)) as u64;
+        let due = (u128::from(bytes) * 8_000_000_000 / u128::from(self.rate)) as u64;
         let gap = match self.manner {
             0 => 0,
-            1 | 2 => own / 2,
-            3 => own + random.random_range(0..=own / 8),
-            4 => random.random_range(0..=own * 4),
-            5 => random.random_range(0..=own / 8),
+            1 | 2 => due / 2,
+            3 => due + random.random_range(0..=due / 8),
+            4 => random.random_range(0..=due * 4),
+            5 => random.random_range(0..=due / 8),
             6 if random.random_ratio(1, 20) => random.random_range(0..20_000_000_000),
-            6 => own / 3,
+            6 => due / 3,
             _ if random.random_ratio(1, 60) => 1 << random.random_range(30..45),
             _ => random.random_range(0..1_000),
         };

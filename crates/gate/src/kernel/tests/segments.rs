@@ -157,8 +157,8 @@ fn a_super_packet_is_charged_as_its_segments() {
                     segments.push(headers.frame(payload % segment));
                 }
                 let count = segments.len() as u64;
-                let own = (charge as i64 + i64::from(overhead)) as u64;
-                let expected = (count, own * count + payload as u64);
+                let wire = (charge as i64 + i64::from(overhead)) as u64;
+                let expected = (count, wire * count + payload as u64);
                 let alone = gate.charged(&segments, &Known::default());
                 let what =
                     format!("{segment} of {payload} after {size}, layer {layer} + {overhead}");

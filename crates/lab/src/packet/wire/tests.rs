@@ -85,7 +85,11 @@ fn frames_say_what_rules_go_by() {
             assert_eq!((ends, frame[15] >> 2), (wanted, 46));
         }
         let key = wire.key(0, 46);
-        assert_eq!((key.ports, key.dscp), (Some((8080, client.port())), 46));
+        let ports = Ports {
+            source: 8080,
+            destination: client.port(),
+        };
+        assert_eq!((key.ports, key.dscp), (Some(ports), 46));
         assert_eq!(key.hash(hash_key(plan.seed)), wire.connection(0).hash);
     }
 }

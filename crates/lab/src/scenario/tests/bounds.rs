@@ -3,7 +3,7 @@
 use super::*;
 
 /// The error when a part of the small scenario is replaced.
-fn told(from: &str, to: &str) -> String {
+fn error_of(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     parse(&SMALL.replacen(from, to, 1)).expect_err(to)
 }
@@ -53,7 +53,7 @@ fn quantities_have_bounds() {
             "a.toml:7:19: `fair` must be from 1 to 1023",
         ),
     ] {
-        assert_eq!(told(from, to), wanted, "{to}");
+        assert_eq!(error_of(from, to), wanted, "{to}");
     }
     let delay = SMALL.replace("2ms..50ms", "18446744073s").replace(
         "kind = \"link\"\nrate = \"50mbit\"\nqueue = \"100 packets\"",
@@ -160,16 +160,16 @@ fn messages_name_what_is_meant() {
 
 #[test]
 fn what_never_takes_part_is_refused() {
-    let error = told("path = [\"gate\", \"radio\"]", "path = [\"gate\"]");
+    let error = error_of("path = [\"gate\", \"radio\"]", "path = [\"gate\"]");
     assert_eq!(
         error,
-        "a.toml:8:1: `radio` is on nobody's path: name it in one"
+        "a.toml:8:1: no flow passes the element `radio`: name it in the path of a flow"
     );
     // There may be paths that vary, and those of the command line are for once.
     let sweep = "[sweep]\ndownload.path = [[\"gate\"], [\"radio\"]]\n";
     assert!(parse(&format!("{SMALL}{sweep}")).is_ok());
     assert!(set(&["download.path=[\"gate\"]"]).is_ok());
-    let error = told("count = 4", "count = 4\nstart = [\"0s\", \"2s\"]");
+    let error = error_of("count = 4", "count = 4\nstart = [\"0s\", \"2s\"]");
     assert_eq!(
         error,
         "a.toml:17:16: `start` is not before the end of the run"

@@ -140,17 +140,17 @@ fn errors_say_where_and_what_to_do() {
     ];
     for (from, to, wanted) in cases {
         assert!(SMALL.contains(from), "{from}");
-        let told = parse(&SMALL.replacen(from, to, 1)).expect_err(to);
-        assert!(told.starts_with(wanted), "{to}:\n  {told}\n  {wanted}");
+        let error = parse(&SMALL.replacen(from, to, 1)).expect_err(to);
+        assert!(error.starts_with(wanted), "{to}:\n  {error}\n  {wanted}");
     }
     assert!(
         parse("")
             .expect_err("empty")
             .starts_with("a.toml:1:1: `duration` is missing")
     );
-    let told = parse("duration = \"1s\"").expect_err("nobody sends");
+    let error = parse("duration = \"1s\"").expect_err("nobody sends");
     assert_eq!(
-        told,
+        error,
         "a.toml:1:1: `flow` is missing: write at least one [[flow]]"
     );
 }
@@ -247,8 +247,8 @@ fn values_for_nobody_are_mistakes() {
             "16:24: `rate-limit` has 2 values for 1 flow",
         ),
     ] {
-        let told = with(now).expect_err(now);
-        assert_eq!(told, format!("a.toml:{wanted}"));
+        let error = with(now).expect_err(now);
+        assert_eq!(error, format!("a.toml:{wanted}"));
     }
     // Where the number is varied or set, there may be flows for them at another point.
     assert!(set(&["download.count=1"]).is_ok());
@@ -259,7 +259,8 @@ fn values_for_nobody_are_mistakes() {
         );
     }
     assert!(
-        with("count = 0\ncc = [\"reno\"]")
-            .is_err_and(|told| told == "a.toml:16:9: nobody sends: the `count` of every flow is 0")
+        with("count = 0\ncc = [\"reno\"]").is_err_and(
+            |error| error == "a.toml:16:9: nobody sends: the `count` of every flow is 0"
+        )
     );
 }

@@ -160,10 +160,10 @@ fn mistakes_in_rules_are_told_with_their_lines() {
         if rule.starts_with("class") {
             text = text.replace("class = 0\n", "");
         }
-        let told = parse(&text).expect_err(wanted);
+        let error = parse(&text).expect_err(wanted);
         assert!(
-            told.starts_with(&format!("a.toml:{wanted}")),
-            "{told}\n{wanted}"
+            error.starts_with(&format!("a.toml:{wanted}")),
+            "{error}\n{wanted}"
         );
     }
     let text = text("pqp", "", "");
@@ -194,16 +194,16 @@ fn mistakes_in_rules_are_told_with_their_lines() {
         if to.starts_with("rule") {
             text = text.replace("[[element.rule]]\nclass = 0", "");
         }
-        let told = parse(&text).expect_err(wanted);
+        let error = parse(&text).expect_err(wanted);
         assert!(
-            told.starts_with(&format!("a.toml:{wanted}")),
-            "{told}\n{wanted}"
+            error.starts_with(&format!("a.toml:{wanted}")),
+            "{error}\n{wanted}"
         );
     }
     let many = "[[element.rule]]\nclass = 0\n".repeat(257);
-    let told = parse(&text.replace("[[element.rule]]\nclass = 0\n", &many)).expect_err("many");
+    let error = parse(&text.replace("[[element.rule]]\nclass = 0\n", &many)).expect_err("many");
     assert!(
-        told.contains("at most 256 rules can be given, these are 257"),
-        "{told}"
+        error.contains("at most 256 rules can be given, these are 257"),
+        "{error}"
     );
 }

@@ -54,7 +54,7 @@ fn videos_are_read_with_what_belongs_to_their_way() {
         ),
         ("rate = \"1mbit\", length = \"0s\"", "length"),
     ] {
-        let told = parse(&with(stream)).expect_err(stream);
-        assert!(told.contains(complaint), "{stream}: {told}");
+        let error = parse(&with(stream)).expect_err(stream);
+        assert!(error.contains(complaint), "{stream}: {error}");
     }
 }

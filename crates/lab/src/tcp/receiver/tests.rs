@@ -44,24 +44,24 @@ fn acks(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64,
     acks
 }
 
-/// What a receiver that expects `first` tells of these, each of which it acknowledges at once, with
+/// The acknowledgements of a receiver that expects `first`, and acknowledges each of these at once, with
 /// space for four ranges.
-fn told(first: u64, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64, u64)>)> {
+fn reported(first: u64, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64, u64)>)> {
     let mut receiver = receiver(&TcpConfig {
         timestamps: false,
         ..TcpConfig::default()
     });
     (receiver.next, receiver.acked, receiver.quick) = (first, first, 100);
-    let told = acks(&mut receiver, arrivals);
-    assert_eq!(told.len(), arrivals.len());
-    told
+    let reported = acks(&mut receiver, arrivals);
+    assert_eq!(reported.len(), arrivals.len());
+    reported
 }
 
 /// RFC 2018 §7: 8 segments of 500 bytes from 5000.
 #[test]
 fn reports_the_ranges_of_rfc_2018() {
     // Case 1: the last four are lost.
-    let last = told(5000, &[(5000, 500), (5500, 500), (6000, 500), (6500, 500)])
+    let last = reported(5000, &[(5000, 500), (5500, 500), (6000, 500), (6500, 500)])
         .pop()
         .unwrap();
     assert_eq!(last, (7000, vec![]));
@@ -70,11 +70,11 @@ fn reports_the_ranges_of_rfc_2018() {
     let expected: Vec<_> = (1..8)
         .map(|n| (5000, vec![(5500, 5500 + n * 500)]))
         .collect();
-    assert_eq!(told(5000, &seven), expected);
+    assert_eq!(reported(5000, &seven), expected);
     // Case 3: the second, fourth, sixth and eighth are lost; then the fourth comes, and the second.
     let arrived = [5000, 6000, 7000, 8000, 6500, 5500].map(|seq| (seq, 500));
     assert_eq!(
-        told(5000, &arrived),
+        reported(5000, &arrived),
         [
             (5500, vec![]),
             (5500, vec![(6000, 6500)]),
@@ -92,7 +92,7 @@ fn reports_the_duplicates_of_rfc_2883() {
     // §4.1.1: a duplicate segment.
     let arrived = [(3000, 500), (3500, 500), (3000, 500)];
     let expected = [(3500, vec![]), (4000, vec![]), (4000, vec![(3000, 3500)])];
-    assert_eq!(told(3000, &arrived), expected);
+    assert_eq!(reported(3000, &arrived), expected);
     // §4.1.2: one out of order, and a duplicate.
     let arrived = [(3000, 500), (3500, 500), (4500, 500), (3000, 500)];
     let expected = [
@@ -101,7 +101,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (4000, vec![(4500, 5000)]),
         (4000, vec![(3000, 3500), (4500, 5000)]),
     ];
-    assert_eq!(told(3000, &arrived), expected);
+    assert_eq!(reported(3000, &arrived), expected);
     // §4.1.3: a duplicate of one out of order.
     let arrived = [(3500, 500), (4500, 500), (5000, 500), (5000, 500)];
     let expected = [
@@ -110,7 +110,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (4000, vec![(4500, 5500)]),
         (4000, vec![(5000, 5500), (4500, 5500)]),
     ];
-    assert_eq!(told(3500, &arrived), expected);
+    assert_eq!(reported(3500, &arrived), expected);
     // §4.2.1: of the last one a part was there.
     let arrived = [(500, 500), (2000, 500), (1000, 500), (1000, 1000)];
     let expected = [
@@ -119,7 +119,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (1500, vec![(2000, 2500)]),
         (2500, vec![(1000, 1500)]),
     ];
-    assert_eq!(told(500, &arrived), expected);
+    assert_eq!(reported(500, &arrived), expected);
     // §4.2.2: of the last one two parts were there, below the acknowledgement.
     let arrived = [
         (500, 500),
@@ -135,7 +135,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (1500, vec![(2000, 2500), (3000, 3500)]),
         (2500, vec![(1000, 1500), (3000, 3500)]),
     ];
-    assert_eq!(told(500, &arrived), expected);
+    assert_eq!(reported(500, &arrived), expected);
     // §4.2.3: two parts were there, above it; they do not touch.
     let arrived = [
         (500, 500),
@@ -151,11 +151,11 @@ fn reports_the_duplicates_of_rfc_2883() {
         (1000, vec![(2500, 3000), (1500, 2000), (3500, 4000)]),
         (1000, vec![(1500, 2000), (1500, 3000), (3500, 4000)]),
     ];
-    assert_eq!(told(500, &arrived), expected);
+    assert_eq!(reported(500, &arrived), expected);
     // §5.1: the network made two of one.
     let arrived = [(500, 500), (1000, 500), (1000, 500)];
     let expected = [(1000, vec![]), (1500, vec![]), (1500, vec![(1000, 1500)])];
-    assert_eq!(told(500, &arrived), expected);
+    assert_eq!(reported(500, &arrived), expected);
     // §5.2: sent again for reordering.
     let arrived = [500, 1500, 2000, 2500, 1000, 1000].map(|seq| (seq, 500));
     let expected = [
@@ -166,10 +166,10 @@ fn reports_the_duplicates_of_rfc_2883() {
         (3000, vec![]),
         (3000, vec![(1000, 1500)]),
     ];
-    assert_eq!(told(500, &arrived), expected);
+    assert_eq!(reported(500, &arrived), expected);
     // §5.3 and §5.4: a timeout, because acknowledgements were lost or late.
     let arrived = [500, 1000, 1500, 2000, 500].map(|seq| (seq, 500));
-    let last = told(500, &arrived).pop().unwrap();
+    let last = reported(500, &arrived).pop().unwrap();
     assert_eq!(last, (2500, vec![(500, 1000)]));
 }
 
@@ -178,7 +178,7 @@ fn reports_the_duplicates_of_rfc_2883() {
 fn reports_a_duplicate_once() {
     let arrived = [(3500, 500), (3500, 500), (4000, 500)];
     let expected = [(4000, vec![]), (4000, vec![(3500, 4000)]), (4500, vec![])];
-    assert_eq!(told(3500, &arrived), expected);
+    assert_eq!(reported(3500, &arrived), expected);
 }
 
 /// RFC 5681 §4.2: every second full segment, or after the delay.
@@ -234,17 +234,17 @@ fn puts_duplicates_together_after_three() {
     }
     assert_eq!(receiver.next_timeout(), Some(MILLISECOND / 2));
     // But not if a range would never be reported.
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for hole in 1..=3 {
         receiver.take(0, &data(1 + (20 + 2 * hole) * 1448, 1448), rtt, SECOND);
         if receiver.wants_ack() {
             let mut ack = Segment::default();
             receiver.fill(&mut ack);
-            told.push(ack.sacks.ranges().len());
+            reported.push(ack.sacks.ranges().len());
         }
         assert!(!receiver.wants_ack());
     }
-    assert_eq!(told, [2, 3]);
+    assert_eq!(reported, [2, 3]);
 }
 
 /// RFC 5681 §4.2: at once for each segment behind a hole.

@@ -118,10 +118,10 @@ proptest! {
         let (mut left, mut weight) = (tokens as f64, f64::from(weights.iter().sum::<u32>()));
         let sum = weight;
         for number in order {
-            let (bytes, own) = (f64::from(queues[number].0), f64::from(queues[number].1));
-            let fair = bytes.min(left * own / weight);
+            let (bytes, share) = (f64::from(queues[number].0), f64::from(queues[number].1));
+            let fair = bytes.min(left * share / weight);
             left -= fair;
-            weight -= own;
+            weight -= share;
             let got = bytes - policer.held(number as u16) as f64;
             prop_assert!((got - fair).abs() <= sum, "{got} for {fair}");
         }

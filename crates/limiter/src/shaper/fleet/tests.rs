@@ -126,8 +126,8 @@ proptest! {
         let left = drive(&mut Fleet::new(fleet, settings(2000, 1), 0), &all);
         prop_assert!(left.is_sorted_by_key(|(_, packet)| packet.at));
         for (number, alone) in alone.into_iter().enumerate() {
-            let own = left.iter().filter(|(aggregate, _)| *aggregate == number as u32);
-            prop_assert_eq!(own.map(|(_, packet)| *packet).collect::<Vec<_>>(), alone);
+            let packets = left.iter().filter(|(aggregate, _)| *aggregate == number as u32);
+            prop_assert_eq!(packets.map(|(_, packet)| *packet).collect::<Vec<_>>(), alone);
         }
     }
 

@@ -14,21 +14,21 @@ struct Host {
 
 impl Host {
     /// What maps hold.
-    fn tell(&mut self, pair: &mut Pair<'_>) {
+    fn add_maps(&mut self, pair: &mut Pair<'_>) {
         let kernel = pair.gate.kernel();
-        let look = |map, key: u32| {
+        let read = |map, key: u32| {
             let found = kernel.map(map).lookup(&key.to_ne_bytes(), MapFlags::ANY);
             found.unwrap().unwrap()
         };
-        let current = u32::from_ne_bytes(look("current", 0).try_into().unwrap());
-        let plan = look("plans", pair.seat.plan);
+        let current = u32::from_ne_bytes(read("current", 0).try_into().unwrap());
+        let plan = read("plans", pair.seat.plan);
         // Numbers are from 1 on, and nothing is at those that stand for none.
         let part = |map, number: Field<u32>, size| match number.of(&plan).checked_sub(1) {
-            Some(number) if number < kernel.map(map).max_entries() => look(map, number),
+            Some(number) if number < kernel.map(map).max_entries() => read(map, number),
             _ => vec![0; size],
         };
         self.input.push(b'M');
-        self.input.extend(look("settings", current));
+        self.input.extend(read("settings", current));
         self.input.extend(&plan);
         self.input
             .extend(part("shapes", plan::SHAPE, shape::SIZE_OF));
@@ -126,11 +126,11 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
         };
         let mut pair = Pair::new(&mut gate, plan);
         let mut host = Host::default();
-        host.tell(&mut pair);
+        host.add_maps(&mut pair);
         for number in 0..2_000 {
             if random.random_ratio(1, 300) {
                 sequence.rate = switch(&mut pair, &mut random);
-                host.tell(&mut pair);
+                host.add_maps(&mut pair);
             }
             let (now, flow, bytes) = sequence.next();
             let before = pair.sent.1;

@@ -1,0 +1,149 @@
+//! Plans: how the data path limits the traffic of one or many subscribers.
+
+use tidegate_limiter::{
+    Class, Classifier, ClassifyError, ConfigError, HashKey, LimiterConfig, Program, Room, Rule,
+    Scheme,
+};
+
+/// How large the policy of a plan may be: what the kernel's program has room for.
+pub const ROOM: Room = Room {
+    queues: 24,
+    shares: 5,
+};
+/// Most rules of a plan: each packet may have to try all of them.
+pub const MAX_RULES: usize = 32;
+/// Most bytes of θ+ rT. The kernel's program multiplies them with weights.
+pub const MAX_UPPER: u64 = 1 << 49;
+
+/// The fate of a packet that exceeds the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// It is dropped.
+    Drop,
+    /// It passes with this code point (0 to 63).
+    Mark(u8),
+}
+
+/// How the traffic of one or many subscribers is limited. Every plan can be enforced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    limiter: LimiterConfig,
+    rules: Vec<Rule>,
+    unmatched: Class,
+    excess: Excess,
+}
+
+/// Why a plan cannot be enforced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A scheme that the kernel's program does not have.
+    #[error("the gate has no limiter {0}: write bc-pqp, pqp, policer or unlimited")]
+    Scheme(Scheme),
+    /// A policy that needs more than [`ROOM`].
+    #[error(transparent)]
+    Room(#[from] ConfigError),
+    /// θ+ rT of more than [`MAX_UPPER`] bytes.
+    #[error(
+        "`upper` of the rate in a `period` is {0} bytes, and may be at most {MAX_UPPER}: lower one of the three"
+    )]
+    Upper(u64),
+    /// Rules or the default class do not fit the policy.
+    #[error(transparent)]
+    Classes(#[from] ClassifyError),
+    /// More rules than [`MAX_RULES`].
+    #[error("at most {MAX_RULES} rules can be given, these are {0}")]
+    Rules(usize),
+    /// A number above 63.
+    #[error("{0} is not a code point: write a number from 0 to 63")]
+    CodePoint(u8),
+}
+
+impl PlanError {
+    /// The key of a plan that is at fault.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Scheme(_) => "scheme",
+            Self::Room(error) => error.field().name(),
+            Self::Upper(_) => "upper",
+            Self::Classes(ClassifyError::Class { .. }) => "default-class",
+            Self::Classes(ClassifyError::Rules(_)) | Self::Rules(_) => "rule",
+            Self::CodePoint(_) => "excess",
+        }
+    }
+}
+
+impl Plan {
+    /// A plan that the kernel's program can enforce. The first rule that matches a packet gives its class. Packets
+    /// that no rule matches are of the default class, or else of the last one.
+    ///
+    /// # Errors
+    /// If the program lacks the limiter or room for it, or a rule or the default class names a class that the
+    /// policy does not have.
+    pub fn new(
+        limiter: LimiterConfig,
+        rules: Vec<Rule>,
+        default_class: Option<u16>,
+        excess: Excess,
+    ) -> Result<Self, PlanError> {
+        match &limiter {
+            LimiterConfig::PhantomQueues(config) => {
+                config.program().check_room(ROOM)?;
+                let control = config.burst_control();
+                let upper = control.map_or(0, |control| control.upper_bytes(config.rate()));
+                if upper > MAX_UPPER {
+                    return Err(PlanError::Upper(upper));
+                }
+            }
+            LimiterConfig::Policer(_) | LimiterConfig::Unlimited => {}
+            other => return Err(PlanError::Scheme(other.scheme())),
+        }
+        if rules.len() > MAX_RULES {
+            return Err(PlanError::Rules(rules.len()));
+        }
+        let mut unmatched = Class {
+            first: 0,
+            queues: 1,
+        };
+        if let Some(program) = limiter.program() {
+            Classifier::new(program, rules.clone(), default_class, HashKey::new(0, 0))?;
+            let classes = program.classes();
+            unmatched = classes[default_class.map_or(classes.len() - 1, usize::from)];
+        }
+        if let Excess::Mark(dscp) = excess
+            && dscp > 63
+        {
+            return Err(PlanError::CodePoint(dscp));
+        }
+        Ok(Self {
+            limiter,
+            rules,
+            unmatched,
+            excess,
+        })
+    }
+
+    /// The limiter: none, a policer or phantom queues.
+    pub fn limiter(&self) -> &LimiterConfig {
+        &self.limiter
+    }
+
+    /// The first rule that matches a packet gives its class.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The queues of packets that no rule matches.
+    pub fn unmatched(&self) -> Class {
+        self.unmatched
+    }
+
+    /// The fate of packets that exceed the limit.
+    pub fn excess(&self) -> Excess {
+        self.excess
+    }
+
+    /// Number of its queues; 1 without a policy.
+    pub fn queues(&self) -> usize {
+        self.limiter.program().map_or(1, Program::queues)
+    }
+}
