@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Scenario, Source};
 use tidegate_testbed::CaptureFolder;
 
 /// Runs every point and seed of a scenario, and gives each simulation's results in their order to
@@ -28,7 +28,11 @@ pub fn simulate(
     captures: Option<&Path>,
     mut each: impl FnMut(&Scenario, Finished) -> Result<()>,
 ) -> Result<()> {
-    let scenario = Scenario::parse(name, scenario, settings)?;
+    let scenario = Scenario::parse(Source {
+        file: name,
+        text: scenario,
+        settings,
+    })?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let folder = captures.map(CaptureFolder::new);
     let settings = Settings {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tidegate_gate::change::{self, Change};
 use tidegate_gate::config::{Config, ConfigErrors};
 use tidegate_gate::state::GateState;
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Scenario, Source};
 
 /// Scenario files: any text is refused with its place, or gives plans, and small ones run.
 pub fn scenario(data: &[u8]) {
@@ -14,7 +14,11 @@ pub fn scenario(data: &[u8]) {
         return;
     };
     let short = ["duration=50ms".to_owned(), "window=10ms".to_owned()];
-    let scenario = match Scenario::parse("fuzzed.toml", text, &short) {
+    let scenario = match Scenario::parse(Source {
+        file: "fuzzed.toml",
+        text,
+        settings: &short,
+    }) {
         Ok(scenario) => scenario,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::outcome::Outcome;
-use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{self, Report};
 
@@ -76,7 +76,14 @@ fn sizes(table: &mut String) -> Result<Vec<(&'static str, String)>> {
         let outcome = &run.outcome;
         let steady = steady(outcome);
         let mut shares: Vec<f64> = tenths(&outcome.aggregates[0].windows, STEADY)
-            .map(|bytes| bits_per_second(bytes, SECOND / 10) / 1e7)
+            .map(|bytes| {
+                Throughput {
+                    bytes,
+                    time: SECOND / 10,
+                }
+                .bits_per_second()
+                    / 1e7
+            })
             .collect();
         shares.sort_unstable_by(f64::total_cmp);
         let share = |percent| 100.0 * percentile(&shares, percent).unwrap_or(0.0);
@@ -101,9 +108,17 @@ fn sizes(table: &mut String) -> Result<Vec<(&'static str, String)>> {
         }
         if ["125kB", "579kB", "1000kB", "4000kB"].contains(&&*size) {
             let windows = tenths(&outcome.aggregates[0].windows, 0).enumerate();
-            let points = windows
-                .take(400)
-                .map(|(at, bytes)| (at as f64 / 10.0, bits_per_second(bytes, SECOND / 10) / 1e6));
+            let points = windows.take(400).map(|(at, bytes)| {
+                (
+                    at as f64 / 10.0,
+                    Throughput {
+                        bytes,
+                        time: SECOND / 10,
+                    }
+                    .bits_per_second()
+                        / 1e6,
+                )
+            });
             rates.line(&size, points);
             let full: f64 = size.trim_end_matches("kB").parse::<f64>()? * 1e3;
             // Every 50 ms.
@@ -205,7 +220,14 @@ fn halving(outcome: &Outcome, size: u64) -> Option<Vec<f64>> {
     let windows = tenths(&outcome.aggregates[0].windows, full.at - 3 * SECOND / 10).take(14);
     Some(
         windows
-            .map(|bytes| bits_per_second(bytes, SECOND / 10) / 1e5)
+            .map(|bytes| {
+                Throughput {
+                    bytes,
+                    time: SECOND / 10,
+                }
+                .bits_per_second()
+                    / 1e5
+            })
             .collect(),
     )
 }
@@ -228,7 +250,12 @@ fn steady(outcome: &Outcome) -> Steady {
         .collect();
     let empty = samples.iter().filter(|&&bytes| bytes == 0).count();
     Steady {
-        rate: bits_per_second(windows.iter().sum(), time) / 1e5,
+        rate: Throughput {
+            bytes: windows.iter().sum(),
+            time,
+        }
+        .bits_per_second()
+            / 1e5,
         empty: 100.0 * empty as f64 / samples.len() as f64,
     }
 }
@@ -245,7 +272,12 @@ fn tenths(windows: &[u64], from: u64) -> impl Iterator<Item = u64> + '_ {
 fn burst_of(outcome: &Outcome) -> f64 {
     let windows = outcome.aggregates[0].windows.windows(TENTHS);
     let most = windows.map(|ten| ten.iter().sum()).max().unwrap_or(0);
-    bits_per_second(most, SECOND / 10) / 1e6
+    Throughput {
+        bytes: most,
+        time: SECOND / 10,
+    }
+    .bits_per_second()
+        / 1e6
 }
 
 fn sent_and_dropped(outcome: &Outcome) -> (u64, u64) {

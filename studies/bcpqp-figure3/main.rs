@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::summary::{bits_per_second, fairness, percentile};
+use tidegate_lab::summary::{Throughput, fairness, percentile};
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{self, Report};
 
@@ -101,7 +101,12 @@ impl Point {
             let windows = window(from)..window(to);
             for (sum, flow) in self.throughput[period].iter_mut().zip(&outcome.flows) {
                 let bytes = flow.windows[windows.clone()].iter().sum();
-                *sum += bits_per_second(bytes, (to - from) * SECOND) / 1e6;
+                *sum += Throughput {
+                    bytes,
+                    time: (to - from) * SECOND,
+                }
+                .bits_per_second()
+                    / 1e6;
             }
             let within = indices.iter().filter(|(at, _)| windows.contains(at));
             self.jain[period].extend(within.map(|(_, index)| index));
@@ -110,7 +115,14 @@ impl Point {
         // than to the limiter's 7.5.
         let per = (5 * SECOND / outcome.window) as usize;
         let fives = outcome.aggregates[0].windows.chunks(per);
-        let over = |five: &[u64]| bits_per_second(five.iter().sum(), 5 * SECOND) > 7.96e6;
+        let over = |five: &[u64]| {
+            Throughput {
+                bytes: five.iter().sum(),
+                time: 5 * SECOND,
+            }
+            .bits_per_second()
+                > 7.96e6
+        };
         let last = fives
             .map(over)
             .collect::<Vec<_>>()
@@ -215,7 +227,11 @@ fn picture(gate: &str, run: &Finished) -> Result<String> {
         plot.line(
             name,
             windows.map(|(at, bytes)| {
-                let rate = bits_per_second(bytes.iter().sum(), SECOND / 2);
+                let rate = Throughput {
+                    bytes: bytes.iter().sum(),
+                    time: SECOND / 2,
+                }
+                .bits_per_second();
                 (at as f64 / 2.0, rate / 1e6)
             }),
         );

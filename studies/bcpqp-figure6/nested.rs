@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::summary::bits_per_second;
+use tidegate_lab::summary::Throughput;
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{Report, simulate};
 
@@ -37,7 +37,7 @@ pub fn run(report: &mut Report) -> Result<()> {
                 let of_class = |class| {
                     let bytes: u64 = windows.iter().map(|&at| bytes(&finished, class, at)).sum();
                     let time = finished.outcome.window * windows.len() as u64;
-                    bits_per_second(bytes, time) * 100.0 / RATE
+                    Throughput { bytes, time }.bits_per_second() * 100.0 / RATE
                 };
                 let weights: Vec<String> = (0..3)
                     .filter(|class| active & 1 << class != 0)
@@ -128,7 +128,12 @@ fn plot(finished: &Finished) -> Result<String> {
             let bytes = bytes(finished, class as u16, at);
             (
                 at as f64 * window as f64 / 1e9,
-                bits_per_second(bytes, window) / 1e6,
+                Throughput {
+                    bytes,
+                    time: window,
+                }
+                .bits_per_second()
+                    / 1e6,
             )
         };
         let windows = 0..finished.outcome.aggregates[0].windows.len();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::summary::bits_per_second;
+use tidegate_lab::summary::Throughput;
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::bcpqp::Scheme;
 use tidegate_studies::experiment::{Report, simulate};
@@ -89,7 +89,15 @@ fn plot(title: &str, finished: &Finished) -> Result<String> {
     let line = |bytes: &[u64]| {
         let point = |(i, &bytes): (usize, &u64)| {
             let at = i as f64 * window as f64 / 1e9;
-            (at, bits_per_second(bytes, window) / 1e6)
+            (
+                at,
+                Throughput {
+                    bytes,
+                    time: window,
+                }
+                .bits_per_second()
+                    / 1e6,
+            )
         };
         let until = (26_000_000_000 / window) as usize;
         let points = bytes.iter().take(until).enumerate().map(point);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use chunks::Chunk;
-use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{Report, main as study, simulate};
 use tidegate_trace::detect::pd::Code;
@@ -194,7 +194,14 @@ fn vary(table: &mut String, title: &str, key: &str, values: &[&str]) -> Result<(
             let (goodputs, sent, dropped) = &mut points[finished.point];
             for flow in &finished.outcome.flows {
                 for chunk in &flow.completions {
-                    goodputs.push(bits_per_second(chunk.bytes, chunk.end - chunk.start) / 1e6);
+                    goodputs.push(
+                        Throughput {
+                            bytes: chunk.bytes,
+                            time: chunk.end - chunk.start,
+                        }
+                        .bits_per_second()
+                            / 1e6,
+                    );
                 }
                 *sent += flow.sent_packets;
                 *dropped += flow.dropped;

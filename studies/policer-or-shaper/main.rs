@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::outcome::FlowOutcome;
-use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_plot::{Axis, Bars, Plot};
 use tidegate_studies::experiment::{Report, main as study, simulate};
 
@@ -116,7 +116,14 @@ struct Streams {
 impl Streams {
     fn add(&mut self, finished: &Finished) {
         let duration = finished.group.plan.duration;
-        let goodput = |flow: &FlowOutcome| bits_per_second(flow.delivered, duration) / 1e6;
+        let goodput = |flow: &FlowOutcome| {
+            Throughput {
+                bytes: flow.delivered,
+                time: duration,
+            }
+            .bits_per_second()
+                / 1e6
+        };
         let (streams, others) = finished.outcome.flows.split_at(STREAMS);
         let mut each: Vec<f64> = streams.iter().map(goodput).collect();
         each.sort_unstable_by(f64::total_cmp);
@@ -347,7 +354,14 @@ fn over_time(limiter: usize) -> Result<String> {
         |_, finished| {
             let outcome = &finished.outcome;
             let points = |windows: &[u64]| -> Vec<(f64, f64)> {
-                let rate = |bytes| bits_per_second(bytes, outcome.window) / 1e6;
+                let rate = |bytes| {
+                    Throughput {
+                        bytes,
+                        time: outcome.window,
+                    }
+                    .bits_per_second()
+                        / 1e6
+                };
                 let at = |(i, &bytes): (usize, &u64)| (i as f64 * 0.2, rate(bytes));
                 windows.iter().take(100).enumerate().map(at).collect()
             };

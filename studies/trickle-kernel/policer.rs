@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::plan::{ElementKind, QueueKind};
-use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_limiter::{PolicerConfig, Rate};
 use tidegate_pace::Way;
 use tidegate_studies::experiment::simulate;
@@ -89,7 +89,11 @@ pub fn run(table: &mut String) -> Result<Quality> {
         result.packets += flow.sent_packets;
         result.dropped += flow.dropped;
         for transfer in &flow.completions {
-            let goodput = bits_per_second(transfer.bytes, transfer.end - transfer.start);
+            let goodput = Throughput {
+                bytes: transfer.bytes,
+                time: transfer.end - transfer.start,
+            }
+            .bits_per_second();
             result.goodputs.push(goodput / 1e6);
         }
         Ok(())

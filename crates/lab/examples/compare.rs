@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use tidegate_lab::experiment::{self, ExperimentError, Settings};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Scenario, Source};
 use tidegate_lab::summary::Collector;
 
 /// Three ways to hold the same rate, run if no file is given.
@@ -29,8 +29,12 @@ gate.kind = ["policer", "bc-pqp", "shaper"]
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = match std::env::args().nth(1) {
-        Some(file) => Scenario::parse(&file, &std::fs::read_to_string(&file)?, &[])?,
-        None => Scenario::parse("example", EXAMPLE, &[])?,
+        Some(file) => Scenario::parse(Source {
+            file: &file,
+            text: &std::fs::read_to_string(&file)?,
+            settings: &[],
+        })?,
+        None => Scenario::parse(EXAMPLE)?,
     };
     let mut points: Vec<Collector> = Vec::new();
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);

@@ -21,7 +21,7 @@ path = ["gate"]
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let scenario = Scenario::parse("probe", SCENARIO, &[])?;
+    let scenario = Scenario::parse(SCENARIO)?;
     let plan = scenario.groups(0, 1, false)?.remove(0).plan;
     let mut path = Path::new(&plan, |_| None)?;
     let packet = [0; 1500];

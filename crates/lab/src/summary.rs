@@ -91,9 +91,20 @@ pub fn width(plan: &Plan, window: usize) -> Nanos {
     plan.duration.saturating_sub(start).min(plan.window)
 }
 
-/// Bits per second of bytes in a time.
-pub fn bits_per_second(bytes: u64, time: Nanos) -> f64 {
-    bytes as f64 * 8e9 / time.max(1) as f64
+/// What was transferred in a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Throughput {
+    /// Bytes.
+    pub bytes: u64,
+    /// The time in which they were transferred; 0 counts as 1 ns.
+    pub time: Nanos,
+}
+
+impl Throughput {
+    /// Bits per second.
+    pub fn bits_per_second(self) -> f64 {
+        self.bytes as f64 * 8e9 / self.time.max(1) as f64
+    }
 }
 
 /// The throughput of an aggregate in each of its windows, over the rate of its limiter; empty if it
@@ -110,7 +121,14 @@ pub fn normalised(finished: &Finished, aggregate: usize) -> Vec<f64> {
     let windows = windows_of_aggregate(outcome, aggregate);
     let bytes = windows.filter_map(|window| result.windows.get(window));
     bytes
-        .map(|bytes| bits_per_second(*bytes, outcome.window) / limit)
+        .map(|bytes| {
+            Throughput {
+                bytes: *bytes,
+                time: outcome.window,
+            }
+            .bits_per_second()
+                / limit
+        })
         .collect()
 }
 
@@ -176,7 +194,8 @@ impl Collector {
                 .sum();
             if count > 0 {
                 let time = count * outcome.window;
-                self.throughputs.push(bits_per_second(bytes, time));
+                self.throughputs
+                    .push(Throughput { bytes, time }.bits_per_second());
             }
             self.normalised.extend(normalised(finished, index));
             let indices = fairness(plan, outcome, index);

@@ -13,7 +13,7 @@ use tidegate_lab::Nanos;
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{ExperimentError, Settings, run};
 use tidegate_lab::outcome::{FlowOutcome, Outcome};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Scenario, Source};
 use tidegate_lab::summary::percentile;
 
 /// Every congestion control, with and without the newer ways to find losses, over a path that
@@ -171,7 +171,12 @@ fn figures(outcome: &Outcome, duration: Nanos) -> String {
 /// A line for each simulation: what was run, the packets, a digest of all that was counted, and
 /// figures.
 fn outcomes(name: &str, text: &str) -> String {
-    let scenario = Scenario::parse(name, text, &[]).unwrap();
+    let scenario = Scenario::parse(Source {
+        file: name,
+        text,
+        settings: &[],
+    })
+    .unwrap();
     let captures = InMemory::default();
     let settings = Settings {
         jobs: 2,

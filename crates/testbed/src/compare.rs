@@ -12,7 +12,7 @@ use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{Settings, simulate};
 use tidegate_lab::outcome::{FlowOutcome, Outcome};
 use tidegate_lab::scenario::{Scenario, ScenarioError};
-use tidegate_lab::summary::{bits_per_second, percentile};
+use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_lab::{MILLISECOND, Nanos, RunError};
 
 use crate::kernel::{self, KernelOutcome};
@@ -63,7 +63,11 @@ impl Measure {
             percentile(&times, 50.0).unwrap_or(0) as f64
         };
         match self {
-            Self::Goodput => bits_per_second(flows().map(|flow| flow.delivered).sum(), duration),
+            Self::Goodput => Throughput {
+                bytes: flows().map(|flow| flow.delivered).sum(),
+                time: duration,
+            }
+            .bits_per_second(),
             Self::Loss => {
                 let sent: u64 = flows().map(|flow| flow.sent_packets).sum();
                 flows().map(|flow| flow.dropped).sum::<u64>() as f64 / sent.max(1) as f64

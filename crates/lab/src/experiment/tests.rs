@@ -28,7 +28,7 @@ const SWEEP: &str = r#"
 "#;
 
 fn scenario() -> Scenario {
-    Scenario::parse("sweep.toml", SWEEP, &[]).expect("sound")
+    Scenario::parse(SWEEP).expect("sound")
 }
 
 fn results(jobs: usize, captures: Option<&dyn Captures>) -> (Vec<Finished>, u64) {
@@ -153,7 +153,7 @@ fn a_run_is_the_same_whether_it_is_captured_or_not() {
              [[aggregate]]\nname = \"home\"\ncount = 2\n\
              [[flow]]\nname = \"f\"\nrtt = \"20ms\"\npath = [\"tap\", \"faults\", \"noise\"]\n"
         );
-        let scenario = Scenario::parse("taps.toml", &scenario, &[]).expect("sound");
+        let scenario = Scenario::parse(&scenario).expect("sound");
         let memory = InMemory::default();
         let [with, without] = [Some(&memory as &dyn Captures), None].map(|captures| {
             let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -181,7 +181,7 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
     let scenario = SWEEP
         .replace("name = \"home\"\n    count = 2", "name = \"a\"\n    [[aggregate]]\n    name = \"a-a\"\n    [[element]]\n    name = \"tap-a\"\n    kind = \"tap\"")
         .replace("path = [\"tap\",", "path = [\"tap\", \"tap-a\",");
-    let scenario = Scenario::parse("names.toml", &scenario, &[]).expect("sound");
+    let scenario = Scenario::parse(&scenario).expect("sound");
     let captures = InMemory::default();
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let settings = Settings {
@@ -217,7 +217,7 @@ fn what_a_higher_priority_leaves_is_used() {
         rtt = "20ms"
         path = ["gate"]
     "#;
-    let scenario = Scenario::parse("priority.toml", scenario, &[]).expect("sound");
+    let scenario = Scenario::parse(scenario).expect("sound");
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let settings = Settings {
         jobs: 1,

@@ -45,8 +45,14 @@ impl LabWindowRow {
             let limit = group.limits[index].map(|rate| rate.bits_per_second() as f64);
             for window in aggregate.windows.iter().enumerate() {
                 let mut row = row(index, None, window);
-                row.normalised =
-                    limit.map(|limit| summary::bits_per_second(row.bytes, row.width) / limit);
+                row.normalised = limit.map(|limit| {
+                    summary::Throughput {
+                        bytes: row.bytes,
+                        time: row.width,
+                    }
+                    .bits_per_second()
+                        / limit
+                });
                 row.jain = fairness
                     .next_if(|(at, _)| *at == window.0)
                     .map(|(_, jain)| jain);
@@ -76,7 +82,7 @@ const WINDOW: &[Column<LabWindowRow>] = simulation_columns! { LabWindowRow, |r| 
     number: Integer [""] "The flow's number among those of its name in the aggregate, from 0." = |r| r.flow.as_ref().map(|flow| flow.1);
     start_s: Real ["s"] "When the window begins." = |r| seconds(r.start);
     bytes: Integer ["B"] "Bytes at the IP layer that reached the clients." = |r| r.bytes;
-    throughput_bps: Integer ["bit/s"] "The same as a rate; the last window ends with the simulation." = |r| bits(summary::bits_per_second(r.bytes, r.width));
+    throughput_bps: Integer ["bit/s"] "The same as a rate; the last window ends with the simulation." = |r| bits(summary::Throughput { bytes: r.bytes, time: r.width }.bits_per_second());
     normalised: Real [""] "Of an aggregate: throughput over the rate of its slowest limiter." = |r| r.normalised.map(|share| rounded(share, 6));
     jain: Real [""] "Of an aggregate: Jain's fairness index among flows with something to send, if there are two." = |r| r.jain.map(|index| rounded(index, 6));
 };

@@ -40,6 +40,34 @@ use fields::Fields;
 use keys::FILE;
 use sweep::Sweep;
 
+/// What a scenario is read from. A text alone is a scenario without a file's name and without settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// The file's name. Errors name it, and it is the title of a scenario that has none.
+    pub file: &'a str,
+    /// The file's text.
+    pub text: &'a str,
+    /// Each is a key, an equals sign and a value, such as `gate.rate=5mbit`, and replaces what the
+    /// text says, its sweep included.
+    pub settings: &'a [String],
+}
+
+impl<'a> From<&'a str> for Source<'a> {
+    fn from(text: &'a str) -> Self {
+        Self {
+            file: "scenario",
+            text,
+            settings: &[],
+        }
+    }
+}
+
+impl<'a> From<&'a String> for Source<'a> {
+    fn from(text: &'a String) -> Self {
+        text.as_str().into()
+    }
+}
+
 /// A scenario, checked: all of its points give plans.
 #[derive(Debug)]
 pub struct Scenario {
@@ -86,12 +114,16 @@ impl Scenario {
     /// Most windows of a simulation, and most samples.
     pub const MAX_WINDOWS: u64 = 1_000_000;
 
-    /// Reads a scenario's text. Each of the settings is a key, an equals sign and a value, such as
-    /// `gate.rate=5mbit`, and replaces what the file says, its sweep included.
+    /// Reads a scenario.
     ///
     /// # Errors
     /// What is wrong with it: the first that is found.
-    pub fn parse(file: &str, text: &str, settings: &[String]) -> Result<Self, ScenarioError> {
+    pub fn parse<'a>(source: impl Into<Source<'a>>) -> Result<Self, ScenarioError> {
+        let Source {
+            file,
+            text,
+            settings,
+        } = source.into();
         let located = |mistake| ScenarioError::new(mistake, file, text, settings);
         let (root, sweep) = read(text, settings).map_err(located)?;
         let mut scenario = Self {

@@ -162,11 +162,11 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
     let keys: Vec<&str> = path.split('.').collect();
     let (first, rest) = (keys[0], &keys[1..]);
     let tables_of_file = TABLES.map(|(key, _)| key);
-    let keys = FILE.keys.iter().map(|key| key.name);
-    let keys: Vec<&str> = keys
+    let at_top = FILE.keys.iter().map(|key| key.name);
+    let at_top: Vec<&str> = at_top
         .filter(|key| !tables_of_file.contains(key) && *key != "sweep")
         .collect();
-    if rest.is_empty() && keys.contains(&first) {
+    if rest.is_empty() && at_top.contains(&first) {
         root.set(&keys, node);
         return Ok(());
     }
@@ -207,7 +207,7 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
         return Ok(());
     }
     let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
-    known.extend(keys);
+    known.extend(at_top);
     let message = format!(
         "`{first}` is no element, flow, aggregate or key of the file{}",
         instead(first, known)

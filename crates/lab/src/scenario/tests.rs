@@ -36,12 +36,22 @@ path = ["gate", "radio"]
 "#;
 
 fn parse(text: &str) -> Result<Scenario, String> {
-    Scenario::parse("a.toml", text, &[]).map_err(|error| error.to_string())
+    Scenario::parse(Source {
+        file: "a.toml",
+        text,
+        settings: &[],
+    })
+    .map_err(|error| error.to_string())
 }
 
 fn set(settings: &[&str]) -> Result<Scenario, String> {
     let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
-    Scenario::parse("a.toml", SMALL, &settings).map_err(|error| error.to_string())
+    Scenario::parse(Source {
+        file: "a.toml",
+        text: SMALL,
+        settings: &settings,
+    })
+    .map_err(|error| error.to_string())
 }
 
 fn one(scenario: &Scenario) -> Group {
@@ -171,7 +181,14 @@ fn settings_replace_what_the_file_says() {
         "rate = \"10mbit\"\npolicy = { fair = 4 }",
     );
     let setting = ["gate.kind=policer".to_owned()];
-    assert!(Scenario::parse("a.toml", &policed, &setting).is_ok());
+    assert!(
+        Scenario::parse(Source {
+            file: "a.toml",
+            text: &policed,
+            settings: &setting
+        })
+        .is_ok()
+    );
     assert!(parse(&policed.replace("bc-pqp", "policer")).is_err());
 }
 
@@ -214,7 +231,12 @@ fn sweeps_are_products_in_the_order_of_the_file() {
 
     // What is set is not varied any more.
     let setting = ["gate.rate=3mbit".to_owned(), "seed=9".to_owned()];
-    let scenario = Scenario::parse("a.toml", &format!("{SMALL}{sweep}"), &setting).expect("sound");
+    let scenario = Scenario::parse(Source {
+        file: "a.toml",
+        text: &format!("{SMALL}{sweep}"),
+        settings: &setting,
+    })
+    .expect("sound");
     assert_eq!((scenario.points(), scenario.seeds()), (3, &[9][..]));
 
     // Several keys together.

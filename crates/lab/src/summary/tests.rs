@@ -45,7 +45,7 @@ fn finished() -> Finished {
         rtt = "30ms"
         traffic = "on-off"
     "#;
-    let scenario = Scenario::parse("test", text, &[]).expect("sound");
+    let scenario = Scenario::parse(text).expect("sound");
     let group = scenario.groups(0, 1, false).expect("sound").remove(0);
     assert_eq!(group.limits, [Some(Rate::from_bits_per_second(1_000_000))]);
     let rtt = |p50, p95| Distribution {
@@ -168,7 +168,7 @@ fn starved_transfers_are_as_unfair_as_starved_downloads() {
             path = "gate"
         "#;
         let text = format!("{text}traffic = {traffic}");
-        let scenario = Scenario::parse("test", &text, &[]).expect("sound");
+        let scenario = Scenario::parse(&text).expect("sound");
         let group = scenario.groups(0, 1, false).expect("sound").remove(0);
         let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
         let mut collector = Collector::default();

@@ -27,7 +27,7 @@ fn files(folder: &Path) -> usize {
 
 /// Runs the scenario; `stop` ends it as soon as it begins.
 fn captured(folder: &Path, stop: bool) -> Result<(), ExperimentError> {
-    let scenario = Scenario::parse("taps.toml", SCENARIO, &[]).unwrap();
+    let scenario = Scenario::parse(SCENARIO).unwrap();
     let (stop, progress) = (AtomicBool::new(stop), AtomicU64::new(0));
     let folder = CaptureFolder::new(folder);
     let settings = Settings {

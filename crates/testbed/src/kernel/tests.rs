@@ -317,7 +317,7 @@ fn goodput_is_the_lab_s() {
         bulk.cc = [["reno"], ["cubic"]]
     "#;
     let _alone = alone();
-    let scenario = Scenario::parse("test", SCENARIO, &[]).unwrap();
+    let scenario = Scenario::parse(SCENARIO).unwrap();
     let stop = AtomicBool::new(false);
     // The shaper with Cubic is no other than with Reno.
     for point in 0..3 {

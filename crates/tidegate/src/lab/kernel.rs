@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_lab::RunError;
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Scenario, Source};
 use tidegate_store::Writer;
 use tidegate_testbed::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
 use tidegate_testbed::{LabKernelRow, TestbedError};
@@ -32,7 +32,11 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
     }
     let scenario = match &options.scenario {
         Some(path) => super::read(path, &options.set)?,
-        None => Scenario::parse("the scenario of lab kernel", KERNEL, &options.set)?,
+        None => Scenario::parse(Source {
+            file: "the scenario of lab kernel",
+            text: KERNEL,
+            settings: &options.set,
+        })?,
     };
     if let Some(folder) = &options.output {
         std::fs::create_dir_all(folder)

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use tidegate_lab::scenario::{self, Scenario};
+use tidegate_lab::scenario::{self, Scenario, Source};
 
 use crate::cli::Common;
 use crate::cli::lab::{Check, Command, Example, Lab};
@@ -73,7 +73,11 @@ fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
             error.utf8_error().valid_up_to()
         )
     })?;
-    Ok(Scenario::parse(&name, &text, settings)?)
+    Ok(Scenario::parse(Source {
+        file: &name,
+        text: &text,
+        settings,
+    })?)
 }
 
 fn check(options: &Check) -> anyhow::Result<Exit> {
@@ -116,7 +120,11 @@ fn example(options: &Example) -> anyhow::Result<Exit> {
         }
         None => {
             for (name, text) in EXAMPLES {
-                let scenario = Scenario::parse(name, text, &[])?;
+                let scenario = Scenario::parse(Source {
+                    file: name,
+                    text,
+                    settings: &[],
+                })?;
                 writeln!(out, "{name:18} {}", scenario.title())?;
             }
         }
@@ -140,7 +148,11 @@ mod tests {
     #[test]
     fn every_example_is_sound_and_named_after_its_file() {
         for (name, text) in EXAMPLES {
-            let scenario = Scenario::parse(name, text, &[]);
+            let scenario = Scenario::parse(Source {
+                file: name,
+                text,
+                settings: &[],
+            });
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
             assert_ne!(scenario.title(), *name, "it has a title");
             assert!(

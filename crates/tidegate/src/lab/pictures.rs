@@ -70,7 +70,12 @@ impl Pictures {
         };
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let rate = |window: usize, bytes: u64| {
-            summary::bits_per_second(bytes, summary::width(plan, window)) / 1e6
+            summary::Throughput {
+                bytes,
+                time: summary::width(plan, window),
+            }
+            .bits_per_second()
+                / 1e6
         };
         let axes = || {
             (

@@ -177,7 +177,12 @@ fn what_never_takes_part_is_refused() {
     let late = SMALL.replace("count = 4", "count = 4\nstart = \"1s\"");
     let setting = ["duration=500ms".to_owned()];
     assert!(
-        Scenario::parse("a.toml", &late, &setting).is_ok(),
+        Scenario::parse(Source {
+            file: "a.toml",
+            text: &late,
+            settings: &setting
+        })
+        .is_ok(),
         "shorter than meant"
     );
 }
@@ -219,7 +224,12 @@ fn scenarios_of_ours_are_within_bounds() {
                 // Scenarios of one folder may share their beginning.
                 let beginning = std::fs::read_to_string(path.with_file_name("server.toml"));
                 let text = beginning.unwrap_or_default() + &text;
-                Scenario::parse(&name, &text, &[]).unwrap_or_else(|error| panic!("{error}"));
+                Scenario::parse(Source {
+                    file: &name,
+                    text: &text,
+                    settings: &[],
+                })
+                .unwrap_or_else(|error| panic!("{error}"));
             }
         }
     }

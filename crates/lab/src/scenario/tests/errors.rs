@@ -219,8 +219,8 @@ fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
             "3:10: 1000000 samples of 510 queues",
         ),
     ] {
-        let error = Scenario::parse("refused.toml", &text, &[]).expect_err(&text);
-        let wanted = format!("refused.toml:{complaint}");
+        let error = Scenario::parse(&text).expect_err(&text);
+        let wanted = format!("scenario:{complaint}");
         assert!(error.to_string().starts_with(&wanted), "{error}\n{wanted}");
     }
 }
