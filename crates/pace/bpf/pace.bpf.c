@@ -3,10 +3,10 @@
 // Trickle [Trickle §2, Algorithm 1] in the kernel: for each socket that a server handed over, a bound
 // on the congestion window of headroom * R * RTT / MSS segments, checked once in a round trip.
 //
-// Two programs on a cgroup, and a storage on each paced socket. A server hands a socket over with
-// setsockopt(fd, PACE_LEVEL, PACE_SET): "tidegate_arm" answers, since only a program may turn on the round
-// trip callback of a socket that is established already. So sockets that nobody paces call "tidegate_clamp"
-// in their handshake and never again. Both run with the socket locked.
+// There are two programs on a cgroup, and a storage on each paced socket. A server hands a socket over with
+// setsockopt(fd, PACE_LEVEL, PACE_SET), and "tidegate_arm" answers. Only a program can turn on the round trip
+// callback of an established socket. A socket that is not paced calls "tidegate_clamp" in its handshake, and
+// never again. Both programs run with the socket locked.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "pace.h"
@@ -28,10 +28,10 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-// Written before loading.
+// User space writes it before it loads the programs: the number of the library's instance.
 const volatile __u64 owner = 0;
 
-// The few fields of the kernel's that are needed here; loading finds where they are.
+// The fields of the kernel's structures that are read here. libbpf finds their offsets when it loads the programs.
 struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
 } __attribute__((preserve_access_index));
@@ -52,7 +52,7 @@ struct {
 	__type(value, struct pace);
 } sockets SEC(".maps");
 
-// What Algorithm 1 looks at, from either program's view of the socket.
+// The inputs of Algorithm 1. Both programs fill this in from their view of the socket.
 struct seen {
 	__u64 acked; // bytes
 	__u32 rtt;   // microseconds, smoothed
@@ -62,8 +62,8 @@ struct seen {
 	__u32 state; // of congestion control
 };
 
-// The slow start threshold as congestion control left it: what is seen, or what was seen before the
-// clamp wrote its own over it.
+// The slow start threshold that congestion control set last. Setting the clamp overwrites it, so the value from
+// before is kept.
 static __always_inline __u32 learned(struct pace *pace, struct seen *seen)
 {
 	return pace->clamp && seen->threshold == pace->clamp ? pace->threshold : seen->threshold;
@@ -80,11 +80,10 @@ static __always_inline void set(void *to, struct pace *pace, __u32 segments, str
 	}
 }
 
-// TCP_BPF_SNDCWND_CLAMP writes the slow start threshold too, which the paper's kernel patch did not.
-// Congestion control must not lose what it learned from a loss by that, so the clamp is set only
-// where the threshold does no harm: where the window is at the clamp already (no slow start can
-// follow), or where it would slow-start that far anyway. A window that losses hold below the clamp
-// is not bound by it, and needs no other one.
+// TCP_BPF_SNDCWND_CLAMP also writes the slow start threshold; the paper's kernel patch did not. Congestion
+// control must keep the threshold that it learned from a loss. So the clamp is set in two cases only. Either the
+// window is at the clamp already, and no slow start can follow; or slow start would go that far anyway. If losses
+// hold the window below the clamp, the clamp does not bind, and need not change.
 static __always_inline void bound(void *to, struct pace *pace, __u32 segments, struct seen *seen)
 {
 	if (segments == pace->clamp)
@@ -94,17 +93,17 @@ static __always_inline void bound(void *to, struct pace *pace, __u32 segments, s
 		set(to, pace, segments, seen);
 }
 
-// No clamp: it goes before the window. Not at once to infinity, since the threshold would go there
-// too, and what follows congestion would be a slow start.
+// Keeps the clamp above the window, so that it does not bind. An infinite clamp would make the threshold infinite
+// too, and a slow start would follow congestion.
 static __always_inline void ahead(void *to, struct pace *pace, struct seen *seen)
 {
 	if (pace->clamp && seen->window >= pace->clamp)
 		set(to, pace, seen->window + seen->window / 8 + 1, seen);
 }
 
-// No more clamp, or none for now, because pacing ends: the threshold becomes what congestion control
-// had learned, and with it the clamp, which then goes before the window. Without a loss that was
-// infinity for both, and nothing is left.
+// Takes the clamp away when pacing ends. The threshold becomes the one that congestion control had learned. The
+// clamp gets the same value, and then stays above the window. Without a loss both become infinite, and no trace of
+// the clamp is left.
 static __always_inline void restore(void *to, struct pace *pace, struct seen *seen)
 {
 	__u32 threshold = learned(pace, seen);
@@ -117,9 +116,9 @@ static __always_inline void restore(void *to, struct pace *pace, struct seen *se
 		ahead(to, pace, seen);
 }
 
-// The kernel applies the clamp when an acknowledgement would let the window grow, so not while the
-// client's window, or a server without data, is what limits. A window that was left above the clamp
-// would be sent at once when that ends: until it is at the clamp, the kernel paces, at the same rate.
+// The kernel applies the clamp only when an acknowledgement would let the window grow. It does not while the
+// client's window limits the sender, or the server has no data. Afterwards a window above the clamp would be sent
+// at once. So the kernel paces at the same rate until the window is at the clamp.
 static __always_inline void spread(void *to, struct pace *pace, _Bool on)
 {
 	__u64 rate = pace->asked.rate * pace->asked.headroom / 1000;
@@ -133,7 +132,7 @@ static __always_inline void spread(void *to, struct pace *pace, _Bool on)
 		pace->pacing = value == ~0u ? 0 : value;
 }
 
-// due = R * elapsed, exactly, at the rate that was asked for until now.
+// Brings `due` up to now: due = R * elapsed, exactly, at the rate that was requested until now.
 static __always_inline void settle(struct pace *pace, __u64 acked)
 {
 	__u64 now = bpf_ktime_get_ns(), rate = pace->asked.rate;
@@ -163,7 +162,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	}
 	if (pace->state == PACE_STARTUP) {
 		if (acked < pace->begin) {
-			// On a connection that is clamped from the video before.
+			// The clamp may be left from the video before on the same connection.
 			restore(to, pace, seen);
 			return;
 		}
@@ -176,8 +175,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 
 	settle(pace, acked);
 
-	// goodput < R: behind by more than is under way (what was sent in this round trip is not yet
-	// acknowledged, and a throttled writer sends a floor at a time); until all is caught up.
+	// goodput < R. Data in flight is not acknowledged yet, and a throttled writer sends `floor` segments at a
+	// time: both are allowed for when the state begins. It lasts until all bytes that are due are delivered.
 	round = rate * rtt / MICROSECONDS;
 	slack = round + pace->asked.floor * mss;
 	behind = pace->due > pace->delivered + (pace->state == PACE_BEHIND ? 0 : slack);
@@ -198,7 +197,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 		target = pace->asked.floor;
 	pace->target = target;
 
-	// Congestion control is at work: the threshold is what it brings the window down to.
+	// Congestion control is reducing the window to the threshold: do not change either.
 	if (seen->state >= CA_CWR)
 		return;
 	over = pace->clamp && seen->window > pace->clamp;
@@ -244,7 +243,7 @@ static __always_inline int answer(struct bpf_sockopt *call, int error)
 		bpf_set_retval(-error);
 		return 0;
 	}
-	call->optlen = -1; // Answered: the kernel's own setsockopt is not asked.
+	call->optlen = -1; // The kernel does not handle the option itself.
 	return 1;
 }
 
@@ -269,8 +268,8 @@ int tidegate_arm(struct bpf_sockopt *call)
 
 	if (call->level != PACE_LEVEL)
 		return 1;
-	// What another's programs are asked is not ours to answer, since any error overrides their success.
-	// What nobody answers, the kernel refuses: ENOPROTOOPT.
+	// The request may be for another process's programs. Leave it alone: an error from here would override their
+	// success. If no program answers, the kernel returns ENOPROTOOPT.
 	if ((void *)(&request->owner + 1) > call->optval_end || request->owner != owner)
 		return 1;
 	if (!socket)
@@ -311,13 +310,13 @@ int tidegate_arm(struct bpf_sockopt *call)
 		return answer(call, flags ? ENOMEM : ENOENT);
 	if (!flags && pace->state == PACE_REMOVED)
 		return answer(call, ENOENT);
-	// The time until now is the old rate's. What the new one makes of it is for the next round trip
-	// to say: data is under way, and congestion control may be at work.
+	// The old rate holds until now. The next round trip applies the new one: data is in flight, and congestion
+	// control may be reducing the window.
 	if (!flags && pace->state != PACE_STARTUP)
 		settle(pace, tcp->bytes_acked);
 	pace->asked = *request;
 	if (flags) {
-		// Start-up again: the clamp of the video before goes with the next round trip.
+		// Start-up again. The next round trip takes away the clamp of the video before.
 		if (request->queued)
 			spread(socket, pace, 0);
 		pace->begin = tcp->bytes_acked + request->queued;
@@ -330,7 +329,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		bpf_sk_storage_delete(&sockets, socket);
 		return answer(call, EOPNOTSUPP); // Before Linux 6.12.
 	}
-	// Nothing is under way, so nothing is lost, and no callback comes before something is.
+	// Nothing is in flight, so nothing can be lost, and the first callback comes only after data was sent.
 	if (flags && !request->queued) {
 		seen.acked = tcp->bytes_acked;
 		seen.rtt = tcp->srtt_us >> 3;

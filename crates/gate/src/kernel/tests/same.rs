@@ -21,9 +21,9 @@ impl Reference {
     pub(super) fn new(plan: &Draft, now: Nanos) -> Self {
         match plan.plan().limiter() {
             LimiterConfig::PhantomQueues(config) => {
-                Self::Queues(Box::new(SizedPhantomQueues::new(&config, now).unwrap()))
+                Self::Queues(Box::new(SizedPhantomQueues::new(config, now).unwrap()))
             }
-            LimiterConfig::Policer(config) => Self::Bucket(TokenBucket::new(&config, now)),
+            LimiterConfig::Policer(config) => Self::Bucket(TokenBucket::new(config, now)),
             _ => unreachable!("nothing to compare"),
         }
     }
