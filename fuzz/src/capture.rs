@@ -311,7 +311,10 @@ struct Every {
 impl Every {
     fn new() -> Self {
         Self {
-            detectors: DETECTORS.iter().map(|entry| (entry.make)()).collect(),
+            detectors: DETECTORS
+                .iter()
+                .map(|entry| (entry.make)(entry.widest))
+                .collect(),
             unused: Verdicts::default(),
         }
     }

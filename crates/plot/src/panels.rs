@@ -31,6 +31,7 @@ const STYLE: &str = "
   .title { font-size: 16px; font-weight: 600 } .name { font-weight: 600 } .small { font-size: 12px; fill: #444 }
   .grid { stroke: #e4e4e4 } .axis { stroke: #888; fill: none } .shade { fill: #f3efdf }
   path.dots { stroke-width: 2.4; stroke-linecap: round; fill: none } path.crosses { stroke-width: 1.3; fill: none }
+  path.key.dots { stroke-width: 6 }
   path.line { stroke-width: 1.4; fill: none; stroke-linejoin: round } path.dashed { stroke-width: 1.5; stroke-dasharray: 7 4; fill: none }
   .blue { stroke: #0072b2 } .orange { stroke: #e69f00 } .red { stroke: #c4161c } .green { stroke: #009e73 }
   .purple { stroke: #a6588a } .sky { stroke: #56b4e9 } .grey { stroke: #777 } .black { stroke: #222 }
@@ -356,7 +357,7 @@ impl Panel {
             let x = RIGHT + 8.0;
             let _ = writeln!(
                 out,
-                "<path class=\"{class}\" d=\"M{x} {:.1}{mark}\"/>",
+                "<path class=\"key {class}\" d=\"M{x} {:.1}{mark}\"/>",
                 y - 4.0
             );
             for text in name {
@@ -420,7 +421,9 @@ fn wrap(text: &str, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = String::new();
     for word in text.split_whitespace() {
-        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > most {
+        let is_full = current.chars().count() + 1 + word.chars().count() > most;
+        // A percent sign stays with its number.
+        if is_full && !current.is_empty() && !word.starts_with('%') {
             lines.push(std::mem::take(&mut current));
         }
         if !current.is_empty() {

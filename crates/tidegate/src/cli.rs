@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_limiter::Rate;
-use tidegate_trace::detect::DETECTORS;
+use tidegate_trace::detect::{self, DETECTORS, Detector, Entry};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::pair::MOST_PACKETS;
 
@@ -163,9 +163,12 @@ pub struct Detect {
 /// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub struct Analysis {
-    /// The detector: `pd` is the published code, `pd-paper` follows the paper's text
+    /// The detector: `tidegate` names the cause; `pd` (published code) and `pd-paper` (text of the paper) look for policers only
     #[arg(long, value_name = "NAME", default_value = DETECTORS[0].name, value_parser = PossibleValuesParser::new(DETECTORS.map(|entry| entry.name)), help_heading = "Analysis")]
     pub detector: String,
+    /// What is judged together [default: client with `tidegate`, segment with the others]
+    #[arg(long, value_name = "BASIS", help_heading = "Analysis")]
+    pub basis: Option<Basis>,
     /// Begin no new segment when a request is sent again after its response began
     #[arg(long, help_heading = "Analysis")]
     pub join_repeated_requests: bool,
@@ -185,7 +188,65 @@ pub struct Analysis {
     pub max_flows: usize,
 }
 
+/// The most that is taken together for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Basis {
+    /// Each transfer alone
+    Segment,
+    /// All transfers of a connection
+    Connection,
+    /// All connections of a client
+    Client,
+}
+
+impl From<Basis> for detect::Basis {
+    fn from(basis: Basis) -> Self {
+        match basis {
+            Basis::Segment => Self::Segment,
+            Basis::Connection => Self::Connection,
+            Basis::Client => Self::Client,
+        }
+    }
+}
+
+/// The detector that the options choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen {
+    entry: Entry,
+    basis: detect::Basis,
+}
+
+impl Chosen {
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    pub fn make(&self) -> Box<dyn Detector> {
+        (self.entry.make)(self.basis)
+    }
+}
+
 impl Analysis {
+    /// The detector.
+    ///
+    /// # Errors
+    /// There is no such detector, or it does not judge by what `--basis` asks for.
+    pub fn detector(&self) -> Result<Chosen, UsageError> {
+        let name = &self.detector;
+        let entry = detect::by_name(name)
+            .ok_or_else(|| UsageError(format!("there is no detector {name}")))?;
+        let basis = self.basis.map_or(entry.widest, detect::Basis::from);
+        if basis > entry.widest {
+            let message = format!(
+                "the detector {name} judges every {} alone: leave out --basis, or use --detector {}",
+                entry.widest.name(),
+                DETECTORS[0].name
+            );
+            return Err(UsageError(message));
+        }
+        Ok(Chosen { entry, basis })
+    }
+
     pub fn settings(&self) -> Settings {
         Settings {
             idle_timeout: u64::try_from(self.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
@@ -223,30 +284,38 @@ pub enum By {
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  tidegate explain transfer.pcap                      the connection with the most data
+  tidegate explain transfer.pcap                      the transfer that took longest
   tidegate explain transfer.pcap --flow 3             flow 3 of `tidegate detect transfer.pcap`
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
+  tidegate explain transfer.pcap --json | jq -r .headline
+
+docs/reference/explain.md describes the fields of --json.
 ";
 
-/// Explain one flow in words, and draw its time-sequence picture.
+/// Explain what limited a transfer, what to do about it, and why this is the verdict.
 ///
-/// Words and numbers go to standard output. The picture goes to an SVG file. It shows data, losses,
-/// retransmissions, acknowledgements, and the policing rate as a line.
+/// The first line is the verdict in a sentence. Advice, evidence and the causes that were ruled out
+/// follow. The picture goes to an SVG file. It shows data, losses and acknowledgements over time, and
+/// below it what carries the verdict: bytes in flight, round-trip times, the fitted limiter's level.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
     /// The capture, or `-` for standard input
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
-    /// The flow's number, as `tidegate detect` gives it [default: the one with the most data]
+    /// The flow's number, as `tidegate detect` gives it [default: that of the transfer that took
+    /// longest, time without data in flight left out]
     #[arg(long, value_name = "N")]
     pub flow: Option<u64>,
-    /// Only this segment of the flow
+    /// Only this segment of the flow [default: the longest; the picture shows the whole flow]
     #[arg(long, value_name = "N")]
     pub segment: Option<u32>,
-    /// Whose data to explain [default: the side that sent more]
+    /// Whose data to explain [default: the side of the longest transfer]
     #[arg(long, value_name = "SIDE")]
     pub from: Option<Side>,
+    /// Print everything as a JSON object instead of text; draw a picture only with --svg
+    #[arg(long)]
+    pub json: bool,
     /// The picture's file, or `-` to print it instead of the words [default: CAPTURE's name with
     /// -flow-N.svg, in this folder]
     #[arg(long, value_name = "FILE")]

@@ -27,6 +27,7 @@ enum View {
 
 pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     check(options)?;
+    let detector = options.analysis.detector()?;
     let inputs = input::find(&options.captures)?;
     input::refuse_overwriting(&inputs, options.output.as_deref())?;
     let stop = pipeline::interrupt_flag()?;
@@ -42,6 +43,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         inputs: &inputs,
         by: options.by,
         analysis: &options.analysis,
+        detector,
         ports: &options.port,
         jobs,
         bar: &bar,

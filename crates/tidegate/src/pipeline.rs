@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_trace::annotate::{FlowInfo, Metrics, Transfer, TransferSummary};
-use tidegate_trace::detect::{Judgement, by_name};
+use tidegate_trace::detect::Judgement;
 use tidegate_trace::flow::{Counters, FlowSummary};
 use tidegate_trace::read::{Nanos, PassedOver};
 use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 use tidegate_trace::{Options, Outcome, Sink, analyse};
 
-use crate::cli::{Analysis, By};
+use crate::cli::{Analysis, By, Chosen};
 use crate::input::Input;
 
 /// Rows in a batch. Batches are sorted: this is enough to show a usual capture in the order of its
@@ -94,6 +94,7 @@ pub struct Task<'a> {
     pub inputs: &'a [Input],
     pub by: By,
     pub analysis: &'a Analysis,
+    pub detector: Chosen,
     /// Only flows with one of these ports, if there are any.
     pub ports: &'a [u16],
     pub jobs: usize,
@@ -142,15 +143,12 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         match input.open(task.bar, task.stop) {
             Err(error) => report.error = Some(error.to_string()),
             Ok(source) => {
-                let Some(detector) = by_name(&task.analysis.detector) else {
-                    return;
-                };
                 let options = Options {
                     flows: task.analysis.settings(),
-                    detector: Some((detector.make)()),
+                    detector: Some(task.detector.make()),
                     cancel: Some(Arc::clone(task.stop)),
                 };
-                let mut rows = Rows::new(input, task, detector.name, out);
+                let mut rows = Rows::new(input, task, out);
                 report = Report::new(&input.name, analyse(source, options, &mut rows));
                 rows.hand_on();
             }
@@ -195,18 +193,13 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(
-        input: &Input,
-        task: Task<'a>,
-        detector: &'static str,
-        out: &'a SyncSender<Event>,
-    ) -> Self {
+    fn new(input: &Input, task: Task<'a>, out: &'a SyncSender<Event>) -> Self {
         Self {
             file: Arc::clone(&input.name),
             start: 0,
             by: task.by,
             ports: task.ports,
-            detector,
+            detector: task.detector.name(),
             live: input.is_stdin(),
             handed_on: Instant::now(),
             segments: Vec::new(),

@@ -1,17 +1,18 @@
 //! Sums over all captures.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
 use tidegate_trace::detect::pd::{Answer, Code};
-use tidegate_trace::detect::{Cluster, rate_clusters};
+use tidegate_trace::detect::{Cause, Cluster, rate_clusters};
 use tidegate_trace::flow::Counters;
 use tidegate_trace::read::PassedOver;
 use tidegate_trace::rows::SegmentRow;
 
 use crate::pipeline::Report;
-use crate::units::{percent, plural, rate};
+use crate::units::{count, percent, plural, rate};
 
 /// A transfer with this many losses counts as lossy: PD needs as many. [Flach16 Table 2]
 const LOSSY: u64 = 15;
@@ -30,8 +31,11 @@ pub struct Summary {
     policed: u64,
     data_packets: u64,
     lost_packets: u64,
+    verdicts: [u64; Cause::ALL.len()],
     codes: [u64; Code::ALL.len()],
+    /// Rates of policers, as the detector counts them.
     rates: Vec<f64>,
+    layer: Option<Layer>,
     counters: Counters,
     passed_over: PassedOver,
 }
@@ -51,9 +55,12 @@ impl Summary {
             if let Some(answer) = judgement.details::<Answer>() {
                 self.codes[usize::from(answer.deciding().code.number())] += 1;
             }
+            self.verdicts[judgement.cause as usize] += 1;
             self.policed += u64::from(judgement.is_policed());
-            self.rates
-                .extend(judgement.policed_rate(&transfer.tally, Layer::Payload));
+            if let Some(limit) = judgement.limit.filter(|_| judgement.is_policed()) {
+                self.rates.push(limit.rate_bps.value);
+                self.layer = Some(limit.layer);
+            }
         }
     }
 
@@ -99,30 +106,40 @@ impl Summary {
             plural(self.counters.flows, "flow", "flows"),
             plural(self.counters.frames, "packet", "packets"),
         )?;
-        writeln!(
+        write!(
             out,
-            "{} with data; {} lossy ({LOSSY} losses or more); {} policed{}",
+            "{} with data; {} lossy ({LOSSY} losses or more)",
             plural(self.segments, "segment", "segments"),
             self.lossy,
-            self.policed,
-            if self.lossy > 0 {
-                format!(" ({} of these)", share(self.policed, self.lossy))
-            } else {
-                String::new()
-            },
         )?;
+        // `pd` judges lossy transfers only, and looks for policers only.
+        if self.is_of_pd() {
+            let of_these = match self.lossy {
+                0 => String::new(),
+                lossy => format!(" ({} of these)", share(self.policed, lossy)),
+            };
+            writeln!(out, "; {} policed{of_these}", self.policed)?;
+        } else {
+            writeln!(out)?;
+            self.print_verdicts(out)?;
+        }
         let clusters = self.clusters();
         if !clusters.is_empty() {
             let covered: usize = clusters.iter().map(|cluster| cluster.rates).sum();
             writeln!(
                 out,
-                "{} {} of the policing rates:",
+                "{} {} of the policing rates{}:",
                 plural(
                     clusters.len() as u64,
                     "rate cluster (±5 %) covers",
                     "rate clusters (±5 %) cover"
                 ),
                 share(covered as u64, self.rates.len() as u64),
+                match self.layer {
+                    Some(Layer::Link) => " (on the link)",
+                    Some(Layer::Ip) => " (of IP packets)",
+                    Some(Layer::Payload) | None => "",
+                },
             )?;
             for cluster in clusters.iter().take(LISTED) {
                 writeln!(
@@ -149,6 +166,29 @@ impl Summary {
             )?;
         }
         Ok(())
+    }
+
+    /// Whether the detector was one that gives codes.
+    fn is_of_pd(&self) -> bool {
+        self.codes.iter().any(|&count| count > 0)
+    }
+
+    /// Prints how often each verdict was given, the most frequent first.
+    fn print_verdicts(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut counts: Vec<(u64, Cause)> = Cause::ALL
+            .into_iter()
+            .map(|cause| (self.verdicts[cause as usize], cause))
+            .filter(|&(count, _)| count > 0)
+            .collect();
+        counts.sort_by_key(|&(count, _)| Reverse(count));
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(number, cause)| format!("{} {cause}", count(*number)))
+            .collect();
+        writeln!(out, "verdicts: {}", counts.join(", "))
     }
 
     fn remarks(&self) -> [(u64, &'static str); 8] {
@@ -201,6 +241,13 @@ impl Summary {
                 )
             })
             .collect();
+        let verdicts: serde_json::Map<String, Value> = Cause::ALL
+            .iter()
+            .map(|&cause| {
+                let count = self.verdicts[cause as usize];
+                (cause.name().to_owned(), count.into())
+            })
+            .collect();
         let clusters: Vec<Value> = self
             .clusters()
             .iter()
@@ -215,8 +262,10 @@ impl Summary {
             "segments": self.segments,
             "segments_lossy": self.lossy,
             "segments_policed": self.policed,
+            "verdicts": verdicts,
             "codes": codes,
             "rate_clusters": clusters,
+            "rate_layer": self.layer.map(Layer::name),
             "data_packets": self.data_packets,
             "lost_packets": self.lost_packets,
             "packets": {

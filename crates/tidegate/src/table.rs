@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-use tidegate_trace::annotate::{Layer, Metrics};
-use tidegate_trace::detect::{Cause, pd};
+use tidegate_trace::annotate::{Layer, Metrics, TransferSummary};
+use tidegate_trace::detect::{Cause, Judgement, pd};
 use tidegate_trace::read::Nanos;
 use tidegate_trace::rows::{FlowRow, SegmentRow};
 use tidegate_trace::wire::Endpoint;
@@ -12,7 +12,8 @@ use tidegate_trace::wire::Endpoint;
 use crate::cli::Color;
 use crate::units::{count, percent, rate, time};
 
-/// A transfer with fewer data packets cannot be judged: PD needs 15 losses and 15 passes.
+/// A transfer with fewer data packets is over within a few round trips. (`pd` needs 15 losses and 15
+/// passes.)
 pub const LEAST_PACKETS: u64 = 30;
 
 /// Colours, where they are wanted.
@@ -82,6 +83,7 @@ struct Line<'a> {
     number: u64,
     metrics: &'a Metrics,
     rtt: Option<Nanos>,
+    confidence: Option<f64>,
     verdict: String,
 }
 
@@ -97,7 +99,9 @@ pub struct Table {
     /// Rows that are not shown, since they are too short to be judged.
     pub hidden: u64,
     /// Whether a verdict was marked as the second run's.
-    pub second_run: bool,
+    second_run: bool,
+    /// Whether a verdict names a rate that counts frames on the link.
+    link_rates: bool,
 }
 
 impl Table {
@@ -111,6 +115,7 @@ impl Table {
             headed: false,
             hidden: 0,
             second_run: false,
+            link_rates: false,
         }
     }
 
@@ -126,6 +131,7 @@ impl Table {
                 number: u64::from(transfer.id.segment),
                 metrics: &transfer.metrics,
                 rtt: transfer.metrics.rtt.map(|rtt| rtt.median),
+                confidence: row.judgement.confidence,
                 verdict,
             };
             self.line(out, ["SEG", "VERDICT"], line)?;
@@ -147,6 +153,7 @@ impl Table {
                 number: row.totals.segments,
                 metrics: &row.totals.metrics,
                 rtt: row.totals.rtt_percentile(50),
+                confidence: None,
                 verdict: if row.policed_segments > 0 {
                     self.paint.alarm(&policed)
                 } else {
@@ -174,8 +181,8 @@ impl Table {
         if !self.headed {
             self.headed = true;
             let heading = format!(
-                "{number:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {verdict}",
-                "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT"
+                "{number:>4} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} {verdict}",
+                "FROM", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "SURE"
             );
             writeln!(out, "{}", self.paint.dim(&heading))?;
         }
@@ -198,7 +205,7 @@ impl Table {
         }
         writeln!(
             out,
-            "{:>4}  {:<6} {:>7} {:>7} {:>6} {:>11} {:>6}  {}",
+            "{:>4} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} {}",
             line.number,
             if line.from_client { "client" } else { "server" },
             time(metrics.duration),
@@ -206,29 +213,46 @@ impl Table {
             percent(metrics.loss_rate()),
             metrics.goodput_bps().map_or("-".into(), rate),
             line.rtt.map_or("-".into(), time),
+            line.confidence.map_or("-".into(), whole_percent),
             line.verdict,
         )
     }
 
     fn verdict(&mut self, row: &SegmentRow) -> String {
         let (judgement, transfer) = (&row.judgement, &row.transfer);
-        let answer = judgement.details::<pd::Answer>();
-        let too_few = |answer: &pd::Answer| answer.deciding().code == pd::Code::TooFewLosses;
+        if let Some(answer) = judgement.details() {
+            return self.of_pd(answer, judgement, transfer);
+        }
+        let mut words = words(judgement);
+        if let Some(limit) = judgement.limit {
+            self.link_rates |= limit.layer == Layer::Link;
+            words = format!("{words} {}", rate(limit.rate_bps.value));
+        }
         match judgement.cause {
-            Cause::Policer => {
-                let second = answer.is_some_and(|answer| !answer.all.is_policed());
-                self.second_run |= second;
-                let mark = if second { "*" } else { "" };
-                let policed = judgement.policed_rate(&transfer.tally, Layer::Payload);
-                let policed =
-                    policed.map_or(String::new(), |policed| format!(" {}", rate(policed)));
-                self.paint.alarm(&format!("policed{policed}{mark}"))
-            }
-            Cause::Unclear if transfer.metrics.lost_packets == 0 && answer.is_some_and(too_few) => {
-                self.paint.dim("no losses")
-            }
-            Cause::Unclear => format!("- {}", judgement.reason),
-            cause => format!("{cause}: {}", judgement.reason),
+            Cause::Policer => self.paint.alarm(&words),
+            _ => words,
+        }
+    }
+
+    /// The verdict of `pd`, which looks for policers only.
+    fn of_pd(
+        &mut self,
+        answer: &pd::Answer,
+        judgement: &Judgement,
+        transfer: &TransferSummary,
+    ) -> String {
+        if judgement.is_policed() {
+            let second = !answer.all.is_policed();
+            self.second_run |= second;
+            let mark = if second { "*" } else { "" };
+            let policed = judgement.policed_rate(&transfer.tally, Layer::Payload);
+            let policed = policed.map_or(String::new(), |policed| format!(" {}", rate(policed)));
+            return self.paint.alarm(&format!("policed{policed}{mark}"));
+        }
+        let too_few = answer.deciding().code == pd::Code::TooFewLosses;
+        match transfer.metrics.lost_packets {
+            0 if too_few => self.paint.dim("no losses"),
+            _ => format!("- {}", judgement.reason),
         }
     }
 
@@ -240,6 +264,10 @@ impl Table {
         if self.second_run {
             writeln!(out, "* without the first two and last two losses")?;
         }
+        if self.link_rates {
+            let note = "Rates of verdicts count frames on the link; goodput counts payload.";
+            writeln!(out, "{note}")?;
+        }
         if self.hidden > 0 {
             writeln!(
                 out,
@@ -249,4 +277,27 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// A verdict in a few words: for one that leaves several causes, these.
+fn words(judgement: &Judgement) -> String {
+    let names = |causes: &mut dyn Iterator<Item = Cause>, between: &str| {
+        let names: Vec<&str> = causes.map(Cause::name).collect();
+        names.join(between)
+    };
+    match judgement.cause {
+        Cause::Unclear if !judgement.left.is_empty() => {
+            names(&mut judgement.left.iter().copied(), " or ") + "?"
+        }
+        Cause::Mixed => names(
+            &mut judgement.shares.iter().take(2).map(|share| share.cause),
+            " + ",
+        ),
+        cause => cause.to_string(),
+    }
+}
+
+/// A share as a percentage without decimals.
+fn whole_percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
 }

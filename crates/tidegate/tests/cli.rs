@@ -25,19 +25,76 @@ fn the_table_fits_80_columns_and_shows_the_verdict() {
     let (code, out, err) = run(&["detect", &capture()]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
-    assert_eq!(out.matches("policed 1.43 Mbit/s").count(), 5, "{out}");
+    assert_eq!(out.matches("policer 1.50 Mbit/s").count(), 5, "{out}");
     assert!(
         out.contains("5 rows of fewer than 30 data packets not shown"),
         "{out}"
     );
     assert!(
-        out.contains("1 rate cluster (±5 %) covers 100.0% of the policing rates"),
+        out.contains("1 rate cluster (±5 %) covers 100.0% of the policing rates (on the link)"),
         "{out}"
     );
+    assert!(out.contains("verdicts: 5 policer, 5 "), "{out}");
     assert!(!out.contains('\u{1b}'), "colours only on a terminal");
 
     let (_, all, _) = run(&["detect", "--all", &capture()]);
-    assert_eq!(all.matches("client").count(), 5, "{all}");
+    assert_eq!(all.matches(" client ").count(), 5, "{all}");
+}
+
+/// The published detector shows what it showed before there was another.
+#[test]
+fn the_published_detector_is_there_for_comparison() {
+    let (code, out, err) = run(&["detect", "--detector", "pd", &capture()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    assert_eq!(out.matches("policed 1.43 Mbit/s").count(), 5, "{out}");
+    assert!(
+        out.contains(
+            "5 segments with data; 5 lossy (15 losses or more); 5 policed (100.0% of these)"
+        ),
+        "{out}"
+    );
+    assert!(!out.contains("verdicts:"), "{out}");
+}
+
+/// What is judged together: one transfer alone has no depth, since nobody knows how full the bucket was.
+#[test]
+fn the_basis_bounds_what_is_judged_together() {
+    for (wanted, found) in [
+        (&["--basis", "segment"][..], "segment"),
+        (&["--basis", "connection"], "connection"),
+        (&["--basis", "client"], "client"),
+        (&[], "client"),
+    ] {
+        let capture = capture();
+        let arguments = [&["detect", "-f", "json", &capture], wanted].concat();
+        let (code, out, err) = run(&arguments);
+        assert_eq!((code, err.as_str()), (0, ""));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+        let policed: Vec<_> = rows
+            .iter()
+            .filter(|row| row["verdict"] == "policer")
+            .collect();
+        assert_eq!(policed.len(), 5);
+        for row in policed {
+            assert_eq!(row["verdict_basis"], found);
+            assert_eq!(
+                row["limit_depth_bytes"].is_null(),
+                found == "segment",
+                "{row}"
+            );
+        }
+    }
+    let (code, _, err) = run(&[
+        "detect",
+        "--detector",
+        "pd",
+        "--basis",
+        "client",
+        &capture(),
+    ]);
+    assert_eq!(code, 2);
+    assert!(err.contains("judges every segment alone"), "{err}");
 }
 
 #[test]
@@ -185,6 +242,8 @@ fn the_summary_alone() {
     assert_eq!(code, 0);
     assert_eq!(summary["segments"], 5);
     assert_eq!(summary["segments_policed"], 5);
+    assert_eq!(summary["verdicts"]["policer"], 5);
+    assert_eq!(summary["rate_layer"], "link");
     assert_eq!(summary["rate_clusters"].as_array().map(Vec::len), Some(1));
 }
 
@@ -343,6 +402,7 @@ fn wrong_use_is_code_2() {
         &["detect", "--playback-rate", "10", "x.pcap"],
         &["detect", "--summary", "-f", "csv", "x.pcap"],
         &["detect", "--detector", "oracle", "x.pcap"],
+        &["detect", "--basis", "world", "x.pcap"],
         &["detect", "-", "-"],
         &["explain", &capture(), "--flow", "7"],
         &["frobnicate"],
@@ -436,17 +496,17 @@ fn an_interrupted_run_reports_what_it_has() {
 #[test]
 fn explain_writes_a_story_and_a_picture() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = tidegate(&["explain", &capture(), "--flow", "0"])
+    let output = tidegate(&["explain", &capture(), "--flow", "0", "--detector", "pd"])
         .current_dir(folder.path())
         .output()
         .expect("runs");
     let (code, out, err) = parts(&output);
     assert_eq!((code, err.as_str()), (0, ""));
     for part in [
-        "policed at 1.43 Mbit/s",
+        "A policer limited this transfer to 1.43 Mbit/s of payload",
         "on the link",
         "first loss",
-        "code 0",
+        "(code 0)",
         "interaction",
     ] {
         assert!(out.contains(part), "{part} in {out}");
@@ -458,16 +518,22 @@ fn explain_writes_a_story_and_a_picture() {
     let picture =
         fs::read_to_string(folder.path().join("policed-1500kbit-flow-0.svg")).expect("the picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
-    for class in ["data", "again", "lost", "acks", "rate"] {
-        assert!(
-            picture.contains(&format!("<path class=\"{class}\" d=\"M")),
-            "{class}"
-        );
+    for name in [
+        "data",
+        "retransmission",
+        "lost",
+        "acknowledged",
+        "the fitted limits",
+    ] {
+        assert!(picture.contains(&format!(">{name}</text>")), "{name}");
     }
 
     let (code, picture, _) = run(&["explain", &capture(), "--segment", "1", "--svg", "-"]);
     assert_eq!(code, 0);
     assert!(picture.starts_with("<svg "));
+    let (code, _, err) = run(&["explain", &capture(), "--json", "--svg", "-"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("name a file for the picture"), "{err}");
 }
 
 #[test]

@@ -76,15 +76,20 @@ fn expected_header(file: &Path) -> Vec<String> {
     header.split(',').map(String::from).collect()
 }
 
-/// The truth that each folder's ORIGIN.md states, whatever the details.
+/// The truth that each folder's ORIGIN.md states, whatever the details, and whichever detector judges.
 #[test]
 fn tells_a_policer_from_a_shaper() {
-    for (folder, policed) in [("policed-1500kbit", 5), ("shaped-1500kbit", 0)] {
+    for (folder, policed, detector) in [
+        ("policed-1500kbit", 5, "tidegate"),
+        ("shaped-1500kbit", 0, "tidegate"),
+        ("policed-1500kbit", 5, "pd"),
+        ("shaped-1500kbit", 0, "pd"),
+    ] {
         let (path, name) = captures()
             .into_iter()
             .find(|(path, _)| path.ends_with(folder))
             .expect("the capture");
-        let text = detect(&path, &name, &[]);
+        let text = detect(&path, &name, &["--detector", detector]);
         let column = |wanted: &str| {
             text.lines()
                 .next()

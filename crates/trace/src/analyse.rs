@@ -55,7 +55,7 @@ impl Default for Options {
     /// The default bounds and the default detector.
     fn default() -> Self {
         Self {
-            detector: Some((DETECTORS[0].make)()),
+            detector: Some((DETECTORS[0].make)(DETECTORS[0].widest)),
             ..Self::measuring(Settings::default())
         }
     }

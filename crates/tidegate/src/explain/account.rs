@@ -1,21 +1,35 @@
-//! One flow, kept whole: what the story and the picture are drawn from.
+//! What is kept of a capture to explain one transfer of it.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use tidegate_trace::Sink;
 use tidegate_trace::annotate::{
     FlowInfo, Layer, Metrics, Sent, Transfer, TransferId, TransferSummary,
 };
+use tidegate_trace::detect::cause::{Arrival, Findings};
 use tidegate_trace::detect::{Cause, Judgement};
 use tidegate_trace::flow::{Ended, FlowSummary};
 use tidegate_trace::read::Nanos;
 
+use super::headline;
 use crate::cli::{Explain, Side, UsageError};
-use crate::units::rate;
 
-/// A transfer, kept with all its packets.
+/// Packets of the flow that are kept, at 56 bytes each. With more, the shortest transfers lose theirs: the
+/// picture leaves them out.
+const MOST_PACKETS: usize = 1 << 22;
+/// Transfers of the flow that are kept.
+const MOST_TRANSFERS: usize = 10_000;
+/// Packets of all flows that are kept for what connections share, at 24 bytes each.
+const MOST_ARRIVALS: usize = 1 << 22;
+/// Transfers of other flows that are listed.
+const MOST_OTHERS: usize = 10;
+
+/// A transfer and the judgement on it.
 pub(super) struct Kept {
     pub transfer: TransferSummary,
+    /// Its packets; none where there were too many.
     pub sent: Vec<Sent>,
     pub judgement: Judgement,
 }
@@ -27,37 +41,154 @@ impl Kept {
             .policed_rate(&self.transfer.tally, Layer::Payload)
     }
 
-    /// The verdict in a few words.
-    pub fn headline(&self) -> String {
-        let Judgement { cause, reason, .. } = &self.judgement;
-        match (cause, self.policed_rate()) {
-            (Cause::Policer, Some(policed)) => format!("policed at {}", rate(policed)),
-            (Cause::Policer, None) => format!("policed: {reason}"),
-            (Cause::Unclear, _) => format!("not found to be policed: {reason}"),
-            _ => format!("{cause}: {reason}"),
-        }
+    /// What the detector `tidegate` measured.
+    pub fn findings(&self) -> Option<&Findings> {
+        self.judgement.details()
+    }
+
+    /// Time with data in flight: how long somebody waited for it.
+    pub fn busy(&self) -> Nanos {
+        busy(&self.transfer.metrics, self.transfer.tally.idle)
     }
 }
 
-/// Everything that the story and the picture say about a flow.
+fn busy(metrics: &Metrics, idle: Nanos) -> Nanos {
+    metrics.duration.saturating_sub(idle)
+}
+
+/// A transfer of another flow.
+pub(super) struct Other {
+    pub id: TransferId,
+    pub busy: Nanos,
+    pub goodput_bps: Option<f64>,
+    pub cause: Cause,
+    pub words: String,
+}
+
+/// Everything that is said and drawn of a transfer.
 pub(super) struct Account {
     pub capture: String,
     pub capture_start: Nanos,
     pub info: FlowInfo,
     pub ended: Ended,
     pub detector: &'static str,
-    /// The transfers of the side that the story is about, in order.
+    /// The transfers of one side of the flow, in order.
     pub transfers: Vec<Kept>,
+    /// Which of these is explained.
+    chosen: usize,
+    /// The transfers of other flows that took longest.
+    pub others: Vec<Other>,
+    pub together: Together,
 }
 
-/// Keeps one flow.
+impl Account {
+    /// The transfer that is explained.
+    pub fn chosen(&self) -> &Kept {
+        &self.transfers[self.chosen]
+    }
+
+    /// What endpoint sent the data.
+    pub fn side(&self) -> &'static str {
+        if self.chosen().transfer.id.from_client {
+            "client"
+        } else {
+            "server"
+        }
+    }
+}
+
+/// The packets of all flows as a limiter meets them.
+#[derive(Default)]
+pub(super) struct Together {
+    to: HashMap<IpAddr, Towards>,
+    kept: usize,
+    too_many: bool,
+}
+
+#[derive(Default)]
+struct Towards {
+    arrivals: Vec<Arrival>,
+    transfers: Vec<TransferId>,
+}
+
+impl Together {
+    fn add(&mut self, transfer: &Transfer<'_>) {
+        self.kept += transfer.sent.len();
+        if self.kept > MOST_ARRIVALS {
+            self.too_many = true;
+            self.to.clear();
+        }
+        if self.too_many {
+            return;
+        }
+        let towards = self.to.entry(transfer.receiver.ip()).or_default();
+        let number = towards.transfers.len() as u32;
+        towards.transfers.push(transfer.id());
+        towards.arrivals.extend(Arrival::of(transfer, number));
+    }
+
+    /// The packets towards an address of those transfers that are wanted, by time, each with its
+    /// transfer. `None` where there were too many to keep.
+    pub fn towards(
+        &self,
+        address: IpAddr,
+        wanted: impl Fn(TransferId) -> bool,
+    ) -> Option<Vec<(TransferId, Arrival)>> {
+        let towards = self.to.get(&address)?;
+        let all = towards.arrivals.iter();
+        let mut arrivals: Vec<(TransferId, Arrival)> = all
+            .map(|arrival| (towards.transfers[arrival.transfer as usize], *arrival))
+            .filter(|(id, _)| wanted(*id))
+            .collect();
+        arrivals.sort_by_key(|(_, arrival)| arrival.at);
+        Some(arrivals)
+    }
+}
+
+/// Finds the transfer that had data in flight for the longest time: the one that somebody waited for.
+pub(super) struct Longest {
+    from: Option<Side>,
+    best: Option<(Nanos, Reverse<TransferId>)>,
+}
+
+impl Longest {
+    /// Among the transfers of one side, or of both.
+    pub fn new(from: Option<Side>) -> Self {
+        Self { from, best: None }
+    }
+
+    /// The number of its flow.
+    pub fn flow(&self) -> Option<u64> {
+        self.best.map(|(_, Reverse(id))| id.flow)
+    }
+}
+
+impl Sink for Longest {
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+        let id = transfer.id();
+        if self.from.is_none_or(|side| is_from(side, id)) {
+            let found = (busy(metrics, transfer.tally.idle), Reverse(id));
+            self.best = self.best.max(Some(found));
+        }
+    }
+}
+
+fn is_from(side: Side, id: TransferId) -> bool {
+    id.from_client == (side == Side::Client)
+}
+
+/// Keeps one flow, and what is needed of the others.
 pub(super) struct Keeper {
     number: u64,
     segment: Option<u32>,
     start: Option<Nanos>,
-    /// The packets of transfers that are not judged yet.
-    sent: HashMap<TransferId, Vec<Sent>>,
+    /// The packets of transfers that are not judged yet, and how long these had data in flight.
+    waiting: BTreeMap<TransferId, (Nanos, Vec<Sent>)>,
     kept: Vec<Kept>,
+    /// Packets that are kept in both.
+    packets: usize,
+    others: Vec<Other>,
+    together: Together,
     flow: Option<(FlowInfo, Ended)>,
     flows: u64,
 }
@@ -69,10 +200,51 @@ impl Keeper {
             number,
             segment,
             start: None,
-            sent: HashMap::new(),
+            waiting: BTreeMap::new(),
             kept: Vec::new(),
+            packets: 0,
+            others: Vec::new(),
+            together: Together::default(),
             flow: None,
             flows: 0,
+        }
+    }
+
+    fn wants(&self, id: TransferId) -> bool {
+        id.flow == self.number && self.segment.is_none_or(|segment| segment == id.segment)
+    }
+
+    fn list(&mut self, transfer: &TransferSummary, judgement: &Judgement) {
+        let busy = busy(&transfer.metrics, transfer.tally.idle);
+        let shortest = self.others.last().map(|other| other.busy);
+        if self.others.len() >= MOST_OTHERS && shortest.is_some_and(|shortest| busy <= shortest) {
+            return;
+        }
+        self.others.push(Other {
+            id: transfer.id,
+            busy,
+            goodput_bps: transfer.metrics.goodput_bps(),
+            cause: judgement.cause,
+            words: headline::in_short(transfer, judgement),
+        });
+        self.others
+            .sort_by_key(|other| (Reverse(other.busy), other.id));
+        self.others.truncate(MOST_OTHERS);
+    }
+
+    /// Forgets the packets of the shortest transfers until the rest fits.
+    fn make_room(&mut self) {
+        while self.packets > MOST_PACKETS {
+            let waiting = self.waiting.values_mut();
+            let waiting = waiting.map(|(busy, sent)| (*busy, sent));
+            let kept = self.kept.iter_mut();
+            let kept = kept.map(|kept| (kept.busy(), &mut kept.sent));
+            let with_packets = waiting.chain(kept).filter(|(_, sent)| !sent.is_empty());
+            let Some((_, shortest)) = with_packets.min_by_key(|(busy, _)| *busy) else {
+                return;
+            };
+            self.packets -= shortest.len();
+            *shortest = Vec::new();
         }
     }
 }
@@ -82,23 +254,33 @@ impl Sink for Keeper {
         self.start = Some(at);
     }
 
-    fn transfer(&mut self, transfer: &Transfer<'_>, _: &Metrics) {
-        let wanted = self
-            .segment
-            .is_none_or(|segment| segment == transfer.segment);
-        if transfer.flow.number == self.number && wanted {
-            self.sent.insert(transfer.id(), transfer.sent.to_vec());
+    fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
+        self.together.add(transfer);
+        if self.wants(transfer.id()) {
+            let busy = busy(metrics, transfer.tally.idle);
+            self.packets += transfer.sent.len();
+            self.waiting
+                .insert(transfer.id(), (busy, transfer.sent.to_vec()));
+            self.make_room();
         }
     }
 
     fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
-        if let Some(sent) = self.sent.remove(&transfer.id) {
-            self.kept.push(Kept {
-                transfer: *transfer,
-                sent,
-                judgement,
-            });
+        let Some((_, sent)) = self.waiting.remove(&transfer.id) else {
+            if transfer.id.flow != self.number {
+                self.list(transfer, &judgement);
+            }
+            return;
+        };
+        if self.kept.len() >= MOST_TRANSFERS {
+            self.packets -= sent.len();
+            return;
         }
+        self.kept.push(Kept {
+            transfer: *transfer,
+            sent,
+            judgement,
+        });
     }
 
     fn flow(&mut self, summary: FlowSummary) {
@@ -126,30 +308,31 @@ impl Keeper {
             };
             return Err(UsageError(format!("{name}: no flow {number}: {flows}")).into());
         };
-        let packets = |client: bool| -> usize {
-            self.kept
-                .iter()
-                .filter(|kept| kept.transfer.id.from_client == client)
-                .map(|kept| kept.sent.len())
-                .sum()
-        };
-        let client = match options.from {
-            Some(side) => side == Side::Client,
-            None => packets(true) > packets(false),
-        };
         let mut transfers = self.kept;
-        transfers.retain(|kept| kept.transfer.id.from_client == client);
+        let longest = |transfers: &[Kept]| {
+            let all = transfers.iter().enumerate();
+            all.max_by_key(|(_, kept)| (kept.busy(), Reverse(kept.transfer.id)))
+                .map(|(i, kept)| (i, kept.transfer.id.from_client))
+        };
+        let from_client = match options.from {
+            Some(side) => side == Side::Client,
+            None => longest(&transfers).is_some_and(|(_, from_client)| from_client),
+        };
+        transfers.retain(|kept| kept.transfer.id.from_client == from_client);
         transfers.sort_by_key(|kept| kept.transfer.id);
-        if transfers.is_empty() {
+        let Some((chosen, _)) = longest(&transfers) else {
             let what = match options.segment {
                 Some(segment) => format!("segment {segment} of flow {number}"),
                 None => format!("flow {number}"),
             };
-            return Err(UsageError(format!(
-                "{name}: that side sent no data in {what}; try --from with the other side"
-            ))
-            .into());
-        }
+            let message = match options.from {
+                Some(_) => format!(
+                    "{name}: that side sent no data in {what}; try --from with the other side"
+                ),
+                None => format!("{name}: {what} has no data"),
+            };
+            return Err(UsageError(message).into());
+        };
         Ok(Account {
             capture: name.to_owned(),
             capture_start: self.start.unwrap_or(info.started_at),
@@ -157,6 +340,9 @@ impl Keeper {
             ended,
             detector,
             transfers,
+            chosen,
+            others: self.others,
+            together: self.together,
         })
     }
 }

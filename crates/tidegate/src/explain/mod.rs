@@ -1,17 +1,24 @@
-//! `tidegate explain`: one flow in words, numbers and a picture.
+//! `tidegate explain`: what limited one transfer, in words, numbers and a picture.
 
 mod account;
+mod advice;
+mod blind;
+mod figures;
+mod headline;
+mod json;
+mod model;
+mod paper;
 mod picture;
-mod scale;
+mod series;
 mod story;
+mod words;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
-use tidegate_trace::detect::by_name;
-use tidegate_trace::flow::FlowSummary;
 use tidegate_trace::{Options, Sink, analyse};
 
 use crate::cli::{Common, Explain, UsageError};
@@ -19,7 +26,8 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
 use crate::{Exit, detect};
-use account::Keeper;
+use account::{Keeper, Longest};
+use model::Model;
 
 pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     let input = if options.capture.as_os_str() == "-" {
@@ -27,7 +35,13 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     } else {
         Input::file(&options.capture)
     };
+    if options.json && options.svg.as_deref() == Some(Path::new("-")) {
+        let message =
+            "--json and --svg - both write to standard output: name a file for the picture";
+        return Err(UsageError(message.to_owned()).into());
+    }
     crate::input::refuse_overwriting(std::slice::from_ref(&input), options.svg.as_deref())?;
+    let detector = options.analysis.detector()?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
     // A capture that breaks off is still explained; one whose beginning cannot be read is an error.
@@ -44,58 +58,63 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         ..Options::measuring(options.analysis.settings())
     };
 
-    // Without a number, a first pass finds the flow with the most data.
+    // Without a number, a first pass finds the transfer that took longest.
     let number = match options.flow {
         Some(number) => number,
         None if input.is_read_once() => {
-            let message = "explain reads the capture twice to find its largest flow, which standard input and pipes do not allow: name a flow with --flow".to_owned();
+            let message = "explain reads the capture twice to find the transfer that took longest, which standard input and pipes do not allow: name a flow with --flow".to_owned();
             return Err(UsageError(message).into());
         }
         None => {
-            let mut largest = Largest::default();
-            read(measuring(), &mut largest)?;
+            let mut longest = Longest::new(options.from);
+            read(measuring(), &mut longest)?;
             if stop.load(Ordering::Relaxed) {
                 return Ok(Exit::Interrupted);
             }
             bar.set_position(0);
-            largest
-                .best
-                .map(|(_, number)| number)
+            longest
+                .flow()
                 .with_context(|| format!("{}: no flow in this capture has data", input.name))?
         }
     };
-    let detector = by_name(&options.analysis.detector).context("unknown detector")?;
     let mut keeper = Keeper::new(number, options.segment);
     let judging = Options {
-        detector: Some((detector.make)()),
+        detector: Some(detector.make()),
         ..measuring()
     };
     let report = read(judging, &mut keeper)?;
     bar.finish_and_clear();
     let failed = detect::print_problems(&report);
-    let account = keeper.account(&input.name, detector.name, options)?;
+    let account = keeper.account(&input.name, detector.name(), options)?;
+    let replay = Model::of(&account);
 
     let to_stdout = options.svg.as_deref() == Some(Path::new("-"));
-    if !to_stdout {
+    if options.json {
         let mut out = Output::stdout();
-        story::write_story(
-            &mut out,
-            &account,
-            crate::table::Paint::for_stdout(common.color, false),
-        )?;
+        serde_json::to_writer(&mut out, &json::explanation(&account, &replay))?;
+        writeln!(out)?;
+        out.commit()?;
+    } else if !to_stdout {
+        let mut out = Output::stdout();
+        let paint = crate::table::Paint::for_stdout(common.color, false);
+        story::write(&mut out, &account, paint)?;
         out.commit()?;
     }
-    if !options.no_svg {
+    // Programs that want a picture name its file.
+    let wants_picture = !options.no_svg && (options.svg.is_some() || !options.json);
+    if wants_picture {
         let path = options
             .svg
             .clone()
             .unwrap_or_else(|| default_picture(&options.capture, number));
         let mut out = Output::to(Some(&path))?;
-        picture::draw(&mut out, &account)
+        out.write_all(picture::draw(&account, &replay).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         out.commit()?;
-        if !to_stdout {
-            println!("picture: {}", path.display());
+        if !to_stdout && !options.json {
+            let mut out = Output::stdout();
+            writeln!(out, "picture: {}", path.display())?;
+            out.commit()?;
         }
     }
     Ok(if stop.load(Ordering::Relaxed) {
@@ -124,25 +143,4 @@ fn default_picture(capture: &Path, number: u64) -> PathBuf {
         stem
     };
     PathBuf::from(format!("{stem}-flow-{number}.svg"))
-}
-
-/// Finds the flow with the most data packets.
-#[derive(Default)]
-struct Largest {
-    best: Option<(u64, u64)>,
-}
-
-impl Sink for Largest {
-    fn flow(&mut self, summary: FlowSummary) {
-        let senders = summary.senders();
-        let packets = senders.map(|totals| totals.metrics.data_packets).sum();
-        let number = summary.info.number;
-        // Of equals, the one with the lowest number.
-        if self.best.is_none_or(|(most, first)| {
-            packets > most || (packets == most && packets > 0 && number < first)
-        }) && packets > 0
-        {
-            self.best = Some((packets, number));
-        }
-    }
 }

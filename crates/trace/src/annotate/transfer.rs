@@ -128,6 +128,17 @@ pub enum Layer {
     Link,
 }
 
+impl Layer {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Payload => "payload",
+            Self::Ip => "ip",
+            Self::Link => "link",
+        }
+    }
+}
+
 /// Counts of one endpoint's packets in one segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {

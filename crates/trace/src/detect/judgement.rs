@@ -181,6 +181,8 @@ pub struct Judgement {
     pub evidence: Vec<Cow<'static, str>>,
     /// What else it could have been, and why it was not.
     pub ruled_out: Vec<RuledOut>,
+    /// The causes that cannot be told apart, of an unclear verdict; empty where nothing can be said.
+    pub left: Vec<Cause>,
     /// How the transfer's time divides between causes; empty where the detector does not say.
     pub shares: Vec<Share>,
     details: Option<Arc<dyn Any + Send + Sync>>,
@@ -198,6 +200,7 @@ impl Judgement {
             shared: None,
             evidence: Vec::new(),
             ruled_out: Vec::new(),
+            left: Vec::new(),
             shares: Vec::new(),
             details: None,
         }

@@ -23,26 +23,32 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in a few words.
     pub about: &'static str,
-    /// Makes one.
-    pub make: fn() -> Box<dyn Detector>,
+    /// The most that it takes together for a judgement.
+    pub widest: Basis,
+    /// Makes one that takes together what belongs together up to a basis. A detector whose
+    /// [`widest`](Self::widest) basis is narrower keeps to that.
+    pub make: fn(Basis) -> Box<dyn Detector>,
 }
 
 /// All detectors, the default first. This is the one place where a new detector is named.
 pub const DETECTORS: [Entry; 3] = [
     Entry {
+        name: "tidegate",
+        about: "what limited each transfer, by all that went to the same client",
+        widest: Basis::Client,
+        make: |basis| Box::new(Tidegate::new(basis)),
+    },
+    Entry {
         name: "pd",
         about: "the policing detector of Flach et al. 2016, as its authors published it",
-        make: || Box::new(Pd::published()),
+        widest: Basis::Segment,
+        make: |_| Box::new(Pd::published()),
     },
     Entry {
         name: "pd-paper",
         about: "the same detector, as the paper describes it",
-        make: || Box::new(Pd::paper()),
-    },
-    Entry {
-        name: "tidegate",
-        about: "what limited each transfer, by all that went to the same client",
-        make: || Box::new(Tidegate::new(Basis::Client)),
+        widest: Basis::Segment,
+        make: |_| Box::new(Pd::paper()),
     },
 ];
 

@@ -33,7 +33,7 @@ pub(super) fn sentences(
     cause: Cause,
     findings: &Findings,
 ) -> Vec<Sentence> {
-    let mut said = vec![lost(summary, findings.losses.as_ref())];
+    let mut said = vec![lost(summary)];
     if let Some(losses) = &findings.losses {
         about_losses(losses, &mut said);
     }
@@ -73,25 +73,27 @@ pub(super) fn sentences(
         }
         _ => {
             said.push(waiting(course));
-            said.extend(spacing(summary));
+            if matches!(cause, Cause::Queue | Cause::Aqm | Cause::ShaperBurst) {
+                said.extend(spacing(summary));
+            }
             said.extend(overshoot(summary));
         }
     }
     said
 }
 
-fn lost(summary: &TransferSummary, losses: Option<&Losses>) -> Sentence {
+fn lost(summary: &TransferSummary) -> Sentence {
     let metrics = &summary.metrics;
     let all = metrics.data_packets;
     let share = percent(metrics.loss_rate());
-    match (metrics.lost_packets, losses) {
-        (0, _) => format!("None of {all} data packets was lost."),
-        (1, _) => format!("1 of {all} data packets was lost ({share})."),
-        (lost, Some(losses)) if losses.episodes > 1 => format!(
-            "{lost} of {all} data packets were lost ({share}), at {} separate times.",
-            losses.episodes
+    let episodes = metrics.evidence.loss_episodes;
+    match metrics.lost_packets {
+        0 => format!("None of {all} data packets was lost."),
+        1 => format!("1 of {all} data packets was lost ({share})."),
+        lost if episodes > 1 => format!(
+            "{lost} of {all} data packets were lost ({share}), at {episodes} separate times."
         ),
-        (lost, _) => format!("{lost} of {all} data packets were lost ({share})."),
+        lost => format!("{lost} of {all} data packets were lost ({share})."),
     }
     .into()
 }
@@ -105,7 +107,9 @@ fn about_losses(losses: &Losses, said: &mut Vec<Sentence>) {
     };
     let waited = milliseconds(delay.max(0.0));
     said.push(match losses.limiter {
-        Some(limiter) if !limiter.unseen_users => format!(
+        Some(limiter)
+            if !limiter.unseen_users && limiter.mechanism != Mechanism::BurstShaper =>
+        format!(
             "Packets beside the median loss waited {waited}. A full queue of this size takes {} to drain.",
             milliseconds(limiter.bucket.depth / limiter.bucket.rate)
         )
@@ -143,6 +147,9 @@ fn about_limiter(limiter: &Limiter, said: &mut Vec<Sentence>) {
         )
         .into(),
     );
+    if limiter.shared {
+        said.push("Other connections of this client pass through the same limiter.".into());
+    }
     if limiter.mechanism == Mechanism::BurstShaper {
         let queue = limiter.filled * bucket.depth;
         said.push(

@@ -13,6 +13,8 @@ pub(super) struct Network {
     /// How often such a verdict was right in the lab (studies/verdict).
     pub confidence: f64,
     pub reason: &'static str,
+    /// The causes between which nothing decides.
+    pub left: &'static [Cause],
 }
 
 /// A cause that limits a transfer for this share of its time decides alone.
@@ -50,6 +52,9 @@ pub(super) fn judge(
     let mut judgement = Judgement::new(cause, reason);
     judgement.confidence = Some(confidence);
     judgement.shares = shares;
+    if cause == Cause::Unclear {
+        judgement.left = network.left.to_vec();
+    }
     let limiter = losses.and_then(|losses| losses.limiter);
     if let Some(limiter) = limiter {
         judgement.basis = limiter.basis;
@@ -65,7 +70,7 @@ pub(super) fn judge(
         losses: losses.copied(),
     };
     judgement.evidence = evidence::sentences(summary, cause, &findings);
-    judgement.ruled_out = evidence::ruled_out(summary, cause, &findings);
+    judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
     judgement.with_details(findings)
 }
 
@@ -94,10 +99,17 @@ fn limit(limiter: &Limiter) -> Option<Limit> {
 }
 
 fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
+    let unclear = |left, reason| Network {
+        cause: Cause::Unclear,
+        confidence: 0.5,
+        reason,
+        left,
+    };
     let found = |cause, confidence, reason| Network {
         cause,
         confidence,
         reason,
+        left: &[],
     };
     let Some(losses) = losses else {
         return match course {
@@ -109,13 +121,12 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
             Some(course) if course.doubling >= DECIDES => {
                 found(Cause::RoundTrips, 0.9, "over before the window had grown")
             }
-            Some(course) if course.might_be_queued => found(
-                Cause::Unclear,
-                0.5,
+            Some(course) if course.might_be_queued => unclear(
+                &[Cause::Sender, Cause::Queue],
                 "the sender's pacing, or a bottleneck with hardly a queue",
             ),
             Some(_) => found(Cause::Sender, 0.60, "the sender's window or pacing"),
-            None => found(Cause::Unclear, 0.5, "no round-trip times"),
+            None => unclear(&[], "no round-trip times"),
         };
     };
     match losses.limiter {
@@ -131,9 +142,8 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
                 "losses fit a token bucket without a queue",
             ),
             Mechanism::Queue => found(Cause::Queue, 0.97, "losses fit a queue that is full"),
-            Mechanism::Either => found(
-                Cause::Unclear,
-                0.5,
+            Mechanism::Either => unclear(
+                &[Cause::Policer, Cause::Queue],
                 "a policer, or a queue of less than a millisecond",
             ),
             Mechanism::BurstShaper => found(
@@ -148,28 +158,33 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
 
 /// The cause of losses that no bucket explains, by the delay beside them.
 fn unexplained(losses: &Losses) -> Network {
-    let unclear = |reason| Network {
+    let unclear = |left, reason| Network {
         cause: Cause::Unclear,
         confidence: 0.5,
         reason,
+        left,
     };
     let known = losses.delay.and_then(|delay| {
         let (near, median, upper) = (delay.near?, delay.median?, delay.upper?);
         Some((near, median, upper, delay.base))
     });
     let Some((near, median, upper, base)) = known else {
-        return unclear("no round-trip times beside the losses");
+        return unclear(&[], "no round-trip times beside the losses");
     };
     let top = near.median / upper.max(1e-9);
     let spread = (near.upper - near.lower) / near.median.max(1e-9);
     let unrelated = near.median <= median && near.median < SMALL * base && top < LOW;
     if near.median < FLAT || unrelated {
         return match losses.might_be_policed {
-            true => unclear("a policer that others use too, or random loss"),
+            true => unclear(
+                &[Cause::Policer, Cause::RandomLoss],
+                "a policer that others use too, or random loss",
+            ),
             false => Network {
                 cause: Cause::RandomLoss,
                 confidence: 0.9,
                 reason: "losses at any rate and delay",
+                left: &[],
             },
         };
     }
@@ -183,6 +198,7 @@ fn unexplained(losses: &Losses) -> Network {
                 0.92
             },
             reason: "losses where the delay is at its highest",
+            left: &[],
         };
     }
     if top < EXCEEDED || spread > VARIED || contradicted {
@@ -194,9 +210,13 @@ fn unexplained(losses: &Losses) -> Network {
                 0.95
             },
             reason: "losses at delays that other packets exceed",
+            left: &[],
         };
     }
-    unclear("a full queue, or a managed one")
+    unclear(
+        &[Cause::Queue, Cause::Aqm],
+        "a full queue, or a managed one",
+    )
 }
 
 /// How the transfer's time divides between the ends and the network.

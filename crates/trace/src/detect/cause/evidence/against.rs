@@ -9,10 +9,11 @@ use crate::detect::{Cause, RuledOut};
 /// An end that held the transfer back for less than this share of its time is ruled out.
 const LESS: f64 = 0.25;
 
-/// Every cause that something measured speaks against, with that.
+/// Every cause that something measured speaks against, with that. `left` are those that cannot be told apart.
 pub(in crate::detect::cause) fn ruled_out(
     summary: &TransferSummary,
     verdict: Cause,
+    left: &[Cause],
     findings: &Findings,
 ) -> Vec<RuledOut> {
     let case = Case {
@@ -21,7 +22,9 @@ pub(in crate::detect::cause) fn ruled_out(
         course: findings.course.as_ref(),
         losses: findings.losses.as_ref(),
     };
-    let others = Cause::ALL.into_iter().filter(|&cause| cause != verdict);
+    let others = Cause::ALL
+        .into_iter()
+        .filter(|&cause| cause != verdict && !left.contains(&cause));
     others
         .filter_map(|cause| {
             let why = case.why_not(cause)?;

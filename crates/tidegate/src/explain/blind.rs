@@ -1,0 +1,115 @@
+//! What could not be told, and where the figures are blind.
+
+use tidegate_trace::detect::{Basis, Cause, Judgement};
+use tidegate_trace::flow::Ended;
+
+use super::account::{Account, Kept};
+use super::headline::noun;
+use crate::units::bytes;
+
+/// What the capture does not show, in sentences.
+pub(super) fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
+    let transfer = &kept.transfer;
+    let (tally, metrics) = (&transfer.tally, &transfer.metrics);
+    let mut said: Vec<String> = Vec::new();
+    let mut say = |text: &str| said.push(text.to_owned());
+    if metrics.rtt.is_none() {
+        say(
+            "No round-trip time is known, because no acknowledgement could be matched to a packet. So no queue can be seen.",
+        );
+    }
+    if !tally.window_known {
+        say(
+            "The scale of the receive window is not known: the capture does not hold the first packets of both \
+             sides. So it cannot be told whether the receiver limited the transfer.",
+        );
+    }
+    if tally.unseen_bytes > 0 {
+        say(&format!(
+            "{} are missing from the capture. Losses among them are not counted.",
+            bytes(tally.unseen_bytes)
+        ));
+    }
+    if transfer.continues {
+        say("The transfer was too long to be judged in one: this is a later part of it.");
+    }
+    match account.ended {
+        Ended::CaptureEnd => say("The capture ended before the connection did."),
+        Ended::Evicted => say(
+            "The connection was dropped because too many were active at once (see --max-flows).",
+        ),
+        Ended::Closed | Ended::Idle | Ended::Reused => {}
+    }
+    about_the_verdict(kept, &mut say);
+    say(
+        "Losses and round-trip times are those that show where the capture was taken. They are complete at the \
+         sender's side; near the receiver, losses look like gaps.",
+    );
+    said
+}
+
+fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
+    let judgement = &kept.judgement;
+    if let Some(losses) = kept.findings().and_then(|findings| findings.losses)
+        && let Some(limiter) = losses.limiter
+    {
+        match judgement.limit {
+            None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => say(
+                "The limiter's rate and size are not known: traffic that the capture does not hold goes through \
+                 it too.",
+            ),
+            Some(limit) if limit.depth_bytes.is_none() => say(
+                "The bucket's size is not known, because it is not known how full it was when this transfer \
+                 began.",
+            ),
+            _ => {}
+        }
+        if limiter.basis != Basis::Client && judgement.cause == Cause::Policer {
+            say("Whether other connections use the policer too cannot be told for certain.");
+        }
+    }
+    match judgement.cause {
+        Cause::Queue => say(
+            "A shaper and a link of the same rate look alike in a capture: packets wait in a queue before both.",
+        ),
+        Cause::Sender => say(
+            "A sender that paces itself looks like an application that writes at a steady rate.",
+        ),
+        Cause::Unclear => {
+            let left: Vec<&str> = left(judgement).into_iter().map(noun).collect();
+            say(&format!("Not ruled out: {}.", left.join(", ")));
+        }
+        _ => {}
+    }
+    let untold = judgement
+        .shares
+        .iter()
+        .find(|part| part.cause == Cause::Unclear);
+    if let Some(part) = untold.filter(|_| judgement.cause != Cause::Unclear) {
+        say(&format!(
+            "For {} of the time {} limited it.",
+            super::words::percent(part.share),
+            noun(Cause::Unclear)
+        ));
+    }
+}
+
+/// The causes that an unclear verdict leaves: those that cannot be told apart or, where nothing can be
+/// said, all that nothing measured speaks against.
+pub(super) fn left(judgement: &Judgement) -> Vec<Cause> {
+    if judgement.cause != Cause::Unclear || !judgement.left.is_empty() {
+        return judgement.left.clone();
+    }
+    let single = [
+        Cause::Policer,
+        Cause::Queue,
+        Cause::Aqm,
+        Cause::ShaperBurst,
+        Cause::RandomLoss,
+        Cause::ReceiveWindow,
+        Cause::Application,
+        Cause::Sender,
+    ];
+    let is_out = |cause: &Cause| judgement.ruled_out.iter().any(|out| out.cause == *cause);
+    single.into_iter().filter(|cause| !is_out(cause)).collect()
+}

@@ -1,0 +1,122 @@
+//! The figures of a transfer, one to a line.
+
+use std::io::{self, Write};
+
+use tidegate_trace::annotate::Pattern;
+
+use super::account::{Account, Kept};
+use crate::units::{bytes, percent, plural, rate, time};
+
+/// What was measured, whatever the detector.
+pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<()> {
+    let transfer = &kept.transfer;
+    let (metrics, tally) = (&transfer.metrics, &transfer.tally);
+    let at = metrics.first_sent.saturating_sub(account.info.started_at);
+    let goodput = metrics.goodput_bps().map_or("-".to_owned(), rate);
+    line(
+        out,
+        "sent",
+        &format!(
+            "{} delivered in {}, starting {} into the flow: {goodput} of payload",
+            bytes(metrics.delivered_bytes),
+            time(metrics.duration),
+            time(at),
+        ),
+    )?;
+    line(
+        out,
+        "packets",
+        &format!(
+            "{} of up to {} B, {} lost ({}), {} retransmissions, {} of them spurious",
+            metrics.data_packets,
+            transfer.mss,
+            metrics.lost_packets,
+            percent(metrics.loss_rate()),
+            metrics.retransmitted_packets,
+            metrics.spurious_packets,
+        ),
+    )?;
+    if let Some(before) = metrics.bytes_before_loss {
+        line(out, "first loss", &format!("after {}", bytes(before)))?;
+    }
+    if let Some(rtt) = metrics.rtt {
+        line(
+            out,
+            "round trip",
+            &format!(
+                "{} minimum, {} median, {} at the 90th percentile",
+                time(rtt.min),
+                time(rtt.median),
+                time(rtt.p90),
+            ),
+        )?;
+    }
+    let mut limits = vec![format!("application idle for {}", time(tally.idle))];
+    if tally.window_known {
+        limits.push(format!(
+            "receive window full for {}",
+            time(tally.window_limited)
+        ));
+    }
+    line(out, "other limits", &limits.join(", "))?;
+    if let Some(wait) = tally.wait {
+        line(
+            out,
+            "wait",
+            &format!("playback could have begun after {}", time(wait)),
+        )?;
+    }
+    pattern(out, kept)?;
+    for (number, what) in [
+        (tally.unseen_bytes, "B are missing from the capture"),
+        (tally.duplicates, "packets are in the capture twice"),
+        (tally.probes, "keepalives or window probes"),
+    ] {
+        if number > 0 {
+            line(out, "note", &format!("{number} {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A name, and a figure beside it.
+pub(super) fn line(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "  {name:<13} {text}")
+}
+
+fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
+    let evidence = &kept.transfer.metrics.evidence;
+    if evidence.loss_episodes == 0 {
+        return Ok(());
+    }
+    let name = match kept.transfer.metrics.pattern {
+        Pattern::None => "none of the known patterns",
+        Pattern::CongestionAvoidance => "congestion avoidance: the window overshoots by little",
+        Pattern::Staircase => "staircase: bursts, then stagnation",
+        Pattern::DoublingWindow => "doubling window: one packet in flight or two",
+    };
+    line(out, "interaction", name)?;
+    line(
+        out,
+        "",
+        &format!(
+            "{}, {:.0} losses in the median one; {} ({} of the time)",
+            plural(
+                u64::from(evidence.loss_episodes),
+                "loss episode",
+                "loss episodes"
+            ),
+            evidence.losses_per_episode,
+            plural(u64::from(evidence.stalls), "stall", "stalls"),
+            percent(evidence.stalled),
+        ),
+    )?;
+    line(
+        out,
+        "",
+        &format!(
+            "before losses it sent at {:.1} times the goodput; {:.0} packets in flight",
+            evidence.overshoot, evidence.flight_packets,
+        ),
+    )
+}

@@ -1,0 +1,218 @@
+//! The verdict in one sentence that needs no knowledge of networks.
+
+use tidegate_trace::annotate::{Layer, TransferSummary};
+use tidegate_trace::detect::cause::Findings;
+use tidegate_trace::detect::pd::{Answer, Code};
+use tidegate_trace::detect::{Cause, Judgement};
+
+use super::words::{percent, time};
+use crate::units::{bytes, rate};
+
+/// What limited the transfer, and how sure that is.
+pub(super) fn sentence(transfer: &TransferSummary, judgement: &Judgement) -> String {
+    let verdict = verdict(transfer, judgement);
+    match judgement.confidence {
+        Some(confidence) if judgement.cause != Cause::Unclear => {
+            format!("{verdict} ({}: {}).", sure(confidence), percent(confidence))
+        }
+        _ => format!("{verdict}."),
+    }
+}
+
+/// A confidence in words.
+pub(super) fn sure(confidence: f64) -> &'static str {
+    match confidence {
+        c if c >= 0.965 => "almost certain",
+        c if c >= 0.895 => "very likely",
+        c if c >= 0.745 => "likely",
+        c if c >= 0.595 => "more likely than not",
+        _ => "uncertain",
+    }
+}
+
+/// The verdict in a few words, for a line of a list or of a picture.
+pub(super) fn in_short(transfer: &TransferSummary, judgement: &Judgement) -> String {
+    let rate = limit(transfer, judgement).map_or(String::new(), |limit| format!(" of {limit}"));
+    match judgement.cause {
+        Cause::Policer if judgement.details::<Answer>().is_some() => {
+            let policed = judgement.policed_rate(&transfer.tally, Layer::Payload);
+            policed.map_or("policer".to_owned(), |policed| {
+                format!("policer of {} as payload", crate::units::rate(policed))
+            })
+        }
+        Cause::Unclear if is_lossless(transfer, judgement) => "no losses, so no policer".to_owned(),
+        Cause::Unclear => format!("unclear: {}", judgement.reason),
+        cause => format!("{cause}{rate}"),
+    }
+}
+
+/// Whether the published rules found no policer where there was nothing to drop: their own reason, too few
+/// losses, would mislead.
+pub(super) fn is_lossless(transfer: &TransferSummary, judgement: &Judgement) -> bool {
+    let answer = judgement.details::<Answer>();
+    transfer.metrics.lost_packets == 0
+        && answer.is_some_and(|answer| answer.all.code == Code::TooFewLosses)
+}
+
+/// The limiter's rate on the link.
+fn limit(transfer: &TransferSummary, judgement: &Judgement) -> Option<String> {
+    let limit = judgement.limit?;
+    let on_link = transfer
+        .tally
+        .convert(limit.rate_bps.value, limit.layer, Layer::Link);
+    Some(rate(on_link))
+}
+
+fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
+    let metrics = &transfer.metrics;
+    if judgement.details::<Answer>().is_some() {
+        return published(transfer, judgement);
+    }
+    let lost = percent(metrics.loss_rate());
+    let goodput = metrics.goodput_bps().map_or("-".to_owned(), rate);
+    let limit = limit(transfer, judgement);
+    let findings = judgement.details::<Findings>();
+    let course = findings.and_then(|findings| findings.course);
+    let share = |cause: Cause| {
+        let shares = judgement.shares.iter();
+        let share = shares
+            .filter(|share| share.cause == cause)
+            .map(|share| share.share);
+        percent(share.sum())
+    };
+    let waited = metrics.rtt.zip(course).map(|(rtt, course)| {
+        let base = (course.base * 1e9) as u64;
+        time(rtt.median.saturating_sub(base))
+    });
+    match judgement.cause {
+        Cause::Policer => match limit {
+            Some(limit) => format!(
+                "A policer limited this transfer to {limit}: it dropped the packets that exceeded this \
+                 rate, {lost} of all"
+            ),
+            None => format!(
+                "A policer that other traffic uses too limited this transfer: it dropped {lost} of the \
+                 packets, and {goodput} got through"
+            ),
+        },
+        Cause::Queue => {
+            let to = limit.unwrap_or_else(|| format!("about {goodput}"));
+            let waited = waited.map_or(String::new(), |waited| {
+                format!(": half of the packets waited {waited} or longer in its queue")
+            });
+            let dropped = match metrics.lost_packets {
+                0 => ", and none was lost".to_owned(),
+                _ => format!(", and {lost} were dropped"),
+            };
+            format!("A slow link or a shaper limited this transfer to {to}{waited}{dropped}")
+        }
+        Cause::Aqm => format!(
+            "A slow link that keeps its queue short limited this transfer to about {goodput}: it dropped \
+             {lost} of the packets as a signal to slow down"
+        ),
+        Cause::ShaperBurst => {
+            let to = limit.unwrap_or_else(|| "a lower rate".to_owned());
+            format!(
+                "A shaper let a burst pass at full speed and then limited this transfer to {to}, with \
+                 packets waiting in its queue"
+            )
+        }
+        Cause::RandomLoss => format!(
+            "Packets were lost at random ({lost}), not because a limit was exceeded, and the sender slowed \
+             down after each loss"
+        ),
+        Cause::ReceiveWindow => format!(
+            "The receiver limited this transfer: its buffer had no room for more data for {} of the time",
+            share(Cause::ReceiveWindow)
+        ),
+        Cause::Application => format!(
+            "The sending application limited this transfer, not the network: it had nothing to send for {} \
+             of the time",
+            share(Cause::Application)
+        ),
+        Cause::Sender => format!(
+            "The sending computer limited this transfer, not the network: it never had more than {} on the \
+             way at once",
+            bytes(u64::from(metrics.max_in_flight))
+        ),
+        Cause::RoundTrips => format!(
+            "Nothing but distance limited this transfer: it was over in {} before the sender could get up \
+             to speed",
+            time(metrics.duration)
+        ),
+        Cause::Mixed => {
+            let parts = judgement.shares.iter().take(3);
+            let parts: Vec<String> = parts
+                .map(|part| {
+                    format!(
+                        "{} for {} of the time",
+                        noun(part.cause),
+                        percent(part.share)
+                    )
+                })
+                .collect();
+            format!(
+                "Several things limited this transfer in turn: {}",
+                list(&parts)
+            )
+        }
+        Cause::Unclear => {
+            let left: Vec<String> = judgement
+                .left
+                .iter()
+                .map(|&cause| noun(cause).into())
+                .collect();
+            let left = match &left[..] {
+                [] => judgement.reason.to_string(),
+                left => format!("either {}", left.join(" or ")),
+            };
+            format!("What limited this transfer cannot be told for certain: {left}")
+        }
+    }
+}
+
+/// What the published rules find.
+fn published(transfer: &TransferSummary, judgement: &Judgement) -> String {
+    let policed = judgement.policed_rate(&transfer.tally, Layer::Payload);
+    match (judgement.cause, policed) {
+        (Cause::Policer, Some(policed)) => format!(
+            "A policer limited this transfer to {} of payload: its losses fit a token bucket",
+            rate(policed)
+        ),
+        (Cause::Policer, None) => {
+            "A policer limited this transfer: its losses fit a token bucket".to_owned()
+        }
+        _ if transfer.metrics.lost_packets == 0 => {
+            "No policer limited this transfer: no packet was lost".to_owned()
+        }
+        _ => format!(
+            "No policer was found to limit this transfer: {}",
+            judgement.reason
+        ),
+    }
+}
+
+/// A cause as the subject of a sentence.
+pub(super) fn noun(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Policer => "a policer",
+        Cause::Queue => "a slow link or a shaper",
+        Cause::Aqm => "a link with a managed queue",
+        Cause::ShaperBurst => "a shaper that tolerates bursts",
+        Cause::RandomLoss => "random loss",
+        Cause::ReceiveWindow => "the receiver's window",
+        Cause::Application => "the sending application",
+        Cause::Sender => "the sender's TCP",
+        Cause::RoundTrips => "the round trips in which TCP gets up to speed",
+        Cause::Mixed => "several causes",
+        Cause::Unclear => "a cause that cannot be told",
+    }
+}
+
+fn list(parts: &[String]) -> String {
+    match parts {
+        [] => "none of them for most of the time".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

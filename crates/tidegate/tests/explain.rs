@@ -1,0 +1,386 @@
+//! What `tidegate explain` says of transfers whose cause is known: the lab makes them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+mod program;
+use program::run;
+
+/// A download of 2 MB through a bottleneck, seen where it is sent.
+const DOWNLOAD: &str = r#"
+title = "a download"
+duration = "12s"
+[[element]]
+name = "server"
+kind = "tap"
+[[element]]
+name = "line"
+kind = "link"
+rate = "100mbit"
+queue = "1MB"
+[[flow]]
+name = "seen"
+cc = "cubic"
+path = ["server", "line", "bottleneck"]
+"#;
+const BULK: &str = r#"traffic = { kind = "video", chunk = "2MB", chunks = 1, pause = "1s" }"#;
+const SEES_BOTH_WAYS: &str = r#"back = ["server"]"#;
+
+/// A capture of a download: keys of its flow, and of its bottleneck.
+struct Captured {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Captured {
+    fn new(flow: &[&str], bottleneck: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let scenario = format!(
+            "{DOWNLOAD}{}\n[[element]]\nname = \"bottleneck\"\n{bottleneck}\n",
+            flow.join("\n")
+        );
+        let file = folder.path().join("download.toml");
+        fs::write(&file, scenario).expect("written");
+        let results = folder.path().join("results");
+        let text = |path: &Path| path.to_str().expect("text").to_owned();
+        let (code, _, err) = run(&["lab", "run", &text(&file), "-o", &text(&results)]);
+        assert_eq!(code, 0, "{err}");
+        let path = results.join("server.pcap");
+        assert!(path.exists());
+        Self { folder, path }
+    }
+
+    fn explain(&self, options: &[&str]) -> String {
+        let path = self.path.to_str().expect("text");
+        let mut arguments = vec!["explain", path];
+        arguments.extend(options);
+        let (code, out, err) = run(&arguments);
+        assert_eq!((code, err.as_str()), (0, ""));
+        out
+    }
+
+    /// The story, the fields and the picture, each checked for what must hold for all.
+    fn told(&self) -> Told {
+        let picture = self.folder.path().join("picture.svg");
+        let picture = picture.to_str().expect("text");
+        let story = self.explain(&["--svg", picture]);
+        let json = self.explain(&["--json"]);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let svg = fs::read_to_string(picture).expect("the picture");
+        for jargon in [
+            "held against",
+            "nats",
+            "R²",
+            "code ",
+            "tokens on loss",
+            "-3004",
+            "−3004",
+            "NaN",
+            "inf ",
+        ] {
+            assert!(!story.contains(jargon), "{jargon} in {story}");
+        }
+        let lost = json["transfer"]["lost_packets"].as_u64().expect("a number");
+        let too_few = story.to_lowercase().contains("too few losses");
+        assert!(lost > 0 || !too_few, "{story}");
+        for title in [
+            "What to do",
+            "Evidence",
+            "What the capture does not tell",
+            "Figures",
+        ] {
+            assert!(
+                story.contains(&format!("\n{title}\n")),
+                "{title} in {story}"
+            );
+        }
+        let headline = json["headline"].as_str().expect("text");
+        assert_eq!(story.lines().next(), Some(headline));
+        assert!(
+            headline.ends_with('.') && headline.len() < 180,
+            "{headline}"
+        );
+        assert!(svg.contains("sequence number") && svg.ends_with("</svg>\n"));
+        Told { story, json, svg }
+    }
+}
+
+struct Told {
+    story: String,
+    json: Value,
+    svg: String,
+}
+
+impl Told {
+    fn says(&self, parts: &[&str]) -> &Self {
+        // Line breaks are the terminal's affair.
+        let story: Vec<&str> = self.story.split_whitespace().collect();
+        let story = story.join(" ");
+        for part in parts {
+            assert!(story.contains(part), "{part} in {}", self.story);
+        }
+        self
+    }
+
+    /// The panels that are there, and those that are not.
+    fn shows(&self, shown: &[&str], hidden: &[&str]) -> &Self {
+        for title in shown {
+            assert!(self.svg.contains(&format!(">{title}")), "{title}");
+        }
+        for title in hidden {
+            assert!(!self.svg.contains(&format!(">{title}")), "{title}");
+        }
+        self
+    }
+
+    fn verdict(&self) -> &str {
+        self.json["verdict"].as_str().expect("text")
+    }
+}
+
+const FLIGHT: &str = "bytes in flight";
+const TRIPS: &str = "round-trip time";
+const TOKENS: &str = "tokens in the fitted bucket";
+
+#[test]
+fn a_policer_is_named_with_its_rate_and_what_to_do() {
+    let captured = Captured::new(
+        &[BULK, SEES_BOTH_WAYS, "rtt = \"40ms\""],
+        "kind = \"policer\"\nrate = \"4mbit\"\nburst = \"60kB\"\noverhead = \"18B\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "policer");
+    told.says(&[
+        "A policer limited this transfer to 4.00 Mbit/s: it dropped the packets that exceeded this rate",
+        "almost certain: 9",
+        "shape instead of policing",
+        "Send at most 3.6",
+        "95 % of the limit",
+        "A faulty line, Wi-Fi or computer does not look like this.",
+        "not queue A full queue of 6",
+        "Packets beside losses waited 0.",
+        "policer 100 %",
+    ])
+    .shows(&[FLIGHT, TRIPS, TOKENS, "if the limiter were a"], &[]);
+    let limit = &told.json["limit"];
+    let number = |key: &str| limit[key].as_f64().expect("a number");
+    assert!(
+        number("rate_low_bps") <= 4e6 && 4e6 <= number("rate_high_bps"),
+        "{limit}"
+    );
+    assert!(
+        number("depth_low_bytes") <= 60e3 && 60e3 <= number("depth_high_bytes"),
+        "{limit}"
+    );
+}
+
+#[test]
+fn a_queue_is_named_with_its_delay() {
+    let captured = Captured::new(
+        &[BULK, SEES_BOTH_WAYS, "rtt = \"40ms\""],
+        "kind = \"link\"\nrate = \"4mbit\"\nqueue = \"60kB\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "queue");
+    told.says(&[
+        "A slow link or a shaper limited this transfer to 4.0",
+        "of the packets waited",
+        "Nothing is broken.",
+        "leaves the queue empty",
+        "not policer A policer delays nothing.",
+        "A shaper and a link of the same rate look alike",
+    ])
+    .shows(&[FLIGHT, TRIPS, "with the fitted queue"], &[TOKENS]);
+}
+
+#[test]
+fn a_receive_window_is_named_with_its_share_of_time() {
+    let captured = Captured::new(
+        &[
+            BULK,
+            SEES_BOTH_WAYS,
+            "rtt = \"80ms\"",
+            "receive-window = \"64kB\"",
+        ],
+        "kind = \"delay\"\ndelay = \"1ms\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "receive-window");
+    told.says(&[
+        "The receiver limited this transfer: its buffer had no room for more data for 8",
+        "Nothing in the network limits this transfer.",
+        "Give the receiving side a larger buffer: its window of 6",
+        "not policer No packet was lost.",
+        "In a median round trip of 81",
+    ])
+    .shows(&[FLIGHT, "receive window full"], &[TRIPS, TOKENS]);
+    let shares = told.json["shares"].as_array().expect("shares");
+    let sum: f64 = shares
+        .iter()
+        .filter_map(|part| part["share"].as_f64())
+        .sum();
+    assert!((sum - 1.0).abs() < 0.001, "{shares:?}");
+}
+
+#[test]
+fn an_idle_application_is_named() {
+    let captured = Captured::new(
+        &[
+            r#"traffic = { kind = "on-off", mean = "60kB", max = "300kB", pause = "500ms", reconnect = false }"#,
+            SEES_BOTH_WAYS,
+            "rtt = \"40ms\"",
+        ],
+        "kind = \"delay\"\ndelay = \"1ms\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "application");
+    told.says(&[
+        "The sending application limited this transfer, not the network: it had nothing to send for",
+        "everything was acknowledged, and there was nothing more to send",
+        "Look at what the application waits for",
+    ])
+    .shows(&[FLIGHT], &[TRIPS, TOKENS]);
+}
+
+#[test]
+fn random_losses_are_named() {
+    let captured = Captured::new(
+        &[BULK, SEES_BOTH_WAYS, "rtt = \"40ms\""],
+        "kind = \"loss\"\nprobability = 0.02",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "random-loss");
+    told.says(&[
+        "Packets were lost at random (2.",
+        "Look for a faulty link",
+        "a window that is halved for each loss allows about 2.",
+        "not policer",
+        "not queue",
+    ])
+    .shows(&[FLIGHT, TRIPS], &[TOKENS]);
+}
+
+/// Without acknowledgements nothing is known of delay, and so not whether anything queued.
+#[test]
+fn what_cannot_be_told_is_said() {
+    let captured = Captured::new(
+        &[BULK, "rtt = \"40ms\""],
+        "kind = \"policer\"\nrate = \"4mbit\"\nburst = \"60kB\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "unclear");
+    told.says(&[
+        "What limited this transfer cannot be told for certain",
+        "No round-trip time is known",
+        "Not ruled out: a policer, a slow link or a shaper",
+        "Capture again: where the data is sent, both directions",
+    ]);
+}
+
+/// The story in the paper's terms does not speak of too few losses where there was none.
+#[test]
+fn the_published_rules_are_told_in_plain_english() {
+    let captured = Captured::new(
+        &[BULK, SEES_BOTH_WAYS, "rtt = \"80ms\""],
+        "kind = \"delay\"\ndelay = \"1ms\"",
+    );
+    let story = captured.explain(&["--no-svg", "--detector", "pd"]);
+    assert!(
+        story.starts_with("No policer limited this transfer: no packet was lost."),
+        "{story}"
+    );
+    assert!(!story.to_lowercase().contains("too few losses"), "{story}");
+}
+
+/// Every field is documented, and no other.
+#[test]
+fn the_fields_of_the_json_are_those_of_the_documentation() {
+    let policed = Captured::new(
+        &["count = 2", BULK, SEES_BOTH_WAYS, "rtt = \"40ms\""],
+        "kind = \"policer\"\nrate = \"4mbit\"\nburst = \"60kB\"",
+    );
+    let corpus = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
+    );
+    let (_, segments, _) = run(&["explain", corpus, "--json"]);
+    let one_way = Captured::new(
+        &[BULK, "rtt = \"40ms\""],
+        "kind = \"delay\"\ndelay = \"1ms\"",
+    );
+    let mut found = Vec::new();
+    for json in [
+        policed.explain(&["--json"]),
+        one_way.explain(&["--json"]),
+        segments,
+    ] {
+        fields("", &serde_json::from_str(&json).expect("JSON"), &mut found);
+    }
+    found.sort();
+    found.dedup();
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/explain.md"
+    );
+    let page = fs::read_to_string(page).expect("the page");
+    let mut documented: Vec<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split_once('`'))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    documented.sort();
+    assert_eq!(found, documented);
+}
+
+/// The names of all values, such as `shares[].cause`.
+fn fields(name: &str, value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let dot = if name.is_empty() { "" } else { "." };
+                fields(&format!("{name}{dot}{key}"), value, found);
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                fields(&format!("{name}[]"), value, found);
+            }
+        }
+        _ => found.push(name.to_owned()),
+    }
+}
+
+/// A picture and the fields stay small, however long the transfer.
+#[test]
+fn a_long_transfer_gives_a_small_picture() {
+    let bulk = r#"traffic = { kind = "video", chunk = "60MB", chunks = 1, pause = "1s" }"#;
+    let captured = Captured::new(
+        &[bulk, SEES_BOTH_WAYS, "rtt = \"20ms\""],
+        "kind = \"policer\"\nrate = \"50mbit\"\nburst = \"200kB\"",
+    );
+    let told = captured.told();
+    let packets = told.json["transfer"]["data_packets"]
+        .as_u64()
+        .expect("a number");
+    assert!(packets > 40_000, "{packets}");
+    assert!(told.svg.len() < 600_000, "{}", told.svg.len());
+    let series = told.json["series"].as_object().expect("series");
+    for (name, values) in series.iter().filter(|(_, values)| values.is_array()) {
+        assert!(
+            values
+                .as_array()
+                .is_some_and(|values| values.len() <= 1_000),
+            "{name}"
+        );
+    }
+    let lost: u64 = series["lost_packets"]
+        .as_array()
+        .expect("numbers")
+        .iter()
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(lost, told.json["transfer"]["lost_packets"]);
+}
