@@ -338,7 +338,7 @@ impl Sink for Judges {
         }
         let lost = |sent: &&Sent| sent.repeated != 0 && !sent.marks.has(Marks::SPURIOUS_DSACK);
         // The published rules take one sign only for a retransmission in vain: giving that sign
-        // to whatever arrived shows them the annotator's losses.
+        // to all that arrived shows them the annotator's losses.
         self.changed.clear();
         self.changed.extend(transfer.sent.iter().map(|sent| {
             let mut sent = *sent;

@@ -23,7 +23,7 @@ pub struct Agreement {
     /// Chunks that the published code did not judge.
     pub extra: usize,
     /// Of these, those with the same verdict and code in both runs if each is compared with the
-    /// published segment that its packets are in, whatever its number.
+    /// published segment that contains its packets; their numbers may differ.
     pub by_packets: Option<usize>,
     /// What differs, in words, by capture.
     pub differences: Vec<(String, Vec<String>)>,

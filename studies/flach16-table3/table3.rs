@@ -46,7 +46,7 @@ impl Class {
 
     /// The class of a capture's chunks.
     ///
-    /// Several connections through a policer are C, whatever its rate and bucket: what defines
+    /// Several connections through a policer are C, at any rate and bucket: what defines
     /// the class is that the detector sees only some of the tokens' users.
     pub fn of(truth: &Truth) -> Self {
         let least = truth.burst_bytes == Some(LEAST_BURST);

@@ -115,7 +115,7 @@ fn at(all: &[Viewer], group: usize, bandwidth: usize, value: impl Fn(&Viewer) ->
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Over all bandwidths that somebody had, as many of each as DC1 had.
+/// Over all bandwidths of viewers, in the proportions of DC1.
 fn over(all: &[Viewer], group: usize, value: impl Fn(&Viewer) -> f64 + Copy) -> f64 {
     let shares = SHARES.iter().map(|&share| share as f64).enumerate();
     let shares = shares.filter(|&(bandwidth, _)| is_in(all, bandwidth));

@@ -1,5 +1,5 @@
 //! All simulations of a scenario, on several cores: each on one, results in the order of the
-//! scenario whatever the number of cores.
+//! scenario, for any number of cores.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,9 +1,9 @@
-//! The elements of a plan without its senders, for packets of somebody else: they go in with the
-//! time at which they came, and come out with the time at which they should leave. Nothing here
-//! knows a clock: the testbed runs it in real time.
+//! The elements of a plan without its senders, for packets from outside the lab. A packet enters with the time at
+//! which it arrived, and leaves with the time at which it is due. There is no clock here: the testbed runs a path in
+//! real time.
 //!
-//! Elements work by the times at which packets should have come and gone, not by when the machine
-//! got round to it. So lateness does not add up, and rates are exact.
+//! Elements count with the times at which packets are due, not with the times at which the machine handles them. So
+//! lateness does not add up, and rates are exact.
 
 use std::collections::VecDeque;
 

@@ -136,7 +136,7 @@ pub type Nanos = u64;
 /// What a limiter needs to know of a packet. A [`Classifier`] makes it from the packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketMeta {
-    /// Bytes to be charged: on whichever layer, with whatever overhead, is the caller's choice.
+    /// Bytes to be charged. The caller chooses the layer and the overhead.
     pub bytes: u32,
     /// The queue of the policy that the packet belongs to, below [`Program::queues`].
     pub queue: u16,

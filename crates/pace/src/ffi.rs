@@ -103,7 +103,7 @@ fn with(
     fd: c_int,
     call: impl FnOnce(&Pacer, BorrowedFd<'_>) -> Result<c_int, PaceError>,
 ) -> c_int {
-    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed, by the interface.
+    // SAFETY: NULL, or a pointer from tidegate_pace_open that is not closed yet, by the interface.
     let Some(opened) = (unsafe { pace.as_ref() }) else {
         return fail(libc::EINVAL, "pace is NULL");
     };
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn tidegate_pace_close(pace: *mut Opened) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_mode(pace: *const Opened) -> c_int {
-    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed.
+    // SAFETY: NULL, or a pointer from tidegate_pace_open that is not closed yet.
     let mode = unsafe { pace.as_ref() }.map(|opened| opened.pace.mode());
     c_int::from(matches!(mode, Some(Mode::Kernel)))
 }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn tidegate_pace_mode(pace: *const Opened) -> c_int {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_why(pace: *const Opened) -> *const c_char {
-    // SAFETY: NULL, or what tidegate_pace_open returned and nobody has closed.
+    // SAFETY: NULL, or a pointer from tidegate_pace_open that is not closed yet.
     match unsafe { pace.as_ref() } {
         Some(opened) => opened.why.as_ptr(),
         None => c"".as_ptr(),

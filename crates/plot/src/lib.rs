@@ -24,7 +24,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// With more lines there is no legend: they could not be told apart.
+/// With more lines there is no legend, because a reader could not distinguish them.
 const MOST_IN_LEGEND: usize = 16;
 const SIZE: (u32, u32) = (760, 420);
 /// Room for the legend, at the right.

@@ -249,7 +249,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // `finish` returns how it went; here nobody asked.
+            // `finish` returns how it went. Here no caller wants to know.
             let _ = thread.join();
         }
     }

@@ -220,7 +220,7 @@ impl Namespace {
         let interfaces = self.interfaces.try_clone();
         let device = self.enter(|| {
             // Without offloads, so packets come as they would be on a wire, with checksums. Its
-            // queue takes whatever TCP sends at once.
+            // queue takes all that TCP sends at once.
             let device = DeviceBuilder::new()
                 .name(name)
                 .layer(Layer::L2)

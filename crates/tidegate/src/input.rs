@@ -139,7 +139,7 @@ impl Read for Counted {
 }
 
 /// The captures that the arguments name. Folders are searched; a file that is named is read
-/// whatever its name.
+/// with any name.
 pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     if arguments.is_empty() {
         if io::stdin().is_terminal() {

@@ -466,7 +466,7 @@ fn an_interrupted_run_reports_what_is_complete() {
     }
 }
 
-/// As nobody, from wherever that is: with root's rights given up, or without having had any.
+/// Runs it as a user without rights: root becomes `nobody`, and other users stay what they are.
 #[cfg(target_os = "linux")]
 #[test]
 fn comparing_with_the_kernel_needs_rights_and_says_so() {
@@ -475,7 +475,7 @@ fn comparing_with_the_kernel_needs_rights_and_says_so() {
 
     let mut command = tidegate(&["lab", "kernel", "--quiet", "--set", "duration=1s"]);
     if fs::metadata("/proc/self").expect("own process").uid() == 0 {
-        // Where nobody may run it from: a build in root's own folder.
+        // The user `nobody` may not run it from a build in root's folder.
         let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
         let shut =
             |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.mode() & 0o001 == 0);

@@ -404,7 +404,7 @@ fn privileges_are_given_up() {
     assert!(threads > 1);
 }
 
-/// Messages that nobody reads at a terminal have no colours; and of few files it makes do with few connections.
+/// Messages have no colours if standard error is no terminal. With few file descriptors the server takes few connections.
 #[test]
 fn messages_are_plain_and_files_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");

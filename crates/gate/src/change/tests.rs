@@ -12,7 +12,7 @@ struct Model {
     plans: BTreeMap<u32, Arc<Limits>>,
     attachments: BTreeSet<String>,
     room: u32,
-    /// Limiters that hold what somebody did.
+    /// Limiters that have counted packets.
     used: BTreeSet<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Model {
                 }
                 Change::Forget(limiter) => {
                     let seated = self.directory.values().any(|seat| seat.limiter == *limiter);
-                    assert!(!seated, "limiter {limiter} is somebody's");
+                    assert!(!seated, "limiter {limiter} is in use");
                     assert!(*limiter < self.room, "there is no limiter {limiter}");
                     self.used.remove(limiter);
                 }
@@ -80,7 +80,7 @@ impl Model {
 
 const NAMES: [&str; 6] = ["ann", "bob", "cem", "dot", "eve", "fay"];
 
-/// Plans' rates; for each name its plan and own rate; for each address whose it is; interfaces.
+/// Rates of the plans; the plan of each name, and its rate if it has a separate one; the owner of each address; interfaces.
 type Draw = (Vec<u8>, Vec<(u8, Option<u8>)>, Vec<u8>, u8);
 
 fn draws() -> impl Strategy<Value = Draw> {
@@ -142,7 +142,7 @@ proptest! {
             for (name, old) in &state.members {
                 let gone = !next.members.contains_key(name);
                 prop_assert_eq!(gone, report.removed.contains(name));
-                // Its number is nobody's before the next change.
+                // No other member gets its number before the next change.
                 let taken = next.members.values().any(|other| other.number == old.number);
                 prop_assert!(!gone || !taken);
             }
@@ -241,7 +241,7 @@ fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
 }
 
 #[test]
-fn an_interface_that_is_attached_anew_is_detached_just_before() {
+fn an_interface_that_is_attached_again_is_detached_just_before() {
     let with = |one: &str, two: &str| {
         let text = format!(
             "[[interface]]\nname = \"eth0\"\nside = \"core\"\n{one}\n[[interface]]\nname = \"{two}\"\n\

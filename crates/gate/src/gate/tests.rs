@@ -138,7 +138,7 @@ fn a_gate_goes_up_changes_and_goes_down() {
 }
 
 #[test]
-fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
+fn errors_say_that_a_gate_is_busy_up_or_not_there() {
     let site = Site::new();
     assert!(matches!(site.take_over(), Err(GateError::NotUp { .. })));
     assert!(!Own::down_at(site.folders()).expect("nothing to do"));
@@ -148,7 +148,7 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     assert!(busy(site.take_over().err()));
     assert!(busy(Own::down_at(site.folders()).err()));
     assert!(busy(Own::up(&site.config(&ONE)).err()));
-    // Looking is free.
+    // A view needs no lock.
     let view = View::<Memory>::open(site.folders()).expect("a view");
     assert_eq!(
         all_read(view.state(), view.path()),
@@ -163,7 +163,7 @@ fn others_are_told_that_a_gate_is_taken_up_or_not_there() {
     let gate = site.take_over().expect("ours");
     site.holds(gate.state());
     drop(gate);
-    // Without its state nobody knows whose limits they are; it can still be taken off.
+    // Without its state the gate cannot be taken over, since the owners of the limits are unknown. It can be taken off.
     std::fs::remove_dir_all(site.state()).expect("removed");
     assert!(matches!(site.take_over(), Err(GateError::Lost { .. })));
     assert!(Own::down_at(site.folders()).expect("down"));
@@ -194,7 +194,7 @@ fn a_gate_elsewhere_keeps_its_state() {
     let gate = site.take_over().expect("ours");
     site.holds(gate.state());
     gate.down().expect("down");
-    // Nobody's any more.
+    // The gate is gone, so its state belongs to no gate.
     let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     Memory::clear(site.pins()).expect("gone");

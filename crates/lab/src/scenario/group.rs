@@ -76,7 +76,7 @@ pub(super) fn groups(
                 let place = place_of(root, "flow", name(first, "a flow")?, "count");
                 Mistake::new(
                     place,
-                    "nobody sends: the `count` of every flow is 0".to_owned(),
+                    "no flow sends: the `count` of every flow is 0".to_owned(),
                 )
             }
         });

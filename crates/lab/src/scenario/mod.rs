@@ -181,7 +181,7 @@ impl Scenario {
     }
 
     /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
-    /// of all its seeds, and notes the elements that somebody passes.
+    /// of all its seeds, and notes the elements that flows pass.
     fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Mistake> {
         let mut limiters = BTreeSet::new();
         let (mut cells, mut work) = (0u64, 0u64);

@@ -85,7 +85,7 @@ fn a_small_scenario_becomes_a_plan() {
     let (upper, lower) = (1500, 500);
     assert_eq!(control.period(), 100 * MILLISECOND);
     assert_eq!(control.thresholds(), Thresholds { upper, lower });
-    // 10 times CUBIC's need at the upper end of the range, whatever was drawn.
+    // 10 times CUBIC's need at the upper end of the range, for every draw.
     assert!((1_400_000..1_700_000).contains(&config.queue()));
     let ElementKind::Link {
         queue:

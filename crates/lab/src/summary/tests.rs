@@ -150,7 +150,7 @@ fn a_transfer_without_an_end_is_not_silence() {
     );
 }
 
-/// Who is starved gets nothing to its end, whatever it is that never ends.
+/// A flow that is starved gets nothing until its end, also if its traffic has no end.
 #[test]
 fn starved_transfers_are_as_unfair_as_starved_downloads() {
     let jain = |traffic: &str| {

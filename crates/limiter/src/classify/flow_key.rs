@@ -103,8 +103,8 @@ impl FlowKey {
     /// half is taken. Two flows have the same sum for one key in 2^32 at most [Carter and Wegman,
     /// Universal classes of hash functions, 1979; Lemire and Kaser, Strongly universal string
     /// hashing is fast, 2014]; the finalizer, which can be undone, then spreads sums that are
-    /// close. SipHash would also hide its key from someone who sees hashes, which nobody is shown,
-    /// but costs more than all that a limiter does: eight rounds that wait for each other, where
+    /// close. SipHash would also hide its key from someone who sees hashes. But hashes are never shown, and SipHash
+    /// costs more than all that a limiter does: eight rounds that wait for each other, where
     /// these products do not, neither here nor in eBPF.
     #[inline]
     pub fn hash(&self, key: HashKey) -> u32 {

@@ -70,7 +70,7 @@ fn single_rate_colour_blind_by_hand() {
         (4_500, 600, 0, Green, (1_400, 500)),
         // Room for 600, then 400 more.
         (5_500, 1_900, 0, Green, (100, 900)),
-        // Both full: 1900 and 2100 of 10,000, the rest is nobody's.
+        // Both full: 1900 and 2100 of 10,000, the rest passes into no bucket.
         (15_500, 0, 0, Green, (2_000, 3_000)),
     ];
     for (at, bytes, dscp, colour, tokens) in steps {

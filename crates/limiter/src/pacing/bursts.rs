@@ -10,7 +10,7 @@ const AHEAD: u64 = 1 << 18;
 /// What becomes of tokens that were not used in time, and of bytes that were written without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// All tokens are kept: the average of the phase is the rate, whatever happened.
+    /// All tokens are kept: the average of the phase is the rate, also after a stall.
     All,
     /// Tokens for two bursts: what is behind is caught up without a clamp, not with more bursts.
     TwoBursts,

@@ -178,7 +178,7 @@ fn limits_by_bytes_reserve_for_the_smallest_frames() {
 }
 
 #[test]
-fn slots_are_used_again_and_never_reserved_anew() {
+fn slots_are_used_again_and_reserved_only_once() {
     let mut pool = Pool::new(3);
     let (mut a, mut b) = (List::EMPTY, List::EMPTY);
     for round in 0..100u32 {

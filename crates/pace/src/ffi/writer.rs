@@ -52,7 +52,7 @@ pub unsafe extern "C" fn tidegate_pace_writer_free(writer: *mut Writer) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_writer_throttling(writer: *const Writer) -> c_int {
-    // SAFETY: NULL, or what tidegate_pace_writer_new returned and nobody has freed or uses now.
+    // SAFETY: NULL, or a pointer from tidegate_pace_writer_new that is not freed and not in use.
     let writer = unsafe { writer.as_ref() };
     c_int::from(writer.is_some_and(|writer| writer.phase() == Phase::Throttling))
 }

@@ -352,7 +352,7 @@ fn loaded(programs: &[u32]) -> usize {
         .count()
 }
 
-/// The programs of ours that the kernel has, of whatever process.
+/// The programs of this library that the kernel has, of all processes.
 fn all_loaded() -> Vec<u32> {
     let ours = |info: &libbpf_rs::query::ProgramInfo| {
         ["tidegate_clamp", "tidegate_arm"].contains(&info.name.to_str().unwrap_or_default())

@@ -16,7 +16,7 @@ use super::net::Net;
 use super::{Killed, MS, alone, open, wait_for};
 
 const SOCKETS: usize = 10_000;
-/// And these, which nobody paces.
+/// Further connections, which are not paced.
 const OTHERS: usize = 100;
 /// For each socket: some round trips of ten segments.
 const BYTES: usize = 100_000;
@@ -29,7 +29,7 @@ fn counting() -> OwnedFd {
     // SAFETY: returns a new file descriptor, or a negative number.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     assert!(fd >= 0, "{fd}");
-    // SAFETY: new, and nobody else's.
+    // SAFETY: new, and owned by no one else.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

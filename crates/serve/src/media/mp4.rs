@@ -50,7 +50,7 @@ struct Found {
     scale: u64,
     extends: Option<u64>,
     index: Option<Duration>,
-    /// Only the first index is read, whatever it says.
+    /// Only the first index is read, even if it is wrong.
     seen_index: bool,
 }
 

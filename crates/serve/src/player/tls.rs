@@ -19,7 +19,7 @@ pub enum Trust {
     System,
     /// Those with a certificate that one in this PEM file vouches for, and no others.
     File(PathBuf),
-    /// Every server, with whatever certificate.
+    /// Every server, with any certificate.
     Anybody,
 }
 

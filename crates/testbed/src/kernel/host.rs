@@ -90,7 +90,7 @@ impl Host {
                 .map_err(|error| TestbedError::system("make a network namespace")(error.into()))?;
             tune(plan)?;
             // Without offloads, so packets come as they would be on a wire, with checksums. Its
-            // queue takes whatever TCP sends at once.
+            // queue takes all that TCP sends at once.
             let mtu = plan.flows.first().map_or(1448, |flow| flow.tcp.mss) as u16 + HEADERS;
             let device = DeviceBuilder::new()
                 .name("lab")

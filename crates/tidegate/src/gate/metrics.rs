@@ -1,5 +1,5 @@
 //! Prometheus metrics in the OpenMetrics text format. The configuration bounds the number of series,
-//! whatever the number of subscribers.
+//! for any number of subscribers.
 
 use std::fmt;
 use std::time::{Duration, Instant};

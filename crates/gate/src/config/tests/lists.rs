@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nobody_shares_an_address() {
+fn two_subscribers_cannot_share_an_address() {
     let more = "[[subscriber]]\nname = \"bob\"\nplan = \"gold\"\naddresses = [\"192.0.2.1/32\", \"192.0.2.0/24\"]\n";
     assert_eq!(
         wrong(&format!("{SMALL}{more}"), &[]),

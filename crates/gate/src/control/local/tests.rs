@@ -65,9 +65,9 @@ fn settings_add_up_until_they_are_reset() {
     };
     assert!(matches!(set(lead), Err(ControlError::Invalid(_))));
     assert!(matches!(set(none()), Err(ControlError::Invalid(_))));
-    let nobody = gate.set("alise", &down);
-    let Err(ControlError::Unknown(text)) = nobody else {
-        panic!("{nobody:?}");
+    let unknown = gate.set("alise", &down);
+    let Err(ControlError::Unknown(text)) = unknown else {
+        panic!("{unknown:?}");
     };
     assert!(text.contains("alice"), "{text}");
 }

@@ -110,7 +110,7 @@ fn files_that_are_none_are_told() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_is_refused_and_links_are_not_followed() {
+fn a_folder_of_another_user_is_refused_and_links_are_not_followed() {
     let site = Site::new();
     std::fs::create_dir(site.state()).expect("a folder");
     let elsewhere = site.folder().join("elsewhere");

@@ -164,7 +164,7 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
     let site = Site::new();
     let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
-    // It went away and is back, with somebody else's program on it.
+    // The interface was deleted and made again, and another program is attached to it.
     let set_busy = |busy| {
         Memory::at(site.pins(), |memory| {
             memory

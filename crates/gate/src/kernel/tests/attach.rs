@@ -162,8 +162,8 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn what_stays_pinned_is_told_and_the_rest_is_removed() {
-    let Some(mut gate) = gate("what_stays_pinned_is_told_and_the_rest_is_removed") else {
+fn a_pin_that_stays_is_named_in_the_error_and_the_rest_is_removed() {
+    let Some(mut gate) = gate("a_pin_that_stays_is_named_in_the_error_and_the_rest_is_removed") else {
         return;
     };
     let pins = gate.pins.clone();
@@ -182,8 +182,8 @@ fn what_stays_pinned_is_told_and_the_rest_is_removed() {
 }
 
 #[test]
-fn what_somebody_else_took_off_can_be_attached_again() {
-    let test = "what_somebody_else_took_off_can_be_attached_again";
+fn what_another_program_detached_can_be_attached_again() {
+    let test = "what_another_program_detached_can_be_attached_again";
     on_links(test, |mut gate, space| {
         let ip = |line: &str| space.ip(line).expect("a network");
         let places = [

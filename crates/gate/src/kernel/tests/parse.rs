@@ -141,7 +141,7 @@ fn frames_of_all_kinds_find_their_limiter() {
     for (frame, charged) in [
         (framed(&[8, 0], &four), (1, 0, 40)),
         (framed(&[0x86, 0xdd], &six), (2, 0, 60)),
-        // Tags that nobody has: addresses count.
+        // No subscriber has these tags: addresses count.
         (framed(&[0x81, 0, 0, 6, 8, 0], &four), (1, 0, 40)),
         (
             framed(&[0x88, 0xa8, 0, 6, 0x81, 0, 0, 6, 0x86, 0xdd], &six),
@@ -167,7 +167,7 @@ fn frames_of_all_kinds_find_their_limiter() {
     ] {
         assert_eq!(subject.charged(&frame), Some(charged), "{frame:02x?}");
     }
-    // Of nobody.
+    // It belongs to no subscriber.
     let mut other = framed(&[8, 0], &four);
     other[33] = 9;
     assert_eq!(subject.charged(&other), None);
@@ -297,7 +297,7 @@ fn tags_are_no_way_past_the_limit() {
         let charged = subject.charged(&tagged(ids));
         assert_eq!(charged, Some((limiter, 0, 40)), "{ids:?}");
     }
-    // Of a subscriber's link, whatever is in it: it is not the first class's.
+    // Any packet on a subscriber's link counts; it does not get the first class.
     for (ids, limiter) in [(&[7, 8, 9][..], 4), (&[7, 0, 0, 0, 0, 0, 0, 0, 0], 3)] {
         let charged = subject.charged(&tagged(ids)).unwrap();
         assert_eq!((charged.0, charged.1), (limiter, 1), "{ids:?}");
@@ -317,7 +317,7 @@ fn pppoe_is_no_way_past_the_limit() {
         return;
     };
     let (four, six) = (ipv4(6, &TCP), ipv6(6, &TCP));
-    // Protocols of one byte, and headers that are not in order, of a session that is somebody's
+    // Protocols of one byte, and headers that are not in order, of a subscriber's session
     // and of one that is not.
     for (session, owners) in [(9, [5, 5]), (10, [1, 2])] {
         for header in [[0x11, 0], [0x21, 0], [0x11, 7]] {
@@ -373,8 +373,8 @@ fn any_bytes_are_charged_to_whom_they_name() {
 }
 
 #[test]
-fn nobodys_packets_are_dropped_if_it_is_to_be_so() {
-    let Some(mut subject) = Subject::new("nobodys_packets_are_dropped_if_it_is_to_be_so") else {
+fn unmatched_packets_are_dropped_if_the_file_says_so() {
+    let Some(mut subject) = Subject::new("unmatched_packets_are_dropped_if_the_file_says_so") else {
         return;
     };
     let mut four = framed(&[8, 0], &ipv4(6, &TCP));

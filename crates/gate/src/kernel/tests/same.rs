@@ -405,8 +405,8 @@ fn a_policer_decides_as_the_reference() {
 }
 
 #[test]
-fn burst_control_that_comes_back_begins_anew() {
-    let Some(mut gate) = gate("burst_control_that_comes_back_begins_anew") else {
+fn burst_control_that_comes_back_starts_from_zero() {
+    let Some(mut gate) = gate("burst_control_that_comes_back_starts_from_zero") else {
         return;
     };
     for seed in 600..660 {

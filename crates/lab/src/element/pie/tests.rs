@@ -54,7 +54,7 @@ fn run(pie: &mut Pie, load: f64, seconds: Nanos) -> (f64, f64) {
 fn the_delay_converges_to_the_target_under_overload() {
     for load in [1.1, 1.5, 2.0] {
         let (dropped, delay) = run(&mut pie(), load, 60);
-        // What comes beyond the rate must be dropped, whatever the delay.
+        // Packets beyond the rate must be dropped, at any delay.
         assert!(
             (dropped - (1.0 - 1.0 / load)).abs() < 0.02,
             "load {load}: {dropped}"

@@ -144,7 +144,7 @@ fn messages_name_what_is_meant() {
         ),
         (
             "download.count=0",
-            "nobody sends: the `count` of every flow is 0",
+            "no flow sends: the `count` of every flow is 0",
         ),
     ] {
         let error = set(&[setting]).expect_err(setting);

@@ -148,7 +148,7 @@ fn errors_say_where_and_what_to_do() {
             .expect_err("empty")
             .starts_with("a.toml:1:1: `duration` is missing")
     );
-    let error = parse("duration = \"1s\"").expect_err("nobody sends");
+    let error = parse("duration = \"1s\"").expect_err("no flow");
     assert_eq!(
         error,
         "a.toml:1:1: `flow` is missing: write at least one [[flow]]"
@@ -226,7 +226,7 @@ fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
 }
 
 #[test]
-fn values_for_nobody_are_mistakes() {
+fn values_for_no_flow_are_mistakes() {
     let cc = "count = 4\ncc = [\"reno\", \"cubic\"]";
     let with = |now: &str| parse(&SMALL.replace(cc, now));
     for (now, wanted) in [
@@ -260,7 +260,7 @@ fn values_for_nobody_are_mistakes() {
     }
     assert!(
         with("count = 0\ncc = [\"reno\"]").is_err_and(
-            |error| error == "a.toml:16:9: nobody sends: the `count` of every flow is 0"
+            |error| error == "a.toml:16:9: no flow sends: the `count` of every flow is 0"
         )
     );
 }

@@ -43,7 +43,7 @@ fn delivered(text: &str) -> [u64; 2] {
 }
 
 /// Of two flows in classes of weights 6 and 1, the one that the rule is about gets far
-/// more, whatever the rule goes by; no flow says its class.
+/// more, for each key of a rule; no flow says its class.
 #[test]
 fn rules_find_the_class_of_packets() {
     for kind in ["shaper", "bc-pqp"] {

@@ -57,7 +57,7 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
 
 proptest! {
     #[test]
-    fn whatever_comes_the_window_stays_open(
+    fn no_sequence_of_events_closes_the_window(
         algorithm in algorithm(),
         mss in any::<u32>(),
         cwnd in 1u32..,

@@ -312,7 +312,7 @@ impl Receiver {
         self.ack_now || self.overdue.is_some()
     }
 
-    /// The connection must answer, whatever it received.
+    /// The connection must answer, even if it received nothing new.
     pub(super) fn demand_ack(&mut self) {
         self.ack_now = true;
     }

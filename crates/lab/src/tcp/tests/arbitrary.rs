@@ -1,4 +1,4 @@
-//! Whatever the path does, and whatever arrives.
+//! Connections over arbitrary paths, and with arbitrary segments.
 
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// All bytes arrive, once, in order and within the window (which the pipe checks, as it does
-    /// the sender's counts after each step), whatever is lost, late or doubled.
+    /// the sender's counts after each step), also if packets are lost, late or doubled.
     #[test]
     fn everything_arrives(
         config in configs(),

@@ -168,7 +168,7 @@ fn greedy_queues_share_by_weight() {
 }
 
 #[test]
-fn each_queue_may_hold_what_is_left_whatever_its_weight() {
+fn each_queue_may_hold_what_is_left_with_any_weight() {
     let mut policer = policer(8_000, 1_000, &[1, 7]);
     policer.tokens = 0;
     for _ in 0..3 {

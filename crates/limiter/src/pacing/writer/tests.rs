@@ -9,7 +9,7 @@ fn at_125_percent(way: Way, encoding: u64, startup: u64) -> Writer {
     Writer::new(way, rate, Bytes::new(startup))
 }
 
-/// Writes whatever may be written, at once, until `end`; returns when and how much.
+/// Writes all that may be written, at once, until `end`; returns when and how much.
 fn drive(writer: &mut Writer, state: Option<Hold>, end: u64) -> Vec<(u64, u64)> {
     let mut now = 0;
     let mut writes = vec![];
@@ -324,7 +324,7 @@ proptest::proptest! {
         }
     }
 
-    /// At the floor no two bursts are closer than half of their time, whatever the delays.
+    /// At the floor no two bursts are closer than half of their time, at any delay.
     #[test]
     fn bursts_at_the_floor_are_apart(
         encoding in 10_000u64..20_000_000,

@@ -21,7 +21,7 @@ fn packets(count: usize, at: u64, bytes: u32) -> Vec<Packet> {
     vec![packet; count]
 }
 
-/// Each packet leaves when those before it are paid for, to the nanosecond, whatever the rate and
+/// Each packet leaves when those before it are paid for, to the nanosecond, at any rate and
 /// after however long.
 #[test]
 fn spacing_is_exact_from_8_kbit_to_400_gbit_and_after_years() {

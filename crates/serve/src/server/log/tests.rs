@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::LogFormat;
 
 #[test]
-fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
+fn a_full_pipe_does_not_delay_the_end_of_the_server() {
     struct Full(std::sync::mpsc::Receiver<()>);
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -23,7 +23,7 @@ fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
 }
 
-/// Lines that nobody takes are dropped before they fill the memory.
+/// If no reader takes the lines, they are dropped before they fill the memory.
 #[test]
 fn lines_that_wait_are_bounded_in_bytes() {
     struct Slow(std::sync::mpsc::Receiver<()>);

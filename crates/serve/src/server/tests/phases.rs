@@ -23,7 +23,7 @@ use crate::server::shared::Shared;
 use crate::server::slots::{SlotKind, Slots};
 use tidegate_pace::Way;
 
-/// A connection to nobody who reads, and a video of 1 Mbit/s and 60 s.
+/// A connection whose client never reads, and a video of 1 Mbit/s and 60 s.
 struct Stage {
     connection: Arc<Connection>,
     folder: tempfile::TempDir,

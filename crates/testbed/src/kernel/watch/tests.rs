@@ -87,7 +87,7 @@ fn what_was_sent_twice_times_nothing() {
 }
 
 #[test]
-fn a_packet_cut_anew_counts_as_sent_again() {
+fn a_packet_cut_in_another_way_counts_as_sent_again() {
     let mut watch = begun();
     send(&mut watch, 1, 0);
     // Half of it old, half new: neither half can be timed.

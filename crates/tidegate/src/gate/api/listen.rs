@@ -89,7 +89,7 @@ fn unix(path: &Path, group: Option<u32>) -> anyhow::Result<Socket> {
         }
         Err(error) => return Err(error.into()),
     }
-    // It is made where nobody else can open it, and moved when it has its mode.
+    // Other users cannot open it where it is made. It is moved once it has its mode.
     let folder = path.parent().context("the path names no folder")?;
     fs::create_dir_all(folder)?;
     let hidden = folder.join(format!(".socket-{}", std::process::id()));

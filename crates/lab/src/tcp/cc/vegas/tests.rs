@@ -143,7 +143,7 @@ fn with_few_samples_or_losses_about_it_is_reno() {
 }
 
 #[test]
-fn after_idling_the_base_is_measured_anew() {
+fn after_idling_the_base_is_measured_again() {
     let (mut vegas, mut window, mut una) = open(20, 10);
     round(&mut vegas, &mut window, &mut una, 50 * MILLISECOND);
     vegas.on_restart();

@@ -87,7 +87,7 @@ fn steps() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// The counts are those of the marks, and the segment to be sent again is the first that is
-    /// lost, whatever the order of events; sequence numbers find their segment.
+    /// lost, in any order of events; sequence numbers find their segment.
     #[test]
     fn counts_follow_marks(steps in proptest::collection::vec(steps(), 0..200)) {
         let mut board = Scoreboard::new();

@@ -2,7 +2,7 @@ use super::{TICK, at_tick};
 use crate::MILLISECOND;
 
 /// A kernel with CONFIG_HZ=250 armed the reordering timer at 4254.92 ms of a capture, for 12 ms,
-/// and sent again at 4267.14 ms: between 12 and 16 ms later, whatever the phase of its ticks.
+/// and sent again at 4267.14 ms: between 12 and 16 ms later, depending on the phase of its ticks.
 #[test]
 fn short_timers_fire_at_ticks_and_never_early() {
     let millis = |time| time * MILLISECOND;
