@@ -8,8 +8,8 @@ use indicatif::ProgressBar;
 use tidegate_store::Writer;
 use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 
-use crate::Exit;
 use crate::cli::{By, Common, Detect, Format, UsageError};
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::pipeline::{self, Event, Report, Task};
 use crate::summary::Summary;

@@ -8,6 +8,7 @@
 mod cli;
 mod detect;
 mod diagnose;
+mod exit;
 mod explain;
 #[cfg(feature = "gate")]
 mod gate;
@@ -31,21 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-
-/// Exit codes, the same for all commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exit {
-    /// All done.
-    Done = 0,
-    /// Some input was bad, or some output could not be written.
-    Failed = 1,
-    /// Wrong use: an option, an argument.
-    Usage = 2,
-    /// What needs root, without it.
-    Rights = 3,
-    /// Ended by Ctrl-C, with what was there until then.
-    Interrupted = 130,
-}
+use exit::Exit;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -76,18 +63,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),
-        // Whoever reads has had enough: `tidegate detect … | head`.
+        // The reader closed the pipe: `tidegate detect … | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate: {error:#}");
-            let exit = if error.is::<cli::UsageError>() {
-                Exit::Usage
-            } else if error.is::<cli::RightsError>() {
-                Exit::Rights
-            } else {
-                Exit::Failed
-            };
-            ExitCode::from(exit as u8)
+            ExitCode::from(Exit::of(&error) as u8)
         }
     }
 }

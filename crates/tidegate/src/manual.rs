@@ -11,8 +11,8 @@ use tidegate_lab::rows::{
 use tidegate_table::Row;
 use tidegate_trace::rows::{FlowRow, PacketRow, PairRow, SegmentRow};
 
-use crate::Exit;
 use crate::cli::{Cli, Columns, Completions, Man, Rows};
+use crate::exit::Exit;
 use crate::output::Output;
 
 pub fn columns(options: &Columns) -> anyhow::Result<Exit> {

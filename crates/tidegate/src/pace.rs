@@ -4,8 +4,8 @@ use std::io::Write;
 
 use tidegate_pace::{Mode, Options, Pacer, own_cgroup};
 
-use crate::Exit;
 use crate::cli::{Pace, RightsError};
+use crate::exit::Exit;
 use crate::output::Output;
 
 pub fn run(arguments: &Pace) -> anyhow::Result<Exit> {

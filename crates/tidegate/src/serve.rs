@@ -13,9 +13,9 @@ use tidegate_serve::server::{self, Certificate, Config, Limits, LogTo, ServeErro
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::Exit;
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
 use crate::cli::{Common, UsageError};
+use crate::exit::Exit;
 
 /// Files that may be sent at a time, for each connection that may be open: each stream of HTTP/2 sends one.
 const FILES: usize = 2;

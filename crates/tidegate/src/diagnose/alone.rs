@@ -10,10 +10,11 @@ use tidegate_trace::flow::Settings;
 use tidegate_trace::{Options, Sink, analyse};
 
 use crate::cli::{Common, Diagnose, Format, UsageError};
+use crate::detect;
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
 use crate::units::{count, percent};
-use crate::{Exit, detect};
 
 /// The detector that knows all causes.
 const DETECTOR: &str = "tidegate";

@@ -19,11 +19,12 @@ use tidegate_trace::read::Capture;
 use tidegate_trace::rows::PairRow;
 
 use crate::cli::{Common, Diagnose, Format, UsageError};
+use crate::detect;
+use crate::exit::Exit;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
 use crate::table::Paint;
-use crate::{Exit, detect};
 
 /// Frames between two checks whether to stop.
 const STRIDE: u64 = 4096;

@@ -22,10 +22,11 @@ use anyhow::Context;
 use tidegate_trace::{Options, Sink, analyse};
 
 use crate::cli::{Common, Explain, UsageError};
+use crate::detect;
+use crate::exit::Exit;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
-use crate::{Exit, detect};
 use account::{Keeper, Longest};
 use model::Model;
 

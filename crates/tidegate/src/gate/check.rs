@@ -10,8 +10,8 @@ use tidegate_gate::table::{Direction, Match};
 
 use super::api::listen;
 use super::remote;
-use crate::Exit;
 use crate::cli::gate::Check;
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::{bytes, count, plural};
 

@@ -16,8 +16,8 @@ use super::daemon::Endpoints;
 use super::logs;
 use super::remote::Remote;
 use super::view::{Attached, Reloaded};
-use crate::Exit;
 use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::plural;
 

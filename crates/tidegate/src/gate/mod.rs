@@ -25,9 +25,9 @@ use tidegate_gate::control::{ControlError, LocalGate};
 use tidegate_gate::kernel::Kernel;
 use tidegate_gate::path::DataPath;
 
-use crate::Exit;
 use crate::cli::gate::{Command, Gate};
 use crate::cli::{Common, RightsError};
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::table::Paint;
 

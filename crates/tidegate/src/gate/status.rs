@@ -7,8 +7,8 @@ use tidegate_gate::control::{Control, ControlError, inspect};
 use tidegate_gate::reading::Reading;
 
 use super::view::{self, Counted, Limited, Status, Subscriber};
-use crate::Exit;
 use crate::cli::gate::{self, SortStatus};
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::table::Paint;
 use crate::units::{bytes, count, percent, plural, rate};

@@ -16,9 +16,9 @@ use tidegate_gate::control::{Control, ControlError};
 use tidegate_gate::reading::Reading;
 use tidegate_gate::table::QueueState;
 
-use crate::Exit;
 use crate::cli::UsageError;
 use crate::cli::gate::{SortTop, Top};
+use crate::exit::Exit;
 use model::{Load, Model};
 
 /// The time between two readings is at least this many times the time that a reading takes.

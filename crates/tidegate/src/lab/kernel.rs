@@ -13,10 +13,11 @@ use tidegate_testbed::{LabKernelRow, TestbedError};
 use super::KERNEL;
 use crate::cli::lab::Kernel;
 use crate::cli::{Common, Format, RightsError, UsageError};
+use crate::exit::Exit;
 use crate::output::Output;
+use crate::pipeline;
 use crate::table::Paint;
 use crate::units::{percent, plural, rate, time};
-use crate::{Exit, pipeline};
 
 /// What is printed, as points are completed.
 enum View {

@@ -15,9 +15,10 @@ use tidegate_lab::scenario::{self, Scenario, Source};
 
 use crate::cli::Common;
 use crate::cli::lab::{Check, Command, Example, Lab};
+use crate::exit::Exit;
+use crate::input;
 use crate::output::Output;
 use crate::units::{plural, time};
-use crate::{Exit, input};
 
 /// What `tidegate lab kernel` runs by itself.
 const KERNEL: &str = include_str!("../../scenarios/kernel.toml");

@@ -20,10 +20,11 @@ use super::folder::Folder;
 use super::table::{self, Partial};
 use crate::cli::lab::{LabBy, Run};
 use crate::cli::{Common, Format, UsageError};
+use crate::exit::Exit;
 use crate::output::Output;
+use crate::pipeline;
 use crate::table::Paint;
 use crate::units::{count, plural, time};
-use crate::{Exit, pipeline};
 
 /// What is printed.
 enum View {

@@ -9,9 +9,9 @@ use tidegate_serve::player::{
     Audience, HttpVersion, Patience, Player, Transport, Trust, Viewed, video_url,
 };
 
-use crate::Exit;
 use crate::cli::serve::{Http, Play};
 use crate::cli::{Common, UsageError};
+use crate::exit::Exit;
 
 pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
     let audience = audience(options)?;

@@ -163,7 +163,8 @@ fn nothing_is_left_behind() {
 
 #[test]
 fn a_pin_that_stays_is_named_in_the_error_and_the_rest_is_removed() {
-    let Some(mut gate) = gate("a_pin_that_stays_is_named_in_the_error_and_the_rest_is_removed") else {
+    let Some(mut gate) = gate("a_pin_that_stays_is_named_in_the_error_and_the_rest_is_removed")
+    else {
         return;
     };
     let pins = gate.pins.clone();

@@ -374,7 +374,8 @@ fn any_bytes_are_charged_to_whom_they_name() {
 
 #[test]
 fn unmatched_packets_are_dropped_if_the_file_says_so() {
-    let Some(mut subject) = Subject::new("unmatched_packets_are_dropped_if_the_file_says_so") else {
+    let Some(mut subject) = Subject::new("unmatched_packets_are_dropped_if_the_file_says_so")
+    else {
         return;
     };
     let mut four = framed(&[8, 0], &ipv4(6, &TCP));
