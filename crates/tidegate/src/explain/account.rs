@@ -23,7 +23,7 @@ const MOST_PACKETS: usize = 1 << 22;
 const MOST_TRANSFERS: usize = 10_000;
 /// Packets of all flows that are kept for what connections share, at 24 bytes each.
 const MOST_ARRIVALS: usize = 1 << 22;
-/// Transfers of other flows that are listed.
+/// Other flows that are listed, each with its longest transfer.
 const MOST_OTHERS: usize = 10;
 
 /// A transfer and the judgement on it.
@@ -76,7 +76,7 @@ pub(super) struct Account {
     pub transfers: Vec<Kept>,
     /// Which of these is explained.
     chosen: usize,
-    /// The transfers of other flows that took longest.
+    /// The longest transfers of the other flows that took longest.
     pub others: Vec<Other>,
     pub together: Together,
 }
@@ -214,11 +214,23 @@ impl Keeper {
         id.flow == self.number && self.segment.is_none_or(|segment| segment == id.segment)
     }
 
+    /// Lists a transfer if it is the longest of its flow, and among the longest of all.
     fn list(&mut self, transfer: &TransferSummary, judgement: &Judgement) {
         let busy = busy(&transfer.metrics, transfer.tally.idle);
-        let shortest = self.others.last().map(|other| other.busy);
-        if self.others.len() >= MOST_OTHERS && shortest.is_some_and(|shortest| busy <= shortest) {
-            return;
+        let known = self
+            .others
+            .iter()
+            .position(|other| other.id.flow == transfer.id.flow);
+        let displaced = match known {
+            Some(place) => Some(place),
+            None if self.others.len() >= MOST_OTHERS => Some(self.others.len() - 1),
+            None => None,
+        };
+        if let Some(place) = displaced {
+            if busy <= self.others[place].busy {
+                return;
+            }
+            self.others.swap_remove(place);
         }
         self.others.push(Other {
             id: transfer.id,
@@ -229,7 +241,6 @@ impl Keeper {
         });
         self.others
             .sort_by_key(|other| (Reverse(other.busy), other.id));
-        self.others.truncate(MOST_OTHERS);
     }
 
     /// Forgets the packets of the shortest transfers until the rest fits.

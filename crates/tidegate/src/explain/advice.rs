@@ -109,7 +109,7 @@ impl<'a> Case<'a> {
                 say(Party::Operator, &self.shape_instead());
                 say(self.sender, &self.below_the_policer());
                 say(
-                    self.receiver,
+                    Party::User,
                     "The network sets this limit on purpose. A faulty line, Wi-Fi or computer does not \
                      look like this. Ask your operator whether it belongs to your plan.",
                 );
@@ -118,7 +118,7 @@ impl<'a> Case<'a> {
                 say(Party::Operator, &self.short_queue());
                 say(self.sender, &self.small_window());
                 say(
-                    self.receiver,
+                    Party::User,
                     "This is what the line or the plan carries. Calls and games lag while such transfers \
                      run. If the queue is in your router, turn on its queue management (SQM).",
                 );
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
                     "Turn on ECN, so that packets are marked instead of dropped.",
                 );
                 say(
-                    self.receiver,
+                    Party::User,
                     "This is what the line carries; only more capacity makes it faster.",
                 );
             }
@@ -145,7 +145,7 @@ impl<'a> Case<'a> {
                 );
                 say(self.sender, &self.after_the_burst());
                 say(
-                    self.receiver,
+                    Party::User,
                     "A speed test that ends within the burst shows more than a long transfer gets.",
                 );
             }
@@ -156,7 +156,7 @@ impl<'a> Case<'a> {
                 );
                 say(self.sender, &self.despite_losses());
                 say(
-                    self.receiver,
+                    Party::User,
                     "Compare Wi-Fi with a cable, and one access network with another.",
                 );
             }
@@ -264,12 +264,22 @@ impl<'a> Case<'a> {
     /// [Flach16 §5.2.1, §5.2.2].
     fn below_the_policer(&self) -> String {
         match self.limit(Layer::Payload) {
-            Some(limit) => format!(
-                "Send at most {} of payload on this path ({} of the limit), and pace the packets. The losses \
-                 stop, and the transfer is no slower. Choose a video bitrate below that.",
-                rate(BELOW_THE_POLICER * limit),
-                percent(BELOW_THE_POLICER)
-            ),
+            Some(limit) => {
+                let together = match self.judgement.shared {
+                    Some(true) => " in all connections together",
+                    _ => "",
+                };
+                let bitrate = match self.sender {
+                    Party::Provider => " Choose a video bitrate below that.",
+                    _ => "",
+                };
+                format!(
+                    "Send at most {} of payload on this path{together} ({} of the limit), and pace the packets. \
+                     The losses stop, and the transfer is no slower.{bitrate}",
+                    rate(BELOW_THE_POLICER * limit),
+                    percent(BELOW_THE_POLICER)
+                )
+            }
             None => {
                 "Pace the packets over the round trip: bursts are what a policer drops.".to_owned()
             }

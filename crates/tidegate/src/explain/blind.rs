@@ -64,7 +64,8 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
             ),
             _ => {}
         }
-        if limiter.basis != Basis::Client && judgement.cause == Cause::Policer {
+        let is_alone = judgement.cause == Cause::Policer && !limiter.unseen_users;
+        if limiter.basis != Basis::Client && is_alone {
             say("Whether other connections use the policer too cannot be told for certain.");
         }
     }

@@ -63,6 +63,20 @@ fn limit(transfer: &TransferSummary, judgement: &Judgement) -> Option<String> {
     Some(rate(on_link))
 }
 
+/// A transfer that got less than this share of the limit is told what it got.
+const FAR_BELOW: f64 = 0.7;
+
+/// The goodput in bit/s of a transfer that got far less than the limit: others took the rest, or its
+/// TCP could not use it.
+fn less_than_the_limit(transfer: &TransferSummary, judgement: &Judgement) -> Option<f64> {
+    let limit = judgement.limit?;
+    let goodput = transfer.metrics.goodput_bps()?;
+    let allowed = transfer
+        .tally
+        .convert(limit.rate_bps.value, limit.layer, Layer::Payload);
+    (goodput < FAR_BELOW * allowed).then_some(goodput)
+}
+
 fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
     let metrics = &transfer.metrics;
     if judgement.details::<Answer>().is_some() {
@@ -84,12 +98,22 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
         let base = (course.base * 1e9) as u64;
         time(rtt.median.saturating_sub(base))
     });
+    let got = less_than_the_limit(transfer, judgement);
+    let got = got.map_or(String::new(), |got| {
+        format!(", and {} of payload got through", rate(got))
+    });
     match judgement.cause {
         Cause::Policer => match limit {
-            Some(limit) => format!(
-                "A policer limited this transfer to {limit}: it dropped the packets that exceeded this \
-                 rate, {lost} of all"
-            ),
+            Some(limit) => {
+                let whom = match judgement.shared {
+                    Some(true) => "this transfer and other connections together",
+                    _ => "this transfer",
+                };
+                format!(
+                    "A policer limited {whom} to {limit}: it dropped the packets that exceeded this \
+                     rate, {lost} of all{got}"
+                )
+            }
             None => format!(
                 "A policer that other traffic uses too limited this transfer: it dropped {lost} of the \
                  packets, and {goodput} got through"
@@ -104,7 +128,7 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
                 0 => ", and none was lost".to_owned(),
                 _ => format!(", and {lost} were dropped"),
             };
-            format!("A slow link or a shaper limited this transfer to {to}{waited}{dropped}")
+            format!("A slow link or a shaper limited this transfer to {to}{waited}{dropped}{got}")
         }
         Cause::Aqm => format!(
             "A slow link that keeps its queue short limited this transfer to about {goodput}: it dropped \
@@ -114,7 +138,7 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
             let to = limit.unwrap_or_else(|| "a lower rate".to_owned());
             format!(
                 "A shaper let a burst pass at full speed and then limited this transfer to {to}, with \
-                 packets waiting in its queue"
+                 packets waiting in its queue{got}"
             )
         }
         Cause::RandomLoss => format!(
@@ -216,3 +240,6 @@ fn list(parts: &[String]) -> String {
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use tidegate_trace::detect::Share;
+
 use super::account::{Account, Kept};
 use super::words::{percent, time};
 use super::{advice, blind, figures, headline, paper};
@@ -14,6 +16,8 @@ const WIDTH: usize = 96;
 /// … and of what stands before a text: a name, or a number.
 const NAME: usize = 22;
 const NUMBER: usize = 6;
+/// Shares of time below this are not listed.
+const HARDLY: f64 = 0.000_5;
 /// Other segments that are listed one by one.
 const MOST_SEGMENTS: usize = 6;
 
@@ -27,6 +31,9 @@ pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io
     };
     writeln!(out, "{sentence}")?;
     writeln!(out)?;
+    let (number, segment) = (account.info.number, kept.transfer.id.segment);
+    let capture = &account.capture;
+    writeln!(out, "Flow {number}, segment {segment} of {capture}")?;
     paragraph(out, &transfer(account, kept))?;
     let is_published = kept.findings().is_none();
     if is_published {
@@ -51,9 +58,11 @@ fn general(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         before = Some(party);
         entry(out, name, &text)?;
     }
-    if !judgement.shares.is_empty() {
+    let shares = judgement.shares.iter();
+    let shares: Vec<&Share> = shares.filter(|part| part.share >= HARDLY).collect();
+    if !shares.is_empty() {
         title(out, paint, "What limited it, by time")?;
-        for part in &judgement.shares {
+        for part in shares {
             entry(out, part.cause.name(), &percent(part.share))?;
         }
     }
@@ -83,11 +92,7 @@ fn transfer(account: &Account, kept: &Kept) -> String {
     let goodput = metrics.goodput_bps();
     let goodput = goodput.map_or(String::new(), |bps| format!(", {} of payload", rate(bps)));
     format!(
-        "Flow {}, segment {} of {}: the {} sent {} in {}{goodput}, beginning {} into the capture ({} is the \
-         client, {} the server).",
-        info.number,
-        transfer.id.segment,
-        account.capture,
+        "The {} sent {} in {}{goodput}, beginning {} into the capture ({} is the client, {} the server).",
         account.side(),
         bytes(metrics.delivered_bytes),
         time(metrics.duration),

@@ -10,7 +10,9 @@ pub(super) fn time(nanos: u64) -> String {
 /// A share as a percentage.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
-    if percent > 0.0 && percent < 9.95 {
+    if percent > 0.0 && percent < 0.05 {
+        "less than 0.1 %".to_owned()
+    } else if percent > 0.0 && percent < 9.95 {
         format!("{percent:.1} %")
     } else {
         format!("{percent:.0} %")
@@ -32,6 +34,7 @@ mod tests {
         assert_eq!(time(4_150_000_000), "4.15 s");
         assert_eq!(time(40_100_000), "40.1 ms");
         assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.000_1), "less than 0.1 %");
         assert_eq!(percent(0.0123), "1.2 %");
         assert_eq!(percent(0.98), "98 %");
     }

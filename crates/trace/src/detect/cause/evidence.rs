@@ -253,7 +253,9 @@ fn rate(bits_per_second: f64) -> String {
 
 fn percent(share: f64) -> String {
     let percent = 100.0 * share.clamp(0.0, 1.0);
-    if percent > 0.0 && percent < 9.95 {
+    if percent > 0.0 && percent < 0.05 {
+        "less than 0.1 %".to_owned()
+    } else if percent > 0.0 && percent < 9.95 {
         format!("{percent:.1} %")
     } else {
         format!("{percent:.0} %")
@@ -266,8 +268,10 @@ fn milliseconds(seconds: f64) -> String {
         "less than 0.1 ms".to_owned()
     } else if milliseconds < 99.95 {
         format!("{milliseconds:.1} ms")
-    } else {
+    } else if milliseconds < 999.5 {
         format!("{milliseconds:.0} ms")
+    } else {
+        format!("{seconds:.1} s")
     }
 }
 

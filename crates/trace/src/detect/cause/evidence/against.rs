@@ -208,7 +208,7 @@ impl Case<'_> {
                 "The receive window always left room for another packet.".into()
             } else {
                 let share = percent(course.window);
-                format!("The receive window was full for only {share} of the time.").into()
+                format!("The receive window was full for {share} of the time.").into()
             }
         })
     }
@@ -219,7 +219,7 @@ impl Case<'_> {
             "The sender always had data in flight.".into()
         } else {
             let share = percent(course.idle);
-            format!("The sender had nothing in flight for only {share} of the time.").into()
+            format!("The sender had nothing in flight for {share} of the time.").into()
         })
     }
 

@@ -1,0 +1,162 @@
+//! Every cause has a sentence and advice, whatever is known.
+
+use std::net::SocketAddr;
+
+use tidegate_trace::annotate::{FlowInfo, Metrics, Tally, TransferId};
+use tidegate_trace::detect::{Estimate, Limit, Share};
+
+use super::*;
+use crate::explain::account::Kept;
+use crate::explain::advice::{Party, advice};
+
+fn transfer(from_client: bool) -> TransferSummary {
+    let endpoint = |text: &str| text.parse::<SocketAddr>().expect("an address").into();
+    let (client, server) = (endpoint("10.0.0.1:10000"), endpoint("10.0.0.2:443"));
+    let (sender, receiver) = if from_client {
+        (client, server)
+    } else {
+        (server, client)
+    };
+    TransferSummary {
+        id: TransferId {
+            flow: 0,
+            segment: 0,
+            from_client,
+        },
+        flow: FlowInfo {
+            number: 0,
+            client,
+            server,
+            started_at: 0,
+            syn_seen: true,
+        },
+        sender,
+        receiver,
+        continues: false,
+        mss: 1448,
+        tally: Tally {
+            payload_bytes: 1448,
+            ip_bytes: 1500,
+            link_bytes: 1518,
+            ..Tally::default()
+        },
+        metrics: Metrics {
+            data_packets: 1000,
+            lost_packets: 20,
+            delivered_bytes: 1_000_000,
+            duration: 8_000_000_000,
+            ..Metrics::default()
+        },
+    }
+}
+
+fn limit(rate: f64) -> Limit {
+    Limit {
+        rate_bps: Estimate::exact(rate),
+        layer: Layer::Link,
+        depth_bytes: Some(Estimate::exact(100e3)),
+    }
+}
+
+#[test]
+fn every_cause_has_a_sentence_and_advice() {
+    for cause in Cause::ALL {
+        for limit in [
+            None,
+            Some(limit(1.05e6)),
+            Some(limit(4e6)),
+            Some(limit(0.0)),
+        ] {
+            for from_client in [true, false] {
+                let transfer = transfer(from_client);
+                let mut judgement = Judgement::new(cause, "a reason");
+                judgement.confidence = Some(0.9);
+                judgement.limit = limit;
+                judgement.shares = vec![
+                    Share {
+                        cause: Cause::Policer,
+                        share: 0.45,
+                    },
+                    Share {
+                        cause: Cause::Application,
+                        share: 0.4,
+                    },
+                ];
+                let sentence = sentence(&transfer, &judgement);
+                assert!(
+                    sentence.ends_with('.') && sentence.len() < 220,
+                    "{sentence}"
+                );
+                for wrong in ["NaN", "inf", "\n", "  ", ".."] {
+                    assert!(!sentence.contains(wrong), "{sentence}");
+                }
+                let sure = sentence.contains("very likely: 90 %");
+                assert_eq!(sure, cause != Cause::Unclear, "{sentence}");
+                let kept = Kept {
+                    transfer,
+                    sent: Vec::new(),
+                    judgement,
+                };
+                let given = advice(&kept);
+                assert!(given.len() >= 2, "{cause}");
+                assert!(
+                    given.iter().any(|(party, _)| *party == Party::Operator),
+                    "{cause}"
+                );
+                assert!(
+                    given.iter().all(|(_, text)| text.ends_with('.')),
+                    "{given:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transfer_far_below_the_limit_is_told_what_it_got() {
+    let transfer = transfer(false);
+    let mut judgement = Judgement::new(Cause::Policer, "a reason");
+    judgement.limit = Some(limit(4e6));
+    judgement.shared = Some(true);
+    let told = sentence(&transfer, &judgement);
+    assert!(
+        told.starts_with(
+            "A policer limited this transfer and other connections together to 4.00 Mbit/s"
+        ),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("2.0 % of all, and 1.00 Mbit/s of payload got through."),
+        "{told}"
+    );
+    judgement.limit = Some(limit(1.05e6));
+    assert!(!sentence(&transfer, &judgement).contains("got through"));
+}
+
+#[test]
+fn an_unclear_verdict_names_what_is_left() {
+    let transfer = transfer(false);
+    let mut judgement = Judgement::new(Cause::Unclear, "a reason");
+    judgement.left = vec![Cause::Policer, Cause::RandomLoss];
+    assert_eq!(
+        sentence(&transfer, &judgement),
+        "What limited this transfer cannot be told for certain: either a policer or random loss."
+    );
+}
+
+#[test]
+fn a_mixture_names_its_parts() {
+    let mut judgement = Judgement::new(Cause::Mixed, "a reason");
+    judgement.shares = [
+        (Cause::Policer, 0.45),
+        (Cause::Application, 0.4),
+        (Cause::Sender, 0.15),
+    ]
+    .map(|(cause, share)| Share { cause, share })
+    .to_vec();
+    assert_eq!(
+        sentence(&transfer(false), &judgement),
+        "Several things limited this transfer in turn: a policer for 45 % of the time, the sending \
+         application for 40 % of the time and the sender's TCP for 15 % of the time."
+    );
+}
