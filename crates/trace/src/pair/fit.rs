@@ -1,5 +1,6 @@
 //! What explains the losses between the places: a policer, a queue, both, or chance.
 
+use super::likely::Likely;
 use super::passage::{Fate, Passage};
 use super::waiting::{Waiting, stays};
 use crate::detect::cause::{Arrival, Bucket, Fit, Fitter, Interval, bursty, intervals, uniform};
@@ -41,8 +42,6 @@ pub const LEAST_LOSSES: usize = 3;
 pub const MOST_FITTED: usize = 1 << 17;
 /// Shares of its depth that the bucket may hold at first.
 const STARTS: [f64; 2] = [1.0, 0.0];
-/// Shares of packets that fare otherwise than the bucket says; the likeliest counts.
-const OUTLIERS: [f64; 3] = [3e-3, 3e-4, 3e-5];
 /// Pauses that longer ones are shortened to, in nanoseconds. The last one leaves all as they are.
 const PAUSES: [Nanos; 4] = [4_000_000, 40_000_000, 400_000_000, Nanos::MAX];
 /// A bucket that explains this share needs no comparison with others.
@@ -72,15 +71,15 @@ pub(crate) fn bucket(
     let timings = timings.take(1 + usize::from(queue.is_some()));
     let tried = timings.filter_map(|through| {
         let arrivals = arrivals(passages, least, through);
-        let fit = likeliest(&arrivals)?;
+        let fit = likeliest(&arrivals)?.climb(&arrivals);
         Some((fit, arrivals, through.is_some()))
     });
     let likelier =
         |x: &(Likely, _, _), y: &(Likely, _, _)| x.0.log_likelihood.total_cmp(&y.0.log_likelihood);
     let (likely, arrivals, behind_queue) = tried.max_by(likelier)?;
-    let (rate, depth) = intervals(&arrivals, &likely.fit);
+    let (rate, depth) = intervals(&arrivals, &likely.fit());
     Some(BucketFit {
-        bucket: likely.fit.bucket,
+        bucket: likely.bucket,
         rate,
         depth,
         explained: explained(&arrivals, likely.log_likelihood),
@@ -100,33 +99,6 @@ fn explained(arrivals: &[Arrival], log_likelihood: f64) -> f64 {
     }
 }
 
-/// A bucket, and the logarithm of the likelihood of the fates under it.
-#[derive(Debug, Clone, Copy)]
-struct Likely {
-    fit: Fit,
-    log_likelihood: f64,
-}
-
-impl Likely {
-    /// The fitter takes it that one packet in 300 fares otherwise than the bucket says. Two captures leave
-    /// less in the dark, and where few packets are lost, that many would be more than the losses.
-    fn new(arrivals: &[Arrival], fit: Fit) -> Self {
-        let mut sums = [0.0; OUTLIERS.len()];
-        for (level, arrival) in fit.bucket.levels(arrivals.iter()).zip(arrivals) {
-            let surplus = (level - f64::from(arrival.weight)) / fit.noise.width;
-            let lost = 1.0 / (1.0 + surplus.exp());
-            for (sum, outliers) in sums.iter_mut().zip(OUTLIERS) {
-                let lost = outliers + (1.0 - 2.0 * outliers) * lost;
-                *sum += if arrival.lost { lost } else { 1.0 - lost }.ln();
-            }
-        }
-        Self {
-            fit,
-            log_likelihood: sums.into_iter().fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-}
-
 /// The likeliest bucket.
 ///
 /// A bucket that fills up in a pause is full however much longer the pause is. So long pauses are
@@ -143,7 +115,7 @@ fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
             let Some(fit) = fit.filter(fills) else {
                 continue;
             };
-            let likely = Likely::new(&shortened, fit);
+            let likely = Likely::new(&shortened, &fit);
             if best.is_none_or(|best| likely.log_likelihood > best.log_likelihood) {
                 best = Some(likely);
             }

@@ -13,6 +13,7 @@ mod diagnosis;
 mod fit;
 mod gather;
 mod joined;
+mod likely;
 mod matching;
 mod passage;
 mod record;
