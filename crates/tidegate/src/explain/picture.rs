@@ -70,7 +70,7 @@ pub(super) fn draw(account: &Account, replay: &Replay) -> String {
                 .panel("tokens in the policer's bucket", LOW, 0.0, 1.0)
                 .note(why);
         }
-        Replay::Done(model) if has_tokens(model.limiter.mechanism) => {
+        Replay::Done(model) if carries_tokens(cause, model.limiter.mechanism) => {
             drawn.tokens(&mut picture, model);
         }
         _ => {}
@@ -78,9 +78,13 @@ pub(super) fn draw(account: &Account, replay: &Replay) -> String {
     picture.svg()
 }
 
-/// Whether a limiter has tokens that are worth a look: what is free in a queue shows in its delay.
-fn has_tokens(mechanism: Mechanism) -> bool {
-    mechanism != Mechanism::Queue
+/// Whether a verdict rests on a limiter's tokens: what is free in a queue shows in its delay.
+fn carries_tokens(cause: Cause, mechanism: Mechanism) -> bool {
+    let rests = matches!(
+        cause,
+        Cause::Policer | Cause::ShaperBurst | Cause::Mixed | Cause::Unclear
+    );
+    rests && mechanism != Mechanism::Queue
 }
 
 /// Bytes in the unit that suits the greatest, and its name.

@@ -12,7 +12,7 @@ use crate::table::Paint;
 use crate::units::{bytes, plural, rate};
 
 /// Columns of a terminal, …
-const WIDTH: usize = 96;
+const WIDTH: usize = 80;
 /// … and of what stands before a text: a name, or a number.
 const NAME: usize = 22;
 const NUMBER: usize = 6;

@@ -51,14 +51,17 @@ pub(super) fn sentences(
     match cause {
         Cause::Application => idle(summary, course, &mut said),
         Cause::ReceiveWindow => {
-            said.push(
-                format!(
-                    "The receive window left no room for another packet for {} of the time.",
-                    percent(course.window)
-                )
-                .into(),
-            );
+            said.push(window_full(course));
             said.extend(at_most_in_flight(summary));
+        }
+        Cause::Mixed => {
+            if course.idle > 0.0 {
+                idle(summary, course, &mut said);
+            }
+            if course.window > 0.0 {
+                said.push(window_full(course));
+            }
+            said.push(waiting(course));
         }
         Cause::RoundTrips => said.push(
             format!(
@@ -161,6 +164,11 @@ fn about_limiter(limiter: &Limiter, said: &mut Vec<Sentence>) {
             .into(),
         );
     }
+}
+
+fn window_full(course: &Course) -> Sentence {
+    let share = percent(course.window);
+    format!("The receive window left no room for another packet for {share} of the time.").into()
 }
 
 fn waiting(course: &Course) -> Sentence {
