@@ -41,6 +41,15 @@ def ethernet(kind, payload):
     return b"\2\0\0\0\0\1\2\0\0\0\0\2" + struct.pack(">H", kind) + payload
 
 
+def carrier(protocol, inner):
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(inner), 7, 0, 64, protocol, 0)
+    return head + bytes([10, 9, 9, 1, 10, 9, 9, 2]) + inner
+
+
+def udp(port, payload):
+    return carrier(17, struct.pack(">HHHH", 50000, port, 8 + len(payload), 0) + payload)
+
+
 TIMES = b"\1\1\x08\x0a" + struct.pack(">II", 11, 7)
 SACK = b"\1\1\5\x12" + struct.pack(">IIII", 5000, 6448, 1000, 2448)
 SYN = ipv4(tcp(999, 0, 2, options=b"\2\4\5\xb4\1\3\3\7" + TIMES))
@@ -88,6 +97,16 @@ FRAMES = [
     (101, "cut-flags", ACKS[:33]),
     (101, "short-total", ipv4(tcp(1, 1, 16), total=19)),
     (101, "udp6", ipv6(bytes(8), 17)),
+    (101, "ip-in-ip", carrier(4, carrier(4, DATA))),
+    (101, "ip6-in-ip", carrier(41, DATA6)),
+    (101, "gre", carrier(47, b"\xb0\0\x08\0" + bytes(12) + DATA)),
+    (101, "pptp", carrier(47, b"\x30\x81\x88\x0b" + bytes(12) + b"\xff\3\0\x21" + DATA)),
+    (101, "erspan-1", carrier(47, b"\0\0\x88\xbe" + ethernet(0x0800, DATA))),
+    (101, "erspan-2", carrier(47, b"\x10\0\x88\xbe" + bytes(12) + ethernet(0x0800, DATA))),
+    (101, "erspan-3", carrier(47, b"\x10\0\x22\xeb" + bytes(16) + ethernet(0x86DD, DATA6))),
+    (101, "vxlan", udp(4789, b"\x08" + bytes(7) + ethernet(0x8100, b"\0\5\x08\0" + DATA))),
+    (101, "geneve", udp(6081, b"\1\0\x65\x58" + bytes(8) + ethernet(0x0800, DATA))),
+    (101, "gtp-u", udp(2152, b"\x34\xff" + bytes(9) + b"\x85\1\x10\1\0" + DATA)),
 ]
 
 

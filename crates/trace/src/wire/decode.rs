@@ -1,10 +1,15 @@
 //! A frame through all its headers.
 
+use super::link::Network;
 use super::packet::{Packet, Skip};
-use super::{ip, link, tcp};
-use crate::read::Frame;
+use super::{ip, link, tcp, tunnel};
+use crate::read::{Frame, Nanos};
 
-/// Decodes a frame.
+/// Tunnels in tunnels that are followed: a mirrored packet of an overlay in a mobile network has three.
+const MAX_TUNNELS: usize = 4;
+
+/// Decodes a frame. What it holds in a tunnel is decoded as if it were there without (see
+/// docs/reference/annotations.md for the tunnels).
 ///
 /// # Errors
 /// The reason to skip it, where it holds no (whole) TCP header.
@@ -12,6 +17,21 @@ use crate::read::Frame;
 #[inline(always)]
 pub fn decode(frame: &Frame<'_>) -> Result<Packet, Skip> {
     let network = link::network(frame)?;
-    let ip = ip::datagram(&network)?;
-    tcp::packet(frame.at, network.framing, &ip)
+    match ip::datagram(&network)? {
+        ip if ip.protocol == ip::TCP => tcp::packet(frame.at, network.framing, &ip),
+        _ => tunnelled(frame.at, network),
+    }
+}
+
+/// The TCP packet in a tunnel.
+#[cold]
+fn tunnelled(at: Nanos, mut network: Network<'_>) -> Result<Packet, Skip> {
+    for _ in 0..MAX_TUNNELS {
+        network = tunnel::inner(&network)?;
+        let ip = ip::datagram(&network)?;
+        if ip.protocol == ip::TCP {
+            return tcp::packet(at, network.framing, &ip);
+        }
+    }
+    Err(Skip::Malformed)
 }

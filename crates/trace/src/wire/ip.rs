@@ -4,20 +4,22 @@ use super::bytes::{bytes, header};
 use super::link::Network;
 use super::packet::Skip;
 
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 /// More extension headers than any packet has.
 const MAX_EXTENSIONS: usize = 16;
 
-/// An IP packet that holds a whole TCP segment.
+/// A whole IP packet.
 pub(super) struct Datagram<'a> {
+    /// The protocol of what it carries.
+    pub protocol: u8,
     pub source: Address,
     pub destination: Address,
     pub id: u16,
     /// Bytes of the IP header with options or extension headers.
     pub header: usize,
-    /// The bytes kept of the TCP segment.
+    /// The bytes kept of what it carries.
     pub data: &'a [u8],
-    /// The TCP segment's length in bytes on the wire.
+    /// The length in bytes on the wire of what it carries.
     pub length: usize,
 }
 
@@ -48,14 +50,12 @@ fn v4<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
     if length < 20 || total < length || total > network.wire_len {
         return Err(Skip::Malformed);
     }
-    if head[9] != TCP {
-        return Err(Skip::NotTcp);
-    }
     // More fragments, or an offset.
     if u16::from_be_bytes([head[6], head[7]]) & 0x3fff != 0 {
-        return Err(Skip::Fragment);
+        return Err(fragment(head[9]));
     }
     Ok(Datagram {
+        protocol: head[9],
         source: Address::V4(bytes(head, 12)?),
         destination: Address::V4(bytes(head, 16)?),
         id: u16::from_be_bytes([head[4], head[5]]),
@@ -72,22 +72,6 @@ fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
     let mut i = 40;
     for _ in 0..MAX_EXTENSIONS {
         match next {
-            TCP => {
-                if length == 0 {
-                    length = network.wire_len.saturating_sub(40);
-                }
-                if length + 40 > network.wire_len {
-                    return Err(Skip::Malformed);
-                }
-                return Ok(Datagram {
-                    source: Address::V6(bytes(head, 8)?),
-                    destination: Address::V6(bytes(head, 24)?),
-                    id: 0,
-                    header: i,
-                    data: network.data.get(i..).ok_or(Skip::Cut)?,
-                    length: (length + 40).checked_sub(i).ok_or(Skip::Malformed)?,
-                });
-            }
             // Hop-by-hop, routing, destination options, mobility, HIP, shim6: length in 8 bytes
             // behind the first 8. A jumbo payload (RFC 2675) states its length in the first.
             0 | 43 | 60 | 135 | 139 | 140 => {
@@ -108,17 +92,36 @@ fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
                 let extension: [u8; 8] = bytes(network.data, i)?;
                 // Offset or more fragments; an atomic fragment (RFC 6946) is a whole packet.
                 if u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9 != 0 {
-                    return Err(if extension[0] == TCP {
-                        Skip::Fragment
-                    } else {
-                        Skip::NotTcp
-                    });
+                    return Err(fragment(extension[0]));
                 }
                 next = extension[0];
                 i += 8;
             }
-            _ => return Err(Skip::NotTcp),
+            _ => {
+                if length == 0 {
+                    length = network.wire_len.saturating_sub(40);
+                }
+                if length + 40 > network.wire_len {
+                    return Err(Skip::Malformed);
+                }
+                return Ok(Datagram {
+                    protocol: next,
+                    source: Address::V6(bytes(head, 8)?),
+                    destination: Address::V6(bytes(head, 24)?),
+                    id: 0,
+                    header: i,
+                    data: network.data.get(i..).ok_or(Skip::Cut)?,
+                    length: (length + 40).checked_sub(i).ok_or(Skip::Malformed)?,
+                });
+            }
         }
     }
     Err(Skip::Malformed)
+}
+
+fn fragment(protocol: u8) -> Skip {
+    match protocol {
+        TCP => Skip::Fragment,
+        _ => Skip::NotTcp,
+    }
 }

@@ -14,15 +14,15 @@ pub(super) struct Network<'a> {
     pub framing: u16,
 }
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 const PPPOE_SESSION: u16 = 0x8864;
 const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 
 /// A frame check sequence of Ethernet.
-const FCS: usize = 4;
+pub(super) const FCS: usize = 4;
 /// Ethernet's header and frame check sequence, assumed where the capture has no link layer.
 const ETHERNET: usize = 14 + FCS;
 /// More tags or labels than any network stacks.
@@ -87,7 +87,7 @@ fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>
 }
 
 /// The offset of the IP header behind any tags, with `next` the Ethernet type of what is at `i`.
-fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
+pub(super) fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
     for _ in 0..MAX_TAGS {
         match next {
             IPV4 | IPV6 => return Ok(i),
@@ -115,7 +115,7 @@ fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
 
 /// PPP's protocol field, behind an address and control field where there is one, and in one byte
 /// where it was compressed (RFC 1661 §6.5).
-fn ppp(data: &[u8], mut i: usize) -> Result<usize, Skip> {
+pub(super) fn ppp(data: &[u8], mut i: usize) -> Result<usize, Skip> {
     if bytes(data, i) == Ok([0xff, 0x03]) {
         i += 2;
     }

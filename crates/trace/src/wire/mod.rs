@@ -11,6 +11,7 @@ mod marking;
 mod options;
 mod packet;
 mod tcp;
+mod tunnel;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use crate::write::TcpFrame;
 
 mod links;
 mod options;
+mod tunnels;
 
 fn client() -> SocketAddr {
     ([10, 0, 0, 1], 50_000).into()
