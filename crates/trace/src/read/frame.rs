@@ -36,3 +36,16 @@ pub struct PassedOver {
     /// Packets dropped while capturing, as pcapng's interface statistics count them.
     pub dropped_by_capture: u64,
 }
+
+impl PassedOver {
+    /// Adds what was left out of another piece of the capture.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.unsupported += other.unsupported;
+        self.first = self.first.take().or(other.first);
+        self.malformed += other.malformed;
+        self.untimed += other.untimed;
+        self.dropped_by_capture = self
+            .dropped_by_capture
+            .saturating_add(other.dropped_by_capture);
+    }
+}

@@ -18,6 +18,19 @@ pub(super) struct Header {
     record_header: usize,
     link: LinkType,
     max_frame: usize,
+    lengths: Lengths,
+}
+
+/// The order of a record's two lengths, which changed with the format's version, and in one version
+/// from program to program, as libpcap has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lengths {
+    /// First the bytes kept, then those on the wire: since 2.4.
+    KeptFirst,
+    /// The other way round: before 2.3.
+    WireFirst,
+    /// Either: 2.3. No frame has more bytes kept than it had on the wire.
+    Either,
 }
 
 impl Header {
@@ -52,6 +65,11 @@ impl Header {
             record_header: if magic.modified { 24 } else { 16 },
             link,
             max_frame: snaplen.clamp(USUAL_MAX_FRAME, MAX_RECORD),
+            lengths: match minor {
+                0..3 => Lengths::WireFirst,
+                3 => Lengths::Either,
+                _ => Lengths::KeptFirst,
+            },
         })
     }
 
@@ -71,7 +89,11 @@ impl Header {
             }
         };
         let at = u64::from(field(0)) * 1_000_000_000 + u64::from(field(4)) * self.unit;
-        let (kept, wire_len) = (field(8), field(12));
+        let (kept, wire_len) = match (self.lengths, field(8), field(12)) {
+            (Lengths::WireFirst, wire_len, kept) => (kept, wire_len),
+            (Lengths::Either, first, second) if first > second => (second, first),
+            (_, kept, wire_len) => (kept, wire_len),
+        };
         let length = kept as usize;
         if length > self.max_frame {
             return Err(window.error(Reason::BadLength {

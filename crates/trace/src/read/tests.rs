@@ -281,6 +281,19 @@ fn an_input_that_fails() {
 }
 
 #[test]
+fn old_pcap_versions_have_the_lengths_the_other_way_round() {
+    for (minor, kept, wire_len) in [(2, 60, 3), (3, 60, 3), (3, 3, 60), (4, 3, 60)] {
+        let mut pcap = Pcap::new(false, MICROS, 1);
+        pcap.bytes[6] = minor;
+        pcap.words(&[5, 6, kept, wire_len]);
+        pcap.bytes.extend([7, 8, 9]);
+        let found = read_bytes(&pcap.bytes);
+        assert_eq!(found.error, None, "2.{minor}");
+        assert_eq!(found.frames, [(5_000_006_000, vec![7, 8, 9], 60)]);
+    }
+}
+
+#[test]
 fn an_unknown_pcap_version() {
     let mut bytes = sample(1);
     bytes[4] = 3;
