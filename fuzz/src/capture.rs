@@ -452,7 +452,7 @@ fn measures(transfer: &Transfer<'_>, metrics: &Metrics) {
         assert!(growth.correlation.abs() <= 1.0 + 1e-6);
         assert!(growth.ns_per_byte.is_finite());
     }
-    assert!(metrics.growth.is_some() || !metrics.bufferbloat);
+    assert!(metrics.rtt.is_some() || !metrics.bufferbloat);
     if let Some(capacity) = metrics.capacity {
         assert!(capacity.bps.is_finite() && capacity.bps > 0.0 && capacity.trains > 0);
     }

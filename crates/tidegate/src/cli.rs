@@ -115,6 +115,7 @@ Examples:
   ssh server cat x.pcap.gz | tidegate detect one capture from standard input
   tcpdump -s 128 -w - tcp | tidegate detect  reads during the capture; Ctrl-C ends it
   tidegate detect -f csv -o rows.csv *.pcapng
+  tidegate detect --join eth0-*.pcap         the files of a capture that tcpdump -G rotated
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
   tidegate detect --by flow -f parquet -o flows.parquet captures/
   tidegate detect --by packet -f csv x.pcap  every data packet: lost, RTT, in flight …
@@ -135,6 +136,10 @@ pub struct Detect {
     /// Captures, folders of captures, or `-` for standard input (the default unless it is a terminal)
     #[arg(value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
+    /// The captures are the pieces of one, as tcpdump -G and -C write: a connection may go on from
+    /// one to the next. They are read in the order of their first packets
+    #[arg(long)]
+    pub join: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,

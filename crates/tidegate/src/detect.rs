@@ -10,6 +10,7 @@ use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
 
 use crate::cli::{By, Common, Detect, Format, UsageError};
 use crate::exit::Exit;
+use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Event, Report, Task};
 use crate::summary::Summary;
@@ -30,6 +31,10 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     let detector = options.analysis.detector()?;
     let inputs = input::find(&options.captures)?;
     input::refuse_overwriting(&inputs, options.output.as_deref())?;
+    let inputs = match options.join {
+        true => vec![Input::joined(inputs)],
+        false => inputs,
+    };
     let stop = pipeline::interrupt_flag()?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = options.jobs.unwrap_or(cores).max(1);

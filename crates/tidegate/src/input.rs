@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use tidegate_trace::read::{Capture, Nanos};
 
 use crate::cli::UsageError;
 
@@ -24,6 +25,8 @@ pub struct Input {
     problem: Option<String>,
     /// Bytes in the file, where that is known.
     pub length: u64,
+    /// The captures that this one is made of, in their order, if it is in pieces.
+    pieces: Vec<Input>,
 }
 
 impl Input {
@@ -33,6 +36,7 @@ impl Input {
             problem: None,
             length: fs::metadata(path).map_or(0, |meta| meta.len()),
             path: Some(path.to_owned()),
+            pieces: Vec::new(),
         }
     }
 
@@ -42,6 +46,39 @@ impl Input {
             path: None,
             problem: None,
             length: 0,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// One capture of several, in the order of their first packets. Those that have none, or cannot be
+    /// read, come first.
+    pub fn joined(mut pieces: Vec<Self>) -> Self {
+        if pieces.len() < 2 {
+            return pieces.pop().unwrap_or_else(Self::stdin);
+        }
+        pieces.sort_by_cached_key(Self::first_packet);
+        let (first, last) = (&pieces[0].name, &pieces[pieces.len() - 1].name);
+        Self {
+            name: format!("{first} to {last}").into(),
+            path: None,
+            problem: None,
+            length: pieces.iter().map(|piece| piece.length).sum(),
+            pieces,
+        }
+    }
+
+    /// When its first packet was captured, if that can be found out without using it up.
+    fn first_packet(&self) -> Option<Nanos> {
+        let path = self.path.as_deref().filter(|_| !self.is_read_once())?;
+        let mut capture = Capture::new(File::open(path).ok()?).ok()?;
+        Some(capture.frame().ok()??.at)
+    }
+
+    /// What it is made of.
+    pub fn pieces(&self) -> &[Self] {
+        match self.pieces.is_empty() {
+            true => std::slice::from_ref(self),
+            false => &self.pieces,
         }
     }
 
@@ -55,7 +92,7 @@ impl Input {
     }
 
     pub fn is_stdin(&self) -> bool {
-        self.path.is_none()
+        self.path.is_none() && self.pieces.is_empty()
     }
 
     /// Whether it can be read only once: standard input, or a pipe that has a name.

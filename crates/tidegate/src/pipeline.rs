@@ -12,7 +12,7 @@ use tidegate_trace::detect::Judgement;
 use tidegate_trace::flow::{Counters, FlowSummary};
 use tidegate_trace::read::{Nanos, PassedOver};
 use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
-use tidegate_trace::{Options, Outcome, Sink, analyse};
+use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
 use crate::input::Input;
@@ -140,19 +140,31 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         ..Report::default()
     };
     if !task.stop.load(Ordering::Relaxed) {
-        match input.open(task.bar, task.stop) {
-            Err(error) => report.error = Some(error.to_string()),
-            Ok(source) => {
-                let options = Options {
-                    flows: task.analysis.settings(),
-                    detector: Some(task.detector.make()),
-                    cancel: Some(Arc::clone(task.stop)),
-                };
-                let mut rows = Rows::new(input, task, out);
-                report = Report::new(&input.name, analyse(source, options, &mut rows));
-                rows.hand_on();
+        let options = Options {
+            flows: task.analysis.settings(),
+            detector: Some(task.detector.make()),
+            cancel: Some(Arc::clone(task.stop)),
+        };
+        let mut rows = Rows::new(input, task, out);
+        let mut names = Vec::new();
+        let mut closed = None;
+        let opened = input.pieces().iter().filter_map(|piece| {
+            let source = piece.open(task.bar, task.stop);
+            match source {
+                Ok(_) => names.push(&piece.name),
+                Err(ref error) => closed = Some((&piece.name, error.to_string())),
             }
-        }
+            source.ok()
+        });
+        let outcome = analyse_pieces(opened, options, &mut rows);
+        rows.hand_on();
+        let damaged = outcome.error.as_ref().map(|error| error.to_string());
+        let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
+        report = Report::new(&input.name, outcome);
+        report.error = closed.or(damaged).map(|(piece, error)| match piece {
+            piece if *piece == input.name => error,
+            piece => format!("{piece}: {error}"),
+        });
     }
     if task.stop.load(Ordering::Relaxed) {
         // An interrupted reader may report an error; the capture is not at fault.

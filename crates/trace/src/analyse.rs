@@ -91,6 +91,8 @@ pub struct Outcome {
     pub passed_over: PassedOver,
     /// Why the capture could not be read, or not to its end. What came before is valid.
     pub error: Option<ReadError>,
+    /// The number of the piece that the error is in, from 0, of a capture in pieces.
+    pub piece: usize,
     /// Whether the analysis was cancelled.
     pub cancelled: bool,
 }
@@ -140,36 +142,37 @@ pub fn analyse(
     options: Options,
     sink: &mut (impl Sink + ?Sized),
 ) -> Outcome {
-    let mut capture = match Capture::new(capture) {
-        Ok(capture) => capture,
-        Err(error) => {
-            return Outcome {
-                error: Some(error),
-                ..Outcome::default()
-            };
-        }
-    };
+    analyse_pieces([capture], options, sink)
+}
+
+/// As [`analyse`], for a capture in pieces, such as `tcpdump -G` and `-C` write: a flow may begin in one
+/// and end in another. They are taken in the order in which they come. The rest of a piece that is
+/// damaged is left out.
+#[must_use = "the capture may have been read in part only"]
+pub fn analyse_pieces<R: Read + Send + 'static>(
+    pieces: impl IntoIterator<Item = R>,
+    options: Options,
+    sink: &mut (impl Sink + ?Sized),
+) -> Outcome {
     let mut analysis = Analysis::new(options);
-    let error = 'capture: loop {
+    let mut outcome = Outcome::default();
+    for (number, piece) in pieces.into_iter().enumerate() {
         if analysis.is_cancelled() {
-            break None;
+            break;
         }
-        for _ in 0..STRIDE {
-            match capture.frame() {
-                Ok(Some(frame)) => analysis.frame(&frame, sink),
-                Ok(None) => break 'capture None,
-                Err(error) => break 'capture Some(error),
-            }
+        let read = Capture::new(piece)
+            .and_then(|capture| analysis.capture(capture, &mut outcome.passed_over, sink));
+        if let (Err(error), None) = (read, &outcome.error) {
+            (outcome.error, outcome.piece) = (Some(error), number);
         }
-    };
-    let cancelled = analysis.is_cancelled();
-    Outcome {
-        counters: analysis.finish(sink),
-        passed_over: capture.passed_over(),
-        // A reader may end with an error because it was cancelled: the capture is not at fault.
-        error: error.filter(|_| !cancelled),
-        cancelled,
     }
+    outcome.cancelled = analysis.is_cancelled();
+    if outcome.cancelled {
+        // A reader may end with an error because it was cancelled: the capture is not at fault.
+        outcome.error = None;
+    }
+    outcome.counters = analysis.finish(sink);
+    outcome
 }
 
 /// The analysis of frames that do not come from one capture: from several, filtered, or live.
@@ -212,6 +215,29 @@ impl Analysis {
             sink,
         };
         self.table.frame(frame, &mut judged);
+    }
+
+    /// Takes the frames of a capture, to its end or until the analysis is cancelled.
+    fn capture(
+        &mut self,
+        mut capture: Capture,
+        passed_over: &mut PassedOver,
+        sink: &mut (impl Sink + ?Sized),
+    ) -> Result<(), ReadError> {
+        let end = 'frames: loop {
+            if self.is_cancelled() {
+                break Ok(());
+            }
+            for _ in 0..STRIDE {
+                match capture.frame() {
+                    Ok(Some(frame)) => self.frame(&frame, sink),
+                    Ok(None) => break 'frames Ok(()),
+                    Err(error) => break 'frames Err(error),
+                }
+            }
+        };
+        passed_over.add(capture.passed_over());
+        end
     }
 
     /// There are no more frames: hands on all that is left, and returns what became of the frames.

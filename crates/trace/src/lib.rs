@@ -26,7 +26,7 @@ pub mod rows;
 pub mod wire;
 pub mod write;
 
-pub use analyse::{Analysis, Options, Outcome, Sink, analyse};
+pub use analyse::{Analysis, Options, Outcome, Sink, analyse, analyse_pieces};
 
 #[cfg(test)]
 mod testing;

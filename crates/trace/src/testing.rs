@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::annotate::{FlowInfo, Marks, Measurer, Metrics, Sent, Tally, Transfer};
+use crate::annotate::{FlowInfo, Handshake, Marks, Measurer, Metrics, Path, Sent, Tally, Transfer};
 use crate::flow::{FlowSink, FlowSummary, FlowTable, Settings};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::wire::{Flags, Sacks};
@@ -41,6 +41,7 @@ pub struct Kept {
     pub begun_at: Nanos,
     pub started_at: Nanos,
     pub mss: u32,
+    pub path: Path,
     pub tally: Tally,
     pub metrics: Metrics,
 }
@@ -119,6 +120,7 @@ impl FlowSink for Found {
             begun_at: transfer.begun_at,
             started_at: transfer.started_at,
             mss: transfer.mss,
+            path: transfer.path,
             tally: *transfer.tally,
             metrics: *metrics,
         });
@@ -204,7 +206,8 @@ impl Talk {
         self.isn[side].wrapping_add(1).wrapping_add(offset)
     }
 
-    /// SYN, SYN-ACK and ACK, a millisecond apart, with [`MSS`], window scale 7 and SACK.
+    /// SYN, SYN-ACK and ACK as at the server, with [`MSS`], window scale 7 and SACK. The client
+    /// answers within 2 ms.
     pub fn handshake(&mut self, at: Nanos) {
         let syn = |frame| TcpFrame {
             mss: Some(MSS as u16),
@@ -224,7 +227,7 @@ impl Talk {
         );
         let answer = self.frame(SERVER, 0, 0);
         self.put(
-            at + MS,
+            at + MS / 100,
             syn(TcpFrame {
                 seq: self.isn[SERVER],
                 flags: Flags::SYN | Flags::ACK,
@@ -316,6 +319,7 @@ impl Made {
                 server: server().into(),
                 started_at: START,
                 syn_seen: true,
+                handshake: Handshake::default(),
             },
         }
     }
@@ -339,6 +343,7 @@ impl Made {
             repeats: 0,
             repeated: 0,
             marks,
+            ..Sent::default()
         });
     }
 
@@ -365,6 +370,7 @@ impl Made {
             begun_at: START,
             started_at: self.started_at,
             mss: MSS,
+            path: Path::default(),
             tally: &self.tally,
         }
     }

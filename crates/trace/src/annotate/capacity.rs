@@ -11,7 +11,17 @@ use crate::read::Nanos;
 const TRAIN: u64 = 8;
 const PERCENTILE: usize = 75;
 
-/// The bottleneck's capacity, or the burst throughput where nothing but the sender limited it.
+/// A train proves a bottleneck if it was spread out to this many quarters of the time …
+const SPREAD_QUARTERS: u64 = 5;
+/// … or if its packets waited by this, and by this part of the least round-trip time.
+const WAITED: Nanos = 1_000_000;
+const WAITED_PART: u64 = 10;
+/// Fewer trains prove nothing, nor do trains of which a quarter is this many times slower than another
+/// quarter is fast.
+const LEAST_TRAINS: usize = 3;
+const AGREEMENT: f64 = 2.0;
+
+/// The rate at which trains of packets were acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
     /// Payload bits per second: the 75th percentile of the trains' rates. Cross traffic only ever
@@ -31,16 +41,29 @@ struct Point {
     bytes: u64,
 }
 
-impl Capacity {
-    pub(super) fn of(sent: &[Sent], mss: u32, rates: &mut Vec<f64>) -> Option<Self> {
-        rates.clear();
+/// The rates of a transfer's trains. Keeps its memory between transfers.
+#[derive(Debug, Default)]
+pub(super) struct Trains {
+    all: Vec<f64>,
+    /// Of those that a bottleneck must have spread out or held up.
+    proven: Vec<f64>,
+}
+
+impl Trains {
+    /// Finds the trains of a transfer, given the least round-trip time.
+    pub fn find(&mut self, sent: &[Sent], mss: u32, base: Nanos) {
+        self.all.clear();
+        self.proven.clear();
         let train = TRAIN * u64::from(mss);
+        let held_up = base.saturating_add(WAITED.max(base / WAITED_PART));
         let mut start: Option<Point> = None;
         let mut last: Option<Point> = None;
         let mut bytes = 0;
+        let mut waited = true;
         for packet in sent {
             // A loss, a retransmission or a hole ends the train: its spacing is not the network's.
-            let clean = packet.rtt().is_some() && !packet.lost() && !packet.is_retransmission();
+            let rtt = packet.rtt();
+            let clean = rtt.is_some() && !packet.lost() && !packet.is_retransmission();
             let Some(before) = last.filter(|last| clean && packet.acked_at >= last.acked_at) else {
                 bytes = u64::from(packet.len);
                 last = clean.then_some(Point {
@@ -54,19 +77,24 @@ impl Capacity {
             if packet.acked_at > before.acked_at {
                 // `before` was the last packet of its acknowledgement.
                 match start {
-                    None => start = Some(before),
+                    None => (start, waited) = (Some(before), true),
                     Some(first) if before.bytes - first.bytes >= train => {
                         let acked = before.acked_at - first.acked_at;
                         let spread = before.sent_at.saturating_sub(first.sent_at);
                         // Spread out further than it was sent, or sent as it was acknowledged.
                         if acked > 0 && acked >= spread / 10 * 9 {
-                            rates.push((before.bytes - first.bytes) as f64 * 8e9 / acked as f64);
+                            let rate = (before.bytes - first.bytes) as f64 * 8e9 / acked as f64;
+                            self.all.push(rate);
+                            if waited || acked >= spread / 4 * SPREAD_QUARTERS {
+                                self.proven.push(rate);
+                            }
                         }
-                        start = Some(before);
+                        (start, waited) = (Some(before), true);
                     }
                     Some(_) => {}
                 }
             }
+            waited &= rtt.is_some_and(|rtt| rtt >= held_up);
             bytes += u64::from(packet.len);
             last = Some(Point {
                 acked_at: packet.acked_at,
@@ -74,12 +102,28 @@ impl Capacity {
                 bytes,
             });
         }
-        let trains = rates.len();
-        if trains == 0 {
-            return None;
-        }
-        let rank = (trains * PERCENTILE).div_ceil(100) - 1;
-        let (_, &mut bps, _) = rates.select_nth_unstable_by(rank, f64::total_cmp);
-        Some(Self { bps, trains })
     }
+
+    /// The rate of all trains: the bottleneck's capacity, or the throughput where nothing but the
+    /// ends limited it.
+    pub fn throughput(&mut self) -> Option<Capacity> {
+        Some(Capacity {
+            bps: percentile(&mut self.all, PERCENTILE)?,
+            trains: self.all.len(),
+        })
+    }
+
+    /// The bottleneck's capacity, where enough trains prove that there is one, and agree.
+    pub fn capacity(&mut self) -> Option<Capacity> {
+        let bps = percentile(&mut self.proven, PERCENTILE)?;
+        let low = percentile(&mut self.proven, 100 - PERCENTILE)?;
+        let trains = self.proven.len();
+        (trains >= LEAST_TRAINS && bps <= AGREEMENT * low).then_some(Capacity { bps, trains })
+    }
+}
+
+/// By nearest rank.
+fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
+    let rank = (values.len() * percent).div_ceil(100).checked_sub(1)?;
+    Some(*values.select_nth_unstable_by(rank, f64::total_cmp).1)
 }

@@ -19,6 +19,11 @@ impl Log {
         self.dropped + self.kept.len() as u64
     }
 
+    /// The number of the first kept packet.
+    pub fn first(&self) -> u64 {
+        self.dropped
+    }
+
     pub fn len(&self) -> usize {
         self.kept.len()
     }
@@ -28,6 +33,11 @@ impl Log {
         let number = self.next() as Number;
         self.kept.push(sent);
         number
+    }
+
+    /// The last one, if it is still kept.
+    pub fn last(&self) -> Option<&Sent> {
+        self.kept.last()
     }
 
     /// The same, to be changed.

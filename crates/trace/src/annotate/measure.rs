@@ -1,18 +1,29 @@
 //! Measures a transfer, once it is done.
 
-use super::capacity::Capacity;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::capacity::Trains;
 use super::interplay;
 use super::metrics::Metrics;
+use super::path::Vantage;
 use super::rtt::{Growth, Rtt};
 use super::sent::Marks;
 use super::transfer::Transfer;
 use crate::read::Nanos;
+use crate::wire::Endpoint;
+
+/// Pairs of hosts whose least round-trip time is remembered. With more, all are forgotten.
+const MAX_PAIRS: usize = 1 << 16;
 
 /// Measures transfers; keeps its memory between them.
 #[derive(Debug, Default)]
 pub struct Measurer {
     rtts: Vec<Nanos>,
     values: Vec<f64>,
+    trains: Trains,
+    /// The least round-trip times between two hosts.
+    bases: HashMap<[IpAddr; 2], Nanos>,
 }
 
 impl Measurer {
@@ -58,12 +69,36 @@ impl Measurer {
         };
         metrics.rtt = Rtt::of(&mut self.rtts);
         metrics.growth = Growth::of(transfer.sent);
+        metrics.base_rtt = self.base(transfer, metrics.rtt.map(|rtt| rtt.min));
         metrics.bufferbloat = metrics
             .rtt
-            .zip(metrics.growth)
-            .is_some_and(|(rtt, growth)| growth.is_bloat(&rtt));
-        metrics.capacity = Capacity::of(transfer.sent, transfer.mss, &mut self.values);
+            .zip(metrics.base_rtt)
+            .is_some_and(|(rtt, base)| rtt.is_bloat(base, metrics.growth));
+        // At the receiver the acknowledgements' spacing is what the receiver made of the data's.
+        if transfer.path.vantage() != Vantage::Receiver {
+            let base = metrics.base_rtt.unwrap_or(0);
+            self.trains.find(transfer.sent, transfer.mss, base);
+            metrics.train_rate = self.trains.throughput();
+            metrics.capacity = self.trains.capacity();
+        }
         (metrics.pattern, metrics.evidence) = interplay::find(transfer, &metrics, &mut self.values);
         metrics
+    }
+    /// The least round-trip time between the two hosts so far, with the transfer's and the one that
+    /// the rest of its flow shows.
+    fn base(&mut self, transfer: &Transfer<'_>, least: Option<Nanos>) -> Option<Nanos> {
+        let path = transfer.path;
+        let of_flow = match path.vantage() {
+            Vantage::Receiver => path.to_sender,
+            _ => path.to_receiver,
+        };
+        let least = least?.min(of_flow.unwrap_or(Nanos::MAX));
+        if self.bases.len() >= MAX_PAIRS {
+            self.bases.clear();
+        }
+        let pair = [transfer.sender, transfer.receiver].map(Endpoint::ip);
+        let base = self.bases.entry(pair).or_insert(least);
+        *base = least.min(*base);
+        Some(*base)
     }
 }

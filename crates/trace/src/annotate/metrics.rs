@@ -27,13 +27,17 @@ pub struct Metrics {
     pub duration: Nanos,
     /// Round-trip times.
     pub rtt: Option<Rtt>,
+    /// The least round-trip time between the same two hosts so far, this transfer's included.
+    pub base_rtt: Option<Nanos>,
     /// How they relate to the bytes in flight.
     pub growth: Option<Growth>,
-    /// Whether they grow as in a bloated buffer.
+    /// Whether they are as in a bloated buffer.
     pub bufferbloat: bool,
     /// Payload bytes sent before the first lost packet.
     pub bytes_before_loss: Option<u64>,
-    /// The bottleneck's capacity.
+    /// The rate at which trains of packets were acknowledged, whatever limited it.
+    pub train_rate: Option<Capacity>,
+    /// The bottleneck's capacity, where trains of packets prove one.
     pub capacity: Option<Capacity>,
     /// Most bytes in flight.
     pub max_in_flight: u32,

@@ -4,12 +4,18 @@
 //! `measure` reads its packets once more and sums up.
 
 mod board;
+mod brief;
 pub mod burst;
 mod capacity;
+mod complete;
+mod handshake;
+mod histogram;
+mod holes;
 mod interplay;
 mod log;
 mod measure;
 mod metrics;
+mod path;
 mod pattern;
 mod ranges;
 mod rtt;
@@ -18,9 +24,13 @@ mod sent;
 mod totals;
 mod transfer;
 
+pub use brief::Brief;
 pub use capacity::Capacity;
+pub(crate) use complete::{complete, with_echoes};
+pub use handshake::Handshake;
 pub use measure::Measurer;
 pub use metrics::Metrics;
+pub use path::{Path, Sign, Vantage};
 pub use pattern::{Evidence, Pattern};
 pub use rtt::{Growth, Rtt, median};
 pub use sent::{Marks, Sent};

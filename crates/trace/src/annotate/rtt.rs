@@ -55,6 +55,14 @@ impl Rtt {
             max: most,
         })
     }
+
+    pub(super) fn is_bloat(&self, base: Nanos, growth: Option<Growth>) -> bool {
+        let inflated = |rtt: Nanos| {
+            rtt >= base.saturating_mul(BLOAT_RATIO) && rtt.saturating_sub(base) >= BLOAT_FLOOR
+        };
+        let grows = growth.is_some_and(|growth| growth.correlation >= BLOAT_CORRELATION);
+        self.samples >= BLOAT_SAMPLES && inflated(self.p90) && (grows || inflated(self.p10))
+    }
 }
 
 /// The median as numpy computes it: the mean of the middle two of an even number.
@@ -85,12 +93,14 @@ pub struct Growth {
     pub ns_per_byte: f64,
 }
 
-/// Bufferbloat: at its 90th percentile the round-trip time is at least twice that at its 10th
-/// ([Flach16 §5.1.2] compares the two) and at least 20 ms more (the least that [Flach16]'s
-/// published detector calls inflated), and it goes with the bytes in flight.
+/// Bufferbloat: the round-trip time is at least twice the least and at least 20 ms more (the least that
+/// [Flach16]'s published detector calls inflated). It is so at its 90th percentile where it goes with
+/// the bytes in flight, and even at its 10th where the queue stands.
 const BLOAT_RATIO: u64 = 2;
 const BLOAT_FLOOR: Nanos = 20_000_000;
 const BLOAT_CORRELATION: f64 = 0.5;
+/// Fewer round trips may all have waited for delayed acknowledgements.
+const BLOAT_SAMPLES: usize = 10;
 
 impl Growth {
     pub(super) fn of(sent: &[Sent]) -> Option<Self> {
@@ -121,11 +131,5 @@ impl Growth {
             correlation: xy / (xx * yy).sqrt(),
             ns_per_byte: xy / xx,
         })
-    }
-
-    pub(super) fn is_bloat(self, rtt: &Rtt) -> bool {
-        rtt.p90 >= rtt.p10 * BLOAT_RATIO
-            && rtt.p90 - rtt.p10 >= BLOAT_FLOOR
-            && self.correlation >= BLOAT_CORRELATION
     }
 }

@@ -1,6 +1,8 @@
 //! One direction of a flow: the data that one endpoint sends, followed packet by packet.
 
 use super::board::Board;
+use super::brief::Brief;
+use super::holes::{Filled, Holes, Missing};
 use super::log::{Log, Number};
 use super::sent::{Marks, Sent};
 use crate::read::Nanos;
@@ -8,6 +10,12 @@ use crate::wire::Packet;
 
 /// An acknowledgement so far beyond all data seen is damage, not data that the capture missed.
 const MAX_UNSEEN: u64 = 1 << 30;
+/// Data come at most this long after their acknowledgement: what a network card gathers, or another
+/// queue of it delivers, is captured a little late.
+const ACKED_AHEAD: Nanos = 1_000_000;
+
+/// A pause is the application's if it takes more round trips than this.
+const PAUSE_ROUNDS: u64 = 4;
 
 /// What a packet's payload turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +39,23 @@ pub(crate) struct Progress {
     pub to: u64,
     /// Bytes acknowledged that the capture never saw sent.
     pub unseen: u64,
+}
+
+/// What an acknowledgement covered before it was captured.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ahead {
+    from: u64,
+    to: u64,
+    at: Nanos,
+}
+
+/// What is known of a data packet's place on the path.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// How long before it the timestamp that it echoes passed the capture.
+    pub echo: Brief,
+    /// The least round-trip time from end to end.
+    pub round_trip: Option<Nanos>,
 }
 
 /// Follows what one endpoint sends.
@@ -58,6 +83,15 @@ pub(crate) struct Sender {
     pub idle: Nanos,
     /// Whether the stream's end was seen.
     pub fin: bool,
+    pub holes: Holes,
+    /// Packets that were lost before they came to the capture.
+    pub missing: Vec<Missing>,
+    ahead: Ahead,
+    /// Where the capture is at the receiver: what the sender knew to be acknowledged when it sent the
+    /// last packet.
+    pub known: Option<u64>,
+    /// Where the capture is not at the sender: the least round-trip time between both.
+    pub away: Nanos,
 }
 
 impl Sender {
@@ -85,7 +119,7 @@ impl Sender {
     /// What is kept, in packets. The history of stretches outlives the packets, and hostile
     /// selective acknowledgements can leave more ranges than there are packets.
     pub fn kept(&self) -> usize {
-        self.log.len().max(self.board.parts())
+        self.log.len().max(self.board.parts()) + self.holes.len() + self.missing.len()
     }
 
     /// Whether all that was sent is acknowledged.
@@ -96,6 +130,9 @@ impl Sender {
     /// Bytes sent and neither acknowledged nor selectively acknowledged.
     #[inline]
     fn flying(&self) -> u64 {
+        if let Some(known) = self.known {
+            return self.max.saturating_sub(known);
+        }
         (self.max - self.una.min(self.max)).saturating_sub(self.board.sacked_bytes())
     }
 
@@ -128,29 +165,51 @@ impl Sender {
     /// the capture has missed: those between what was sent before and this packet, or fewer than
     /// none where it fills a gap.
     #[inline]
-    pub fn send(&mut self, packet: &Packet, position: u64, mss: u32) -> i64 {
+    pub fn send(&mut self, packet: &Packet, position: u64, mss: u32, seen: Seen) -> i64 {
         let now = packet.at;
         self.account_window(now);
         if let Some(since) = self.idle_since.take() {
-            self.idle = self.idle.saturating_add(now.saturating_sub(since));
+            // The acknowledgement and the data were on their way meanwhile. Behind a queue that takes
+            // longer than the least: a pause tells of the application where it is much longer.
+            let pause = now.saturating_sub(since);
+            if pause > PAUSE_ROUNDS * self.away {
+                self.idle = self.idle.saturating_add(pause - self.away);
+            }
         }
         let mut unseen = position.saturating_sub(self.max) as i64;
         let tsval = packet.options.timestamps.map_or(0, |(value, _)| value);
+        if unseen > 0
+            && let Some(before) = self.log.last()
+        {
+            let (from, number) = (before.at, self.log.next());
+            let hole = (self.max, position);
+            self.holes.open(hole, from, now, number, tsval);
+        }
+        let mut seen = seen;
         let mut seq = position;
         let end = position + u64::from(packet.payload);
         while seq < end {
             let len = (end - seq).min(u64::from(mss)) as u32;
-            if self.send_one(now, seq, len, tsval, mss) == Marks::LATE {
+            if self.send_one(now, seq, len, tsval, mss, seen) {
                 unseen -= i64::from(len);
             }
+            seen.echo = Brief::NONE;
             seq += u64::from(len);
         }
         unseen
     }
 
-    /// Returns the mark of a packet with no new bytes.
+    /// Whether it fills a gap that the capture left.
     #[inline]
-    fn send_one(&mut self, at: Nanos, seq: u64, len: u32, tsval: u32, mss: u32) -> u16 {
+    fn send_one(
+        &mut self,
+        at: Nanos,
+        seq: u64,
+        len: u32,
+        tsval: u32,
+        mss: u32,
+        seen: Seen,
+    ) -> bool {
         let end = seq + u64::from(len);
         let fresh = end > self.max;
         let before = self.max;
@@ -175,20 +234,36 @@ impl Sender {
             repeats: 0,
             repeated: 0,
             marks,
+            echo: seen.echo,
         });
         if fresh {
             self.board.first(seq.max(before), end, number);
-            0
+            false
         } else {
-            self.send_again(seq, end, number)
+            self.send_again(seq, end, number, seen.round_trip)
         }
     }
 
     /// Links a retransmission with the packet that it repeats: the last that carried its first
-    /// byte. Returns the mark that it gives.
-    fn send_again(&mut self, seq: u64, end: u64, number: Number) -> u16 {
+    /// byte. Returns whether there is none, since the packet fills a gap.
+    fn send_again(
+        &mut self,
+        seq: u64,
+        end: u64,
+        number: Number,
+        round_trip: Option<Nanos>,
+    ) -> bool {
         let previous = self.board.latest(seq);
         self.board.again(seq, end, number);
+        let Ahead { from, to, at } = self.ahead;
+        if previous.is_none()
+            && (from <= seq && end <= to)
+            && let Some(sent) = self.log.get_mut(number)
+            && sent.at.abs_diff(at) <= ACKED_AHEAD
+        {
+            sent.acked_at = sent.at.max(at);
+            return true;
+        }
         self.repeated_to = self.repeated_to.max(end);
         let mut marks = Marks::LATE;
         if let Some(previous) = previous {
@@ -206,11 +281,39 @@ impl Sender {
         } else if end <= self.una {
             // Of something too long acknowledged to be remembered.
             marks = Marks::RETRANSMISSION;
+        } else if let Some(sent) = self.log.get(number)
+            && let Some(Filled::Again { at, before }) =
+                self.holes.fill((seq, end), sent.at, sent.tsval, round_trip)
+        {
+            self.missing.push(Missing {
+                before,
+                at,
+                seq,
+                len: sent.len,
+                again: self.log.next() - 1,
+            });
+            marks = Marks::RETRANSMISSION;
         }
         if let Some(sent) = self.log.get_mut(number) {
             sent.marks.set(marks);
         }
-        marks
+        previous.is_none() && end > self.una
+    }
+
+    /// Takes out the missing packets whose places are before the packet of this number, in the order of
+    /// their places.
+    pub fn take_missing(&mut self, next: u64) -> Vec<Missing> {
+        if self.missing.is_empty() {
+            return Vec::new();
+        }
+        let (mut found, later): (Vec<_>, _) = self
+            .missing
+            .drain(..)
+            .partition(|missing| missing.before < next);
+        self.missing = later;
+        found.retain(|missing| missing.before >= self.log.first());
+        found.sort_by_key(|missing| (missing.before, missing.seq));
+        found
     }
 
     /// The stream ends at `end`. The FIN takes one sequence number.
@@ -234,6 +337,11 @@ impl Sender {
         }
         let unseen = to.saturating_sub(self.max);
         if unseen > 0 {
+            self.ahead = Ahead {
+                from: self.max,
+                to,
+                at: now,
+            };
             self.max = to;
         }
         self.account_window(now);
@@ -243,6 +351,9 @@ impl Sender {
             self.selective(now, to, sacks);
         }
         if to > from {
+            if self.holes.len() > 0 {
+                self.holes.close(from, to);
+            }
             let selectively = self.board.sacked_bytes();
             self.una = to;
             let echo = packet
@@ -261,7 +372,7 @@ impl Sender {
             board.acknowledge(to, |number| {
                 let waited = filled.is_some_and(|filled| filled.wrapping_sub(number) < 1 << 31);
                 settle(log, number, now, 0, !waited, echoed);
-                if repeated && !waited && log.get(number).is_some_and(|sent| sent.repeats != 0) {
+                if repeated && !waited && log.get(number).is_some_and(Sent::is_retransmission) {
                     filled = Some(number);
                 }
             });
@@ -302,6 +413,9 @@ impl Sender {
             let (start, end) = (start.max(self.una), end.min(self.max));
             if start >= end {
                 continue;
+            }
+            if self.holes.len() > 0 {
+                self.holes.close(start, end);
             }
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;

@@ -1,12 +1,13 @@
 //! One data packet that was sent, and what became of it.
 
+use super::brief::Brief;
 use crate::read::Nanos;
 
 /// A data packet as it was on the wire (a part of a super-packet where the capture holds those),
 /// with what is known of its fate.
 ///
 /// Kept for every packet of a segment until the segment is done, so every byte counts: 56.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
     /// When it was sent, as the capture saw it.
     pub at: Nanos,
@@ -31,6 +32,10 @@ pub struct Sent {
     pub repeated: u32,
     /// Yes-or-no facts.
     pub marks: Marks,
+    /// If it is the first packet that echoes a timestamp: how long after that timestamp it passed the
+    /// capture. That is the round-trip time between the capture and the sender, with what the sender
+    /// waited for something to send.
+    pub echo: Brief,
 }
 
 impl Sent {
@@ -90,6 +95,9 @@ impl Marks {
     /// Its sender could not send a full segment more: the receive window was used up.
     pub const WINDOW_FULL: u16 = 1 << 7;
 
+    /// It was lost before it came to the capture: its time and its place are between its neighbours'.
+    pub const NOT_CAPTURED: u16 = 1 << 9;
+
     /// It arrived, although it was retransmitted.
     pub const DELIVERED: u16 = Self::SPURIOUS_DSACK
         | Self::SPURIOUS_DSACK_OTHER
@@ -106,5 +114,16 @@ impl Marks {
     #[inline]
     pub fn set(&mut self, bits: u16) {
         self.0 |= bits;
+    }
+
+    /// Those of a packet that was lost before it came to the capture.
+    pub(crate) fn not_captured() -> Self {
+        Self(Self::NOT_CAPTURED)
+    }
+
+    /// Clears all of these.
+    #[inline]
+    pub fn clear(&mut self, bits: u16) {
+        self.0 &= !bits;
     }
 }

@@ -1,13 +1,11 @@
 //! What one endpoint sent in a whole flow.
 
+use super::histogram::Histogram;
 use super::metrics::Metrics;
+use super::path::Path;
 use super::sent::Sent;
 use super::transfer::{Tally, Transfer};
 use crate::read::Nanos;
-
-/// Two to this power steps to a factor of two: a bucket's middle is within 3.2 % of what falls in.
-const STEPS: u32 = 4;
-const BUCKETS: usize = 64 << STEPS;
 
 /// The sum of an endpoint's finished transfers in a flow.
 #[derive(Debug, Clone, Default)]
@@ -21,16 +19,13 @@ pub struct Totals {
     pub tally: Tally,
     /// The largest payload of a wire packet.
     pub mss: u32,
-    /// The least round-trip time.
-    pub rtt_min: Option<Nanos>,
-    /// The greatest round-trip time.
-    pub rtt_max: Option<Nanos>,
+    /// How far the capture is from both ends.
+    pub path: Path,
     /// Segments with bufferbloat.
     pub bloated_segments: u64,
     /// Losses in the segment that had the most.
     most_lost: u64,
-    /// Counts of round-trip times by size, from the shortest seen.
-    rtts: Vec<u32>,
+    rtts: Histogram,
 }
 
 impl Totals {
@@ -64,12 +59,10 @@ impl Totals {
         if trains(metrics) > trains(sum) {
             sum.capacity = metrics.capacity;
         }
-        if let Some(rtt) = metrics.rtt {
-            self.rtt_min = Some(self.rtt_min.map_or(rtt.min, |least| least.min(rtt.min)));
-            self.rtt_max = Some(self.rtt_max.map_or(rtt.max, |most| most.max(rtt.max)));
-        }
+        sum.base_rtt = metrics.base_rtt.or(sum.base_rtt);
         self.bloated_segments += u64::from(metrics.bufferbloat);
         self.mss = self.mss.max(transfer.mss);
+        self.path = transfer.path;
         let more = transfer.tally;
         tally.wait = tally.wait.max(more.wait);
         tally.packets += more.packets;
@@ -83,52 +76,22 @@ impl Totals {
         tally.window_limited = tally.window_limited.saturating_add(more.window_limited);
         tally.window_known |= more.window_known;
         for rtt in transfer.sent.iter().filter_map(Sent::rtt) {
-            if self.rtts.is_empty() {
-                self.rtts = vec![0; BUCKETS];
-            }
-            let count = &mut self.rtts[bucket(rtt)];
-            *count = count.saturating_add(1);
+            self.rtts.add(rtt);
         }
+    }
+
+    /// The least round-trip time.
+    pub fn rtt_min(&self) -> Option<Nanos> {
+        self.rtts.least()
+    }
+
+    /// The greatest round-trip time.
+    pub fn rtt_max(&self) -> Option<Nanos> {
+        self.rtts.greatest()
     }
 
     /// A percentile of the flow's round-trip times, within 3.2 %.
     pub fn rtt_percentile(&self, percent: u64) -> Option<Nanos> {
-        let all: u64 = self.rtts.iter().copied().map(u64::from).sum();
-        let mut rank = (all * percent).div_ceil(100).max(1);
-        for (i, &count) in self.rtts.iter().enumerate() {
-            if rank <= u64::from(count) {
-                return Some(middle(i));
-            }
-            rank -= u64::from(count);
-        }
-        None
-    }
-}
-
-fn bucket(value: Nanos) -> usize {
-    let value = value.max(1 << STEPS);
-    let power = value.ilog2();
-    let step = (value >> (power - STEPS)) & ((1 << STEPS) - 1);
-    (((power - STEPS) as usize) << STEPS) + step as usize
-}
-
-fn middle(bucket: usize) -> Nanos {
-    let power = (bucket >> STEPS) as u32;
-    let low = ((1 << STEPS) + (bucket as u64 & ((1 << STEPS) - 1))) << power;
-    low + (1u64 << power) / 2
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_hold_what_they_say() {
-        for value in (1..2000).chain([1_000_000, 123_456_789, u64::MAX / 3, u64::MAX]) {
-            let found = middle(bucket(value)) as f64;
-            let wanted = value.max(16) as f64;
-            assert!((found / wanted - 1.0).abs() < 0.035, "{value}: {found}");
-            assert!(bucket(value) < BUCKETS);
-        }
+        self.rtts.percentile(percent)
     }
 }

@@ -1,6 +1,8 @@
 //! What one endpoint sent in one segment: the unit that is measured and judged.
 
+use super::handshake::Handshake;
 use super::metrics::Metrics;
+use super::path::Path;
 use super::sent::Sent;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
@@ -19,6 +21,8 @@ pub struct FlowInfo {
     pub started_at: Nanos,
     /// Whether the capture holds the client's SYN.
     pub syn_seen: bool,
+    /// Its first packets.
+    pub handshake: Handshake,
 }
 
 /// Which transfer of a capture.
@@ -60,6 +64,8 @@ pub struct Transfer<'a> {
     pub started_at: Nanos,
     /// The largest payload of a wire packet, in bytes.
     pub mss: u32,
+    /// How far the capture is from both ends.
+    pub path: Path,
     /// What was counted on the way.
     pub tally: &'a Tally,
 }
@@ -95,6 +101,8 @@ pub struct TransferSummary {
     pub continues: bool,
     /// The largest payload of a wire packet, in bytes.
     pub mss: u32,
+    /// How far the capture is from both ends.
+    pub path: Path,
     /// What was counted on the way.
     pub tally: Tally,
     /// Its measures.
@@ -111,6 +119,7 @@ impl TransferSummary {
             receiver: transfer.receiver,
             continues: transfer.continues,
             mss: transfer.mss,
+            path: transfer.path,
             tally: *transfer.tally,
             metrics: *metrics,
         }
@@ -168,6 +177,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Adds the packets that were lost before they came to the capture, like the `captured` ones.
+    pub(crate) fn add_missing(&mut self, bytes: u64, packets: u64, captured: u64) {
+        let headers = (self.ip_bytes - self.payload_bytes) / captured.max(1) * packets;
+        let around = (self.link_bytes - self.payload_bytes) / captured.max(1) * packets;
+        self.payload_bytes += bytes;
+        self.ip_bytes += bytes + headers;
+        self.link_bytes += bytes + around;
+    }
+
     /// A rate at one layer as the rate of the same packets at another.
     pub fn convert(&self, rate: f64, from: Layer, to: Layer) -> f64 {
         let share = |layer| match layer {

@@ -1,6 +1,7 @@
 //! Packets to flows, and flows to segments.
 
 mod duplicate;
+mod echoes;
 mod segment;
 mod segmentation;
 mod settings;

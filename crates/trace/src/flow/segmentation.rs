@@ -29,6 +29,8 @@ pub(crate) struct SegmentSize {
     single: u32,
     /// The estimate from packets, where the options were not seen.
     estimate: u32,
+    /// What divides all super-packets that were full.
+    divisor: u32,
 }
 
 impl SegmentSize {
@@ -65,7 +67,20 @@ impl SegmentSize {
         let payload = packet.payload;
         if payload <= MAX_ORDINARY {
             self.single = self.single.max(payload);
-            return self.estimate.max(MAX_ORDINARY);
+            if self.single > self.estimate {
+                self.estimate = 0;
+            }
+            return self.single.max(self.estimate).max(MIN_SIZE);
+        }
+        // The last of a burst, which is pushed, need not be full.
+        if !packet.flags.has(Flags::PSH) {
+            let divisor = gcd(self.divisor, payload);
+            if divisor >= self.single.max(MIN_SIZE) {
+                self.divisor = divisor;
+                if divisor <= MAX_ORDINARY {
+                    self.estimate = divisor;
+                }
+            }
         }
         if self.estimate == 0 {
             let stated = if packet.options.timestamps.is_some() {
@@ -84,4 +99,8 @@ impl SegmentSize {
         }
         self.estimate
     }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -1,5 +1,6 @@
 mod arbitrary;
 mod faults;
 mod lifetime;
+mod places;
 mod segmentation;
 mod segments;

@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 
 use super::duplicate::Recent;
+use super::echoes::Echoes;
 use super::segment::{Segment, Side};
 use super::segmentation::SegmentSize;
 use super::settings::Settings;
 use super::sink::{Ended, FlowSink, FlowSummary};
-use crate::annotate::sender::{Payload, Progress, Sender};
-use crate::annotate::{FlowInfo, Measurer, Totals, Transfer};
+use crate::annotate::sender::{Payload, Progress, Seen, Sender};
+use crate::annotate::{
+    Brief, FlowInfo, Handshake, Measurer, Path, Sent, Sign, Totals, Transfer, Vantage, complete,
+    with_echoes,
+};
 use crate::read::Nanos;
 use crate::wire::{Endpoint, Flags, Packet};
 
@@ -37,9 +41,15 @@ pub(super) struct Flow {
     /// Sequence number of each side's SYN.
     syn: [Option<u32>; 2],
     recent: [Recent; 2],
+    /// Timestamps on their way to each side.
+    echoes: [Echoes; 2],
+    /// How far the capture is from both ends, as the data of each side see it.
+    paths: [Path; 2],
     mss: [u32; 2],
     segments: VecDeque<Segment>,
     next_segment: u32,
+    /// Packets of each side that were put in where they were lost before the capture.
+    completed: [u64; 2],
     /// The server has sent data since the last request.
     responding: bool,
     totals: [Option<Box<Totals>>; 2],
@@ -65,6 +75,7 @@ impl Flow {
                 server,
                 started_at: packet.at,
                 syn_seen: syn && client_sent,
+                handshake: Handshake::default(),
             },
             last: packet.at,
             closed: false,
@@ -73,10 +84,13 @@ impl Flow {
             scales: [None; 2],
             syn: [None; 2],
             recent: Default::default(),
+            echoes: Default::default(),
+            paths: Default::default(),
             mss: [0; 2],
             // Most flows of a scan or a flood have one, and there can be many such.
             segments: VecDeque::with_capacity(1),
             next_segment: 0,
+            completed: [0; 2],
             responding: false,
             totals: [None, None],
         }
@@ -123,7 +137,8 @@ impl Flow {
     pub fn kept(&self) -> usize {
         let senders: usize = self.senders.iter().map(Sender::kept).sum();
         let totals = self.totals.iter().flatten().count();
-        senders + self.segments.len() * SEGMENT_WEIGHT + totals * TOTALS_WEIGHT
+        let echoes: usize = self.echoes.iter().map(Echoes::len).sum();
+        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals * TOTALS_WEIGHT
     }
 
     /// Takes the flow's next packet.
@@ -150,13 +165,21 @@ impl Flow {
             self.scales[side] = Some(packet.options.window_scale);
             self.sizes[side].learn(packet);
         }
+        if syn || self.info.handshake.is_open() {
+            let from_client = side == CLIENT;
+            self.info
+                .handshake
+                .packet(from_client, packet.flags, packet.at);
+            self.look();
+        }
         let position = self.senders[side].position(packet.seq) + u64::from(syn);
         self.senders[side].begin(position);
         let payload = self.senders[side].classify(position, packet.payload);
         if self.divide(packet, side, position, payload, settings) {
             self.finish_settled(measurer, sink);
         }
-        self.send(packet, side, position, payload);
+        let echo = self.echo(packet, side);
+        self.send(packet, side, position, payload, echo);
         if packet.flags.has(Flags::RST) {
             self.closed = true;
             return;
@@ -243,8 +266,89 @@ impl Flow {
         }
     }
 
+    /// Takes a packet's timestamps: how long after the one that it echoes it comes.
     #[inline]
-    fn send(&mut self, packet: &Packet, side: usize, position: u64, payload: Payload) {
+    fn echo(&mut self, packet: &Packet, side: usize) -> Brief {
+        let Some((value, echo)) = packet.options.timestamps else {
+            return Brief::NONE;
+        };
+        if !packet.flags.has(Flags::ACK) {
+            return Brief::NONE;
+        }
+        let acked = self.senders[1 - side].position(packet.ack);
+        self.echoes[1 - side].sent(value, packet.at, acked);
+        let least = self.echoes[side].least;
+        let Some(echo) = self.echoes[side].echoed(echo, packet.at) else {
+            return Brief::NONE;
+        };
+        if self.echoes[side].least != least {
+            self.look();
+        }
+        let sender = &mut self.senders[side];
+        if let Some(known) = &mut sender.known {
+            *known = echo.acked.max(*known);
+        }
+        Brief::new(echo.after)
+    }
+
+    /// Finds out how far the capture is from both ends, where something new is known of that.
+    #[cold]
+    fn look(&mut self) {
+        let handshake = self.info.handshake;
+        let ends = [handshake.to_client(), handshake.to_server()];
+        let least = |side: usize| {
+            let both = [ends[side], self.echoes[side].least];
+            both.into_iter().flatten().min()
+        };
+        let sign = match ends.iter().all(Option::is_some) {
+            true => Sign::Handshake,
+            false => Sign::Timestamps,
+        };
+        for side in [CLIENT, SERVER] {
+            let path = Path {
+                to_sender: least(side),
+                to_receiver: least(1 - side),
+                sign: Some(sign),
+            };
+            self.paths[side] = path;
+            let vantage = path.vantage();
+            let sender = &mut self.senders[side];
+            sender.away = match vantage {
+                Vantage::Between | Vantage::Receiver => path.to_sender.unwrap_or(0),
+                Vantage::Sender | Vantage::Unknown => 0,
+            };
+            if vantage != Vantage::Receiver {
+                sender.known = None;
+            } else if self.echoes[side].least.is_some() {
+                let una = sender.una();
+                sender.known.get_or_insert(una);
+            }
+        }
+    }
+
+    /// As [`look`](Self::look) found, or by how long retransmissions took, where the packets passed
+    /// too seldom in both directions.
+    fn path(&self, side: usize, sent: &[Sent]) -> Path {
+        let path = self.paths[side];
+        if path.round_trip().is_some() {
+            return path;
+        }
+        let to_receiver = path
+            .to_receiver
+            .or_else(|| sent.iter().filter_map(Sent::rtt).min());
+        let recovery = self.senders[side].holes.recovery;
+        let to_sender = recovery
+            .zip(to_receiver)
+            .map(|(recovery, to_receiver)| recovery.saturating_sub(to_receiver));
+        Path {
+            to_sender,
+            to_receiver,
+            sign: to_sender.map(|_| Sign::Recovery),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, packet: &Packet, side: usize, position: u64, payload: Payload, echo: Brief) {
         let Some(segment) = self.segments.back_mut() else {
             return;
         };
@@ -287,7 +391,11 @@ impl Flow {
         this.tally.payload_bytes += bytes;
         this.tally.ip_bytes += bytes + headers;
         this.tally.link_bytes += bytes + headers + u64::from(packet.framing) * pieces;
-        let unseen = self.senders[side].send(packet, position, mss);
+        let seen = Seen {
+            echo,
+            round_trip: self.paths[side].round_trip(),
+        };
+        let unseen = self.senders[side].send(packet, position, mss, seen);
         this.tally.unseen_bytes = this.tally.unseen_bytes.saturating_add_signed(unseen);
     }
 
@@ -355,18 +463,32 @@ impl Flow {
 
     /// Hands the oldest segment to the sink and forgets it.
     fn finish_first(&mut self, measurer: &mut Measurer, sink: &mut impl FlowSink) {
-        let Some(segment) = self.segments.pop_front() else {
+        let Some(mut segment) = self.segments.pop_front() else {
             return;
         };
         for side in [CLIENT, SERVER] {
-            let log = &mut self.senders[side].log;
-            let next = self
-                .segments
-                .front()
-                .map_or_else(|| log.next(), |segment| segment.sides[side].first);
-            let this = &segment.sides[side];
-            let sent = log.range(this.first, next);
+            let next = self.segments.front().map_or_else(
+                || self.senders[side].log.next(),
+                |segment| segment.sides[side].first,
+            );
+            let missing = self.senders[side].take_missing(next);
+            let log = &self.senders[side].log;
+            let this = &mut segment.sides[side];
+            let mut sent = log.range(this.first, next);
             if !sent.is_empty() {
+                let path = self.path(side, sent);
+                let mut completed;
+                if !missing.is_empty() || path.vantage() == Vantage::Receiver {
+                    let bytes = missing.iter().map(|lost| u64::from(lost.len)).sum();
+                    let captured = sent.len() as u64;
+                    this.tally
+                        .add_missing(bytes, missing.len() as u64, captured);
+                    completed = complete(sent, this.first, &missing);
+                    if path.vantage() == Vantage::Receiver {
+                        with_echoes(&mut completed);
+                    }
+                    sent = &completed;
+                }
                 let ends = [self.info.client, self.info.server];
                 let transfer = Transfer {
                     flow: &self.info,
@@ -375,11 +497,12 @@ impl Flow {
                     sender: ends[side],
                     receiver: ends[1 - side],
                     sent,
-                    first_number: this.first,
+                    first_number: this.first + self.completed[side],
                     origin: this.origin.unwrap_or(sent[0].seq - 1),
                     begun_at: segment.begun_at,
                     started_at: this.started_at.unwrap_or(sent[0].at),
                     mss: self.mss[side],
+                    path,
                     tally: &this.tally,
                 };
                 let metrics = measurer.measure(&transfer);
@@ -387,8 +510,9 @@ impl Flow {
                     .get_or_insert_default()
                     .add(&transfer, &metrics);
                 sink.transfer(&transfer, &metrics);
+                self.completed[side] += missing.len() as u64;
             }
-            log.forget(next);
+            self.senders[side].log.forget(next);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate_trace::annotate::{FlowInfo, Metrics, Tally, TransferId};
+use tidegate_trace::annotate::{FlowInfo, Handshake, Metrics, Path, Tally, TransferId};
 use tidegate_trace::detect::{Estimate, Limit, Share};
 
 use super::*;
@@ -29,11 +29,13 @@ fn transfer(from_client: bool) -> TransferSummary {
             server,
             started_at: 0,
             syn_seen: true,
+            handshake: Handshake::default(),
         },
         sender,
         receiver,
         continues: false,
         mss: 1448,
+        path: Path::default(),
         tally: Tally {
             payload_bytes: 1448,
             ip_bytes: 1500,

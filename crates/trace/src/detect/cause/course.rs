@@ -53,7 +53,7 @@ impl Course {
         let base = base.map_or(least, |base| base.min(least));
         let rounds = duration / median;
         let waiting = median - base;
-        let capacity = metrics.capacity.zip(metrics.goodput_bps());
+        let capacity = metrics.train_rate.zip(metrics.goodput_bps());
         let saturated = capacity.is_some_and(|(capacity, goodput)| {
             capacity.trains >= TRAINS && capacity.bps < SATURATED * goodput
         });

@@ -102,6 +102,18 @@ fn without_a_syn_the_first_estimate_holds_for_what_does_not_divide() {
 }
 
 #[test]
+fn without_a_syn_what_divides_all_full_super_packets_is_found() {
+    // The first alone could be anything.
+    assert_eq!(estimated(None, &[2174, 3261, 2174])[2..], [1087; 5]);
+    assert_eq!(estimated(None, &[5808, 4356, 1452]), [1452; 8]);
+    // What is largest is known from single packets, too.
+    let mut talk = Talk::new();
+    talk.send(0, 0, 1087);
+    talk.send(MS, 1087, 500);
+    assert_eq!(talk.end().response().mss, 1087);
+}
+
+#[test]
 fn without_a_syn_and_a_divisor_the_largest_single_packet_or_the_usual_counts() {
     assert_eq!(estimated(None, &[1300, 3001]), [1300, 1300, 1300, 401]);
     assert_eq!(estimated(None, &[3001]), [1460, 1460, 81]);

@@ -1,0 +1,72 @@
+//! How soon an endpoint echoes the other's timestamps (RFC 7323 §3.2): the round-trip time between
+//! the capture and that endpoint, with all that waits on the way.
+
+use std::collections::VecDeque;
+
+use crate::read::Nanos;
+
+/// Timestamps that wait for their echo; a path with more in flight is sampled less often.
+const MAX_WAITING: usize = 512;
+
+/// Timestamps on their way to an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Echoes {
+    waiting: VecDeque<Waiting>,
+    last: u32,
+    /// The least time that one took.
+    pub least: Option<Nanos>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    value: u32,
+    at: Nanos,
+    /// What its packet acknowledged, as a stream position.
+    acked: u64,
+}
+
+/// A timestamp that came back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Echo {
+    /// How long after it had first passed the capture.
+    pub after: Nanos,
+    /// What the packet that had it acknowledged.
+    pub acked: u64,
+}
+
+impl Echoes {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// A packet with this timestamp goes to the endpoint. Of those with the same timestamp the first
+    /// counts.
+    #[inline]
+    pub fn sent(&mut self, value: u32, at: Nanos, acked: u64) {
+        if value != self.last && self.waiting.len() < MAX_WAITING {
+            self.last = value;
+            self.waiting.push_back(Waiting { value, at, acked });
+        }
+    }
+
+    /// The endpoint echoes this timestamp.
+    #[inline]
+    pub fn echoed(&mut self, value: u32, at: Nanos) -> Option<Echo> {
+        while let Some(&first) = self.waiting.front() {
+            let later = value.wrapping_sub(first.value) as i32;
+            if later < 0 {
+                return None;
+            }
+            self.waiting.pop_front();
+            if later == 0 {
+                let after = at.checked_sub(first.at)?;
+                self.least = Some(self.least.map_or(after, |least| least.min(after)));
+                return Some(Echo {
+                    after,
+                    acked: first.acked,
+                });
+            }
+        }
+        None
+    }
+}
