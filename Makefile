@@ -10,7 +10,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TIDEGATE := $(TARGET)/demo/tidegate
 
 .PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book \
-	package test-package clean
+	package test-package reproduce clean
 
 help:
 	@echo 'To see what Tidegate does:'
@@ -25,6 +25,7 @@ help:
 	@echo '  make test           runs every test but those that take long'
 	@echo '  make test-realtime  runs the tests that take long: seconds of traffic through the kernel'
 	@echo '  make test-package   installs, updates and removes the Debian package in a clean root (as root)'
+	@echo '  make reproduce      builds the packages twice, and fails unless both are the same bytes'
 	@echo '  make lint           checks format and lints'
 	@echo '  make deny           checks licences, sources and duplicates of dependencies'
 	@echo '  make docs           builds the API documentation and writes docs/reference/columns.md'
@@ -202,6 +203,12 @@ package:
 	@packaging/setup package
 	@echo '== building the Debian package (the first time takes minutes)'
 	packaging/package "$(TARGET)/package"
+
+# Two builds of the last commit, in two folders: twice the time of a release.
+reproduce:
+	@packaging/setup build
+	@packaging/setup package
+	packaging/reproduce
 
 test-package: package
 	@packaging/setup test-package

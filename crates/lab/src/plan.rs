@@ -1,11 +1,13 @@
 //! What a simulation is made of, checked and complete: the engine's input. Scenario files become
 //! plans, one for each group of aggregates that share nothing, each point of a sweep and each seed.
 
+use std::fmt;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 pub use tidegate_limiter::pacing::Way;
 use tidegate_limiter::pacing::throttled_rate;
-use tidegate_limiter::{LimiterConfig, Nanos, Rate, Rule};
+use tidegate_limiter::{LimiterConfig, Nanos, Police, Rate, Rule};
 
 use crate::tcp::TcpConfig;
 
@@ -102,6 +104,13 @@ pub enum ElementKind {
         /// Ethernet headers, 18 their check sequence too, 0 is layer 3.
         overhead: u32,
     },
+    /// A limiter of another program.
+    Custom {
+        /// The limiter.
+        limiter: CustomLimiter,
+        /// As of [`Limiter`](Self::Limiter).
+        overhead: u32,
+    },
     /// Shows what passes, for a capture.
     Tap {
         /// Bytes shown of each frame.
@@ -113,6 +122,41 @@ impl ElementKind {
     /// Whether it only looks at packets.
     pub fn is_tap(&self) -> bool {
         matches!(self, Self::Tap { .. })
+    }
+}
+
+/// A limiter that the lab does not know: how it is made.
+#[derive(Clone)]
+pub struct CustomLimiter {
+    name: &'static str,
+    make: Arc<dyn Fn() -> Box<dyn Police + Send> + Send + Sync>,
+}
+
+impl CustomLimiter {
+    /// A limiter of this name. `make` gives it as it is before its first packet, at time 0.
+    pub fn new(
+        name: &'static str,
+        make: impl Fn() -> Box<dyn Police + Send> + Send + Sync + 'static,
+    ) -> Self {
+        let make = Arc::new(make);
+        Self { name, make }
+    }
+
+    pub(crate) fn make(&self) -> Box<dyn Police + Send> {
+        (self.make)()
+    }
+}
+
+impl fmt::Debug for CustomLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for CustomLimiter {
+    /// Whether both are made by the same function.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.make, &other.make)
     }
 }
 

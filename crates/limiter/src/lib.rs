@@ -39,7 +39,8 @@
 //! Configurations are valid by construction. A constructor rejects what cannot be enforced, and its
 //! [`ConfigError`] names the [`Field`] that is wrong. [`sizing`] says how large buckets and queues
 //! should be. [`LimiterConfig`] and [`Limiter`] are enums over all of them, for programs that let their
-//! users choose; [`Scheme`] has their names.
+//! users choose; [`Scheme`] has their names. [`Police`] is the trait of those that decide at once, and of
+//! limiters that you write.
 //!
 //! # Sharing a rate
 //!
@@ -145,6 +146,31 @@ pub struct PacketMeta {
     /// A hash of the packet's flow, with a seed that users do not know.
     pub flow: u32,
 }
+
+/// A limiter that decides about each packet at once: any of this crate except a shaper, or another
+/// program's.
+pub trait Police: std::fmt::Debug {
+    /// Decides about a packet that comes at this time. The same packets must get the same decisions.
+    fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision;
+}
+
+macro_rules! police {
+    ($($limiter:ty),* $(,)?) => {$(
+        impl Police for $limiter {
+            fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+                <$limiter>::offer(self, now, packet)
+            }
+        }
+    )*};
+}
+police!(
+    TokenBucket,
+    SingleRateMarker,
+    TwoRateMarker,
+    FairPolicer,
+    WaterFillingPolicer,
+    RoomyPhantomQueues,
+);
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
 //! What packets pass through: one element a file, one match to choose among them.
 
 pub mod codel;
+pub mod custom;
 pub mod delay;
 pub mod droptail;
 pub mod fq_codel;
@@ -36,6 +37,8 @@ pub enum Element {
     Reorder(reorder::Reorder),
     /// Limits a rate.
     Limiter(Box<limiter::Limiter>),
+    /// Limits a rate as another program does.
+    Custom(custom::Custom),
     /// Shows them. The engine, which moves the packets, asks it to.
     Tap(Box<tap::Tap>),
 }
@@ -69,6 +72,9 @@ impl Element {
             ElementKind::Limiter { .. } => {
                 Self::Limiter(Box::new(limiter::Limiter::new(plan, index, wires)?))
             }
+            ElementKind::Custom { limiter, overhead } => {
+                Self::Custom(custom::Custom::new(limiter, *overhead))
+            }
             ElementKind::Tap { snaplen } => {
                 Self::Tap(Box::new(tap::Tap::new(*snaplen, Arc::clone(wires))))
             }
@@ -80,6 +86,7 @@ impl Element {
         match self {
             Self::Link(_) => ETHERNET_HEADER,
             Self::Limiter(limiter) => limiter.overhead(),
+            Self::Custom(limiter) => limiter.overhead(),
             _ => 0,
         }
     }
@@ -92,6 +99,7 @@ impl Element {
             Self::Delay(delay) => delay.offer(now, id),
             Self::Link(link) => link.offer(now, id, packets),
             Self::Limiter(limiter) => return limiter.offer(now, id, packets),
+            Self::Custom(limiter) => return limiter.offer(now, id, packets),
             Self::Loss(loss) => {
                 if !loss.loses() {
                     return Some(id);
@@ -112,7 +120,7 @@ impl Element {
             Self::Link(link) => link.poll(now, packets),
             Self::Limiter(limiter) => limiter.poll(now),
             Self::Reorder(reorder) => reorder.poll(now),
-            Self::Loss(_) | Self::Tap(_) => None,
+            Self::Loss(_) | Self::Custom(_) | Self::Tap(_) => None,
         }
     }
 
@@ -124,7 +132,7 @@ impl Element {
             Self::Link(link) => link.next_timeout(),
             Self::Limiter(limiter) => limiter.poll_timeout(),
             Self::Reorder(reorder) => reorder.next_timeout(),
-            Self::Loss(_) | Self::Tap(_) => None,
+            Self::Loss(_) | Self::Custom(_) | Self::Tap(_) => None,
         }
     }
 

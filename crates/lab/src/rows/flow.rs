@@ -10,7 +10,6 @@ use crate::outcome::{Distribution, FlowOutcome, StreamOutcome, Throttled};
 use crate::plan::{FlowPlan, StreamPlan, Traffic};
 use crate::playback::Viewing;
 use crate::summary;
-use crate::tcp::Algorithm;
 
 /// What became of a flow.
 #[derive(Debug, Clone)]
@@ -124,10 +123,5 @@ fn congestion_control(plan: &FlowPlan) -> Option<&'static str> {
     if matches!(plan.traffic, Traffic::Datagrams { .. }) {
         return None;
     }
-    Some(match plan.tcp.algorithm {
-        Algorithm::Reno => "reno",
-        Algorithm::Cubic => "cubic",
-        Algorithm::Bbr => "bbr",
-        Algorithm::Vegas => "vegas",
-    })
+    Some(plan.tcp.algorithm.name())
 }

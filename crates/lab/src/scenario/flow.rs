@@ -37,12 +37,7 @@ pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
 /// A flow, without its place in the plan. `number`: which of its aggregate's flows it is.
 pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Mistake> {
     let default = TcpConfig::default();
-    let algorithms = [
-        ("reno", Algorithm::Reno),
-        ("cubic", Algorithm::Cubic),
-        ("bbr", Algorithm::Bbr),
-        ("vegas", Algorithm::Vegas),
-    ];
+    let algorithms = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
     let recoveries = [
         ("conservative", Recovery::Conservative),
         ("slow-start", Recovery::SlowStart),

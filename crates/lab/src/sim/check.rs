@@ -161,7 +161,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
         ElementKind::Reorder {
             probability: value, ..
         } => probability(*value),
-        ElementKind::Limiter { overhead, .. } => {
+        ElementKind::Limiter { overhead, .. } | ElementKind::Custom { overhead, .. } => {
             ensure(*overhead <= 1000, || "overhead above 1000 bytes".into())
         }
         ElementKind::Link { rate, queue } => {

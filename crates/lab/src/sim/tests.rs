@@ -1,4 +1,5 @@
 mod arbitrary;
+mod custom;
 mod limiters;
 
 use super::*;

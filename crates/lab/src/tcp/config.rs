@@ -2,6 +2,7 @@
 
 use tidegate_limiter::{Nanos, Rate};
 
+use super::cc::CustomAlgorithm;
 use crate::MILLISECOND;
 
 /// A congestion control algorithm.
@@ -16,6 +17,24 @@ pub enum Algorithm {
     Bbr,
     /// Vegas, as Linux has it.
     Vegas,
+    /// Another program's.
+    Custom(CustomAlgorithm),
+}
+
+impl Algorithm {
+    /// The algorithms that come with the lab.
+    pub const ALL: [Self; 4] = [Self::Reno, Self::Cubic, Self::Bbr, Self::Vegas];
+
+    /// Its name in scenarios, in results and in the kernel.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Vegas => "vegas",
+            Self::Custom(custom) => custom.name,
+        }
+    }
 }
 
 /// How many segments may be sent while losses are repaired.

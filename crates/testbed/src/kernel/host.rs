@@ -11,7 +11,6 @@ use std::time::Duration;
 use nix::sched::{CloneFlags, unshare};
 use socket2::{Domain, Socket, Type};
 use tidegate_lab::plan::Plan;
-use tidegate_lab::tcp::Algorithm;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::proc::{read_again, unreadable};
@@ -55,7 +54,7 @@ impl Host {
         let listen = |i: usize| {
             let socket = socket()?;
             // Connections inherit it, so the first packet is sent by it.
-            let algorithm = name(plan.flows[i].tcp.algorithm);
+            let algorithm = plan.flows[i].tcp.algorithm.name();
             let chosen = socket.set_tcp_congestion(algorithm.as_bytes());
             chosen.map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => TestbedError::Algorithm(algorithm),
@@ -151,15 +150,6 @@ fn socket() -> Result<Socket, TestbedError> {
     socket
         .and_then(|socket| socket.set_linger(Some(Duration::ZERO)).map(|()| socket))
         .map_err(TestbedError::system("open a socket"))
-}
-
-fn name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Reno => "reno",
-        Algorithm::Cubic => "cubic",
-        Algorithm::Bbr => "bbr",
-        Algorithm::Vegas => "vegas",
-    }
 }
 
 /// The thread's namespace as the virtual lab has it: flows learn nothing from those before them,

@@ -13,12 +13,15 @@ use super::Algorithm;
 
 mod bbr;
 mod cubic;
+mod custom;
 #[cfg(test)]
 mod path;
 mod reno;
 #[cfg(test)]
 mod tests;
 mod vegas;
+
+pub use custom::{CloneController, Controller, CustomAlgorithm, Start};
 
 use bbr::Bbr;
 use cubic::Cubic;
@@ -113,6 +116,8 @@ pub enum CongestionControl {
     Bbr(Box<Bbr>),
     /// Delay instead of loss.
     Vegas(Vegas),
+    /// Another program's.
+    Custom(Box<dyn Controller>),
 }
 
 impl CongestionControl {
@@ -125,33 +130,39 @@ impl CongestionControl {
             Algorithm::Cubic => Self::Cubic(Cubic::new(mss, now)),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, now, seed))),
             Algorithm::Vegas => Self::Vegas(Vegas::default()),
+            Algorithm::Custom(custom) => Self::Custom((custom.make)(Start { mss, now, seed })),
         }
     }
 
     /// The handshake is done and `window` is the initial one (`init`): BBR sets its first pacing
     /// rate. `rtt` is that of the handshake, if it was measured.
     pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>, window: &mut Window) {
-        if let Self::Bbr(bbr) = self {
-            bbr.on_established(now, rtt, window);
+        match self {
+            Self::Bbr(bbr) => bbr.on_established(now, rtt, window),
+            Self::Custom(custom) => custom.on_established(now, rtt, window),
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => {}
         }
     }
 
     /// The threshold after a loss: called as recovery begins and after a timeout, before the
     /// window is reduced (`ssthresh`).
-    pub fn ssthresh(&mut self, _now: Nanos, window: &Window) -> u32 {
+    pub fn ssthresh(&mut self, now: Nanos, window: &Window) -> u32 {
         match self {
             Self::Reno(reno) => reno.ssthresh(window),
             Self::Cubic(cubic) => cubic.ssthresh(window),
             Self::Bbr(bbr) => bbr.ssthresh(window),
             Self::Vegas(vegas) => vegas.ssthresh(window),
+            Self::Custom(custom) => custom.ssthresh(now, window),
         }
     }
 
     /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) tells of
     /// [`LossState::Loss`]: this is their number over the connection so far. An acknowledgement says this itself.
     pub fn on_lost(&mut self, lost_total: u64) {
-        if let Self::Bbr(bbr) = self {
-            bbr.on_lost(lost_total);
+        match self {
+            Self::Bbr(bbr) => bbr.on_lost(lost_total),
+            Self::Custom(custom) => custom.on_lost(lost_total),
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => {}
         }
     }
 
@@ -162,6 +173,7 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.on_state(now, state),
             Self::Bbr(bbr) => bbr.on_state(state),
             Self::Vegas(vegas) => vegas.on_state(state),
+            Self::Custom(custom) => custom.on_state(now, state),
         }
     }
 
@@ -172,6 +184,7 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
             Self::Bbr(bbr) => bbr.on_restart(now, window),
             Self::Vegas(vegas) => vegas.on_restart(),
+            Self::Custom(custom) => custom.on_restart(now, idle, window),
         }
     }
 
@@ -181,6 +194,7 @@ impl CongestionControl {
             Self::Reno(_) | Self::Bbr(_) => {}
             Self::Cubic(cubic) => cubic.on_acked(now, sample, window),
             Self::Vegas(vegas) => vegas.on_acked(sample),
+            Self::Custom(custom) => custom.on_acked(now, sample, window),
         }
     }
 
@@ -193,6 +207,7 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.cong_avoid(now, sample, window),
             Self::Bbr(_) => {}
             Self::Vegas(vegas) => vegas.cong_avoid(sample, window),
+            Self::Custom(custom) => custom.cong_avoid(now, sample, window),
         }
     }
 
@@ -200,11 +215,14 @@ impl CongestionControl {
     /// [`cong_avoid`](Self::cong_avoid) nor the sender's own reduction is to be used. Called
     /// once an acknowledgement; false if the algorithm leaves that to the sender.
     pub fn control(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) -> bool {
-        let Self::Bbr(bbr) = self else {
-            return false;
-        };
-        bbr.control(now, sample, window);
-        true
+        match self {
+            Self::Bbr(bbr) => {
+                bbr.control(now, sample, window);
+                true
+            }
+            Self::Custom(custom) => custom.control(now, sample, window),
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => false,
+        }
     }
 
     /// The window as it was before a reduction that proved needless (`undo_cwnd`).
@@ -214,6 +232,7 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.undo(window),
             Self::Bbr(bbr) => bbr.undo(window),
             Self::Vegas(vegas) => vegas.undo(window),
+            Self::Custom(custom) => custom.undo(window),
         }
     }
 }

@@ -1,0 +1,50 @@
+//! Limiters of other programs, as elements that packets pass.
+
+use tidegate_limiter::{Decision, Nanos, PacketMeta, Police};
+
+use crate::packet::{Packet, PacketId, Packets};
+use crate::plan::CustomLimiter;
+
+/// A limiter that the lab does not know.
+#[derive(Debug)]
+pub struct Custom {
+    limiter: Box<dyn Police + Send>,
+    overhead: u32,
+}
+
+impl Custom {
+    /// The limiter, before its first packet. It charges `overhead` bytes beside each IP packet.
+    pub fn new(limiter: &CustomLimiter, overhead: u32) -> Self {
+        Self {
+            limiter: limiter.make(),
+            overhead,
+        }
+    }
+
+    /// What it adds to the length of an IP packet.
+    pub fn overhead(&self) -> u32 {
+        self.overhead
+    }
+
+    /// A packet comes; it is given back unless it is dropped.
+    pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
+        let packet: &mut Packet = packets.get_mut(id);
+        let meta = PacketMeta {
+            bytes: packet.bytes + self.overhead,
+            queue: 0,
+            dscp: packet.dscp,
+            flow: packet.hash,
+        };
+        match self.limiter.offer(now, &meta) {
+            Decision::Pass => Some(id),
+            Decision::Mark(dscp) => {
+                packet.dscp = dscp;
+                Some(id)
+            }
+            Decision::Drop => {
+                packets.drop(id);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Congestion control of other programs, by the same interface.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use tidegate_limiter::Nanos;
+
+use super::{AckSample, LossState, Window};
+
+/// Congestion control by the callbacks of Linux (`struct tcp_congestion_ops`), as
+/// [`CongestionControl`](super::CongestionControl) calls those that come with the lab. It must depend
+/// on its arguments alone: then a simulation gives the same outcome each time.
+pub trait Controller: CloneController + fmt::Debug + Send {
+    /// The threshold after a loss in segments (`ssthresh`): called as recovery begins and after a
+    /// timeout, before the window is reduced.
+    fn ssthresh(&mut self, now: Nanos, window: &Window) -> u32;
+
+    /// The window may grow (`cong_avoid`).
+    fn cong_avoid(&mut self, now: Nanos, sample: &AckSample, window: &mut Window);
+
+    /// The window as it was before a reduction that proved needless (`undo_cwnd`).
+    fn undo(&mut self, window: &Window) -> u32;
+
+    /// The handshake is done (`init`).
+    fn on_established(&mut self, _now: Nanos, _rtt: Option<Nanos>, _window: &mut Window) {}
+
+    /// The retransmission timer marked segments lost: their number over the connection.
+    fn on_lost(&mut self, _lost_total: u64) {}
+
+    /// The sender's state changes (`set_state`), just before it does.
+    fn on_state(&mut self, _now: Nanos, _state: LossState) {}
+
+    /// Sending resumes with nothing in flight (`CA_EVENT_TX_START`), after this time.
+    fn on_restart(&mut self, _now: Nanos, _idle: Nanos, _window: &mut Window) {}
+
+    /// Every acknowledgement that acknowledges anything (`pkts_acked`), in every state.
+    fn on_acked(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
+
+    /// Sets window and pacing rate itself (`cong_control`), and returns true. By default it leaves
+    /// that to [`cong_avoid`](Self::cong_avoid) and the sender's reduction.
+    fn control(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) -> bool {
+        false
+    }
+}
+
+/// A [`Controller`] that can be cloned: each that is [`Clone`].
+pub trait CloneController {
+    /// A copy with the same state.
+    fn boxed(&self) -> Box<dyn Controller>;
+}
+
+impl<T: Controller + Clone + 'static> CloneController for T {
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
+
+/// What a connection begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// The largest payload of a segment in bytes.
+    pub mss: u32,
+    /// The time.
+    pub now: Nanos,
+    /// For what is random. Each connection has another one.
+    pub seed: u64,
+}
+
+/// An algorithm of another program. Its name stands for it: two of one name are the same.
+#[derive(Clone, Copy)]
+pub struct CustomAlgorithm {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Makes the congestion control of a connection.
+    pub make: fn(Start) -> Box<dyn Controller>,
+}
+
+impl fmt::Debug for CustomAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for CustomAlgorithm {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CustomAlgorithm {}
+
+impl Hash for CustomAlgorithm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl PartialOrd for CustomAlgorithm {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CustomAlgorithm {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(other.name)
+    }
+}
