@@ -7,7 +7,9 @@ use tidegate_trace::annotate::{
     Layer, Marks, Metrics, Totals, Transfer, TransferId, TransferSummary,
 };
 use tidegate_trace::detect::pd::{Answer, Code};
-use tidegate_trace::detect::{DETECTORS, Detector, Judgement, Verdicts, rate_clusters};
+use tidegate_trace::detect::{
+    Basis, DETECTORS, Detector, Extent, Judgement, Verdicts, rate_clusters,
+};
 use tidegate_trace::flow::{Counters, FlowSummary, Settings};
 use tidegate_trace::read::{Capture, Frame, LinkType};
 use tidegate_trace::{Analysis, Options, Sink};
@@ -302,6 +304,14 @@ impl Run {
     }
 }
 
+/// The default detector, judging while the capture comes in.
+fn causal(basis: Basis) -> Box<dyn Detector> {
+    (DETECTORS[0].make)(Extent {
+        basis,
+        causal: true,
+    })
+}
+
 /// Every detector. The first one's verdicts count, the others' are checked.
 struct Every {
     detectors: Vec<Box<dyn Detector>>,
@@ -313,7 +323,8 @@ impl Every {
         Self {
             detectors: DETECTORS
                 .iter()
-                .map(|entry| (entry.make)(entry.widest))
+                .map(|entry| entry.whole())
+                .chain([Basis::Segment, Basis::Connection, Basis::Client].map(causal))
                 .collect(),
             unused: Verdicts::default(),
         }

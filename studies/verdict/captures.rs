@@ -157,7 +157,7 @@ fn judge(path: &Path) -> Result<[Judged; SOURCES.len()]> {
     let pd = by_name("pd").context("no detector pd")?;
     let [segment, connection, client] =
         BASES.map(|basis| -> Box<dyn Detector> { Box::new(Tidegate::new(basis)) });
-    let mut all = [(pd.make)(pd.widest), segment, connection, client].map(|detector| {
+    let mut all = [pd.whole(), segment, connection, client].map(|detector| {
         let options = Options {
             detector: Some(detector),
             ..Options::measuring(Settings::default())

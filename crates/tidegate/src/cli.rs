@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_limiter::Rate;
-use tidegate_trace::detect::{self, DETECTORS, Detector, Entry};
+use tidegate_trace::detect::{self, DETECTORS, Detector, Entry, Extent};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::pair::MOST_PACKETS;
 
@@ -113,7 +113,8 @@ Examples:
   tidegate detect transfer.pcap              a table of every transfer, and a summary
   tidegate detect /var/captures              all captures in a folder and its subfolders
   ssh server cat x.pcap.gz | tidegate detect one capture from standard input
-  tcpdump -s 128 -w - tcp | tidegate detect  reads during the capture; Ctrl-C ends it
+  tcpdump -s 128 -w - tcp | tidegate detect --follow
+                                             judges during the capture; Ctrl-C ends it
   tidegate detect -f csv -o rows.csv *.pcapng
   tidegate detect --join eth0-*.pcap         the files of a capture that tcpdump -G rotated
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
@@ -152,6 +153,9 @@ pub struct Detect {
     /// Print only the summary: as text, or as an object with -f json
     #[arg(long)]
     pub summary: bool,
+    /// Keep reading captures that still grow, and judge every transfer when it ends by what is known by then
+    #[arg(long, conflicts_with = "join")]
+    pub follow: bool,
     /// Show all rows in the table, including transfers that are too short to judge
     #[arg(short, long)]
     pub all: bool,
@@ -218,16 +222,22 @@ impl From<Basis> for detect::Basis {
 #[derive(Debug, Clone, Copy)]
 pub struct Chosen {
     entry: Entry,
-    basis: detect::Basis,
+    extent: Extent,
 }
 
 impl Chosen {
+    /// The same, judging while the capture still comes in.
+    pub fn following(mut self, causal: bool) -> Self {
+        self.extent.causal = causal;
+        self
+    }
+
     pub fn name(&self) -> &'static str {
         self.entry.name
     }
 
     pub fn make(&self) -> Box<dyn Detector> {
-        (self.entry.make)(self.basis)
+        (self.entry.make)(self.extent)
     }
 }
 
@@ -249,7 +259,11 @@ impl Analysis {
             );
             return Err(UsageError(message));
         }
-        Ok(Chosen { entry, basis })
+        let extent = Extent {
+            basis,
+            causal: false,
+        };
+        Ok(Chosen { entry, extent })
     }
 
     pub fn settings(&self) -> Settings {

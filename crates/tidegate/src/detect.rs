@@ -28,8 +28,15 @@ enum View {
 
 pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     check(options)?;
-    let detector = options.analysis.detector()?;
-    let inputs = input::find(&options.captures)?;
+    let detector = options.analysis.detector()?.following(options.follow);
+    let mut inputs = input::find(&options.captures)?;
+    if options.follow {
+        let [input] = &mut inputs[..] else {
+            let message = "--follow reads one capture: name one, or pipe it in".to_owned();
+            return Err(UsageError(message).into());
+        };
+        input.follow = true;
+    }
     input::refuse_overwriting(&inputs, options.output.as_deref())?;
     let inputs = match options.join {
         true => vec![Input::joined(inputs)],

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +28,8 @@ pub struct Input {
     pub length: u64,
     /// The captures that this one is made of, in their order, if it is in pieces.
     pieces: Vec<Input>,
+    /// Whether to wait at the file's end for more, until the stop flag is set.
+    pub follow: bool,
 }
 
 impl Input {
@@ -37,6 +40,7 @@ impl Input {
             length: fs::metadata(path).map_or(0, |meta| meta.len()),
             path: Some(path.to_owned()),
             pieces: Vec::new(),
+            follow: false,
         }
     }
 
@@ -47,6 +51,7 @@ impl Input {
             problem: None,
             length: 0,
             pieces: Vec::new(),
+            follow: false,
         }
     }
 
@@ -64,6 +69,7 @@ impl Input {
             problem: None,
             length: pieces.iter().map(|piece| piece.length).sum(),
             pieces,
+            follow: false,
         }
     }
 
@@ -129,6 +135,7 @@ impl Input {
         Ok(Counted {
             file,
             can_be_silent: self.is_read_once(),
+            grows: self.follow && !self.is_read_once(),
             bar: bar.clone(),
             stop: Arc::clone(stop),
         })
@@ -139,22 +146,25 @@ impl Input {
 struct Counted {
     file: File,
     can_be_silent: bool,
+    /// More may come behind the end.
+    grows: bool,
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
 }
 
-/// How long to wait for a silent pipe before the stop flag is checked again.
-const POLL_INTERVAL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 200_000_000,
-};
+/// How long to wait for a silent pipe, or behind the end of a growing file, before the stop flag is checked again.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Counted {
     /// Waits for something to read; returns `false` if the stop flag was set meanwhile.
     fn wait(&self) -> io::Result<bool> {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: POLL_INTERVAL.subsec_nanos().into(),
+        };
         while !self.stop.load(Ordering::Relaxed) {
             let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut ready, Some(&POLL_INTERVAL)) {
+            match poll(&mut ready, Some(&timeout)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(true),
                 Err(error) => return Err(error.into()),
@@ -169,9 +179,14 @@ impl Read for Counted {
         if self.can_be_silent && !self.wait()? {
             return Ok(0);
         }
-        let count = self.file.read(buffer)?;
-        self.bar.inc(count as u64);
-        Ok(count)
+        loop {
+            let count = self.file.read(buffer)?;
+            self.bar.inc(count as u64);
+            if count > 0 || !self.grows || self.stop.load(Ordering::Relaxed) {
+                return Ok(count);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub enum Event {
 pub struct Report {
     pub name: Arc<str>,
     pub counters: Counters,
+    /// Segments with data of the flows that were wanted.
+    pub segments: u64,
     pub passed_over: PassedOver,
     /// Why it could not be read, or not to its end.
     pub error: Option<String>,
@@ -66,7 +68,7 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
 /// A bar on standard error, if that is a terminal and there is enough to wait for.
 pub fn progress(inputs: &[Input], quiet: bool) -> ProgressBar {
     let total: u64 = inputs.iter().map(|input| input.length).sum();
-    let known = !inputs.iter().any(Input::is_stdin);
+    let known = !inputs.iter().any(|input| input.is_stdin() || input.follow);
     if quiet || (known && total < WORTH_A_BAR) {
         return ProgressBar::hidden();
     }
@@ -161,6 +163,7 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         let damaged = outcome.error.as_ref().map(|error| error.to_string());
         let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
         report = Report::new(&input.name, outcome);
+        report.segments = rows.count;
         report.error = closed.or(damaged).map(|(piece, error)| match piece {
             piece if *piece == input.name => error,
             piece => format!("{piece}: {error}"),
@@ -179,6 +182,7 @@ impl Report {
         Self {
             name: Arc::clone(name),
             counters: outcome.counters,
+            segments: 0,
             passed_over: outcome.passed_over,
             error: outcome.error.map(|error| error.to_string()),
         }
@@ -193,12 +197,16 @@ struct Rows<'a> {
     by: By,
     ports: &'a [u16],
     detector: &'static str,
-    /// A person may be watching: rows are handed on when they are a second old.
+    /// A person may be watching: rows are handed on when they are a second old, …
     live: bool,
+    /// … or at once.
+    follow: bool,
     handed_on: Instant,
     segments: Vec<SegmentRow>,
     flows: Vec<FlowRow>,
     packets: Vec<PacketRow>,
+    /// Segments with data of flows that are done.
+    count: u64,
     /// Policed segments of flows that are not done, by flow and side.
     policed: HashMap<(u64, bool), u64>,
     out: &'a SyncSender<Event>,
@@ -213,10 +221,12 @@ impl<'a> Rows<'a> {
             ports: task.ports,
             detector: task.detector.name(),
             live: input.is_stdin(),
+            follow: input.follow,
             handed_on: Instant::now(),
             segments: Vec::new(),
             flows: Vec::new(),
             packets: Vec::new(),
+            count: 0,
             policed: HashMap::new(),
             out,
         }
@@ -233,6 +243,7 @@ impl<'a> Rows<'a> {
         let _ = self.out.send(event);
     }
 
+    /// Hands on the rows, both endpoints' of a segment beside each other.
     fn hand_on(&mut self) {
         self.handed_on = Instant::now();
         if !self.segments.is_empty() {
@@ -272,6 +283,9 @@ impl Sink for Rows<'_> {
                 self.send(Event::Packets(rows));
             }
         }
+        if self.follow {
+            self.hand_on();
+        }
     }
 
     fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
@@ -299,10 +313,17 @@ impl Sink for Rows<'_> {
             detector: self.detector,
             judgement,
         });
+        if self.follow {
+            self.hand_on();
+        }
     }
 
     fn flow(&mut self, summary: FlowSummary) {
-        if self.by != By::Flow || !self.wants(&summary.info) {
+        if !self.wants(&summary.info) {
+            return;
+        }
+        self.count += summary.segments;
+        if self.by != By::Flow {
             return;
         }
         let info = summary.info;
@@ -325,7 +346,7 @@ impl Sink for Rows<'_> {
                 policed_segments: policed.unwrap_or(0),
             });
         }
-        if self.flows.len() >= BATCH {
+        if self.follow || self.flows.len() >= BATCH {
             self.hand_on();
         }
     }

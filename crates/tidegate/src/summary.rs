@@ -42,13 +42,8 @@ pub struct Summary {
 
 impl Summary {
     pub fn rows(&mut self, rows: &[SegmentRow]) {
-        let mut last = None;
         for row in rows {
-            // Both endpoints' rows of a segment stand beside each other.
             let (transfer, judgement) = (&row.transfer, &row.judgement);
-            let key = Some((transfer.id.flow, transfer.id.segment));
-            self.segments += u64::from(last != key);
-            last = key;
             self.data_packets += transfer.metrics.data_packets;
             self.lost_packets += transfer.metrics.lost_packets;
             self.lossy += u64::from(transfer.metrics.lost_packets >= LOSSY);
@@ -66,6 +61,7 @@ impl Summary {
 
     pub fn capture(&mut self, report: &Report) {
         self.captures += 1;
+        self.segments += report.segments;
         self.failed += u64::from(report.error.is_some());
         let (sum, more) = (&mut self.counters, &report.counters);
         sum.frames += more.frames;

@@ -3,7 +3,7 @@
 mod program;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -407,6 +407,7 @@ fn wrong_use_is_code_2() {
         &["detect", "--summary", "-f", "csv", "x.pcap"],
         &["detect", "--detector", "oracle", "x.pcap"],
         &["detect", "--basis", "world", "x.pcap"],
+        &["detect", "--follow", "x.pcap", "y.pcap"],
         &["detect", "-", "-"],
         &["explain", &capture(), "--flow", "7"],
         &["frobnicate"],
@@ -538,6 +539,44 @@ fn explain_writes_a_story_and_a_picture() {
     let (code, _, err) = run(&["explain", &capture(), "--json", "--svg", "-"]);
     assert_eq!(code, 2);
     assert!(err.contains("name a file for the picture"), "{err}");
+}
+
+/// A capture that grows: verdicts come while it does, although none of its connections has ended.
+#[test]
+fn a_growing_capture_is_followed() {
+    let decompressed = Command::new("xz").args(["-dc", &capture()]).output();
+    let Ok(bytes) = decompressed.map(|output| output.stdout) else {
+        eprintln!("SKIPPED: no xz here");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("growing.pcap");
+    let mut growing = fs::File::create(&path).expect("a file");
+    growing
+        .write_all(&bytes[..bytes.len() / 2])
+        .expect("written");
+    let mut child = tidegate(&["detect", "--follow", "-f", "jsonl"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidegate runs");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut policed = lines
+        .map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"))
+        .filter(|row: &serde_json::Value| row["policed_any"] == true);
+    assert!(policed.next().is_some(), "before the rest is written");
+    growing
+        .write_all(&bytes[bytes.len() / 2..])
+        .expect("written");
+    assert!(policed.next().is_some(), "and behind the former end");
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success());
+    assert!(policed.next().is_some(), "the last one ends with it");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
 }
 
 #[test]

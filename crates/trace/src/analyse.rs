@@ -55,7 +55,7 @@ impl Default for Options {
     /// The default bounds and the default detector.
     fn default() -> Self {
         Self {
-            detector: Some((DETECTORS[0].make)(DETECTORS[0].widest)),
+            detector: Some(DETECTORS[0].whole()),
             ..Self::measuring(Settings::default())
         }
     }

@@ -320,6 +320,7 @@ impl Made {
                 started_at: START,
                 syn_seen: true,
                 handshake: Handshake::default(),
+                roles_known: true,
             },
         }
     }

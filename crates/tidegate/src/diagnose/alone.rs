@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_trace::annotate::TransferSummary;
-use tidegate_trace::detect::{Basis, Judgement, by_name};
+use tidegate_trace::detect::{Judgement, by_name};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::{Options, Sink, analyse};
 
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
     let detector = by_name(DETECTOR).context("unknown detector")?;
     let judging = Options {
-        detector: Some((detector.make)(Basis::Client)),
+        detector: Some(detector.whole()),
         cancel: Some(Arc::clone(&stop)),
         ..Options::measuring(Settings::default())
     };

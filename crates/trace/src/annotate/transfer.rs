@@ -23,6 +23,8 @@ pub struct FlowInfo {
     pub syn_seen: bool,
     /// Its first packets.
     pub handshake: Handshake,
+    /// Whether a SYN of either side tells the client from the server. Otherwise that is a guess.
+    pub roles_known: bool,
 }
 
 /// Which transfer of a capture.

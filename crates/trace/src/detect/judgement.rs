@@ -96,6 +96,16 @@ impl Basis {
     }
 }
 
+/// What a detector may take together for a judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// At most these packets.
+    pub basis: Basis,
+    /// Only what came before the transfer's end, or within a second after it: transfers are judged
+    /// while the capture still comes in.
+    pub causal: bool,
+}
+
 /// An estimate and the interval that the truth should be in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {

@@ -13,7 +13,7 @@ pub mod pd;
 pub use cause::Tidegate;
 pub use clusters::{Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
-pub use judgement::{Basis, Cause, Estimate, Judgement, Limit, RuledOut, Share};
+pub use judgement::{Basis, Cause, Estimate, Extent, Judgement, Limit, RuledOut, Share};
 pub use pd::Pd;
 
 /// A detector by its name.
@@ -25,9 +25,19 @@ pub struct Entry {
     pub about: &'static str,
     /// The most that it takes together for a judgement.
     pub widest: Basis,
-    /// Makes one that takes together what belongs together up to a basis. A detector whose
-    /// [`widest`](Self::widest) basis is narrower keeps to that.
-    pub make: fn(Basis) -> Box<dyn Detector>,
+    /// Makes one that takes together what belongs together as far as an extent allows. A detector
+    /// whose [`widest`](Self::widest) basis is narrower keeps to that.
+    pub make: fn(Extent) -> Box<dyn Detector>,
+}
+
+impl Entry {
+    /// Makes one that waits for the whole capture, and takes together as much as it can.
+    pub fn whole(&self) -> Box<dyn Detector> {
+        (self.make)(Extent {
+            basis: self.widest,
+            causal: false,
+        })
+    }
 }
 
 /// All detectors, the default first. This is the one place where a new detector is named.
@@ -36,7 +46,10 @@ pub const DETECTORS: [Entry; 3] = [
         name: "tidegate",
         about: "what limited each transfer, by all that went to the same client",
         widest: Basis::Client,
-        make: |basis| Box::new(Tidegate::new(basis)),
+        make: |extent| {
+            let whole = Tidegate::new(extent.basis);
+            Box::new(if extent.causal { whole.causal() } else { whole })
+        },
     },
     Entry {
         name: "pd",

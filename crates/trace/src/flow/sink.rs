@@ -35,6 +35,8 @@ pub struct FlowSummary {
     pub info: FlowInfo,
     /// Why it ended.
     pub ended: Ended,
+    /// Segments in which an endpoint sent data.
+    pub segments: u64,
     /// What the client sent; `None` where that is no data.
     pub client: Option<Box<Totals>>,
     /// What the server sent.

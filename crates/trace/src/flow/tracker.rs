@@ -50,6 +50,7 @@ pub(super) struct Flow {
     next_segment: u32,
     /// Packets of each side that were put in where they were lost before the capture.
     completed: [u64; 2],
+    segments_with_data: u64,
     /// The server has sent data since the last request.
     responding: bool,
     totals: [Option<Box<Totals>>; 2],
@@ -76,6 +77,7 @@ impl Flow {
                 started_at: packet.at,
                 syn_seen: syn && client_sent,
                 handshake: Handshake::default(),
+                roles_known: syn,
             },
             last: packet.at,
             closed: false,
@@ -91,6 +93,7 @@ impl Flow {
             segments: VecDeque::with_capacity(1),
             next_segment: 0,
             completed: [0; 2],
+            segments_with_data: 0,
             responding: false,
             totals: [None, None],
         }
@@ -466,6 +469,7 @@ impl Flow {
         let Some(mut segment) = self.segments.pop_front() else {
             return;
         };
+        let mut has_data = false;
         for side in [CLIENT, SERVER] {
             let next = self.segments.front().map_or_else(
                 || self.senders[side].log.next(),
@@ -475,6 +479,7 @@ impl Flow {
             let log = &self.senders[side].log;
             let this = &mut segment.sides[side];
             let mut sent = log.range(this.first, next);
+            has_data |= !sent.is_empty();
             if !sent.is_empty() {
                 let path = self.path(side, sent);
                 let mut completed;
@@ -514,6 +519,7 @@ impl Flow {
             }
             self.senders[side].log.forget(next);
         }
+        self.segments_with_data += u64::from(has_data);
     }
 
     /// Hands all that is left to the sink.
@@ -531,6 +537,7 @@ impl Flow {
         sink.flow(FlowSummary {
             info: self.info,
             ended,
+            segments: self.segments_with_data,
             client,
             server,
         });

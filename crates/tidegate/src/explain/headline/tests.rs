@@ -29,6 +29,7 @@ fn transfer(from_client: bool) -> TransferSummary {
             server,
             started_at: 0,
             syn_seen: true,
+            roles_known: true,
             handshake: Handshake::default(),
         },
         sender,

@@ -116,14 +116,19 @@ pub struct Towards {
     pub arrivals: Vec<Arrival>,
     /// The number of each transfer's flow.
     pub flows: Vec<u64>,
+    /// So many of the first transfers are judged already: their packets count, and their losses are
+    /// not explained again.
+    pub judged: usize,
 }
 
-/// Explains the losses of every transfer that has at least [`LEAST_LOSSES`], by packets of up to a basis.
+/// Explains the losses of every transfer that has at least [`LEAST_LOSSES`] and is not judged, by packets
+/// of up to a basis.
 pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
     let mut explained = vec![None; towards.flows.len()];
     let transfers = by_transfer(towards);
     let lossy = |arrivals: &[Arrival]| arrivals.iter().filter(|a| a.lost).count() >= LEAST_LOSSES;
-    if !transfers.iter().any(|arrivals| lossy(arrivals)) {
+    let transfers_left = &transfers[towards.judged.min(transfers.len())..];
+    if !transfers_left.iter().any(|arrivals| lossy(arrivals)) {
         return explained;
     }
     let apart = delay::base(towards.arrivals.iter()).map_or(USUAL_RTT, |base| (base * 1e9) as u64);
@@ -136,7 +141,10 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
         flows.entry(flow).or_default().push(i);
     }
     for members in flows.into_values() {
-        if !members.iter().any(|&i| lossy(&transfers[i])) {
+        if !members
+            .iter()
+            .any(|&i| i >= towards.judged && lossy(&transfers[i]))
+        {
             continue;
         }
         let mut together: Vec<Arrival> = members
@@ -152,7 +160,7 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
             .collect();
         let connection = LazyCell::new(|| Scope::new(together, &[1.0], apart));
         let unseen = LazyCell::new(|| unseen_users(&subjects));
-        for (i, subject) in &subjects {
+        for (i, subject) in subjects.iter().filter(|(i, _)| *i >= towards.judged) {
             let mut search = Search::new(subject);
             match basis {
                 Basis::Segment => {

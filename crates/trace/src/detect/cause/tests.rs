@@ -71,6 +71,7 @@ fn losses(arrivals: Vec<Arrival>) -> Losses {
     let towards = Towards {
         arrivals,
         flows: vec![0],
+        ..Towards::default()
     };
     explain(&towards, Basis::Client)[0].expect("packets were lost")
 }
@@ -158,6 +159,7 @@ fn times_that_go_backwards_and_hostile_values_do_no_harm() {
         let towards = Towards {
             arrivals: arrivals.clone(),
             flows: vec![0],
+            ..Towards::default()
         };
         assert_eq!(explain(&towards, basis).len(), 1);
     }

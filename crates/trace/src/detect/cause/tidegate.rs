@@ -1,131 +1,254 @@
-//! The detector: keeps the packets of each client until its transfers can be judged together.
+//! The detector: keeps packets until the transfers that belong together can be judged together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::net::IpAddr;
 
 use super::arrival::Arrival;
-
 use super::limiter::{LEAST_LOSSES, Towards, explain};
 use super::verdict;
 use crate::annotate::{Metrics, Transfer, TransferSummary};
 use crate::detect::{Basis, Detector, Verdicts};
+use crate::flow::FlowSummary;
 use crate::read::Nanos;
 
-/// Packets kept for a client. With more its transfers are judged, and what was kept is forgotten: 24
+/// Packets kept for a group. With more its transfers are judged, and what was kept is forgotten: 24
 /// bytes each.
-const MOST_OF_CLIENT: usize = 1 << 18;
-/// Packets kept in all, a transfer counting as some. With more the quietest clients are judged.
+const MOST_OF_GROUP: usize = 1 << 18;
+/// Packets kept in all, a transfer counting as some. With more the quietest groups are judged.
 const MOST: usize = 1 << 21;
 const TRANSFER_WEIGHT: usize = 24;
+/// Packets of its group on which a causal judgement looks back, beside those that came since.
+const LOOKS_BACK: usize = 1 << 14;
+/// The least time between causal judgements of a group: each fits all packets that are kept.
+const PAUSE: Nanos = 1_000_000_000;
 
-/// Judges by everything that went to the same client, or less.
+/// Judges by everything that went to or came from the same client, or less.
 #[derive(Debug)]
 pub struct Tidegate {
     basis: Basis,
-    clients: BTreeMap<IpAddr, Client>,
+    causal: bool,
+    groups: BTreeMap<Group, Kept>,
     /// What is kept in all, as [`MOST`] counts it.
     kept: usize,
+    /// Groups with transfers that wait for a causal judgement, by the time from which it is due.
+    due: BTreeSet<(Nanos, Group)>,
 }
 
-/// What went to a client.
+/// What is judged together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    /// A connection, by its number.
+    Connection(u64),
+    /// What went to an address.
+    To(IpAddr),
+    /// What came from the address of a client.
+    From(IpAddr),
+}
+
+impl Group {
+    /// The group of a transfer; `None` where each is judged alone.
+    fn of(summary: &TransferSummary, basis: Basis) -> Option<Self> {
+        match basis {
+            Basis::Segment => None,
+            Basis::Connection => Some(Self::Connection(summary.id.flow)),
+            // What many clients send to one server has no limit in common. Where the client is a
+            // guess, the receiver is the safer one.
+            Basis::Client if summary.id.from_client && summary.flow.roles_known => {
+                Some(Self::From(summary.sender.ip()))
+            }
+            Basis::Client => Some(Self::To(summary.receiver.ip())),
+        }
+    }
+}
+
+/// What is kept of a group.
 #[derive(Debug, Default)]
-struct Client {
+struct Kept {
     towards: Towards,
     /// Transfers with losses, which are not judged yet, with their numbers in `towards`.
     waiting: Vec<(u32, TransferSummary)>,
     /// The least round-trip time in seconds.
     least_rtt: Option<f64>,
+    /// When its last transfer ended, and when it was last judged.
     last: Nanos,
+    judged: Option<Nanos>,
 }
 
-impl Client {
+impl Kept {
     fn weight(&self) -> usize {
         self.towards.arrivals.len() + self.towards.flows.len() * TRANSFER_WEIGHT
     }
 
+    /// Takes a transfer. One without losses is judged at once.
+    fn add(
+        &mut self,
+        transfer: &Transfer<'_>,
+        summary: &TransferSummary,
+        basis: Basis,
+        verdicts: &mut Verdicts,
+    ) {
+        let number = self.towards.flows.len() as u32;
+        let metrics = &summary.metrics;
+        self.last = self.last.max(metrics.first_sent + metrics.duration);
+        self.towards.flows.push(summary.id.flow);
+        let arrivals = Arrival::of(transfer, number);
+        self.towards.arrivals.extend(arrivals);
+        if let Some(rtt) = metrics.rtt {
+            let least = rtt.min as f64 / 1e9;
+            self.least_rtt = Some(self.least_rtt.map_or(least, |before| before.min(least)));
+        }
+        if metrics.lost_packets < LEAST_LOSSES as u64 {
+            verdicts.give(
+                summary.id,
+                verdict::judge(summary, self.least_rtt, None, basis),
+            );
+        } else {
+            self.waiting.push((number, *summary));
+        }
+    }
+
+    /// Judges the transfers that wait, by all that is kept.
     fn judge(&mut self, basis: Basis, verdicts: &mut Verdicts) {
-        let mut towards = mem::take(&mut self.towards);
         let waiting = mem::take(&mut self.waiting);
         if waiting.is_empty() {
             return;
         }
         // Transfers come when they are done, each in the order of its packets.
-        towards.arrivals.sort_by_key(|arrival| arrival.at);
-        let explained = explain(&towards, basis);
+        self.towards.arrivals.sort_by_key(|arrival| arrival.at);
+        let explained = explain(&self.towards, basis);
         for (number, summary) in waiting {
             let losses = explained[number as usize].as_ref();
-            let judgement = verdict::judge(&summary, self.least_rtt, losses);
+            let judgement = verdict::judge(&summary, self.least_rtt, losses, basis);
             verdicts.give(summary.id, judgement);
         }
+        self.towards.judged = self.towards.flows.len();
+        self.judged = Some(self.last);
+    }
+
+    /// Forgets all but the last packets, and transfers that have none of these.
+    fn forget_old(&mut self) {
+        let Towards {
+            arrivals,
+            flows,
+            judged,
+        } = &mut self.towards;
+        arrivals.drain(..arrivals.len().saturating_sub(LOOKS_BACK));
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut left = Vec::new();
+        for arrival in arrivals {
+            arrival.transfer = *numbers.entry(arrival.transfer).or_insert_with(|| {
+                left.push(flows[arrival.transfer as usize]);
+                left.len() as u32 - 1
+            });
+        }
+        *flows = left;
+        *judged = flows.len();
     }
 }
 
 impl Tidegate {
-    /// A detector that takes together what belongs together up to a basis.
+    /// A detector that takes together what belongs together up to a basis, in the whole capture.
     pub fn new(basis: Basis) -> Self {
         Self {
             basis,
-            clients: BTreeMap::new(),
+            causal: false,
+            groups: BTreeMap::new(),
             kept: 0,
+            due: BTreeSet::new(),
         }
     }
 
-    /// Judges the clients that have been quiet the longest, until half of the memory is free.
+    /// The same, by what came before a transfer's end, or within [`PAUSE`] after it.
+    #[must_use]
+    pub fn causal(mut self) -> Self {
+        self.causal = true;
+        self
+    }
+
+    /// Judges a group and forgets it.
+    fn close(&mut self, group: Group, verdicts: &mut Verdicts) {
+        if let Some(mut kept) = self.groups.remove(&group) {
+            self.kept -= kept.weight();
+            kept.judge(self.basis, verdicts);
+        }
+    }
+
+    /// Judges the groups that have been quiet the longest, until half of the memory is free.
     fn make_room(&mut self, verdicts: &mut Verdicts) {
-        let mut quietest: Vec<(Nanos, IpAddr)> = self
-            .clients
+        let mut quietest: Vec<(Nanos, Group)> = self
+            .groups
             .iter()
-            .map(|(&address, client)| (client.last, address))
+            .map(|(&group, kept)| (kept.last, group))
             .collect();
         quietest.sort_unstable();
-        for (_, address) in quietest {
+        for (_, group) in quietest {
             if self.kept <= MOST / 2 {
                 break;
             }
-            if let Some(mut client) = self.clients.remove(&address) {
-                self.kept -= client.weight();
-                client.judge(self.basis, verdicts);
-            }
+            self.close(group, verdicts);
+        }
+    }
+
+    /// Judges by what is known so far the groups whose transfers have waited for long enough.
+    fn judge_due(&mut self, now: Nanos, verdicts: &mut Verdicts) {
+        while let Some(&(_, group)) = self.due.first().filter(|(due, _)| *due <= now) {
+            self.due.pop_first();
+            let Some(kept) = self.groups.get_mut(&group) else {
+                continue;
+            };
+            let before = kept.weight();
+            kept.judge(self.basis, verdicts);
+            kept.forget_old();
+            self.kept -= before - kept.weight();
         }
     }
 }
 
 impl Detector for Tidegate {
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics, verdicts: &mut Verdicts) {
+        let basis = self.basis;
         let summary = TransferSummary::new(transfer, metrics);
-        let client = self.clients.entry(transfer.receiver.ip()).or_default();
-        let number = client.towards.flows.len() as u32;
-        let before = client.weight();
-        client.last = metrics.first_sent + metrics.duration;
-        client.towards.flows.push(transfer.flow.number);
-        client
-            .towards
-            .arrivals
-            .extend(Arrival::of(transfer, number));
-        if let Some(rtt) = metrics.rtt {
-            let least = rtt.min as f64 / 1e9;
-            client.least_rtt = Some(client.least_rtt.map_or(least, |before| before.min(least)));
+        let Some(group) = Group::of(&summary, basis) else {
+            let mut alone = Kept::default();
+            alone.add(transfer, &summary, basis, verdicts);
+            alone.judge(basis, verdicts);
+            return;
+        };
+        let kept = self.groups.entry(group).or_default();
+        let before = kept.weight();
+        let waited = !kept.waiting.is_empty();
+        kept.add(transfer, &summary, basis, verdicts);
+        self.kept += kept.weight() - before;
+        let now = kept.last;
+        if self.causal && !waited && !kept.waiting.is_empty() {
+            let due = kept
+                .judged
+                .map_or(now, |judged| judged.saturating_add(PAUSE));
+            self.due.insert((due, group));
         }
-        if metrics.lost_packets < LEAST_LOSSES as u64 {
-            verdicts.give(summary.id, verdict::judge(&summary, client.least_rtt, None));
-        } else {
-            client.waiting.push((number, summary));
-        }
-        self.kept += client.weight() - before;
-        if client.towards.arrivals.len() > MOST_OF_CLIENT {
-            self.kept -= client.weight();
-            client.judge(self.basis, verdicts);
+        if kept.towards.arrivals.len() > MOST_OF_GROUP {
+            self.kept -= kept.weight();
+            kept.judge(basis, verdicts);
+            kept.towards = Towards::default();
         }
         if self.kept > MOST {
             self.make_room(verdicts);
         }
+        self.judge_due(now, verdicts);
+    }
+
+    fn flow(&mut self, summary: &FlowSummary, verdicts: &mut Verdicts) {
+        if self.basis == Basis::Connection {
+            self.close(Group::Connection(summary.info.number), verdicts);
+        }
     }
 
     fn finish(&mut self, verdicts: &mut Verdicts) {
-        for (_, mut client) in mem::take(&mut self.clients) {
-            client.judge(self.basis, verdicts);
+        for (_, mut kept) in mem::take(&mut self.groups) {
+            kept.judge(self.basis, verdicts);
         }
         self.kept = 0;
+        self.due.clear();
     }
 }

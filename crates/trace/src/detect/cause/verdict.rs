@@ -39,11 +39,13 @@ const VARIED: f64 = 0.5;
 /// Episodes of losses without which their delay says little.
 const EPISODES: usize = 3;
 
-/// Judges a transfer, given the path's round-trip time in seconds and what explains its losses.
+/// Judges a transfer, given the path's round-trip time in seconds and what explains its losses, both
+/// from packets of up to a basis.
 pub(super) fn judge(
     summary: &TransferSummary,
     base: Option<f64>,
     losses: Option<&Losses>,
+    basis: Basis,
 ) -> Judgement {
     let course = Course::of(summary, base);
     let network = network(course.as_ref(), losses);
@@ -62,8 +64,8 @@ pub(super) fn judge(
             judgement.limit = limit(&limiter);
             judgement.shared = Some(limiter.shared);
         }
-    } else if losses.is_some() {
-        judgement.basis = Basis::Connection;
+    } else if losses.is_some() || !rests_on_itself(summary, base) {
+        judgement.basis = basis;
     }
     let findings = Findings {
         course,
@@ -72,6 +74,12 @@ pub(super) fn judge(
     judgement.evidence = evidence::sentences(summary, cause, &findings);
     judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
     judgement.with_details(findings)
+}
+
+/// Whether the path's round-trip time, in seconds, is the transfer's least.
+fn rests_on_itself(summary: &TransferSummary, base: Option<f64>) -> bool {
+    let least = summary.metrics.rtt.map(|rtt| rtt.min as f64 / 1e9);
+    least.zip(base).is_none_or(|(least, base)| least <= base)
 }
 
 /// Whether a cause has a rate.
