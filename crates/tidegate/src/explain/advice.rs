@@ -6,6 +6,7 @@ use tidegate_trace::detect::cause::Course;
 use tidegate_trace::detect::{Cause, Judgement};
 
 use super::account::Kept;
+use super::headline;
 use super::words::{percent, time};
 use crate::units::{bytes, rate};
 
@@ -49,21 +50,28 @@ pub(super) fn advice(kept: &Kept) -> Vec<(Party, String)> {
     for cause in causes(&kept.judgement) {
         case.of_cause(cause, &mut given);
     }
+    if given
+        .iter()
+        .any(|(party, text)| *party == Party::Operator && text != NOT_THE_NETWORK)
+    {
+        given.retain(|(_, text)| text != NOT_THE_NETWORK);
+    }
     given.sort_by_key(|(party, _)| Party::ALL.iter().position(|other| other == party));
+    given.dedup();
     given
 }
-
-/// Causes with a smaller share of a mixture get no advice.
-const PART: f64 = 0.2;
 
 fn causes(judgement: &Judgement) -> Vec<Cause> {
     match judgement.cause {
         Cause::Mixed => {
             let parts = judgement.shares.iter();
-            let parts = parts.filter(|part| part.share >= PART);
+            let parts = parts.filter(|part| part.share >= headline::PART);
             parts.map(|part| part.cause).collect()
         }
-        cause => vec![cause],
+        cause => {
+            let also = headline::also(judgement).map(|part| part.cause);
+            std::iter::once(cause).chain(also).collect()
+        }
     }
 }
 

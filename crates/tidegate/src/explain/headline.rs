@@ -3,7 +3,7 @@
 use tidegate_trace::annotate::{Layer, TransferSummary};
 use tidegate_trace::detect::cause::Findings;
 use tidegate_trace::detect::pd::{Answer, Code};
-use tidegate_trace::detect::{Cause, Judgement};
+use tidegate_trace::detect::{Cause, Judgement, Share};
 
 use super::words::{percent, time};
 use crate::units::{bytes, rate};
@@ -13,10 +13,25 @@ pub(super) fn sentence(transfer: &TransferSummary, judgement: &Judgement) -> Str
     let verdict = verdict(transfer, judgement);
     match judgement.confidence {
         Some(confidence) if judgement.cause != Cause::Unclear => {
-            format!("{verdict} ({}: {}).", sure(confidence), percent(confidence))
+            let also = also(judgement).map_or(String::new(), |part| {
+                let share = percent(part.share);
+                format!("; {} limited it for {share} of the time", noun(part.cause))
+            });
+            let sure = sure(confidence);
+            format!("{verdict}{also} ({sure}: {}).", percent(confidence))
         }
         _ => format!("{verdict}."),
     }
+}
+
+/// A cause with a smaller share of the time is no more than a figure.
+pub(super) const PART: f64 = 0.2;
+
+/// The cause with the most time beside the one that decided, if that is a part worth to be told.
+pub(super) fn also(judgement: &Judgement) -> Option<&Share> {
+    let decided = !matches!(judgement.cause, Cause::Mixed | Cause::Unclear);
+    let mut shares = judgement.shares.iter().filter(|_| decided);
+    shares.find(|part| part.cause != judgement.cause && part.share >= PART)
 }
 
 /// A confidence in words.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tidegate_trace::annotate::{FlowInfo, Handshake, Metrics, Path, Tally, TransferId};
-use tidegate_trace::detect::{Estimate, Limit, Share};
+use tidegate_trace::detect::{Estimate, Limit};
 
 use super::*;
 use crate::explain::account::Kept;
@@ -87,7 +87,7 @@ fn every_cause_has_a_sentence_and_advice() {
                 ];
                 let sentence = sentence(&transfer, &judgement);
                 assert!(
-                    sentence.ends_with('.') && sentence.len() < 220,
+                    sentence.ends_with('.') && sentence.len() < 270,
                     "{sentence}"
                 );
                 for wrong in ["NaN", "inf", "\n", "  ", ".."] {
@@ -162,4 +162,22 @@ fn a_mixture_names_its_parts() {
         "Several things limited this transfer in turn: a policer for 45 % of the time, the sending \
          application for 40 % of the time and the sender's TCP for 15 % of the time."
     );
+}
+
+#[test]
+fn a_second_cause_with_much_of_the_time_is_told() {
+    let mut judgement = Judgement::new(Cause::ReceiveWindow, "a reason");
+    judgement.confidence = Some(0.95);
+    judgement.shares = [(Cause::ReceiveWindow, 0.6), (Cause::Application, 0.4)]
+        .map(|(cause, share)| Share { cause, share })
+        .to_vec();
+    let told = sentence(&transfer(false), &judgement);
+    assert!(
+        told.ends_with(
+            "the sending application limited it for 40 % of the time (very likely: 95 %)."
+        ),
+        "{told}"
+    );
+    judgement.shares[1].share = 0.1;
+    assert!(!sentence(&transfer(false), &judgement).contains("application"));
 }

@@ -27,6 +27,9 @@ pub struct Findings {
 /// Below this factor a sender did not overshoot before its losses.
 const OVERSHOT: f64 = 1.2;
 
+/// What an end held back for this share of the time is told, whatever decided.
+const PART: f64 = 0.2;
+
 /// Why it is this cause.
 pub(super) fn sentences(
     summary: &TransferSummary,
@@ -81,6 +84,12 @@ pub(super) fn sentences(
             }
             said.extend(overshoot(summary));
         }
+    }
+    if course.idle >= PART && !matches!(cause, Cause::Application | Cause::Mixed) {
+        idle(summary, course, &mut said);
+    }
+    if course.window >= PART && !matches!(cause, Cause::ReceiveWindow | Cause::Mixed) {
+        said.push(window_full(course));
     }
     said
 }
