@@ -1,5 +1,6 @@
 //! What could not be told, and where the figures are blind.
 
+use tidegate_trace::annotate::Vantage;
 use tidegate_trace::detect::{Basis, Cause, Judgement};
 use tidegate_trace::flow::Ended;
 
@@ -41,11 +42,35 @@ pub(super) fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
         Ended::Closed | Ended::Idle | Ended::Reused => {}
     }
     about_the_verdict(kept, &mut say);
-    say(
-        "Losses and round-trip times are those that show where the capture was taken. They are complete at the \
-         sender's side; near the receiver, losses look like gaps.",
-    );
+    say(vantage(transfer.path.vantage(), metrics.rtt.is_some()));
     said
+}
+
+/// Where the capture was taken, and which figures are blind there
+/// (docs/reference/annotations.md).
+fn vantage(vantage: Vantage, has_round_trips: bool) -> &'static str {
+    match vantage {
+        Vantage::Sender => {
+            "The capture was taken at the sender. What happens behind the receiver's acknowledgements it \
+             cannot show."
+        }
+        Vantage::Between => {
+            "The capture was taken on the way. Round-trip times and bytes in flight are those behind it, and \
+             it cannot tell where before it a packet was lost."
+        }
+        Vantage::Receiver if has_round_trips => {
+            "The capture was taken at the receiver. Losses are inferred from gaps, so a retransmission that was \
+             lost too is not seen. Round-trip times come from timestamps, with what the sender waited."
+        }
+        Vantage::Receiver => {
+            "The capture was taken at the receiver. Losses are inferred from gaps, so a retransmission that was \
+             lost too is not seen. Capture at the sender to see queues."
+        }
+        Vantage::Unknown => {
+            "It is not known where the capture was taken. Losses and round-trip times are complete at the \
+             sender only."
+        }
+    }
 }
 
 fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {

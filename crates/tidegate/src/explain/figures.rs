@@ -51,6 +51,15 @@ pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io:
             ),
         )?;
     }
+    let handshake = &transfer.flow.handshake;
+    match (handshake.rtt(), handshake.retransmissions) {
+        (_, again @ 1..) => {
+            let packets = plural(u64::from(again), "packet", "packets");
+            line(out, "handshake", &format!("{packets} of it sent again"))?;
+        }
+        (Some(rtt), 0) => line(out, "handshake", &format!("took {}", time(rtt)))?,
+        (None, 0) => {}
+    }
     let mut limits = vec![format!("application idle for {}", time(tally.idle))];
     if tally.window_known {
         limits.push(format!(

@@ -72,6 +72,7 @@ fn transfer(account: &Account, kept: &Kept) -> Value {
         "rtt_median_ms": metrics.rtt.map(|rtt| millis(rtt.median)),
         "rtt_p95_ms": metrics.rtt.map(|rtt| millis(rtt.p95)),
         "max_flight_bytes": metrics.max_in_flight,
+        "vantage": transfer.path.vantage().to_string(),
     })
 }
 
