@@ -256,6 +256,15 @@ RECORDS = [
 ]
 for choice in range(0, 32, 5):
     write("packets", f"exchange-{choice}", bytes([choice]) + b"".join(map(bytes, RECORDS)))
+# The same seen twice: with a packet lost between in three, acknowledgements the other way, and changes.
+write("pair", "empty", b"")
+for choice, change in [(1, 0), (9, 8), (33, 16), (17, 32), (0, 24)]:
+    seen = b""
+    for i, record in enumerate(RECORDS * 8):
+        back = 0 if record[1] == 1 else 4
+        lost = 2 if back == 0 and i % 3 == 0 else 0
+        seen += bytes([back | lost | change, 50 + i % 7]) + bytes(record)
+    write("pair", f"exchange-{choice}-{change}", bytes([choice]) + seen)
 for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit", "10bps", "1."]:
     write("rate", text.replace("/", "-").replace(" ", "-"), text.encode())
 

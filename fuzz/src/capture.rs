@@ -196,7 +196,7 @@ fn small() -> Settings {
 /// An IPv4 packet from 8 bytes: time, flow and direction, flags and options, sequence number,
 /// acknowledgement number, payload (in units that give equal and odd boundaries), window, and
 /// where a selective acknowledgement begins and how long it is.
-fn raw_ip(record: &[u8], origin: u32, choice: u8) -> Vec<u8> {
+pub fn raw_ip(record: &[u8], origin: u32, choice: u8) -> Vec<u8> {
     let [_, who, kind, seq, ack, len, window, sack] = *record else {
         unreachable!("chunks of 8")
     };

@@ -8,9 +8,11 @@
 mod capture;
 mod files;
 mod limiter;
+mod pair;
 mod video;
 
 pub use capture::{analyse, packets, rate, read, wire};
 pub use files::{gate, scenario};
 pub use limiter::phantom;
+pub use pair::pair;
 pub use video::media;

@@ -428,3 +428,42 @@ fn losses_elsewhere_are_told_apart() {
         "{behind}: {stream:?}"
     );
 }
+
+/// Two downloads, each behind a policer.
+#[test]
+fn receivers_with_limiters_of_their_own_are_judged_apart() {
+    let path = |rate| between(vec![policer(rate, 40_000), delay(10 * MILLISECOND)]);
+    let ([mut a, mut b], _) = captures(path(10), 1, 20);
+    let ([slow_a, slow_b], _) = captures(path(3), 1, 20);
+    // Another client, some milliseconds later.
+    let other = |capture: &[Captured]| {
+        let mut capture = capture.to_vec();
+        for captured in &mut capture {
+            captured.at += 7 * MILLISECOND;
+            for address in [26, 30] {
+                let client = captured.bytes[address + 1] >= 128;
+                captured.bytes[address + 3] += u8::from(client);
+            }
+            // Other sequence numbers, as another connection has.
+            captured.bytes[38] ^= 0x55;
+            captured.bytes[42] ^= 0x55;
+        }
+        capture
+    };
+    a.extend(other(&slow_a));
+    b.extend(other(&slow_b));
+    for capture in [&mut a, &mut b] {
+        capture.sort_by_key(|captured| captured.at);
+    }
+    let found = diagnose(&[a, b]);
+    let way = found.main_way();
+    assert_eq!(way.groups.len(), 2, "{:?}", way.fits);
+    for (group, rate) in way.groups.iter().zip([3.0, 10.0]) {
+        let fit = group.fits.explaining_bucket().unwrap();
+        println!("{} {:?}", group.receiver, fit);
+        assert_eq!(group.verdict, Between::Policer);
+        let found = fit.bucket.rate * 8e-6 * IP_SHARE;
+        let near = |rate: f64| (found / rate - 1.0).abs() < 0.02;
+        assert!(near(rate) || near(13.0 - rate), "{found} Mbit/s");
+    }
+}

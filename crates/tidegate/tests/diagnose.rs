@@ -67,7 +67,7 @@ fn words_rows_json_and_picture_say_the_same() {
     let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(json["verdict"], first);
     let way = &json["ways"][0];
-    let rate = way["bucket"]["rate_bps"].as_f64().expect("a rate");
+    let rate = way["fits"]["bucket"]["rate_bps"].as_f64().expect("a rate");
     // The policer counts IP packets.
     assert!((rate * 1500.0 / 1518.0 / 20e6 - 1.0).abs() < 0.02, "{rate}");
 
@@ -87,7 +87,7 @@ fn words_rows_json_and_picture_say_the_same() {
         .iter()
         .map(|row| row[column("lost")].parse::<u64>().expect("a count"))
         .sum();
-    assert_eq!(way["lost"], lost);
+    assert_eq!(way["fits"]["lost"], lost);
     assert_eq!(rows[0][column("between")], "policer");
 }
 

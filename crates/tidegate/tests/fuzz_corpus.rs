@@ -45,6 +45,11 @@ fn packets() {
 }
 
 #[test]
+fn pair() {
+    replay("pair", targets::pair);
+}
+
+#[test]
 fn rate() {
     replay("rate", targets::rate);
 }

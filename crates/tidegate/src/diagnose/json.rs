@@ -1,7 +1,7 @@
 //! A diagnosis for programs.
 
 use serde_json::{Value, json};
-use tidegate_trace::pair::{Changes, Way};
+use tidegate_trace::pair::{Changes, Fits, Way};
 
 use super::{Account, story};
 
@@ -31,7 +31,7 @@ pub(super) fn of(account: &Account) -> Value {
     });
     json!({
         "verdict": story::headline(diagnosis),
-        "between": diagnosis.main_way().verdict.name(),
+        "between": diagnosis.main_way().mainly().1.name(),
         "captures": captures,
         "clocks": clocks,
         "ways": diagnosis.ways.iter().map(way).collect::<Vec<_>>(),
@@ -39,7 +39,17 @@ pub(super) fn of(account: &Account) -> Value {
 }
 
 fn way(way: &Way) -> Value {
-    let fits = &way.fits;
+    let receivers: Vec<Value> = way
+        .groups
+        .iter()
+        .map(|group| {
+            json!({
+                "address": group.receiver.to_string(),
+                "between": group.verdict.name(),
+                "fits": fits(&group.fits),
+            })
+        })
+        .collect();
     let streams: Vec<Value> = way
         .streams
         .iter()
@@ -68,13 +78,23 @@ fn way(way: &Way) -> Value {
         "from": if way.to_b { "A" } else { "B" },
         "to": if way.to_b { "B" } else { "A" },
         "between": way.verdict.name(),
-        "lost": fits.lost,
         "transit_ms": way.transit.map(|transit| json!({
             "min": transit.least / 1e6,
             "median": transit.median / 1e6,
             "p99": transit.p99 / 1e6,
             "max": transit.most / 1e6,
         })),
+        "fits": fits(&way.fits),
+        "receivers": receivers,
+        "changes": changes(&way.changes),
+        "streams": streams,
+    })
+}
+
+/// What explains losses and transit times.
+fn fits(fits: &Fits) -> Value {
+    json!({
+        "lost": fits.lost,
         "bucket": fits.bucket.map(|fit| json!({
             "explains": fits.explaining_bucket().is_some(),
             "rate_bps": fit.bucket.rate * 8.0,
@@ -99,8 +119,6 @@ fn way(way: &Way) -> Value {
             "unexplained_ms": beside.unexplained / 1e6,
             "rank": beside.rank,
         })),
-        "changes": changes(&way.changes),
-        "streams": streams,
     })
 }
 

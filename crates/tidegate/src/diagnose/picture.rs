@@ -62,8 +62,10 @@ fn transit(
     let Some(all) = way.transit else {
         return;
     };
-    let fits = &way.fits;
-    let bucket = fits.explaining_bucket();
+    // Receivers with limiters of their own are in no common model.
+    let (fits, ..) = way.mainly();
+    let models = way.groups.is_empty();
+    let bucket = fits.explaining_bucket().filter(|_| models);
     let full = bucket.and(fits.modelled_delay()).unwrap_or(0.0);
     let most = (all.least + full).max(all.p99 + (all.p99 - all.least) * 0.2);
     let (low, high) = (all.least / 1e6, most / 1e6);
@@ -77,7 +79,7 @@ fn transit(
         let points = modelled.map(|(passage, wait)| (second(passage), (all.least + wait) / 1e6));
         panel.dots(Ink::Purple, "if the limiter were a queue", points);
     }
-    if let Some(queue) = fits.explaining_queue() {
+    if let Some(queue) = fits.explaining_queue().filter(|_| models) {
         let modelled = way.in_queue(queue).filter(|(passage, _)| inside(passage));
         let points = modelled.map(|(passage, wait)| (second(passage), (all.least + wait) / 1e6));
         panel.dots(Ink::Green, "in the queue that fits", points);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tidegate_trace::pair::{Between, BucketFit, Clocks, Diagnosis, Elsewhere, Order, Way};
+use tidegate_trace::pair::{Between, BucketFit, Clocks, Diagnosis, Elsewhere, Fits, Order, Way};
 
 use super::Account;
 use crate::table::Paint;
@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io
     let diagnosis = &account.diagnosis;
     let headline = headline(diagnosis);
     let alarming = matches!(
-        diagnosis.main_way().verdict,
+        diagnosis.main_way().mainly().1,
         Between::Policer | Between::Queue | Between::Aqm | Between::RandomLoss
     );
     let painted = if alarming {
@@ -74,7 +74,19 @@ pub(super) fn headline(diagnosis: &Diagnosis) -> String {
     let lost = way.sum(|stream| stream.lost);
     let share = percent(lost as f64 / way.sum(|stream| stream.data_packets).max(1) as f64);
     let drops = format!("{} ({share})", plural(lost, "data packet", "data packets"));
-    match way.verdict {
+    let (fits, verdict, receiver) = way.mainly();
+    if let Some(receiver) = receiver {
+        let name = if verdict == Between::Policer {
+            "policer"
+        } else {
+            "limiter"
+        };
+        return format!(
+            "From {from} to {to} {drops} were lost; each receiver has a limiter: a {name}{} towards {receiver}.",
+            limit(fits)
+        );
+    }
+    match verdict {
         Between::Nothing => {
             format!(
                 "Nothing between A and B drops or delays packets: look elsewhere.{}",
@@ -86,13 +98,7 @@ pub(super) fn headline(diagnosis: &Diagnosis) -> String {
             queue_rate(way)
         ),
         Between::Policer => {
-            let limit = way.fits.explaining_bucket().map_or(String::new(), |fit| {
-                format!(
-                    " at {} with a bucket of {}",
-                    rate(fit.bucket.rate * 8.0),
-                    bytes(fit.bucket.depth.round() as u64)
-                )
-            });
+            let limit = limit(fits);
             format!("A policer from {from} to {to}{limit} drops {drops}; no queue explains that.")
         }
         Between::Queue => format!(
@@ -110,6 +116,17 @@ pub(super) fn headline(diagnosis: &Diagnosis) -> String {
             "From {from} to {to} {drops} were lost; neither a policer nor a queue explains them well."
         ),
     }
+}
+
+/// The rate and the bucket.
+fn limit(fits: &Fits) -> String {
+    fits.explaining_bucket().map_or(String::new(), |fit| {
+        format!(
+            " at {} with a bucket of {}",
+            rate(fit.bucket.rate * 8.0),
+            bytes(fit.bucket.depth.round() as u64)
+        )
+    })
 }
 
 fn queue_rate(way: &Way) -> String {
@@ -234,8 +251,19 @@ fn write_way(out: &mut impl Write, way: &Way, paint: Paint) -> io::Result<()> {
     for change in changes(way) {
         line("changed", change)?;
     }
-    for (name, text) in findings(way) {
-        line(name, text)?;
+    if way.groups.is_empty() {
+        for (name, text) in findings(&way.fits, way.verdict, way) {
+            line(name, text)?;
+        }
+    }
+    for group in &way.groups {
+        line("receiver", format!("{}: {}", group.receiver, group.verdict))?;
+        for (name, text) in findings(&group.fits, group.verdict, way) {
+            line(name, text)?;
+        }
+    }
+    if let Some(text) = by_position(way) {
+        line("in bursts", text)?;
     }
     Ok(())
 }
@@ -302,15 +330,14 @@ fn changes(way: &Way) -> Vec<String> {
 }
 
 /// What the fits say, and by which figures.
-fn findings(way: &Way) -> Vec<(&'static str, String)> {
-    let fits = &way.fits;
+fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(fit) = fits.explaining_bucket() {
-        if way.verdict == Between::Policer || fits.explaining_queue().is_none() {
+        if verdict == Between::Policer || fits.explaining_queue().is_none() {
             lines.push(("limiter", limiter(fit, way)));
         }
         if let (Between::Policer, Some(full), Some(beside)) =
-            (way.verdict, fits.modelled_delay(), fits.beside)
+            (verdict, fits.modelled_delay(), fits.beside)
         {
             let (unexplained, rest) = match fits.explaining_queue() {
                 Some(_) => (beside.unexplained, " that the queue below does not explain"),
@@ -335,7 +362,7 @@ fn findings(way: &Way) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(queue) = fits.explaining_queue() {
-        let place = match way.verdict {
+        let place = match verdict {
             Between::Policer if queue.before_losses => " before the policer",
             Between::Policer => " behind the policer",
             _ => "",
@@ -349,11 +376,6 @@ fn findings(way: &Way) -> Vec<(&'static str, String)> {
                 percent(queue.explained)
             ),
         ));
-    }
-    if fits.lost > 0
-        && let Some(text) = by_position(way)
-    {
-        lines.push(("in bursts", text));
     }
     lines
 }

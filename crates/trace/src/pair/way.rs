@@ -1,8 +1,11 @@
 //! One way between the places: everything that goes from A to B, or from B to A.
 
+use std::net::IpAddr;
+
 use super::change::Changes;
 use super::clock::Clocks;
-use super::fit::{self, beside, bucket};
+use super::fit::{self, LEAST_LOSSES, beside, bucket};
+use super::group::{Group, groups, receiver};
 use super::joined::Joined;
 use super::passage::Passage;
 use super::stream::{StreamReport, Transit, follow};
@@ -30,6 +33,9 @@ pub struct Way {
     pub fits: Fits,
     /// What is between the places.
     pub verdict: Between,
+    /// Receivers judged apart, those with the most losses first: where all of them together fit no limiter,
+    /// and each may have one.
+    pub groups: Vec<Group>,
 }
 
 /// A burst ends with a pause of this share of the round trip between the places, but at least
@@ -52,15 +58,21 @@ impl Way {
         mark_bursts(&mut passages, burst_gap);
         let times = passages.iter().filter_map(Passage::transit).collect();
         let transit = Transit::of(times);
-        let fits = fits(&passages, transit);
+        let all = fits(&passages, transit);
+        let groups = if all.lost >= LEAST_LOSSES && all.explaining_bucket().is_none() {
+            groups(&passages, &streams, fits)
+        } else {
+            Vec::new()
+        };
         Self {
             to_b,
             streams,
             transit,
             changes: Changes::of(joined, to_b),
             burst_gap,
-            verdict: fits.verdict(),
-            fits,
+            verdict: all.verdict(),
+            fits: all,
+            groups,
             passages,
         }
     }
@@ -96,6 +108,23 @@ impl Way {
             passage.transit()?;
             Some((passage, stay?.time))
         })
+    }
+
+    /// What explains a stream's losses and transit times, and what that means: by its receiver, or by all.
+    pub fn judged(&self, stream: &StreamReport) -> (&Fits, Between) {
+        let address = receiver(stream);
+        let group = self.groups.iter().find(|group| group.receiver == address);
+        group.map_or((&self.fits, self.verdict), |group| {
+            (&group.fits, group.verdict)
+        })
+    }
+
+    /// What explains most of the losses: of the receiver with the most, or of all, and the receiver.
+    pub fn mainly(&self) -> (&Fits, Between, Option<IpAddr>) {
+        match self.groups.first() {
+            Some(group) => (&group.fits, group.verdict, Some(group.receiver)),
+            None => (&self.fits, self.verdict, None),
+        }
     }
 
     /// Sums over its streams.

@@ -18,7 +18,8 @@ pub struct PairRow {
     pub stream: StreamReport,
     /// The captures' clocks.
     pub clocks: Option<Clocks>,
-    /// What is between the places on its way, found by all streams that go there.
+    /// What is between the places on its way, found by all streams that go there, or by those to its
+    /// receiver.
     pub fits: Fits,
     /// The name of that.
     pub between: &'static str,
@@ -32,13 +33,16 @@ impl PairRow {
     ) -> impl Iterator<Item = Self> + 'a {
         let of_way = |way: &'a Way| way.streams.iter().map(move |stream| (way, stream));
         let streams = diagnosis.ways.iter().flat_map(of_way).enumerate();
-        streams.map(move |(number, (way, stream))| Self {
-            files: files.clone(),
-            number: number as u64,
-            stream: *stream,
-            clocks: diagnosis.clocks,
-            fits: way.fits,
-            between: way.verdict.name(),
+        streams.map(move |(number, (way, stream))| {
+            let (fits, verdict) = way.judged(stream);
+            Self {
+                files: files.clone(),
+                number: number as u64,
+                stream: *stream,
+                clocks: diagnosis.clocks,
+                fits: *fits,
+                between: verdict.name(),
+            }
         })
     }
 }
