@@ -44,6 +44,8 @@ pub(crate) struct Joined {
     pub b: Wire,
     pub shared: Vec<Shared>,
     pub clocks: Option<Clocks>,
+    /// Of each shared stream, packets that the second place saw more often than the first.
+    pub duplicated: Vec<u64>,
     /// For each record of A its partner in B, and the other way round.
     pub partner_of_a: Vec<u32>,
     pub partner_of_b: Vec<u32>,
@@ -70,13 +72,15 @@ pub(crate) fn join(a: Gathered, b: Gathered) -> Joined {
     let mut joined = Joined {
         partner_of_a: vec![ALONE; a.records.len()],
         partner_of_b: vec![ALONE; b.records.len()],
+        duplicated: Vec::with_capacity(shared.len()),
         a,
         b,
         shared,
         clocks,
     };
     for (i, mut matches) in matches.into_iter().enumerate() {
-        joined.resolve(i, &ambiguous[i], &mut matches);
+        let duplicated = joined.resolve(i, &ambiguous[i], &mut matches);
+        joined.duplicated.push(duplicated);
         for found in matches {
             joined.partner_of_a[found.a as usize] = found.b;
             joined.partner_of_b[found.b as usize] = found.a;
@@ -86,8 +90,8 @@ pub(crate) fn join(a: Gathered, b: Gathered) -> Joined {
 }
 
 impl Joined {
-    /// Tells apart the alike packets of a shared stream.
-    fn resolve(&self, stream: usize, ambiguous: &[Ambiguous], matches: &mut Vec<Match>) {
+    /// Tells apart the alike packets of a shared stream. Returns how many were duplicated on the way.
+    fn resolve(&self, stream: usize, ambiguous: &[Ambiguous], matches: &mut Vec<Match>) -> u64 {
         let shared = self.shared[stream];
         let (from, to) = if shared.to_b {
             (&self.a.records, &self.b.records)
@@ -102,9 +106,9 @@ impl Joined {
             Some(clocks) => -clocks.later(to.at, from.at) - floor,
             None => 0.0,
         };
-        for alike in ambiguous {
-            resolve(alike, from, to, shared.to_b, later, matches);
-        }
+        let each = ambiguous.iter();
+        each.map(|alike| resolve(alike, from, to, shared.to_b, later, matches))
+            .sum()
     }
 }
 

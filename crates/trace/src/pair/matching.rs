@@ -103,7 +103,8 @@ fn key(record: &Record, timestamps: bool) -> Key {
 }
 
 /// Tells alike packets apart, given the records and how much later than possible `b` would be if
-/// it were the arrival of `a`, in nanoseconds: negative where it is too early.
+/// it were the arrival of `a`, in nanoseconds: negative where it is too early. Returns how many arrivals are
+/// left: packets that were duplicated on the way.
 pub(crate) fn resolve(
     alike: &Ambiguous,
     from: &[Record],
@@ -111,7 +112,8 @@ pub(crate) fn resolve(
     a_is_from: bool,
     later: impl Fn(&Record, &Record) -> f64,
     matches: &mut Vec<Match>,
-) {
+) -> u64 {
+    let before = matches.len();
     let (mut sent, mut arrived) = if a_is_from {
         (alike.a.clone(), alike.b.clone())
     } else {
@@ -142,6 +144,11 @@ pub(crate) fn resolve(
     }
     sent.retain(|number| !gone.contains(number));
     arrived.retain(|number| !gone_there.contains(number));
+    let all = arrived.len() + gone_there.len();
+    if arrived.len() > sent.len() {
+        // The first of several copies is the packet itself.
+        arrived.retain(|&number| !to[number as usize].copy);
+    }
     // Then by time, from the last on: the latest transmission that an arrival can be of.
     while let Some(number) = arrived.pop() {
         let there = &to[number as usize];
@@ -152,6 +159,7 @@ pub(crate) fn resolve(
             }
         }
     }
+    (all - (matches.len() - before)) as u64
 }
 
 fn sorted(numbers: &[u32], id: impl Fn(u32) -> u16) -> Vec<(u16, u32)> {

@@ -24,6 +24,9 @@ mod verdict;
 mod waiting;
 mod way;
 
+#[cfg(test)]
+mod tests;
+
 pub use change::Changes;
 pub use clock::Clocks;
 pub use diagnosis::Diagnosis;

@@ -119,7 +119,7 @@ pub(crate) fn follow(
         lost_bare: 0,
         missed: 0,
         unseen: 0,
-        duplicated: 0,
+        duplicated: joined.duplicated[index],
         overtaken: places.overtaken(),
         transit: Transit::of(own.iter().filter_map(Passage::transit).collect()),
         elsewhere,
@@ -136,7 +136,8 @@ pub(crate) fn follow(
             Fate::Passed(_) | Fate::Uncovered => {}
         }
     }
-    (report.unseen, report.duplicated) = places.extra(joined.clocks, shared.to_b);
+    let extra = places.extra(joined.clocks, shared.to_b);
+    report.unseen = extra.saturating_sub(report.duplicated);
     passages.extend(own);
     report
 }
@@ -244,24 +245,18 @@ impl<'a> Places<'a> {
             .count() as u64
     }
 
-    /// Packets of the second place that the first capture does not hold, and those that are there twice.
-    fn extra(&self, clocks: Option<Clocks>, to_b: bool) -> (u64, u64) {
-        let range = self.second.range(self.streams[1]);
+    /// Packets of the second place that the first capture does not hold, duplicates included.
+    fn extra(&self, clocks: Option<Clocks>, to_b: bool) -> u64 {
         let covered = self.first.counts.span.unwrap_or_default();
-        let (mut unseen, mut duplicated) = (0, 0);
-        for number in range {
-            if self.partner_there[number] != ALONE {
-                continue;
-            }
-            let record = &self.second.records[number];
-            let sent = departure(clocks, to_b, record.at);
-            if record.copy {
-                duplicated += 1;
-            } else if (covered.0 as f64..=covered.1 as f64).contains(&sent) {
-                unseen += 1;
-            }
-        }
-        (unseen, duplicated)
+        let covered = covered.0 as f64..=covered.1 as f64;
+        let alone = self.second.range(self.streams[1]);
+        let alone = alone.filter(|&number| self.partner_there[number] == ALONE);
+        alone
+            .filter(|&number| {
+                let at = self.second.records[number].at;
+                covered.contains(&departure(clocks, to_b, at))
+            })
+            .count() as u64
     }
 }
 

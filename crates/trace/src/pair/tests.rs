@@ -1,0 +1,288 @@
+//! Single packets between two places, written by hand.
+
+use std::net::SocketAddr;
+
+use super::{Between, Diagnosis, Fate, Gathered, Order, StreamReport};
+use crate::read::{Frame, LinkType, Nanos};
+use crate::testing::{MS, START, client, server};
+use crate::wire::{Flags, Sacks};
+use crate::write::TcpFrame;
+
+/// What B's clock is ahead.
+const AHEAD: Nanos = 5_000 * MS;
+/// The time on the way.
+const WAY: Nanos = 10 * MS;
+const LEN: u32 = 1000;
+
+/// Captures at both places while a server sends from A's side to a client on B's.
+struct Both {
+    a: Gathered,
+    b: Gathered,
+    /// Changes what B sees.
+    change: fn(&mut TcpFrame),
+}
+
+impl Both {
+    fn new() -> Self {
+        Self {
+            a: Gathered::default(),
+            b: Gathered::default(),
+            change: |_| {},
+        }
+    }
+
+    fn put(capture: &mut Gathered, at: Nanos, frame: &TcpFrame) {
+        let mut bytes = Vec::new();
+        let wire_len = frame.encode(&mut bytes);
+        capture.frame(&Frame {
+            at,
+            link: LinkType::ETHERNET,
+            data: &bytes,
+            wire_len,
+        });
+    }
+
+    fn at_a(&mut self, at: Nanos, frame: &TcpFrame) {
+        Self::put(&mut self.a, START + at, frame);
+    }
+
+    fn at_b(&mut self, at: Nanos, frame: &TcpFrame) {
+        let mut frame = *frame;
+        (self.change)(&mut frame);
+        Self::put(&mut self.b, START + AHEAD + at, &frame);
+    }
+
+    /// The server's packet, seen at both places.
+    fn passes(&mut self, at: Nanos, frame: &TcpFrame) {
+        self.at_a(at, frame);
+        self.at_b(at + WAY, frame);
+    }
+
+    /// The client's acknowledgement, that A sees at this time.
+    fn ack(&mut self, at: Nanos, number: u32) {
+        let frame = TcpFrame {
+            ack: number,
+            ..TcpFrame::new(client(), server())
+        };
+        self.at_b(at - WAY, &frame);
+        self.at_a(at, &frame);
+    }
+
+    fn diagnose(self) -> Diagnosis {
+        Diagnosis::new(self.a, self.b)
+    }
+
+    /// What both captures show of the server's data.
+    fn data(self) -> StreamReport {
+        let found = self.diagnose();
+        assert_eq!(found.ways[0].streams.len(), 1);
+        found.ways[0].streams[0]
+    }
+}
+
+/// The server's n-th packet, without timestamps and identification.
+fn nth(n: u32) -> TcpFrame {
+    TcpFrame {
+        seq: 1 + n * LEN,
+        ack: 1,
+        payload: LEN,
+        ..TcpFrame::new(server(), client())
+    }
+}
+
+#[test]
+fn a_retransmission_is_matched_to_its_own_arrival() {
+    let mut both = Both::new();
+    both.passes(0, &nth(0));
+    both.at_a(MS, &nth(1));
+    both.passes(2 * MS, &nth(2));
+    both.ack(21 * MS, 1 + LEN);
+    // Only time tells it from the packet that was lost.
+    both.passes(300 * MS, &nth(1));
+    both.ack(321 * MS, 1 + 3 * LEN);
+    both.passes(330 * MS, &nth(3));
+    both.ack(351 * MS, 1 + 4 * LEN);
+    let found = both.diagnose();
+    let way = &found.ways[0];
+    let lost: Vec<Nanos> = way
+        .passages
+        .iter()
+        .filter(|p| p.lost())
+        .map(|p| p.at - START)
+        .collect();
+    assert_eq!(lost, [MS]);
+    let stream = way.streams[0];
+    assert_eq!(stream.order, Order::RoundTrip);
+    assert_eq!(
+        (
+            stream.elsewhere.retransmitted,
+            stream.elsewhere.lost_after()
+        ),
+        (1, 0)
+    );
+    let transit = way.transit.expect("packets");
+    assert!((transit.most - WAY as f64).abs() < 1e3, "{transit:?}");
+    let clocks = found.clocks.expect("shared packets");
+    assert!((clocks.offset - AHEAD as f64).abs() < 1e3, "{clocks:?}");
+}
+
+#[test]
+fn what_was_sent_again_in_vain_was_lost_behind_or_not_at_all() {
+    let mut both = Both::new();
+    both.passes(0, &nth(0));
+    both.passes(MS, &nth(1));
+    both.passes(2 * MS, &nth(2));
+    both.ack(21 * MS, 1 + LEN);
+    both.passes(50 * MS, &nth(1));
+    both.passes(51 * MS, &nth(2));
+    both.ack(71 * MS, 1 + 3 * LEN);
+    // The second one had arrived before.
+    let report = TcpFrame {
+        ack: 1 + 3 * LEN,
+        sacks: Sacks::new(&[(1 + 2 * LEN, 1 + 3 * LEN)]),
+        ..TcpFrame::new(client(), server())
+    };
+    both.at_b(62 * MS, &report);
+    both.at_a(72 * MS, &report);
+    both.passes(80 * MS, &nth(3));
+    both.ack(101 * MS, 1 + 4 * LEN);
+    let stream = both.data();
+    assert_eq!((stream.lost, stream.elsewhere.retransmitted), (0, 2));
+    assert_eq!(stream.elsewhere.lost_after(), 1);
+}
+
+#[test]
+fn what_a_capture_missed_is_not_lost() {
+    let mut both = Both::new();
+    both.passes(0, &nth(0));
+    both.at_a(MS, &nth(1));
+    both.at_b(2 * MS + WAY, &nth(2));
+    both.passes(3 * MS, &nth(3));
+    both.ack(23 * MS, 1 + 4 * LEN);
+    both.passes(30 * MS, &nth(4));
+    both.ack(51 * MS, 1 + 5 * LEN);
+    let stream = both.data();
+    assert_eq!((stream.lost, stream.missed, stream.unseen), (0, 1, 1));
+}
+
+#[test]
+fn overtaken_and_duplicated_packets_are_counted() {
+    let mut both = Both::new();
+    let numbered = |n: u32| TcpFrame {
+        ip_id: 100 + n as u16,
+        ..nth(n)
+    };
+    both.passes(0, &numbered(0));
+    both.at_a(MS, &numbered(1));
+    both.at_a(2 * MS, &numbered(2));
+    both.at_b(2 * MS + WAY, &numbered(2));
+    both.at_b(3 * MS + WAY, &numbered(1));
+    both.at_b(3 * MS + WAY, &numbered(1));
+    both.ack(30 * MS, 1 + 3 * LEN);
+    for n in 3..40 {
+        both.passes(u64::from(n) * 20 * MS, &numbered(n));
+        both.ack(u64::from(n) * 20 * MS + 30 * MS, 1 + (n + 1) * LEN);
+    }
+    let stream = both.data();
+    assert_eq!(
+        (stream.overtaken, stream.duplicated, stream.unseen),
+        (1, 1, 0)
+    );
+    assert_eq!(stream.lost, 0);
+}
+
+#[test]
+fn changes_on_the_way_are_named() {
+    let mut both = Both::new();
+    both.change = |frame| {
+        frame.dscp = 0;
+        frame.mss = frame.mss.map(|mss| mss.min(1360));
+        frame.ip_id = frame.ip_id.wrapping_add(7);
+        for end in [&mut frame.src, &mut frame.dst] {
+            if *end == server() {
+                *end = SocketAddr::from(([203, 0, 113, 5], 8443));
+            }
+        }
+    };
+    let syn = TcpFrame {
+        seq: 0,
+        ack: 1,
+        flags: Flags::SYN | Flags::ACK,
+        mss: Some(1460),
+        dscp: 46,
+        ip_id: 1,
+        ..TcpFrame::new(server(), client())
+    };
+    both.passes(0, &syn);
+    both.ack(21 * MS, 1);
+    for n in 0..4 {
+        let frame = TcpFrame {
+            dscp: 46,
+            ip_id: 2,
+            ..nth(n)
+        };
+        both.passes(u64::from(n) * MS + 30 * MS, &frame);
+    }
+    both.ack(60 * MS, 1 + 4 * LEN);
+    let found = both.diagnose();
+    let changes = &found.ways[0].changes;
+    assert_eq!(changes.packets, 5);
+    assert_eq!(changes.dscp.get(&(46, 0)), Some(&5));
+    assert_eq!(changes.mss.get(&(Some(1460), Some(1360))), Some(&1));
+    assert_eq!(changes.identification, 5);
+    assert_eq!((changes.payload, changes.usual_hops()), (0, Some(0)));
+    let (from, to) = changes.translated.keys().next().expect("a translation");
+    assert_eq!(
+        (from.to_string(), to.to_string()),
+        (server().to_string(), "203.0.113.5:8443".into())
+    );
+    assert_eq!(found.main_way().verdict, Between::Nothing);
+}
+
+#[test]
+fn packets_of_one_direction_give_no_offset() {
+    let mut both = Both::new();
+    for n in 0..10 {
+        let frame = nth(n);
+        both.at_a(u64::from(n) * MS, &frame);
+        if n != 4 {
+            both.at_b(u64::from(n) * MS + WAY, &frame);
+        }
+    }
+    let found = both.diagnose();
+    let clocks = found.clocks.expect("shared packets");
+    assert_eq!(clocks.offset_error, None);
+    let stream = found.ways[0].streams[0];
+    assert_eq!((stream.order, stream.lost), (Order::Losses, 1));
+    assert_eq!(stream.transit.expect("packets").least, 0.0);
+}
+
+#[test]
+fn what_the_other_capture_did_not_cover_is_not_judged() {
+    let mut both = Both::new();
+    for n in 0..40 {
+        let (at, frame) = (u64::from(n) * MS, nth(n));
+        both.at_a(at, &frame);
+        if (10..30).contains(&n) {
+            both.at_b(at + WAY, &frame);
+        }
+        if n == 20 {
+            both.ack(at + 2 * WAY, 1 + 10 * LEN);
+        }
+    }
+    let found = both.diagnose();
+    let uncovered = |p: &&super::Passage| p.fate == Fate::Uncovered;
+    assert_eq!(found.ways[0].streams[0].lost, 0);
+    assert_eq!(found.ways[0].passages.iter().filter(uncovered).count(), 20);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut gathered = Gathered::new(100);
+    for n in 0..1000 {
+        Both::put(&mut gathered, START, &nth(n));
+    }
+    let counts = gathered.counts();
+    assert_eq!(counts.tcp, 1000);
+    assert!(counts.not_kept >= 900);
+}
