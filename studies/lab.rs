@@ -18,7 +18,7 @@ use tidegate_trace::{Analysis, Options, Sink};
 pub const TRACES: &str = "TIDEGATE_TRACES";
 /// The server's port of the connection that the published detector was shown.
 pub const SEEN_PORT: u16 = 1234;
-/// Chunks with fewer losses count in no table: too few to tell [Flach16 §3.1 and data].
+/// Chunks with fewer losses count in no table: too few to judge [Flach16 §3.1 and data].
 pub const MIN_LOSSES: u64 = 15;
 
 /// The folder of the lab's captures: the one given, else `usc` in the shared ones; `None` where

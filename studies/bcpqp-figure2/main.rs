@@ -36,7 +36,7 @@ fn run() -> Result<Report> {
 
 /// The table of the sizes, and the pictures.
 fn sizes(table: &mut String) -> Result<Vec<(&'static str, String)>> {
-    // Up to the steady state once more, to tell its drops from those before.
+    // Up to the steady state once more, to separate its drops from those before.
     let mut early = Vec::new();
     experiment::simulate(
         "reno.toml",

@@ -1,4 +1,4 @@
-//! Prints what [BCPQP §3.5 and §4, figure 3] is about: who gets what of a limiter's rate if a link
+//! Prints what [BCPQP §3.5 and §4, figure 3] is about: how flows share a limiter's rate if a link
 //! that is hardly faster follows.
 
 use std::fmt::Write;

@@ -121,7 +121,7 @@ fn chunks(folder: &Path, finished: &Finished) -> Result<Vec<Seen>> {
     let file = folder.join(tap);
     let [chunks] = lab::judged(&file, SERVER_PORT, [Settings::default()])?;
     fs::remove_file(&file)?;
-    // A chunk that the end cut short is none of the paper's.
+    // The paper has no chunk that the end of the simulation cut short.
     let complete = finished.outcome.flows[0].completions.len();
     let class = Class::of(&truth);
     let mut place = format!("{class:?} {queue}");

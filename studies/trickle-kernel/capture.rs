@@ -1,4 +1,4 @@
-//! What captures of both ways at a server tell of a connection.
+//! What captures of both directions at a server show of a connection.
 
 use std::fs::File;
 use std::path::Path;

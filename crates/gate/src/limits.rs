@@ -47,7 +47,7 @@ pub enum LimitsError {
     /// The gate cannot enforce it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A text of a rule is none of what it should be.
+    /// A text of a rule cannot be read.
     #[error("{0}")]
     Rule(String),
 }
@@ -84,7 +84,7 @@ impl Limits {
     /// As the data path takes it.
     ///
     /// # Errors
-    /// If the gate cannot enforce it, or a text of a rule is none of what it should be.
+    /// If the gate cannot enforce it, or a text of a rule cannot be read.
     pub fn plan(&self) -> Result<Plan, LimitsError> {
         let rules = self.rules.iter().map(|rule| rule.rule(self.direction));
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>().map_err(LimitsError::Rule)?;

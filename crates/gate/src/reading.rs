@@ -1,4 +1,4 @@
-//! What runs, for people and programs: who is limited and how, and what was counted of everybody at
+//! What runs, for people and programs: the limits of each subscriber, and what was counted for all of them at
 //! one time.
 
 use std::sync::Arc;

@@ -188,7 +188,7 @@ impl Fifo {
         self.bytes += bytes;
     }
 
-    /// Takes the first packet out; `bytes` tells what it counts for.
+    /// Takes the first packet out; `bytes` gives the number of bytes that it counts as.
     #[inline]
     pub fn pop(
         &mut self,

@@ -29,7 +29,7 @@ pub struct Entering {
     pub length: u32,
     /// Bytes of payload. Only packets with payload count as dropped in [`Path::take_dropped`].
     pub payload: u32,
-    /// Hash of its addresses and ports; queues and limiters tell flows apart by it.
+    /// Hash of its addresses and ports; queues and limiters distinguish flows by it.
     pub hash: u32,
     /// Its differentiated services code point.
     pub dscp: u8,

@@ -90,7 +90,7 @@ impl<P> Limiter<P> {
     /// Decides about a packet, which is given back unless it has to wait.
     ///
     /// # Panics
-    /// If the packet's queue is none of the policy's.
+    /// If the policy does not have the packet's queue.
     #[inline]
     pub fn offer(&mut self, now: Nanos, meta: &PacketMeta, packet: P) -> Fate<P> {
         let decision = match self {

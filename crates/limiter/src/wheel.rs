@@ -150,7 +150,7 @@ impl Wheel {
         (0..LEVELS).find_map(|level| {
             let shift = BITS * level as u32;
             let present = (self.now >> shift) as usize % SLOTS;
-            // Slots before the present one are past, so what they hold is none of this turn's.
+            // Slots before the present one are past, so what they hold belongs to a later turn.
             let later = self.used[level] & (u64::MAX << present << 1);
             if later == 0 {
                 return None;

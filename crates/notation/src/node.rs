@@ -134,7 +134,7 @@ impl Node {
     /// One of several words.
     ///
     /// # Errors
-    /// If it is none of them.
+    /// If it is another word.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<T, Mistake> {
         let names = || words.iter().map(|(name, _)| *name);
         let Value::Text(text) = &self.value else {

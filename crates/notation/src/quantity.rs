@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told() {
+    fn what_is_no_quantity_is_rejected() {
         for text in ["", "x", "-1", "1e3", "1 2", "1mbit", "NaN"] {
             assert!(megabits(text).is_err(), "{text}");
         }

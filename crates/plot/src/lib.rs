@@ -12,7 +12,7 @@ pub use panels::{Ink, Panel, Panels};
 #[cfg(test)]
 mod tests;
 
-/// Colours that colour-blind people can tell apart, too: those of Okabe and Ito, black last.
+/// Colours that colour-blind people can distinguish, too: those of Okabe and Ito, black last.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -270,7 +270,7 @@ impl Plot {
             name: name.to_owned(),
             points,
             colour,
-            // Once the colours are used up, dashes tell lines apart.
+            // Once the colours are used up, dashes distinguish lines.
             dashed: dashed || colour >= COLOURS.len(),
         });
     }

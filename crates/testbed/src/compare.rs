@@ -111,7 +111,7 @@ impl Spread {
 pub enum Verdict {
     /// Their medians are within [`AGREEMENT`].
     Agree,
-    /// They are not, but their runs overlap: more of these would be needed to tell them apart.
+    /// They are not, but their runs overlap: more runs would be needed to distinguish them.
     Scatter,
     /// They are not, and runs do not overlap.
     Differ,

@@ -245,7 +245,10 @@ fn read(
     let path = |key: &str, default: &str| -> PathBuf {
         let text = f.text(key).unwrap_or(default);
         if !text.starts_with('/') || text.contains('\0') {
-            f.wrong_key(key, format!("`{key}` is a whole path, from / on"));
+            f.wrong_key(
+                key,
+                format!("`{key}` must be an absolute path, which begins with /"),
+            );
         }
         text.into()
     };
@@ -381,7 +384,7 @@ fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment> {
         if names.insert(name, ()).is_some() {
             f.wrong_key(
                 "name",
-                format!("the interface {name} is there twice: give it all its keys in one place"),
+                format!("the interface {name} is listed twice: give it all its keys in one place"),
             );
             continue;
         }

@@ -172,7 +172,7 @@ impl<'a> Roll<'a> {
                 format!("there are too many {name} from here on: at most {most}")
             }
             Some(Full::Lengths(name)) => format!(
-                "{what} is of one length too many: all {name} together may have {MAX_LENGTHS} \
+                "{what} has a length too many: all {name} together may have {MAX_LENGTHS} \
                  different lengths"
             ),
         };

@@ -35,7 +35,7 @@ impl FlowRule {
     /// The rule in one direction.
     ///
     /// # Errors
-    /// If a text of it is none of what it should be.
+    /// If one of its texts cannot be read, such as a prefix with too many bits.
     pub fn rule(&self, direction: Direction) -> Result<Rule, String> {
         let prefix = |text: &Option<String>| match text {
             None => Ok(Prefix::ALL),

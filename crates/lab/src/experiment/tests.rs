@@ -91,7 +91,7 @@ fn captures_have_names_of_their_own() {
 }
 
 #[test]
-fn what_is_complete_is_handed_on_when_told_to_stop() {
+fn complete_results_are_handed_on_after_an_interruption() {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let settings = Settings {
         jobs: 1,

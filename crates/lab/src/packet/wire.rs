@@ -44,7 +44,7 @@ pub struct Wire {
     tcp: Option<TcpConfig>,
 }
 
-/// What tells a connection from others.
+/// What distinguishes a connection from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Address and port of the server.
@@ -88,7 +88,7 @@ impl Wire {
         SocketAddrV4::new(Ipv4Addr::new(10, 128 | a, b, c), port)
     }
 
-    /// What tells packets of the connection of this number with this code point, as they go to the
+    /// The headers of the packets of this connection with this code point, as they go to the
     /// client: the same in both directions.
     #[inline]
     pub fn key(&self, number: u32, dscp: u8) -> FlowKey {

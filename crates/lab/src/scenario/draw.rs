@@ -1,4 +1,4 @@
-//! What is drawn from a seed while a plan is made. Each value has a stream of its own, told by what
+//! What is drawn from a seed while a plan is made. Each value has a stream of its own, which depends on what
 //! it is for, so that a flow added to a file changes nothing about the others.
 
 /// Mixes numbers and names into one number, by the finalizer of SplitMix64 after each byte or

@@ -45,8 +45,9 @@ pub(super) fn groups(
     let sample = file.positive_time("sample")?;
     for (key, step) in [("window", Some(window)), ("sample", sample)] {
         if step.is_some_and(|step| parts(duration, step) > Scenario::MAX_WINDOWS) {
-            let message =
-                format!("`{key}` is too short for so long a duration: more than a million");
+            let message = format!(
+                "`{key}` is too short for the duration: there would be more than a million"
+            );
             return Err(file.wrong(key, message));
         }
     }

@@ -106,7 +106,7 @@ impl Endpoints {
         }
     }
 
-    /// The time of an end's timer has come, unless it was moved since: tells whether it has.
+    /// The time of an end's timer has come, unless it was moved since: returns whether it has.
     pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
         if let Some(connection) = self.connection(side)
             && connection.next_timeout().is_some_and(|at| at <= now)

@@ -14,7 +14,7 @@ pub(super) fn clock(now: Nanos) -> u32 {
     ((now / MILLISECOND) as u32).wrapping_add(1)
 }
 
-/// Window that a SYN can tell, which is not scaled: RFC 7323 §2.2.
+/// The largest window of a SYN, which is not scaled: RFC 7323 §2.2.
 const SYN_WINDOW: u32 = 65_535;
 
 /// How far the handshake is.

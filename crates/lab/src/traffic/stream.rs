@@ -124,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// Answers the request; then follows what acknowledgements tell.
+    /// Answers the request; then follows the acknowledgements.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if self.stage == Stage::Asked && server.received() >= u64::from(self.plan.request) {
             self.stage = Stage::Sending;

@@ -404,7 +404,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         at.until = at.until.saturating_add((missed + 1).saturating_mul(period));
         at.before = at.ends;
         // What is served behind a queue of higher priority is all or nothing at a moment, and
-        // something between over a period: there, only silence tells that a flow has ended.
+        // something between over a period: there, only silence shows that a flow has ended.
         let behind = path
             .iter()
             .any(|step| step.priority && step.below != program.share(step.slot.into()).first);

@@ -215,7 +215,7 @@ fn limits_of_any_size_are_taken() {
 }
 
 proptest! {
-    /// Packets are neither lost nor made; queues keep their order; getters tell what is held.
+    /// Packets are neither lost nor made; queues keep their order; getters return what is held.
     #[test]
     fn what_is_accepted_leaves_in_the_order_of_its_queue(
         policy in policies(),

@@ -34,7 +34,7 @@ fn every_key_counts() {
 }
 
 #[test]
-fn every_mistake_is_told() {
+fn every_mistake_is_reported() {
     for (toml, wanted) in [
         (
             "class = 3",

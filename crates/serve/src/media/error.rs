@@ -16,7 +16,7 @@ pub enum MediaError {
     #[error("its headers do not say how long it plays")]
     NoDuration,
     /// A duration that no video of this length has.
-    #[error("its headers say that it plays {0:?}, which cannot be for a file of this length")]
+    #[error("its headers say that it lasts {0:?}, which is impossible for a file of this length")]
     Implausible(Duration),
     /// It could not be read.
     #[error(transparent)]

@@ -78,7 +78,7 @@ impl Validators {
             .get_all(name)
             .iter()
             .filter_map(|value| value.to_str().ok())
-            // Our tags hold no commas, so that a tag that does is none of ours however it is split.
+            // Our tags hold no commas. So a tag with a comma is not one of ours, however it is split.
             .flat_map(|value| value.split(','))
             .map(str::trim)
             .any(|tag| {

@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub fn of(socket: &TcpStream) -> Self {
-        // A connection that is gone has nothing to tell.
+        // A connection that has ended has no state to read.
         let info = tcp::tcp_info(socket).unwrap_or_default();
         Self {
             srtt_us: info.srtt,

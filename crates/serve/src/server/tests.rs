@@ -28,7 +28,7 @@ struct Running {
     ended: JoinHandle<()>,
 }
 
-/// A video of 10 s and 1 MB, `v.mp4`, served without pacing if not told otherwise.
+/// A video of 10 s and 1 MB, `v.mp4`, served without pacing unless a test says otherwise.
 async fn start(change: impl FnOnce(&mut Config)) -> Running {
     start_with(change, |_| None).await
 }

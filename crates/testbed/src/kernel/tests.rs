@@ -134,7 +134,7 @@ fn a_policer_holds_its_rate_and_its_losses_are_known() {
     assert!(passed <= 2_500_000 + 31_000, "{flow:?}");
     assert!((500_000..passed).contains(&flow.delivered), "{flow:?}");
     assert_eq!(outcome.aggregates[0].windows, flow.windows);
-    // A policer keeps nothing back, so only losses tell of it.
+    // A policer delays nothing, so only losses show it.
     assert!(flow.rtt.p50 < 21 * MILLISECOND, "{flow:?}");
     assert!(flow.dropped > 0 && flow.retransmitted > 0, "{flow:?}");
     assert_eq!(outcome.elements[1].dropped, flow.dropped);
@@ -360,13 +360,13 @@ fn what_only_the_virtual_lab_can_do_is_refused() {
 
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
-fn an_algorithm_that_the_kernel_lacks_is_told() {
+fn an_algorithm_that_the_kernel_lacks_is_named_in_the_error() {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if available.unwrap_or_default().contains("vegas") {
         return;
     }
     let _alone = alone();
-    let test = "an_algorithm_that_the_kernel_lacks_is_told";
+    let test = "an_algorithm_that_the_kernel_lacks_is_named_in_the_error";
     let result = run(&plan(Algorithm::Vegas, SECOND, vec![]));
     if let Some(result) = permitted(test, result) {
         let error = result.unwrap_err();

@@ -1,4 +1,4 @@
-//! What a capture beside the server tells of a connection: retransmissions and round-trip times,
+//! What a capture beside the server shows of a connection: retransmissions and round-trip times,
 //! independent of what the sender believes.
 
 use std::collections::VecDeque;

@@ -41,7 +41,7 @@ pub struct Gate {
     pub folder: StateFolder,
 }
 
-/// The folder that tells several gates on one machine apart.
+/// The folder by which several gates on one machine are distinguished.
 #[derive(Debug, Clone, Args)]
 pub struct StateFolder {
     /// State folder of the gate: the key `state` of its configuration

@@ -75,7 +75,7 @@ fn watch(
         if dirty {
             model.interval = interval;
             terminal.draw(|frame| draw::draw(frame, model))?;
-            // Drawing tells which subscribers are in view.
+            // The subscribers in view are known only after drawing.
             if read_queues(model, control) {
                 terminal.draw(|frame| draw::draw(frame, model))?;
             }

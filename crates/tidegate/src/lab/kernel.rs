@@ -62,7 +62,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
             Ok(compared) => view.add(&scenario, point, &compared)?,
             Err(CompareError::Lab(RunError::Interrupted)) if stop.load(Ordering::Relaxed) => {
                 view.finish()?;
-                eprintln!("tidegate: interrupted; the results are of what was complete by then");
+                eprintln!("tidegate: interrupted: the results cover the runs that were complete");
                 return Ok(Exit::Interrupted);
             }
             Err(CompareError::Kernel(

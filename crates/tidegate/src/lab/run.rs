@@ -124,7 +124,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
         eprintln!("{}", speed(simulated, packets, begun.elapsed()));
     }
     Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: interrupted; the results are of what was complete by then");
+        eprintln!("tidegate: interrupted: the results cover the simulations that were complete");
         Exit::Interrupted
     } else {
         Exit::Done

@@ -109,7 +109,7 @@ impl Flows {
                 self.point = point;
             }
             let name = format!("{} {} {}", text("aggregate"), text("flow"), text("number"));
-            // Its end tells more than its beginning.
+            // Its end distinguishes it better than its beginning.
             let over = name.chars().count().saturating_sub(26);
             let name: String = name.chars().skip(over).collect();
             writeln!(

@@ -1,4 +1,4 @@
-//! What the page on bridges tells an operator to type does what it says.
+//! The commands on the page about bridges do what the page says.
 
 use std::net::UdpSocket;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use super::support::{Findings, TIDEGATE, alone, measured, permitted};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::Namespace;
 
-/// For so long the sender may wait: a queue that nothing came to sends no more than its share later.
+/// The sender may wait for this time: a queue that stays empty for longer loses a part of its share.
 const STALL: Duration = Duration::from_millis(20);
 
 /// The commands behind this mark.
@@ -51,7 +51,7 @@ impl Machine {
         })
     }
 
-    /// Types it; what was written.
+    /// Types the commands into a shell, and returns what they print.
     fn type_in(&self, commands: &str) -> String {
         let path = std::env::var("PATH").unwrap();
         let here = self.folder.path();
@@ -120,9 +120,9 @@ impl Machine {
 
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
-fn the_readme_s_bridge_limits_and_is_taken_off() {
+fn the_commands_for_a_bridge_limit_and_remove_the_limits() {
     let _alone = alone();
-    let test = "the_readme_s_bridge_limits_and_is_taken_off";
+    let test = "the_commands_for_a_bridge_limit_and_remove_the_limits";
     measured(|| {
         let machine = permitted(test, Machine::new())?;
         let mut found = Findings::default();

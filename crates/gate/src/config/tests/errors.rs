@@ -34,7 +34,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "\"eth2\"",
             "\"eth1\"",
-            "6:8: the interface eth1 is there twice: give it all its keys in one place",
+            "6:8: the interface eth1 is listed twice: give it all its keys in one place",
         ),
         (
             "\"eth2\"",
@@ -180,7 +180,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "[[interface]]\nname = \"eth1\"",
             "pins = \"bpf\"\n[[interface]]\nname = \"eth1\"",
-            "1:8: `pins` is a whole path, from / on",
+            "1:8: `pins` must be an absolute path, which begins with /",
         ),
         (
             "[plan.gold]",
@@ -246,7 +246,7 @@ fn errors_say_where_and_what_to_do() {
 }
 
 #[test]
-fn all_errors_are_told_with_their_lines() {
+fn all_errors_are_reported_with_their_lines() {
     let text = SMALL
         .replace("side", "sied")
         .replace("gold\"", "glod\"")
@@ -272,7 +272,7 @@ fn all_errors_are_told_with_their_lines() {
 
 /// Neither depth nor a mistake in every line takes long.
 #[test]
-fn wrong_files_of_any_size_are_told_at_once() {
+fn wrong_files_of_any_size_are_reported_at_once() {
     let began = std::time::Instant::now();
     for open in ["[", "{a=", "{ weighted = [[1, "] {
         assert!(parse(&format!("[plan.x]\npolicy = {}", open.repeat(5_000))).is_err());

@@ -33,9 +33,8 @@ fn lengths_of_prefixes_are_few() {
     let errors = wrong(&text(17), &[]);
     assert_eq!(errors.len(), 1);
     assert!(
-        errors[0].contains(
-            "10.0.0.0/32 is of one length too many: all IPv4 prefixes together may have 16"
-        ),
+        errors[0]
+            .contains("10.0.0.0/32 has a length too many: all IPv4 prefixes together may have 16"),
         "{errors:?}"
     );
     // One of IPv6 with all of IPv4 in it is looked for among both.
@@ -43,7 +42,7 @@ fn lengths_of_prefixes_are_few() {
     let errors = wrong(&SMALL.replace("\"192.0.2.1\"", &both.join(",")), &[]);
     assert_eq!(errors.len(), 1);
     assert!(
-        errors[0].contains("::/0 is of one length too many: all IPv4 prefixes together"),
+        errors[0].contains("::/0 has a length too many: all IPv4 prefixes together"),
         "{errors:?}"
     );
 }

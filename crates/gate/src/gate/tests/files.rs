@@ -89,7 +89,7 @@ fn files_of_the_state_keep_their_format() {
 }
 
 #[test]
-fn files_that_are_none_are_told() {
+fn files_that_cannot_be_read_are_named_in_errors() {
     let site = Site::new();
     let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);

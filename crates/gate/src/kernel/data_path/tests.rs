@@ -188,7 +188,7 @@ fn what_cannot_be_leaves_nothing_behind() {
         ));
         assert!(Gate::<Kernel>::down_at(site.folders()).expect("down"));
         assert!(!site.pins().exists() && !site.state().exists());
-        // Folders that are none of ours are left alone.
+        // Folders of other programs are left alone.
         let other = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(other.path().join("maps")).expect("a folder");
         std::fs::write(other.path().join("maps/file"), "mine").expect("written");

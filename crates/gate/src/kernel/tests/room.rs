@@ -89,9 +89,9 @@ fn more_policies_than_there_is_room_for_are_refused() {
 }
 
 #[test]
-fn thousands_of_policies_one_after_the_other_are_told_apart() {
+fn thousands_of_policies_one_after_the_other_are_not_confused() {
     const ROUNDS: u32 = 4_000;
-    let Some(mut gate) = gate("thousands_of_policies_one_after_the_other_are_told_apart") else {
+    let Some(mut gate) = gate("thousands_of_policies_one_after_the_other_are_not_confused") else {
         return;
     };
     gate.kernel().reserve(ROUNDS + 1).unwrap();

@@ -109,7 +109,7 @@ fn a_flow_has_one_hash() {
 }
 
 #[test]
-fn mistakes_in_rules_are_told_with_their_lines() {
+fn mistakes_in_rules_are_reported_with_their_lines() {
     let cases = [
         (
             "class = 9",

@@ -11,7 +11,7 @@ fn sound() -> Plan {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_with_its_name() {
+fn what_cannot_be_run_is_rejected_with_its_name() {
     assert!(check(&sound()).is_ok());
     type Change = fn(&mut Plan);
     let changes: [(Change, &str); 17] = [

@@ -156,7 +156,7 @@ impl CongestionControl {
         }
     }
 
-    /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) tells of
+    /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) reports
     /// [`LossState::Loss`]: this is their number over the connection so far. An acknowledgement says this itself.
     pub fn on_lost(&mut self, lost_total: u64) {
         match self {

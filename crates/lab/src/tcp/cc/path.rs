@@ -2,7 +2,7 @@
 //! from the sender of this crate so that the two cannot share an error.
 //!
 //! Segments are numbered as they are sent. What is lost counts as sent again under a new number,
-//! each segment is acknowledged by itself, and three later ones acknowledged tell of a loss.
+//! each segment is acknowledged by itself, and three later ones that are acknowledged mean a loss.
 
 use std::collections::VecDeque;
 

@@ -324,7 +324,7 @@ impl Receiver {
         self.interactive |= self.last_data.is_some_and(recent);
     }
 
-    /// Fills in what every segment tells the peer. Data segments carry no selective
+    /// Fills in the fields that every segment carries. Data segments carry no selective
     /// acknowledgements, for which there is no space in them: these leave by themselves.
     pub(super) fn fill(&mut self, segment: &mut Segment) {
         segment.ack = self.next;

@@ -1,4 +1,4 @@
-//! What an acknowledgement tells: RFC 9293 §3.10.7.4, RFC 2018 and 2883, as Linux `tcp_ack`,
+//! What an acknowledgement says: RFC 9293 §3.10.7.4, RFC 2018 and 2883, as Linux `tcp_ack`,
 //! `tcp_sacktag_write_queue` and `tcp_clean_rtx_queue`.
 
 use tidegate_limiter::Nanos;

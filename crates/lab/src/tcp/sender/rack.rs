@@ -124,7 +124,7 @@ impl Sender {
     }
 
     /// After an acknowledgement with news: marks what is lost and arms the timer for what may
-    /// be; tells whether it is armed (`tcp_rack_mark_lost`).
+    /// be; returns whether it is armed (`tcp_rack_mark_lost`).
     pub(super) fn detect_losses_and_wait(&mut self, now: Nanos) -> bool {
         if !std::mem::take(&mut self.rack.advanced) {
             return false;

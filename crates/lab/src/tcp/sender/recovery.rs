@@ -192,7 +192,7 @@ impl Sender {
 
     /// All that was sent before the recovery is acknowledged (`tcp_try_undo_recovery`). Without
     /// SACK it lasts until something above is, so that duplicates of it begin no new one:
-    /// RFC 6582 §4; tells whether it lasts.
+    /// RFC 6582 §4; returns whether it goes on.
     fn end_recovery(&mut self, now: Nanos) -> bool {
         let was_recovery = self.state == LossState::Recovery;
         if self.may_undo() {

@@ -247,7 +247,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks a segment lost, or its retransmission lost again; tells whether it was news.
+    /// Marks a segment lost, or its retransmission lost again; returns whether it was not marked before.
     pub(super) fn mark_lost(&mut self, number: u64) -> bool {
         let Some(sent) = self.get_mut(number).filter(|sent| !sent.sacked) else {
             return false;

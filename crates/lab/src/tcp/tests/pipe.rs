@@ -17,7 +17,7 @@ pub struct Sent {
     pub dropped: bool,
 }
 
-/// A server that sends to a client over a path with a constant delay. `fate` tells what becomes
+/// A server that sends to a client over a path with a constant delay. `fate` decides what becomes
 /// of the n-th data segment (or acknowledgement): the times it takes, one for each copy.
 pub struct Pipe<F> {
     pub client: Connection,
@@ -72,7 +72,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
         }
     }
 
-    /// Runs for so long.
+    /// Runs for this time.
     pub fn pass(&mut self, time: Nanos) {
         let until = self.now + time;
         self.drain();
@@ -139,7 +139,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
                 };
                 sent += 1;
                 assert!(sent < 100_000, "endless at {}", self.now);
-                // The edge of the window that the other end told, as far as it arrived.
+                // The edge of the window, as the last segment that arrived from the other end has it.
                 let edge = self.edges[usize::from(!data)];
                 let end = segment.seq + u64::from(segment.payload);
                 assert!(

@@ -18,7 +18,7 @@ const HELD_ROUNDS: u32 = 48;
 /// Milliseconds beyond which the kernel's microseconds would overflow.
 const TOO_LONG: u64 = u32::MAX as u64 / 1000;
 
-/// What an acknowledgement, or a timeout, tells the detector.
+/// What the detector learns from an acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     /// Segments were marked lost.

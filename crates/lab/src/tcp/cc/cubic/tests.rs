@@ -135,7 +135,7 @@ fn the_average_window_is_that_of_the_rfc() {
         }
         let found = windows as f64 / f64::from(rounds);
         let apart = (found - f64::from(average)).abs();
-        // Windows are whole segments, which tells where they are small.
+        // Windows are whole segments, which matters where they are small.
         assert!(
             apart < (0.02 * f64::from(average)).max(3.0),
             "{rtt} ms, 1/{one_of}: {found} for {average}"

@@ -12,7 +12,7 @@ const MSS: u32 = 1000;
 /// The round trip that the handshake showed.
 const RTT: Nanos = 50 * MILLISECOND;
 
-/// A sender without a network: each call tells what it sends, by number, and whether again.
+/// A sender without a network: each call returns the numbers of the segments that it sends, and which of them are retransmissions.
 struct Bench {
     sender: Sender,
     now: Nanos,
