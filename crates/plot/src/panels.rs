@@ -25,6 +25,8 @@ const WIDE: usize = 126;
 const NARROW: usize = 25;
 /// Above each panel, for its title.
 const HEAD: f64 = 30.0;
+/// Below the last panel, for the labels and the title of the horizontal axis.
+const LABELS: f64 = 42.0;
 
 const STYLE: &str = "
   text { font: 13px system-ui, 'Helvetica Neue', Arial, sans-serif; fill: #222 }
@@ -182,16 +184,15 @@ impl Panels {
     pub fn svg(&self) -> String {
         let mut out = String::new();
         let mut top = 32.0 + LINE * self.text.len() as f64;
-        let tops: Vec<f64> = self
-            .panels
-            .iter()
-            .map(|panel| {
-                let begins = top + HEAD;
-                top = begins + panel.room();
-                begins
-            })
-            .collect();
-        let height = top + 50.0;
+        // The horizontal axis is labelled below the last panel that shows anything.
+        let last = self.panels.iter().rposition(|panel| !panel.is_empty());
+        let mut tops = Vec::new();
+        for (i, panel) in self.panels.iter().enumerate() {
+            tops.push(top + HEAD);
+            let labels = if last == Some(i) { LABELS } else { 0.0 };
+            top += HEAD + panel.room() + labels;
+        }
+        let height = top + 12.0;
         let _ = write!(
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" \
@@ -207,16 +208,19 @@ impl Panels {
             let _ = writeln!(out, "<text x=\"12\" y=\"{y:.1}\">{}</text>", escape(line));
         }
         for (i, (panel, top)) in self.panels.iter().zip(tops).enumerate() {
-            let is_last = i + 1 == self.panels.len();
+            let is_last = last == Some(i);
             panel.write(&mut out, top, self.shade, is_last);
+            if is_last {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    f64::midpoint(LEFT, RIGHT),
+                    top + panel.room() + LABELS - 4.0,
+                    escape(&self.x_title),
+                );
+            }
         }
-        let _ = write!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</svg>\n",
-            f64::midpoint(LEFT, RIGHT),
-            top + 38.0,
-            escape(&self.x_title),
-        );
+        out.push_str("</svg>\n");
         out
     }
 }
@@ -319,8 +323,16 @@ impl Panel {
         self.paths.push((class, path));
     }
 
+    /// Whether there is nothing to see but notes.
+    fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// The height that the panel takes with its legend and notes.
     fn room(&self) -> f64 {
+        if self.is_empty() {
+            return LINE * self.notes.len() as f64;
+        }
         let names: usize = self.legend.iter().map(|(_, _, lines)| lines.len()).sum();
         let notes = LINE * self.notes.len() as f64;
         notes + self.height.max(LINE * names as f64)
@@ -343,7 +355,7 @@ impl Panel {
                 escape(note)
             );
         }
-        if self.paths.is_empty() {
+        if self.is_empty() {
             return;
         }
         let _ = writeln!(out, "<g transform=\"translate(0 {y:.1})\">");

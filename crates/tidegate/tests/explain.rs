@@ -155,7 +155,7 @@ fn a_policer_is_named_with_its_rate_and_what_to_do() {
     told.says(&[
         "A policer limited this transfer to 4.00 Mbit/s: it dropped the packets that exceeded this rate",
         "almost certain: 9",
-        "shape instead of policing",
+        "Shaping instead of policing",
         "Send at most 3.6",
         "95 % of the limit",
         "A faulty line, Wi-Fi or computer does not look like this.",
@@ -173,6 +173,28 @@ fn a_policer_is_named_with_its_rate_and_what_to_do() {
     assert!(
         number("depth_low_bytes") <= 60e3 && 60e3 <= number("depth_high_bytes"),
         "{limit}"
+    );
+}
+
+/// The level of a bucket that others use is not known, and the picture says so instead of drawing it.
+#[test]
+fn a_policer_that_others_use_has_no_level() {
+    let bulk = r#"traffic = { kind = "video", chunk = "8MB", chunks = 1, pause = "1s" }"#;
+    let captured = Captured::new(
+        &["count = 2", bulk, SEES_BOTH_WAYS, "rtt = \"40ms\""],
+        "kind = \"policer\"\nrate = \"8mbit\"\nburst = \"60kB\"\noverhead = \"18B\"",
+    );
+    let told = captured.told();
+    assert_eq!(told.verdict(), "policer");
+    assert!(told.json["limit"]["rate_bps"].is_null());
+    told.says(&[
+        "A policer that other traffic uses too limited this transfer",
+        "The limiter's rate and size are not known",
+        "--flow",
+    ])
+    .shows(
+        &[FLIGHT, TRIPS, "tokens in the policer's bucket"],
+        &[TOKENS],
     );
 }
 

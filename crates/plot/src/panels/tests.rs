@@ -88,11 +88,27 @@ fn values_beyond_the_axes_and_no_numbers_do_no_harm() {
 #[test]
 fn a_panel_that_cannot_be_drawn_says_why() {
     let mut picture = Panels::new("one", "time, s", 0.0, 1.0);
-    picture
-        .panel("tokens, kB", 100.0, 0.0, 1.0)
-        .note("Packets that the capture does not hold take tokens too.");
+    let note = "Packets that the capture does not hold take tokens too.";
+    picture.panel("tokens, kB", 100.0, 0.0, 1.0).note(note);
     let svg = picture.svg();
     assert!(svg.contains("does not hold") && !svg.contains("class=\"axis\""));
+
+    // The axis is labelled below the panel that is drawn, and no room is left empty.
+    let height = |picture: &Panels| -> f64 {
+        let svg = picture.svg();
+        let (_, height) = svg.split_once("height=\"").expect("a height");
+        let (height, _) = height.split_once('"').expect("a number");
+        height.parse().expect("a number")
+    };
+    let mut picture = Panels::new("two", "time, s", 0.0, 1.0);
+    let panel = picture.panel("bytes", 100.0, 0.0, 1.0);
+    panel.line(Ink::Blue, "line", [(0.0, 0.0), (1.0, 1.0)]);
+    let alone = height(&picture);
+    picture.panel("tokens, kB", 100.0, 0.0, 1.0).note(note);
+    assert!(height(&picture) < alone + 60.0);
+    let svg = picture.svg();
+    assert!(svg.contains(">0.5</text>") && svg.contains(">time, s</text>"));
+    assert!(svg.find(">time, s<") < svg.find(">tokens, kB<"));
 }
 
 #[test]

@@ -264,7 +264,7 @@ impl<'a> Case<'a> {
             format!(" of about {}", bytes(sizing::policer_burst(limit, base)))
         });
         format!(
-            "Or shape instead of policing: a short queue{queue} at the same rate delays what a policer drops. \
+            "Shaping instead of policing: a short queue{queue} at the same rate delays what a policer drops. \
              `tidegate gate` limits without either."
         )
     }

@@ -80,8 +80,8 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
     {
         match judgement.limit {
             None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => say(
-                "The limiter's rate and size are not known: traffic that the capture does not hold goes through \
-                 it too.",
+                "The limiter's rate and size are not known: traffic that does not go to this client passes \
+                 through it too.",
             ),
             Some(limit) if limit.depth_bytes.is_none() => say(
                 "The bucket's size is not known, because it is not known how full it was when this transfer \

@@ -29,7 +29,10 @@ pub(super) const PART: f64 = 0.2;
 
 /// The cause with the most time beside the one that decided, if that is a part worth to be told.
 pub(super) fn also(judgement: &Judgement) -> Option<&Share> {
-    let decided = !matches!(judgement.cause, Cause::Mixed | Cause::Unclear);
+    let decided = !matches!(
+        judgement.cause,
+        Cause::Mixed | Cause::Unclear | Cause::RoundTrips
+    );
     let mut shares = judgement.shares.iter().filter(|_| decided);
     shares.find(|part| part.cause != judgement.cause && part.share >= PART)
 }

@@ -45,7 +45,7 @@ impl Model {
         };
         if limiter.unseen_users {
             return Replay::Impossible(
-                "The level of the policer's bucket is not known: traffic that the capture does not hold takes from it too.",
+                "The level of the policer's bucket is not known: traffic that does not go to this client takes from it too.",
             );
         }
         let chosen = kept.transfer.id;

@@ -180,6 +180,13 @@ impl Case<'_> {
             return hardly;
         }
         let losses = self.losses?;
+        if losses.limiter.is_some_and(|limiter| limiter.unseen_users) {
+            return Some(
+                "Chance, even chance that strikes in bursts, predicts these losses less well than the level \
+                 that a shared bucket can have at most."
+                    .into(),
+            );
+        }
         if losses.limiter.is_some() {
             // Nats to powers of ten.
             let power = losses.beats_bursts? / std::f64::consts::LN_10;
