@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Event, Report, Task};
+use crate::remarks::remarks;
 use crate::summary::Summary;
 use crate::table::{Paint, Table};
 use crate::units::plural;
@@ -132,6 +133,9 @@ pub fn print_problems(report: &Report) -> bool {
     if let Some(error) = &report.error {
         eprintln!("tidegate: {name}: {error}");
         failed = true;
+    }
+    for remark in remarks(&report.counters) {
+        eprintln!("tidegate: {name}: {remark}");
     }
     failed
 }

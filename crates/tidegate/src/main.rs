@@ -21,6 +21,7 @@ mod pace;
 mod pipeline;
 #[cfg(feature = "serve")]
 mod play;
+mod remarks;
 #[cfg(feature = "serve")]
 mod serve;
 mod summary;

@@ -56,6 +56,9 @@ impl Board {
     /// Bytes sent for the first time, all behind what was sent before.
     #[inline]
     pub fn first(&mut self, start: u64, end: u64, number: Number) {
+        if self.stretches.capacity() == 0 {
+            self.stretches.reserve_exact(1);
+        }
         self.stretches.push_back(Stretch {
             start,
             end,

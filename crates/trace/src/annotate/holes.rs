@@ -3,6 +3,9 @@
 //! Where a hole is filled by a retransmission, the network lost the packet before it came to the
 //! capture: that is what all losses look like at the receiver. Where it is filled by the packet itself,
 //! that was overtaken. Where it is acknowledged without being filled, the capture missed it.
+//!
+//! A retransmission that is lost too shows in two ways: senders retransmit in the order of the stream,
+//! so a later hole is filled first; or nothing comes for more than a round trip.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +19,31 @@ const OVERTAKEN: Nanos = 3_000_000;
 /// that was measured may be a little too much.
 const QUARTERS: u64 = 3;
 
+/// A retransmission is lost if this many quarters of a round trip pass without one.
+const SILENT_QUARTERS: u64 = 7;
+/// Holes before a filled one that are looked at, and lost retransmissions that are remembered of each.
+const MAX_SKIPPED: usize = 64;
+const MAX_AGAIN: usize = 3;
+
 /// A packet that was sent, never captured, and sent again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Missing {
-    /// The number of the data packet that was captured next.
-    pub before: u64,
-    /// When it would have been captured, between its neighbours.
-    pub at: Nanos,
+    /// When it would have been captured, and where.
+    pub place: Place,
     pub seq: u64,
     pub len: u32,
-    /// The number of its retransmission.
+    /// How many times these bytes had been sent before.
+    pub repetition: u32,
+    /// The number of the retransmission that was captured.
     pub again: u64,
+}
+
+/// Where a packet would have been captured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub at: Nanos,
+    /// The number of the data packet that was captured next.
+    pub before: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +55,22 @@ struct Hole {
     /// The number of the packet behind it, and its timestamp.
     before: u64,
     tsval: u32,
+    /// Retransmissions that were lost.
+    again: [Place; MAX_AGAIN],
+    lost_again: u8,
+}
+
+impl Hole {
+    fn lose_again(&mut self, place: Place, round_trip: Nanos) {
+        let lost = usize::from(self.lost_again);
+        // Not before the sender could know that the one before was lost.
+        let before = lost.checked_sub(1).map(|last| self.again[last].at);
+        let due = before.is_none_or(|before| place.at >= before.saturating_add(round_trip));
+        if lost < MAX_AGAIN && due {
+            self.again[lost] = place;
+            self.lost_again += 1;
+        }
+    }
 }
 
 /// What a packet is that fills a hole.
@@ -45,8 +78,25 @@ struct Hole {
 pub(crate) enum Filled {
     /// Overtaken by others.
     Late,
-    /// A retransmission of what would have been captured then, before the packet of this number.
-    Again { at: Nanos, before: u64 },
+    /// A retransmission.
+    Again(Lost),
+}
+
+/// Where the packet that was retransmitted, and retransmissions before this one, would have been captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost {
+    first: Place,
+    again: [Place; MAX_AGAIN],
+    lost_again: u8,
+    /// Another retransmission was due then.
+    pub silent_since: Option<Nanos>,
+}
+
+impl Lost {
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        let again = &self.again[..usize::from(self.lost_again)];
+        std::iter::once(self.first).chain(again.iter().copied())
+    }
 }
 
 /// The holes of one sender's stream, by their first byte.
@@ -55,6 +105,8 @@ pub(crate) struct Holes {
     by_start: BTreeMap<u64, Hole>,
     /// The least time after which a retransmission came.
     pub recovery: Option<Nanos>,
+    /// When the last retransmission came.
+    filled_at: Nanos,
 }
 
 impl Holes {
@@ -79,18 +131,22 @@ impl Holes {
                 to,
                 before,
                 tsval,
+                again: Default::default(),
+                lost_again: 0,
             };
             self.by_start.insert(start, hole);
         }
     }
 
-    /// A packet with these bytes comes. `round_trip` is the least from end to end, where it is known.
+    /// A packet with these bytes comes, as that of this number. The round trips from end to end are the
+    /// least and the latest, where they are known.
     pub fn fill(
         &mut self,
         (start, end): (u64, u64),
-        at: Nanos,
+        Place { at, before: number }: Place,
         tsval: u32,
         round_trip: Option<Nanos>,
+        latest: Option<Nanos>,
     ) -> Option<Filled> {
         let (&first, &hole) = self.by_start.range(..=start).next_back()?;
         if hole.end <= start {
@@ -130,10 +186,27 @@ impl Holes {
             return Some(Filled::Late);
         }
         self.recovery = Some(self.recovery.map_or(elapsed, |least| least.min(elapsed)));
-        Some(Filled::Again {
-            at: when(start),
-            before: hole.before,
-        })
+        let usual = latest.or(round_trip);
+        if let Some(usual) = usual {
+            let place = Place { at, before: number };
+            for (_, lower) in self.by_start.range_mut(..start).rev().take(MAX_SKIPPED) {
+                lower.lose_again(place, usual);
+            }
+        }
+        let quiet_from = hole.to.max(self.filled_at);
+        let silent_since = usual.filter(|&usual| {
+            hole.lost_again == 0 && at.saturating_sub(quiet_from) >= usual / 4 * SILENT_QUARTERS
+        });
+        self.filled_at = at;
+        Some(Filled::Again(Lost {
+            first: Place {
+                at: when(start),
+                before: hole.before,
+            },
+            again: hole.again,
+            lost_again: hole.lost_again,
+            silent_since: silent_since.map(|usual| quiet_from + usual),
+        }))
     }
 
     /// These bytes were acknowledged: what is missing of them was missed by the capture alone.

@@ -31,8 +31,17 @@ impl Log {
     #[inline]
     pub fn push(&mut self, sent: Sent) -> Number {
         let number = self.next() as Number;
+        if self.kept.capacity() == 0 {
+            // Most flows are short, and there can be many.
+            self.kept.reserve_exact(1);
+        }
         self.kept.push(sent);
         number
+    }
+
+    /// The number of the first kept packet that was sent then or later, where times do not go back.
+    pub fn number_at(&self, at: crate::read::Nanos) -> u64 {
+        self.dropped + self.kept.partition_point(|sent| sent.at < at) as u64
     }
 
     /// The last one, if it is still kept.

@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use super::brief::Brief;
-use super::holes::{Filled, Holes, Missing};
+use super::holes::{Filled, Holes, Lost, Missing, Place};
 use super::log::{Log, Number};
 use super::sent::{Marks, Sent};
 use crate::read::Nanos;
@@ -54,8 +54,9 @@ struct Ahead {
 pub(crate) struct Seen {
     /// How long before it the timestamp that it echoes passed the capture.
     pub echo: Brief,
-    /// The least round-trip time from end to end.
+    /// The least round-trip time from end to end, and the latest.
     pub round_trip: Option<Nanos>,
+    pub latest_round_trip: Option<Nanos>,
 }
 
 /// Follows what one endpoint sends.
@@ -114,6 +115,12 @@ impl Sender {
 
     pub fn una(&self) -> u64 {
         self.una
+    }
+
+    /// Bytes acknowledged by an acknowledgement of this position, and selectively before.
+    #[inline]
+    pub fn acked_by(&self, to: u64) -> u64 {
+        to.saturating_add(self.board.sacked_bytes())
     }
 
     /// What is kept, in packets. The history of stretches outlives the packets, and hostile
@@ -240,19 +247,13 @@ impl Sender {
             self.board.first(seq.max(before), end, number);
             false
         } else {
-            self.send_again(seq, end, number, seen.round_trip)
+            self.send_again(seq, end, number, seen)
         }
     }
 
     /// Links a retransmission with the packet that it repeats: the last that carried its first
     /// byte. Returns whether there is none, since the packet fills a gap.
-    fn send_again(
-        &mut self,
-        seq: u64,
-        end: u64,
-        number: Number,
-        round_trip: Option<Nanos>,
-    ) -> bool {
+    fn send_again(&mut self, seq: u64, end: u64, number: Number, seen: Seen) -> bool {
         let previous = self.board.latest(seq);
         self.board.again(seq, end, number);
         let Ahead { from, to, at } = self.ahead;
@@ -281,23 +282,40 @@ impl Sender {
         } else if end <= self.una {
             // Of something too long acknowledged to be remembered.
             marks = Marks::RETRANSMISSION;
-        } else if let Some(sent) = self.log.get(number)
-            && let Some(Filled::Again { at, before }) =
-                self.holes.fill((seq, end), sent.at, sent.tsval, round_trip)
-        {
-            self.missing.push(Missing {
-                before,
-                at,
-                seq,
-                len: sent.len,
-                again: self.log.next() - 1,
-            });
-            marks = Marks::RETRANSMISSION;
+        } else if let Some(&sent) = self.log.get(number) {
+            let here = Place {
+                at: sent.at,
+                before: self.log.next() - 1,
+            };
+            let (least, latest) = (seen.round_trip, seen.latest_round_trip);
+            let filled = self.holes.fill((seq, end), here, sent.tsval, least, latest);
+            if let Some(Filled::Again(lost)) = filled {
+                self.miss(lost, &sent, here.before);
+                marks = Marks::RETRANSMISSION;
+            }
         }
         if let Some(sent) = self.log.get_mut(number) {
             sent.marks.set(marks);
         }
         previous.is_none() && end > self.una
+    }
+
+    /// Remembers what was lost before the retransmission of number `again` came.
+    #[cold]
+    fn miss(&mut self, lost: Lost, sent: &Sent, again: u64) {
+        let silent = lost.silent_since.map(|at| Place {
+            at,
+            before: self.log.number_at(at).min(again),
+        });
+        for (place, repetition) in lost.places().chain(silent).zip(0..) {
+            self.missing.push(Missing {
+                place,
+                seq: sent.seq,
+                len: sent.len,
+                repetition,
+                again,
+            });
+        }
     }
 
     /// Takes out the missing packets whose places are before the packet of this number, in the order of
@@ -309,10 +327,10 @@ impl Sender {
         let (mut found, later): (Vec<_>, _) = self
             .missing
             .drain(..)
-            .partition(|missing| missing.before < next);
+            .partition(|missing| missing.place.before < next);
         self.missing = later;
-        found.retain(|missing| missing.before >= self.log.first());
-        found.sort_by_key(|missing| (missing.before, missing.seq));
+        found.retain(|missing| missing.place.before >= self.log.first());
+        found.sort_by_key(|missing| (missing.place.before, missing.place.at, missing.seq));
         found
     }
 

@@ -116,9 +116,10 @@ impl Marks {
         self.0 |= bits;
     }
 
-    /// Those of a packet that was lost before it came to the capture.
-    pub(crate) fn not_captured() -> Self {
-        Self(Self::NOT_CAPTURED)
+    /// Those of a packet, or of a retransmission, that was lost before it came to the capture.
+    pub(crate) fn not_captured(again: bool) -> Self {
+        let again = if again { Self::RETRANSMISSION } else { 0 };
+        Self(Self::NOT_CAPTURED | again)
     }
 
     /// Clears all of these.

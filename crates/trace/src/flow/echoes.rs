@@ -13,15 +13,16 @@ const MAX_WAITING: usize = 512;
 pub(super) struct Echoes {
     waiting: VecDeque<Waiting>,
     last: u32,
-    /// The least time that one took.
+    /// The least time that one took, and the time that the latest took.
     pub least: Option<Nanos>,
+    pub latest: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     value: u32,
     at: Nanos,
-    /// What its packet acknowledged, as a stream position.
+    /// The stream position that its packet acknowledged, and what was acknowledged selectively beyond it.
     acked: u64,
 }
 
@@ -45,6 +46,9 @@ impl Echoes {
     pub fn sent(&mut self, value: u32, at: Nanos, acked: u64) {
         if value != self.last && self.waiting.len() < MAX_WAITING {
             self.last = value;
+            if self.waiting.capacity() == 0 {
+                self.waiting.reserve_exact(1);
+            }
             self.waiting.push_back(Waiting { value, at, acked });
         }
     }
@@ -60,6 +64,7 @@ impl Echoes {
             self.waiting.pop_front();
             if later == 0 {
                 let after = at.checked_sub(first.at)?;
+                self.latest = Some(after);
                 self.least = Some(self.least.map_or(after, |least| least.min(after)));
                 return Some(Echo {
                     after,

@@ -2,6 +2,7 @@
 
 mod duplicate;
 mod echoes;
+mod foreign;
 mod segment;
 mod segmentation;
 mod settings;
@@ -13,6 +14,7 @@ mod tracker;
 mod tests;
 
 pub(crate) use duplicate::Recent;
+pub use foreign::Foreign;
 pub(crate) use segmentation::SegmentSize;
 pub use settings::Settings;
 pub use sink::{Ended, FlowSink, FlowSummary};

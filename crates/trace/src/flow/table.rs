@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::RandomState;
 
+use super::foreign::Foreign;
 use super::settings::Settings;
 use super::sink::{Ended, FlowSink};
 use super::tracker::Flow;
@@ -19,6 +20,8 @@ pub struct Counters {
     pub tcp: u64,
     /// Frames that are not IP.
     pub not_ip: u64,
+    /// What they are, where the link layer tells.
+    pub foreign: Foreign,
     /// IP packets that are not TCP.
     pub not_tcp: u64,
     /// Parts of fragmented IP packets, left out.
@@ -130,6 +133,11 @@ impl FlowTable {
         match wire::decode(frame) {
             Ok(packet) => self.packet(&packet, sink),
             Err(skip) => {
+                if skip == Skip::NotIp
+                    && let Some(kind) = wire::ethernet_type(frame)
+                {
+                    self.counters.foreign.add(kind);
+                }
                 *match skip {
                     Skip::NotIp => &mut self.counters.not_ip,
                     Skip::NotTcp => &mut self.counters.not_tcp,

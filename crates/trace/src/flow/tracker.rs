@@ -43,8 +43,8 @@ pub(super) struct Flow {
     recent: [Recent; 2],
     /// Timestamps on their way to each side.
     echoes: [Echoes; 2],
-    /// How far the capture is from both ends, as the data of each side see it.
-    paths: [Path; 2],
+    /// The least round-trip time from end to end.
+    round_trip: Option<Nanos>,
     mss: [u32; 2],
     segments: VecDeque<Segment>,
     next_segment: u32,
@@ -87,7 +87,7 @@ impl Flow {
             syn: [None; 2],
             recent: Default::default(),
             echoes: Default::default(),
-            paths: Default::default(),
+            round_trip: None,
             mss: [0; 2],
             // Most flows of a scan or a flood have one, and there can be many such.
             segments: VecDeque::with_capacity(1),
@@ -278,7 +278,8 @@ impl Flow {
         if !packet.flags.has(Flags::ACK) {
             return Brief::NONE;
         }
-        let acked = self.senders[1 - side].position(packet.ack);
+        let other = &self.senders[1 - side];
+        let acked = other.acked_by(other.position(packet.ack));
         self.echoes[1 - side].sent(value, packet.at, acked);
         let least = self.echoes[side].least;
         let Some(echo) = self.echoes[side].echoed(echo, packet.at) else {
@@ -297,23 +298,9 @@ impl Flow {
     /// Finds out how far the capture is from both ends, where something new is known of that.
     #[cold]
     fn look(&mut self) {
-        let handshake = self.info.handshake;
-        let ends = [handshake.to_client(), handshake.to_server()];
-        let least = |side: usize| {
-            let both = [ends[side], self.echoes[side].least];
-            both.into_iter().flatten().min()
-        };
-        let sign = match ends.iter().all(Option::is_some) {
-            true => Sign::Handshake,
-            false => Sign::Timestamps,
-        };
         for side in [CLIENT, SERVER] {
-            let path = Path {
-                to_sender: least(side),
-                to_receiver: least(1 - side),
-                sign: Some(sign),
-            };
-            self.paths[side] = path;
+            let path = self.seen_path(side);
+            self.round_trip = path.round_trip();
             let vantage = path.vantage();
             let sender = &mut self.senders[side];
             sender.away = match vantage {
@@ -329,10 +316,30 @@ impl Flow {
         }
     }
 
-    /// As [`look`](Self::look) found, or by how long retransmissions took, where the packets passed
-    /// too seldom in both directions.
+    /// How far the capture is from both ends, as the data of a side see it, by the handshake and by
+    /// timestamps.
+    fn seen_path(&self, side: usize) -> Path {
+        let handshake = self.info.handshake;
+        let ends = [handshake.to_client(), handshake.to_server()];
+        let least = |side: usize| {
+            let both = [ends[side], self.echoes[side].least];
+            both.into_iter().flatten().min()
+        };
+        let sign = match ends.iter().all(Option::is_some) {
+            true => Sign::Handshake,
+            false => Sign::Timestamps,
+        };
+        Path {
+            to_sender: least(side),
+            to_receiver: least(1 - side),
+            sign: Some(sign),
+        }
+    }
+
+    /// The same, or by how long retransmissions took, where the packets passed too seldom in both
+    /// directions.
     fn path(&self, side: usize, sent: &[Sent]) -> Path {
-        let path = self.paths[side];
+        let path = self.seen_path(side);
         if path.round_trip().is_some() {
             return path;
         }
@@ -350,8 +357,21 @@ impl Flow {
         }
     }
 
+    /// The latest round-trip time from end to end.
+    #[inline]
+    fn latest_round_trip(&self) -> Option<Nanos> {
+        let [client, server] = &self.echoes;
+        Some(
+            client
+                .latest?
+                .saturating_add(server.latest?)
+                .max(self.round_trip?),
+        )
+    }
+
     #[inline]
     fn send(&mut self, packet: &Packet, side: usize, position: u64, payload: Payload, echo: Brief) {
+        let latest_round_trip = self.latest_round_trip();
         let Some(segment) = self.segments.back_mut() else {
             return;
         };
@@ -396,7 +416,8 @@ impl Flow {
         this.tally.link_bytes += bytes + headers + u64::from(packet.framing) * pieces;
         let seen = Seen {
             echo,
-            round_trip: self.paths[side].round_trip(),
+            round_trip: self.round_trip,
+            latest_round_trip,
         };
         let unseen = self.senders[side].send(packet, position, mss, seen);
         this.tally.unseen_bytes = this.tally.unseen_bytes.saturating_add_signed(unseen);

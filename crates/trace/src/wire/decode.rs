@@ -23,6 +23,11 @@ pub fn decode(frame: &Frame<'_>) -> Result<Packet, Skip> {
     }
 }
 
+/// The Ethernet type of a frame whose link layer has one.
+pub fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
+    link::ethernet_type(frame)
+}
+
 /// The TCP packet in a tunnel.
 #[cold]
 fn tunnelled(at: Nanos, mut network: Network<'_>) -> Result<Packet, Skip> {

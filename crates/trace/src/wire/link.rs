@@ -86,6 +86,23 @@ fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>
     })
 }
 
+/// The Ethernet type behind any VLAN tags, of a frame whose link layer has one.
+pub(super) fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
+    let mut i = match frame.link {
+        LinkType::ETHERNET => 12,
+        LinkType::LINUX_SLL => 14,
+        LinkType::LINUX_SLL2 => return bytes(frame.data, 0).ok().map(u16::from_be_bytes),
+        _ => return None,
+    };
+    for _ in 0..MAX_TAGS {
+        match u16::from_be_bytes(bytes(frame.data, i).ok()?) {
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => i += 4,
+            kind => return Some(kind),
+        }
+    }
+    None
+}
+
 /// The offset of the IP header behind any tags, with `next` the Ethernet type of what is at `i`.
 pub(super) fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
     for _ in 0..MAX_TAGS {

@@ -16,7 +16,7 @@ mod tunnel;
 #[cfg(test)]
 mod tests;
 
-pub use decode::decode;
+pub use decode::{decode, ethernet_type};
 pub use marking::Marking;
 pub use options::{Flags, Options, Sacks};
 pub use packet::{Endpoint, Packet, Skip};

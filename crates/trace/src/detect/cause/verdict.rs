@@ -3,7 +3,7 @@
 use super::course::Course;
 use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
-use crate::annotate::{Layer, TransferSummary};
+use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
 
 /// What held a transfer back while neither end did.
@@ -15,6 +15,27 @@ pub(super) struct Network {
     pub reason: &'static str,
     /// The causes between which nothing decides.
     pub left: &'static [Cause],
+}
+
+impl Network {
+    /// What remains of it where the capture was taken at the receiver. When a packet that is lost before
+    /// would have come is a guess there, and what comes has passed the bottleneck: only its queue still
+    /// shows, in the delay.
+    fn seen_at(self, vantage: Vantage) -> Self {
+        let guessed = matches!(
+            self.cause,
+            Cause::Policer | Cause::ShaperBurst | Cause::Aqm | Cause::RandomLoss
+        );
+        if vantage != Vantage::Receiver || !guessed {
+            return self;
+        }
+        Self {
+            cause: Cause::Unclear,
+            confidence: 0.5,
+            reason: "a capture at the receiver, which does not show when packets were lost",
+            left: &[Cause::Policer, Cause::Aqm, Cause::RandomLoss],
+        }
+    }
 }
 
 /// A cause that limits a transfer for this share of its time decides alone.
@@ -48,7 +69,7 @@ pub(super) fn judge(
     basis: Basis,
 ) -> Judgement {
     let course = Course::of(summary, base);
-    let network = network(course.as_ref(), losses);
+    let network = network(course.as_ref(), losses).seen_at(summary.path.vantage());
     let shares = shares(course.as_ref(), network.cause);
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
@@ -62,6 +83,12 @@ pub(super) fn judge(
         judgement.basis = limiter.basis;
         if limits(cause) {
             judgement.limit = limit(&limiter);
+            if let Some(limit) = &mut judgement.limit
+                && summary.path.vantage() == Vantage::Receiver
+            {
+                // What a queue holds shows by when losses came to it, and that is a guess there.
+                limit.depth_bytes = None;
+            }
             judgement.shared = Some(limiter.shared);
         }
     } else if losses.is_some() || !rests_on_itself(summary, base) {

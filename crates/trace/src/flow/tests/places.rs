@@ -177,3 +177,34 @@ fn data_that_come_right_behind_their_acknowledgement_are_sent_once() {
     assert_eq!(kept.metrics.delivered_bytes, 4000);
     assert_eq!(kept.tally.unseen_bytes, 0);
 }
+
+/// Retransmissions go in the order of the stream, so the one of packet 2 was lost as well.
+#[test]
+fn at_the_receiver_a_retransmission_that_others_overtake_was_lost() {
+    let mut talk = between(40 * MS, MS / 10);
+    for n in (0..10).filter(|&n| n != 2 && n != 5) {
+        let at = (100 + 2 * u64::from(n)) * MS;
+        talk.full(at, n);
+        talk.ack(at + 1000, nth(if n < 2 { n + 1 } else { 2 }));
+    }
+    talk.full(152 * MS, 5);
+    talk.full(195 * MS, 2);
+    talk.ack(195 * MS + 1000, nth(10));
+    let found = talk.end();
+    let kept = found.response();
+    // Packet 2, packet 5, and the first retransmission of packet 2, before that of packet 5.
+    assert_eq!(kept.lost(), [2, 5, 10]);
+    assert_eq!(kept.marked(Marks::NOT_CAPTURED), [2, 5, 10]);
+    assert_eq!(kept.marked(Marks::RETRANSMISSION), [10, 11, 12]);
+    assert_eq!((kept.sent[2].repeated, kept.sent[10].repeats), (8, 8));
+    assert_eq!((kept.sent[10].repeated, kept.sent[12].repeats), (2, 2));
+    assert_eq!((kept.sent[5].repeated, kept.sent[11].repeats), (6, 6));
+    assert_eq!(kept.metrics.unique_bytes, 10_000);
+}
+
+#[test]
+fn at_the_receiver_a_silence_of_two_round_trips_has_lost_a_retransmission() {
+    let kept = hole(|talk| talk.full(178 * MS, 2));
+    assert_eq!(kept.lost(), [2, 10]);
+    assert_eq!(kept.marked(Marks::RETRANSMISSION), [10, 11]);
+}
