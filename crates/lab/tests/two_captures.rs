@@ -242,7 +242,6 @@ fn assert_limiter(way: &Way, (rate, rate_error): (f64, f64), (depth, depth_error
     let found = way.fits.explaining_bucket().unwrap();
     let found_rate = found.bucket.rate * 8e-6 * IP_SHARE;
     let found_depth = found.bucket.depth * IP_SHARE;
-    println!("{found_rate:.2} Mbit/s, {found_depth:.0} bytes: {found:?}");
     assert!(
         (found_rate / rate - 1.0).abs() <= rate_error,
         "{found_rate} Mbit/s"
@@ -285,7 +284,6 @@ fn clocks_that_drift_apart_are_brought_together() {
     let ([a, b], [_, dropped, _]) = article();
     let found = diagnose(&[a, by_another_clock(&b, SECOND, 50)]);
     let clocks = found.clocks.unwrap();
-    println!("{clocks:?}");
     let way = found.main_way();
     assert!((clocks.drift - 50e-6).abs() < 0.1e-6, "{clocks:?}");
     assert!(
@@ -298,7 +296,6 @@ fn clocks_that_drift_apart_are_brought_together() {
         "{clocks:?}"
     );
     let transit = way.transit.unwrap();
-    println!("{transit:?}");
     assert!(
         (transit.least - 36_900_000.0).abs() < 10_000.0,
         "{transit:?}"
@@ -346,12 +343,11 @@ fn the_order_of_the_captures_does_not_matter() {
 #[test]
 fn a_queue_delays_as_much_as_it_holds() {
     let path = between(vec![link(50, 200_000), delay(10 * MILLISECOND)]);
-    let (captures, [_, dropped, _]) = captures(path, 1, 20);
+    let (captures, [_, dropped, _]) = captures(path, 1, 10);
     let found = diagnose(&captures);
     let way = found.main_way();
-    println!("{:?} {:?}", way.fits, way.transit);
     assert_eq!(way.sum(|stream| stream.lost), dropped);
-    assert!(dropped > 10);
+    assert!(dropped > 3);
     assert_eq!(way.verdict, Between::Queue);
     let queue = way.fits.explaining_queue().unwrap();
     // Links count Ethernet's header, but not its check sequence.
@@ -368,10 +364,9 @@ fn random_losses_fit_nothing() {
         burst: 1.0,
     };
     let path = between(vec![chance, delay(15 * MILLISECOND)]);
-    let (captures, [_, dropped, _]) = captures(path, 1, 20);
+    let (captures, [_, dropped, _]) = captures(path, 1, 10);
     let found = diagnose(&captures);
     let way = found.main_way();
-    println!("{:?} {:?}", way.fits, way.transit);
     assert_eq!(way.sum(|stream| stream.lost), dropped);
     assert_eq!(way.verdict, Between::RandomLoss);
 }
@@ -388,7 +383,6 @@ fn a_shaper_before_or_behind_a_policer_is_told_apart_from_it() {
         let (captures, [_, dropped, _]) = captures(path, 1, 20);
         let found = diagnose(&captures);
         let way = found.main_way();
-        println!("{:?} {:?}", way.fits, way.transit);
         assert_eq!(way.sum(|stream| stream.lost), dropped);
         assert_eq!(way.verdict, Between::Policer);
         let queue = way.fits.explaining_queue().unwrap();
@@ -416,7 +410,6 @@ fn losses_elsewhere_are_told_apart() {
     let [stream] = &way.streams[..] else {
         panic!("one download");
     };
-    println!("{before} {between} {behind} {stream:?}");
     assert_eq!(stream.lost, between);
     let near = |found: u64, dropped: u64| found.abs_diff(dropped) * 20 <= dropped;
     assert!(
@@ -460,10 +453,63 @@ fn receivers_with_limiters_of_their_own_are_judged_apart() {
     assert_eq!(way.groups.len(), 2, "{:?}", way.fits);
     for (group, rate) in way.groups.iter().zip([3.0, 10.0]) {
         let fit = group.fits.explaining_bucket().unwrap();
-        println!("{} {:?}", group.receiver, fit);
         assert_eq!(group.verdict, Between::Policer);
         let found = fit.bucket.rate * 8e-6 * IP_SHARE;
         let near = |rate: f64| (found / rate - 1.0).abs() < 0.02;
         assert!(near(rate) || near(13.0 - rate), "{found} Mbit/s");
+    }
+}
+
+#[test]
+fn causes_are_found_beside_jitter_and_several_flows() {
+    let queue = |queue| ElementKind::Link {
+        rate: mbit(20),
+        queue,
+    };
+    let codel = || QueueKind::CoDel {
+        target: 5 * MILLISECOND,
+        interval: 100 * MILLISECOND,
+        packets: 1000,
+    };
+    let pie = QueueKind::Pie {
+        target: 15 * MILLISECOND,
+        update: 15 * MILLISECOND,
+        packets: 1000,
+    };
+    let chance = |probability, burst| ElementKind::Loss { probability, burst };
+    let way = || delay(15 * MILLISECOND);
+    let jitter = || ElementKind::Delay {
+        delay: 15 * MILLISECOND,
+        jitter: 500_000,
+    };
+    let cases = [
+        (Between::Aqm, vec![queue(codel()), way()], 1),
+        (Between::Aqm, vec![queue(codel()), way()], 4),
+        (Between::Aqm, vec![queue(pie), way()], 4),
+        (
+            Between::RandomLoss,
+            vec![chance(0.001, 1.0), link(20, 200_000), way()],
+            2,
+        ),
+        (Between::RandomLoss, vec![chance(0.003, 4.0), way()], 1),
+        (Between::Policer, vec![policer(10, 60_000), jitter()], 1),
+        (Between::Policer, vec![jitter(), policer(10, 60_000)], 1),
+        (Between::Policer, vec![policer(1, 8_000), way()], 1),
+        (Between::Policer, vec![policer(20, 50_000), way()], 4),
+        (Between::Queue, vec![link(2, 15_000), way()], 1),
+        (Between::Queue, vec![link(20, 60_000), way()], 4),
+        (Between::Nothing, vec![way()], 1),
+    ];
+    for (cause, elements, flows) in cases {
+        let (captures, [_, dropped, _]) = captures(between(elements.clone()), flows, 10);
+        let found = diagnose(&captures);
+        let way = found.main_way();
+        assert_eq!(way.verdict, cause, "{elements:?}");
+        // Packets that were dropped when the captures ended are not judged.
+        let lost = way.sum(|stream| stream.lost);
+        assert!(
+            lost <= dropped && lost + 2 >= dropped,
+            "{lost} of {dropped}"
+        );
     }
 }

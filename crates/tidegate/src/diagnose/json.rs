@@ -118,6 +118,7 @@ fn fits(fits: &Fits) -> Value {
             "excess_ms": beside.excess / 1e6,
             "unexplained_ms": beside.unexplained / 1e6,
             "rank": beside.rank,
+            "queue_filled": beside.filled,
         })),
     })
 }

@@ -34,6 +34,11 @@ pub struct Beside {
     /// The mean share of packets that took less time: about 0.5 where losses have nothing to do with
     /// delay, near 1 where they come when delay is greatest.
     pub rank: f64,
+    /// How many losses that rests on.
+    pub losses: usize,
+    /// What stood in the fitted queue when packets were lost, over the most that ever did: the first decile
+    /// over the losses. Near 1 where packets are lost since the queue is full; `None` without a queue.
+    pub filled: Option<f64>,
 }
 
 /// Fewer losses are not fitted.
@@ -162,7 +167,7 @@ fn arrivals(passages: &[Passage], least: f64, through: Option<&Waiting>) -> Vec<
 /// How much longer than the quickest packet that passed each one stays in a queue, in nanoseconds.
 fn modelled(passages: &[Passage], rate: f64, lost_too: bool) -> Vec<f64> {
     let mut times: Vec<f64> = stays(passages, rate, lost_too)
-        .map(|stay| stay.map_or(0.0, |stay| stay.time))
+        .map(|stay| stay.time)
         .collect();
     let passed = passages.iter().zip(&times);
     let shortest = passed
@@ -225,7 +230,18 @@ pub(crate) fn beside(
         excess: median(&mut excesses),
         unexplained: median(&mut rests),
         rank: ranks / count as f64,
+        losses: count,
+        filled: waiting.and_then(|queue| filled(passages, queue)),
     })
+}
+
+/// How full the queue was when packets were lost.
+fn filled(passages: &[Passage], queue: &Waiting) -> Option<f64> {
+    let lost = stays(passages, queue.rate, queue.before_losses).zip(passages);
+    let lost = lost.filter(|(_, passage)| passage.lost());
+    let mut shares: Vec<f64> = lost.map(|(stay, _)| stay.backlog / queue.backlog).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.get(shares.len() / 10).copied()
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -89,8 +89,12 @@ fn keys(wire: &Wire, range: Range<usize>, timestamps: bool) -> Vec<(Key, u32)> {
 
 fn key(record: &Record, timestamps: bool) -> Key {
     let kind = record.flags.0 & (Flags::SYN | Flags::FIN | Flags::RST);
+    let window = u32::from(record.window);
     let says = match record.payload {
-        0 => u64::from(record.ack) << 32 | u64::from(record.says),
+        // Without timestamps in one of the captures, which a snapshot length may have cut, other options may
+        // be missing there too.
+        0 if timestamps => u64::from(record.ack) << 32 | u64::from(record.says ^ window),
+        0 => u64::from(record.ack) << 32 | u64::from(window),
         _ => 0,
     };
     let tsval = if timestamps { record.tsval } else { 0 };

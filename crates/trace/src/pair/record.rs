@@ -15,7 +15,10 @@ pub(crate) struct Record {
     pub payload: u32,
     /// TSval; 0 where there is none.
     pub tsval: u32,
-    /// A hash of what a bare acknowledgement says besides its number, so that repeated ones differ.
+    /// The window field.
+    pub window: u16,
+    /// A hash of the echo and the newest block of selective acknowledgements, by which repeated
+    /// acknowledgements differ.
     pub says: u32,
     /// The print of its payload; 0 where none is known.
     pub print: u32,
@@ -44,6 +47,7 @@ impl Record {
             ack: packet.ack,
             payload: packet.payload,
             tsval,
+            window: packet.window,
             says: says(packet, tsecr),
             print: marking.map_or(0, |marking| marking.print),
             ip_id: packet.ip_id,
@@ -103,15 +107,13 @@ impl Record {
     }
 }
 
-/// What a bare acknowledgement says of the receiver: its window, the echo and the newest block.
+/// What the options of an acknowledgement say: the echo and the newest block.
 fn says(packet: &Packet, tsecr: u32) -> u32 {
     let block = packet.options.sacks.blocks().first();
     let (from, to) = block.copied().unwrap_or_default();
-    [u32::from(packet.window), tsecr, from, to]
-        .into_iter()
-        .fold(0, |hash: u32, word| {
-            (hash ^ word).wrapping_mul(0x9e37_79b1).rotate_left(13)
-        })
+    [tsecr, from, to].into_iter().fold(0, |hash: u32, word| {
+        (hash ^ word).wrapping_mul(0x9e37_79b1).rotate_left(13)
+    })
 }
 
 /// Whether its first block lies below what it acknowledges, RFC 2883 §4.

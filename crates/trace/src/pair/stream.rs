@@ -89,6 +89,9 @@ struct Places<'a> {
     streams: [u32; 2],
 }
 
+/// By how much longer than the longest the last packets may have waited.
+const LONGER: f64 = 1.25;
+
 /// Follows a shared stream: appends its packets to `passages`, numbered `number`.
 pub(crate) fn follow(
     joined: &Joined,
@@ -197,16 +200,15 @@ impl<'a> Places<'a> {
 
     /// What left last and did not arrive may have waited in a queue when the second capture ended.
     fn leave_out_last(&self, clocks: Option<Clocks>, to_b: bool, passages: &mut [Passage]) {
-        let times = || passages.iter().filter_map(Passage::transit);
-        let least = times().fold(f64::INFINITY, f64::min);
-        let most = times().fold(f64::NEG_INFINITY, f64::max);
+        let least = clocks.and_then(|clocks| clocks.offset_error).unwrap_or(0.0);
+        let times = passages.iter().filter_map(Passage::transit);
+        let longest = times.fold(least, f64::max);
+        // The queue may have been longer still.
+        let later = (longest - least) * LONGER;
         let end = self.second.counts.span.unwrap_or_default().1 as f64;
-        let last = passages
-            .iter_mut()
-            .rev()
-            .take_while(|passage| passage.transit().is_none());
-        for passage in last {
-            if arrival(clocks, to_b, passage.at) + (most - least) >= end {
+        let last = passages.iter_mut().rev();
+        for passage in last.take_while(|passage| passage.transit().is_none()) {
+            if arrival(clocks, to_b, passage.at) + later >= end {
                 passage.fate = Fate::Uncovered;
             }
         }

@@ -75,9 +75,16 @@ const SAME_RATE: f64 = 0.1;
 /// Shares of a full queue's delay: below there is none, above it is full.
 const EMPTY: f64 = 0.25;
 const FULL: f64 = 0.6;
-/// Mean ranks of the delay beside losses: by chance, and at the greatest delays.
-const BY_CHANCE: f64 = 0.65;
-const AT_THE_TOP: f64 = 0.85;
+/// A queue is full from this share on of the most that ever stood in it.
+const OVERFLOWS: f64 = 0.85;
+/// By chance, ranks of the delay beside losses are spread evenly from 0 to 1: their mean is a half, and this
+/// is the standard deviation of one.
+const DEVIATION: f64 = 0.289;
+/// Deviations of the mean below which losses have nothing to do with delay, and above which they have.
+const BY_CHANCE: f64 = 2.0;
+const BY_DELAY: f64 = 3.0;
+/// With fewer losses chance is not told from anything.
+const FEW: usize = 10;
 
 impl Fits {
     /// The bucket, if it explains the losses.
@@ -131,11 +138,15 @@ impl Fits {
                 _ => Between::Unclear,
             };
         }
-        match beside.rank {
-            rank if rank < BY_CHANCE => Between::RandomLoss,
-            _ if queue.is_none() => Between::Unclear,
-            rank if rank >= AT_THE_TOP => Between::Queue,
-            _ => Between::Aqm,
+        let full = |filled: f64| filled >= OVERFLOWS;
+        if queue.is_some() && beside.filled.is_some_and(full) {
+            return Between::Queue;
+        }
+        let losses = beside.losses as f64;
+        match (beside.rank - 0.5) / DEVIATION * losses.sqrt() {
+            deviations if deviations < BY_CHANCE && beside.losses >= FEW => Between::RandomLoss,
+            deviations if deviations >= BY_DELAY && queue.is_some() => Between::Aqm,
+            _ => Between::Unclear,
         }
     }
 }

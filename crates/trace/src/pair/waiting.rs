@@ -38,13 +38,9 @@ pub(crate) struct Stay {
     pub backlog: f64,
 }
 
-/// What a queue of a rate (bytes a second) does with packets in the order of their times; `None` for
-/// those that it never sees.
-pub(crate) fn stays(
-    passages: &[Passage],
-    rate: f64,
-    lost_too: bool,
-) -> impl Iterator<Item = Option<Stay>> {
+/// What a queue of a rate (bytes a second) does with packets in the order of their times. Packets that
+/// are lost stand in it too, or only would.
+pub(crate) fn stays(passages: &[Passage], rate: f64, lost_too: bool) -> impl Iterator<Item = Stay> {
     let per_byte = 1e9 / rate;
     let mut backlog = 0.0f64;
     let mut last = passages.first().map_or(0, |passage| passage.at);
@@ -52,14 +48,14 @@ pub(crate) fn stays(
         let gap = passage.at.saturating_sub(last) as f64;
         last = last.max(passage.at);
         backlog = (backlog - gap / per_byte).max(0.0);
-        if passage.lost() && !lost_too {
-            return None;
+        let with_it = backlog + f64::from(passage.link_bytes);
+        if lost_too || !passage.lost() {
+            backlog = with_it;
         }
-        backlog += f64::from(passage.link_bytes);
-        Some(Stay {
-            time: backlog * per_byte,
-            backlog,
-        })
+        Stay {
+            time: with_it * per_byte,
+            backlog: with_it,
+        }
     })
 }
 
@@ -89,7 +85,7 @@ pub(crate) fn fit(passages: &[Passage], least: f64) -> Option<Waiting> {
     let passed = stays(passages, rate, before_losses).zip(passages);
     let backlog = passed
         .filter(|(_, passage)| matches!(passage.fate, Fate::Passed(_)))
-        .filter_map(|(stay, _)| Some(stay?.backlog))
+        .map(|(stay, _)| stay.backlog)
         .fold(0.0, f64::max);
     Some(Waiting {
         rate,
@@ -135,7 +131,7 @@ fn cost(passages: &[Passage], least: f64, rate: f64, lost_too: bool) -> f64 {
     // The quickest packet had to be sent too.
     let mut shortest = f64::INFINITY;
     for (stay, passage) in stays(passages, rate, lost_too).zip(passages) {
-        if let (Some(stay), Some(_)) = (stay, passage.transit()) {
+        if passage.transit().is_some() {
             shortest = shortest.min(stay.time);
         }
     }
@@ -143,7 +139,7 @@ fn cost(passages: &[Passage], least: f64, rate: f64, lost_too: bool) -> f64 {
         .zip(passages)
         .filter_map(|(stay, passage)| {
             let excess = passage.transit()? - least;
-            Some((excess - (stay?.time - shortest)).abs())
+            Some((excess - (stay.time - shortest)).abs())
         })
         .sum()
 }

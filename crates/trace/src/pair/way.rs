@@ -106,7 +106,7 @@ impl Way {
         let passed = self.passages.iter().zip(stays);
         passed.filter_map(|(passage, stay)| {
             passage.transit()?;
-            Some((passage, stay?.time))
+            Some((passage, stay.time))
         })
     }
 
