@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Parser;
 use tidegate_studies::lab;
 use tidegate_studies::verdict::captures::Found;
-use tidegate_studies::verdict::matrix::{Half, Matrix};
+use tidegate_studies::verdict::cost::Cost;
+use tidegate_studies::verdict::matrix::Matrix;
+use tidegate_studies::verdict::transfers::Half;
 
 /// Prints how often the verdicts of the detector `tidegate` are right, and how often its intervals
 /// hold the truth.
@@ -20,16 +22,40 @@ struct Args {
     /// tuned on, and those that were held out
     #[arg(long)]
     lab: bool,
+    /// Read the lab's captures from this folder instead of simulating again, and keep there those
+    /// that it lacks
+    #[arg(long, requires = "lab")]
+    captures: Option<PathBuf>,
+    /// Also list each transfer of the lab that is not judged right
+    #[arg(long, requires = "lab")]
+    list: bool,
+    /// Judge one half of the lab's transfers only: tuned or held-out
+    #[arg(long, requires = "lab")]
+    half: Option<Half>,
+    /// Measure what the explanation of losses costs on one core
+    #[arg(long)]
+    cost: bool,
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    if args.cost {
+        print!("{}", Cost::of(&lab::folder_or_exit(args.folder))?);
+        return Ok(());
+    }
     if !args.lab {
         print!("{}", Found::of(&lab::folder_or_exit(args.folder))?);
         return Ok(());
     }
     for (title, half) in [("tuned on", Half::Tuned), ("held out", Half::HeldOut)] {
-        println!("== {title}\n\n{}", Matrix::of(half)?);
+        if args.half.is_some_and(|only| only != half) {
+            continue;
+        }
+        let matrix = Matrix::of(half, args.captures.as_deref())?;
+        println!("== {title}\n\n{matrix}");
+        if args.list {
+            matrix.wrong().iter().for_each(|line| println!("{line}"));
+        }
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Transfers of the lab, each with one cause that is known: which verdict they get.
+//! How often each cause gets each verdict, on transfers of the lab.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::io::Cursor;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use tidegate_trace::annotate::TransferSummary;
@@ -11,48 +12,9 @@ use tidegate_trace::detect::{Basis, Cause, Judgement, Tidegate};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::{Options, Sink, analyse};
 
-use crate::experiment::simulate;
+use super::transfers::{Half, Simulation, simulations};
+use super::truth::Truth;
 use crate::table3::percent;
-
-/// What all scenarios have in common.
-const SERVER: &str = include_str!("lab/server.toml");
-
-/// The cause that a scenario is about, and the rest of it.
-const SCENARIOS: [(Cause, &str); 9] = [
-    (Cause::Policer, include_str!("lab/policer.toml")),
-    (Cause::Queue, include_str!("lab/queue.toml")),
-    (Cause::Aqm, include_str!("lab/aqm.toml")),
-    (Cause::ShaperBurst, include_str!("lab/shaper-burst.toml")),
-    (Cause::RandomLoss, include_str!("lab/random-loss.toml")),
-    (
-        Cause::ReceiveWindow,
-        include_str!("lab/receive-window.toml"),
-    ),
-    (Cause::Application, include_str!("lab/application.toml")),
-    (Cause::Sender, include_str!("lab/sender.toml")),
-    (Cause::RoundTrips, include_str!("lab/round-trips.toml")),
-];
-
-/// Transfers with fewer losses were not limited by what drops.
-const LEAST_LOSSES: u64 = 3;
-
-/// Which half of the lab's transfers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Half {
-    /// The one that thresholds and confidences were chosen on.
-    Tuned,
-    /// The other, with seeds of its own.
-    HeldOut,
-}
-
-impl Half {
-    fn seed(self) -> &'static str {
-        match self {
-            Self::Tuned => "seed=11",
-            Self::HeldOut => "seed=7001",
-        }
-    }
-}
 
 /// How often each cause gets each verdict.
 #[derive(Debug, Default)]
@@ -60,66 +22,77 @@ pub struct Matrix {
     counts: BTreeMap<Cause, BTreeMap<Cause, usize>>,
     /// By confidence in percent: right verdicts, all verdicts. `unclear` is none.
     calibration: BTreeMap<u32, (usize, usize)>,
+    /// What was not judged right, in words.
+    wrong: Vec<String>,
 }
 
 impl Matrix {
-    /// Simulates, reads and judges all transfers of a half.
+    /// Simulates and judges all transfers of a half. If a folder is given, captures that it holds are
+    /// read rather than simulated again, and those that it lacks are kept there.
     ///
     /// # Errors
-    /// A scenario is wrong, a simulation fails or a capture cannot be read.
-    pub fn of(half: Half) -> Result<Self> {
-        let mut matrix = Self::default();
-        let folder = tempfile::tempdir()?;
-        for (cause, rest) in SCENARIOS {
-            let scenario = format!("{SERVER}{rest}");
-            let settings = [half.seed().to_owned()];
-            simulate(
-                cause.name(),
-                &scenario,
-                &settings,
-                Some(folder.path()),
-                |_, finished| {
-                    for tap in &finished.captures {
-                        let file = folder.path().join(tap);
-                        matrix.add(cause, &file)?;
-                        fs::remove_file(&file)?;
+    /// A scenario is wrong, a simulation fails or a file cannot be read or written.
+    pub fn of(half: Half, folder: Option<&Path>) -> Result<Self> {
+        let jobs = Mutex::new(simulations(half)?.into_iter());
+        let matrix = Mutex::new(Self::default());
+        let work = || -> Result<()> {
+            loop {
+                let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) else {
+                    return Ok(());
+                };
+                let judged = judge(&job, folder).with_context(|| job.name.clone())?;
+                if let Ok(mut matrix) = matrix.lock() {
+                    for judged in judged {
+                        matrix.count(&job, &judged);
                     }
-                    Ok(())
-                },
-            )?;
-        }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                match worker.join() {
+                    Ok(done) => done?,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok::<(), anyhow::Error>(())
+        })?;
+        let mut matrix = matrix.into_inner().context("a worker failed")?;
+        matrix.wrong.sort();
         Ok(matrix)
     }
 
-    fn add(&mut self, cause: Cause, file: &Path) -> Result<()> {
-        let options = Options {
-            detector: Some(Box::new(Tidegate::new(Basis::Client))),
-            ..Options::measuring(Settings::default())
-        };
-        let capture = File::open(file).with_context(|| file.display().to_string())?;
-        let mut judged = Judged::default();
-        analyse(capture, options, &mut judged).whole()?;
-        for (transfer, judgement) in judged.0 {
-            if let Some(truth) = truth(cause, transfer.metrics.lost_packets) {
-                self.count(truth, &judgement);
-            }
-        }
-        Ok(())
+    /// A line for each transfer that was not judged right.
+    pub fn wrong(&self) -> &[String] {
+        &self.wrong
     }
 
-    fn count(&mut self, truth: Cause, judgement: &Judgement) {
+    fn count(&mut self, job: &Simulation, judged: &Judged) {
+        let Judged {
+            truth,
+            transfer,
+            judgement,
+        } = judged;
         let verdict = judgement.cause;
-        *self
-            .counts
-            .entry(truth)
-            .or_default()
-            .entry(verdict)
-            .or_default() += 1;
+        let verdicts = self.counts.entry(*truth).or_default();
+        *verdicts.entry(verdict).or_default() += 1;
+        let confidence = judgement.confidence.unwrap_or(0.0);
         if verdict != Cause::Unclear {
-            let percent = (judgement.confidence.unwrap_or(0.0) * 100.0).round() as u32;
+            let percent = (confidence * 100.0).round() as u32;
             let (right, all) = self.calibration.entry(percent).or_default();
-            *right += usize::from(verdict == truth);
+            *right += usize::from(verdict == *truth);
             *all += 1;
+        }
+        if verdict != *truth {
+            self.wrong.push(format!(
+                "{truth} -> {verdict} {confidence} ({}) {} {} {}",
+                judgement.reason,
+                job.name,
+                transfer.id.segment,
+                judgement.evidence.join(" ")
+            ));
         }
     }
 
@@ -142,16 +115,6 @@ impl Matrix {
     }
 }
 
-/// What limited a transfer of a scenario, given its losses; `None` where that is not known.
-fn truth(cause: Cause, losses: u64) -> Option<Cause> {
-    match cause {
-        // A managed queue that drops nothing is a queue.
-        Cause::Aqm if losses < LEAST_LOSSES => Some(Cause::Queue),
-        Cause::Policer | Cause::RandomLoss | Cause::ShaperBurst if losses < LEAST_LOSSES => None,
-        cause => Some(cause),
-    }
-}
-
 impl fmt::Display for Matrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<15} {:>9}", "truth", "transfers")?;
@@ -159,54 +122,69 @@ impl fmt::Display for Matrix {
             write!(f, " {:>14}", verdict.name())?;
         }
         writeln!(f)?;
+        let mut sum = 0;
         for (truth, verdicts) in &self.counts {
             let all: usize = verdicts.values().sum();
+            sum += all;
             write!(f, "{:<15} {all:>9}", truth.name())?;
             for verdict in Cause::ALL {
                 let count = verdicts.get(&verdict).copied().unwrap_or(0);
-                write!(
-                    f,
-                    " {:>14}",
-                    if count == 0 {
-                        "-".into()
-                    } else {
-                        percent(count, all)
-                    }
-                )?;
+                let text = match count {
+                    0 => "-".into(),
+                    count => percent(count, all),
+                };
+                write!(f, " {text:>14}")?;
             }
             writeln!(f)?;
         }
         let [(found, policed), (wrong, others)] = self.policers();
-        writeln!(f)?;
-        writeln!(
-            f,
-            "policers found: {found} of {policed} ({})",
-            percent(found, policed)
-        )?;
-        writeln!(
-            f,
-            "taken for policers: {wrong} of {others} ({})",
-            percent(wrong, others)
-        )?;
-        writeln!(f)?;
+        writeln!(f, "{:<15} {sum:>9}\n", "all")?;
+        let share = percent(found, policed);
+        writeln!(f, "policers found: {found} of {policed} ({share})")?;
+        let share = percent(wrong, others);
+        writeln!(f, "taken for policers: {wrong} of {others} ({share})\n")?;
         writeln!(f, "{:<12} {:>9} {:>9}", "confidence", "verdicts", "right")?;
         for (confidence, (right, all)) in &self.calibration {
-            writeln!(
-                f,
-                "{:<12} {all:>9} {:>9}",
-                format!("{confidence} %"),
-                percent(*right, *all)
-            )?;
+            let (confidence, right) = (format!("{confidence} %"), percent(*right, *all));
+            writeln!(f, "{confidence:<12} {all:>9} {right:>9}")?;
         }
         Ok(())
     }
 }
 
+/// A transfer with what limited it, and what the detector says.
+struct Judged {
+    truth: Cause,
+    transfer: TransferSummary,
+    judgement: Judgement,
+}
+
+/// Judges what the server sent in a simulation, as far as the truth is known.
+fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
+    let captures = job.captures(folder)?;
+    let options = Options {
+        detector: Some(Box::new(Tidegate::new(Basis::Client))),
+        ..Options::measuring(Settings::default())
+    };
+    let mut verdicts = Verdicts::default();
+    let server = Cursor::new(Arc::clone(&captures.server));
+    analyse(server, options, &mut verdicts).whole()?;
+    let truth = Truth::of(job, &captures)?;
+    let judged = verdicts.0.into_iter().filter_map(|(transfer, judgement)| {
+        Some(Judged {
+            truth: truth.cause(&transfer)?,
+            transfer,
+            judgement,
+        })
+    });
+    Ok(judged.collect())
+}
+
 /// What the server sent, with the judgements.
 #[derive(Default)]
-struct Judged(Vec<(TransferSummary, Judgement)>);
+struct Verdicts(Vec<(TransferSummary, Judgement)>);
 
-impl Sink for Judged {
+impl Sink for Verdicts {
     fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
         if !transfer.id.from_client {
             self.0.push((*transfer, judgement));

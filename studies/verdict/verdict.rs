@@ -1,4 +1,7 @@
 //! How often verdicts are right: on captures of a real router, and in the lab.
 
 pub mod captures;
+pub mod cost;
 pub mod matrix;
+pub mod transfers;
+mod truth;

@@ -115,7 +115,7 @@ fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
     for start in STARTS {
         for pause in PAUSES {
             let shortened = shorten(arrivals, pause);
-            let fit = fitter.fit(&shortened, start);
+            let fit = fitter.fit(&shortened, &[start]);
             let fills = |fit: &Fit| fit.bucket.depth / fit.bucket.rate * 1e9 <= pause as f64;
             let Some(fit) = fit.filter(fills) else {
                 continue;

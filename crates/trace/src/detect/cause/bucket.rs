@@ -4,6 +4,8 @@
 //! weighs. A drop-tail queue of rate r and size b drops at the same moments: what is free in the
 //! queue is what the bucket holds. So one model serves both, and delay decides between them.
 
+use std::sync::LazyLock;
+
 use super::arrival::Arrival;
 
 /// A token bucket. It starts at `start` of its depth.
@@ -54,24 +56,55 @@ pub struct Noise {
 /// A packet in 300 is lost or passes for another reason.
 const OUTLIERS: f64 = 0.003;
 /// Widths away from the threshold where the curve is flat to 1e-7.
-const CERTAIN: f64 = 16.0;
+const CERTAIN: f32 = 16.0;
+/// Entries of the table for each width.
+const PER_WIDTH: f32 = 64.0;
+const ENTRIES: usize = (2.0 * CERTAIN * PER_WIDTH) as usize + 1;
+
+/// The logarithm of the likelihood of a fate by the widths by which a level agrees with it, from
+/// minus [`CERTAIN`] on.
+static LOGISTIC: LazyLock<[f32; ENTRIES]> = LazyLock::new(|| {
+    std::array::from_fn(|i| {
+        let agreement = f64::from(i as f32 / PER_WIDTH - CERTAIN);
+        (OUTLIERS + (1.0 - 2.0 * OUTLIERS) / (1.0 + (-agreement).exp())).ln() as f32
+    })
+});
 
 impl Noise {
     /// The logarithm of the likelihood of a packet's fate at the level that it met.
     #[inline]
     pub fn log_likelihood(self, level: f64, arrival: &Arrival) -> f64 {
-        let surplus = (level - f64::from(arrival.weight)) / self.width;
-        if surplus.abs() >= CERTAIN {
-            return match arrival.lost == (surplus < 0.0) {
-                true => (-OUTLIERS).ln_1p(),
-                false => OUTLIERS.ln(),
-            };
+        let surplus = (level - f64::from(arrival.weight)) as f32;
+        let curve = self.curve();
+        f64::from(curve.at(if arrival.lost { -surplus } else { surplus }))
+    }
+
+    /// The logarithm of the likelihood of a fate by the bytes by which the level agrees with it.
+    #[inline]
+    pub(super) fn curve(self) -> Curve {
+        Curve {
+            table: &LOGISTIC,
+            scale: PER_WIDTH / self.width as f32,
         }
-        let lost = OUTLIERS + (1.0 - 2.0 * OUTLIERS) / (1.0 + surplus.exp());
-        if arrival.lost {
-            lost.ln()
-        } else {
-            (1.0 - lost).ln()
-        }
+    }
+}
+
+/// See [`Noise::curve`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Curve {
+    table: &'static [f32; ENTRIES],
+    scale: f32,
+}
+
+impl Curve {
+    #[inline]
+    pub fn at(self, agreement: f32) -> f32 {
+        let place = agreement * self.scale + (CERTAIN * PER_WIDTH + 0.5);
+        self.table[(place as usize).min(ENTRIES - 1)]
+    }
+
+    /// Bytes of agreement from which on a fate is certain, but for outliers.
+    pub fn certain(self) -> f32 {
+        CERTAIN * PER_WIDTH / self.scale
     }
 }

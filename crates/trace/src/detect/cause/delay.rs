@@ -3,9 +3,10 @@
 
 use super::arrival::Arrival;
 use super::fit::Fit;
+use crate::read::Nanos;
 
 /// Neighbours of a loss were sent at most this long before or after it.
-const NEAR: u64 = 15_000_000;
+const NEAR: Nanos = 15_000_000;
 /// Neighbours on each side.
 const NEIGHBOURS: usize = 4;
 /// Packets on each side among which neighbours are searched, so that a long run of losses, or a capture
@@ -23,6 +24,9 @@ pub struct Delay {
     pub median: Option<f64>,
     /// The 95th percentile of all.
     pub upper: Option<f64>,
+    /// By how much round-trip times differ within [`NEAR`] to four times that, at the median: what
+    /// the path adds at random, where the delay of a queue hardly changes.
+    pub noise: f64,
 }
 
 /// The least delay of the neighbours of each loss.
@@ -36,12 +40,14 @@ pub struct Near {
     pub upper: f64,
     /// How many losses have neighbours whose round-trip time is known.
     pub losses: usize,
+    /// Quartiles of the greatest delay beside each loss.
+    pub peaks: [f64; 3],
 }
 
 impl Delay {
     /// The delay of one transfer's packets, in the order of their times, over a base in seconds.
     pub fn of(arrivals: &[Arrival], base: f64) -> Self {
-        let mut near = near(arrivals, base);
+        let (mut near, mut peaks) = near(arrivals, base);
         let mut all: Vec<f64> = arrivals.iter().filter_map(Arrival::passed_rtt).collect();
         Self {
             base,
@@ -50,9 +56,11 @@ impl Delay {
                 median: quantile(&mut near, 0.5),
                 upper: quantile(&mut near, 0.75),
                 losses: near.len(),
+                peaks: [0.25, 0.5, 0.75].map(|share| quantile(&mut peaks, share)),
             }),
             median: (all.len() > 10).then(|| quantile(&mut all, 0.5) - base),
             upper: (all.len() > 10).then(|| quantile(&mut all, 0.95) - base),
+            noise: noise(arrivals),
         }
     }
 
@@ -80,28 +88,60 @@ pub fn base<'a>(arrivals: impl Iterator<Item = &'a Arrival>) -> Option<f64> {
     (all.len() > 5).then(|| quantile(&mut all, 0.01))
 }
 
-/// The least delay of the neighbours of each loss that has any.
-fn near(arrivals: &[Arrival], base: f64) -> Vec<f64> {
-    let mut delays = Vec::new();
+/// The least and the greatest delay of the neighbours of each loss that has any.
+fn near(arrivals: &[Arrival], base: f64) -> (Vec<f64>, Vec<f64>) {
+    let mut delays = (Vec::new(), Vec::new());
     for (i, loss) in arrivals.iter().enumerate().filter(|(_, a)| a.lost) {
-        let before = arrivals[..i].iter().rev();
-        let after = arrivals[i + 1..].iter();
-        let least = least_rtt(before, loss.at).min(least_rtt(after, loss.at));
-        if least.is_finite() {
-            delays.push(least - base);
+        let before = rtts(arrivals[..i].iter().rev(), loss.at);
+        let after = rtts(arrivals[i + 1..].iter(), loss.at);
+        let mut range: Option<(f64, f64)> = None;
+        for rtt in before.chain(after) {
+            let (least, most) = range.unwrap_or((rtt, rtt));
+            range = Some((least.min(rtt), most.max(rtt)));
+        }
+        if let Some((least, most)) = range {
+            delays.0.push(least - base);
+            delays.1.push(most - base);
         }
     }
     delays
 }
 
-fn least_rtt<'a>(neighbours: impl Iterator<Item = &'a Arrival>, at: u64) -> f64 {
+/// Round-trip times of the nearest packets that passed.
+fn rtts<'a>(neighbours: impl Iterator<Item = &'a Arrival>, at: Nanos) -> impl Iterator<Item = f64> {
     neighbours
         .take(SEARCHED)
-        .take_while(|other| other.at.abs_diff(at) < NEAR)
+        .take_while(move |other| other.at.abs_diff(at) < NEAR)
         .filter(|other| !other.lost)
         .take(NEIGHBOURS)
         .filter_map(Arrival::passed_rtt)
-        .fold(f64::INFINITY, f64::min)
+}
+
+/// See [`Delay::noise`].
+fn noise(arrivals: &[Arrival]) -> f64 {
+    let samples = || {
+        arrivals
+            .iter()
+            .filter_map(|a| Some((a.at, a.passed_rtt()?)))
+    };
+    let mut later = samples().peekable();
+    let mut differences = Vec::new();
+    for (at, rtt) in samples() {
+        while later
+            .next_if(|&(other, _)| other.saturating_sub(at) < NEAR)
+            .is_some()
+        {}
+        match later.peek() {
+            Some(&(other, later)) if other.saturating_sub(at) < 4 * NEAR => {
+                differences.push((later - rtt).abs())
+            }
+            _ => {}
+        }
+    }
+    if differences.is_empty() {
+        return 0.0;
+    }
+    quantile(&mut differences, 0.5)
 }
 
 /// How the round-trip time goes with the backlog of the queue that a fit stands for.
@@ -113,18 +153,41 @@ pub struct Slope {
     pub contrast: f64,
     /// Seconds by which round-trip times scatter within these.
     pub noise: f64,
+    /// Packets in each half.
+    pub packets: usize,
 }
 
 /// From this slope on the round-trip time follows the backlog …
 const RISING: f64 = 0.25;
 /// … if it differs by at least this, in seconds: acknowledgements are held back for up to 1 ms.
 const LEAST_DIFFERENCE: f64 = 0.002;
+/// A receiver that delays acknowledgements adds up to 40 ms, so less than this says little …
+const DELAYED_ACK: f64 = 0.045;
+/// … unless the round-trip time rises so steeply.
+const STEEP: f64 = 0.5;
+/// Up to this slope it does not follow the backlog, with twice its standard error. Neighbours have much
+/// of their delay in common, so that counts twice.
+const LEVEL: f64 = 0.3;
+const ERRORS: f64 = 4.0;
 
 impl Slope {
     /// Whether packets wait in a queue of the fitted size.
     pub fn is_queue(self) -> bool {
-        let differs = (self.slope * self.contrast).abs() >= LEAST_DIFFERENCE;
-        self.slope.abs() >= RISING && self.contrast >= 2.0 * self.noise && differs
+        let difference = (self.slope * self.contrast).abs();
+        let rising = if difference < DELAYED_ACK {
+            STEEP
+        } else {
+            RISING
+        };
+        self.slope.abs() >= rising
+            && self.contrast >= 2.0 * self.noise
+            && difference >= LEAST_DIFFERENCE
+    }
+
+    /// Whether it is clear that they do not.
+    pub fn is_level(self) -> bool {
+        let error = ERRORS * self.noise / (self.packets as f64).sqrt() / self.contrast;
+        self.contrast >= LEAST_DIFFERENCE && self.slope.abs() + error <= LEVEL
     }
 
     /// Compares the quarter of packets with the least predicted backlog with that of the most.
@@ -149,6 +212,7 @@ impl Slope {
             slope: (most.rtt - least.rtt) / contrast,
             contrast,
             noise: least.scatter + most.scatter,
+            packets: points.len() / 4,
         })
     }
 }
@@ -157,6 +221,8 @@ impl Slope {
 const BURST_DELAY: f64 = 0.2;
 /// … and packets in the fuller half of the queue by more than this.
 const QUEUE_DELAY: f64 = 0.4;
+/// A smaller allowance, in bytes, is none.
+const LEAST_ALLOWANCE: f64 = 50e3;
 /// Packets of each kind that it takes.
 const KNEE_PACKETS: usize = 10;
 
@@ -184,7 +250,8 @@ pub fn has_burst_allowance<'a>(
             in_queue.push(rtt - base);
         }
     }
-    in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
+    allowance >= LEAST_ALLOWANCE
+        && in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
         && quantile(&mut in_burst, 0.5) < BURST_DELAY * delay
         && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay
 }

@@ -2,7 +2,8 @@
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
-use super::screen::{Costs, Step, WIDTHS, replay, steps};
+use super::lanes::{LANES, Step, costs, likeliest_noises, log_likelihoods, merged, singly};
+use super::screen::{Costs, DEPTHS, RATES, WIDTHS, screen};
 
 /// A bucket, and how well it explains the losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,116 +17,143 @@ pub struct Fit {
 }
 
 /// Rates from a quarter of what passed to twenty times as much, evenly on a logarithmic scale.
-const RATES: usize = 96;
 const LEAST_RATE: f64 = 0.25;
 const MOST_RATE: f64 = 20.0;
 /// Depths: below 20 kB in steps of 600 bytes, since TCP meets a bucket of few packets there; above
 /// evenly on a logarithmic scale up to 5 MB.
-const DEPTHS: usize = 64;
 const LEAST_DEPTH: f64 = 2_300.0;
 const SMALL_DEPTH: f64 = 20_000.0;
 const SMALL_STEP: f64 = 600.0;
 const MOST_DEPTH: f64 = 5e6;
 /// Bytes by which a level may be wrong because packets are replayed together.
-const SCREEN_MERGE: f64 = 300.0;
 const REFINE_MERGE: f64 = 60.0;
 /// Noise widths that the likelihood is taken for, in bytes.
-const NOISES: [f64; 6] = [60.0, 150.0, 400.0, 1_000.0, 2_500.0, 6_000.0];
+const NOISES: [Noise; 8] = [
+    Noise { width: 60.0 },
+    Noise { width: 150.0 },
+    Noise { width: 400.0 },
+    Noise { width: 1_000.0 },
+    Noise { width: 2_500.0 },
+    Noise { width: 6_000.0 },
+    Noise { width: 15_000.0 },
+    Noise { width: 40_000.0 },
+];
+/// How candidates are narrowed down: how many are left, the first reach as a share of the screen's
+/// steps, the rounds, and the widest noise (an index). What is only nearly right fits loosely alone.
+const STAGES: [(usize, f64, usize, usize); 3] = [(8, 1.0, 5, 2), (3, 0.5, 5, 1), (2, 0.25, 5, 0)];
+/// How far a grid reaches at first, in logarithms.
+const RATE_REACH: f64 = 0.04;
+const DEPTH_REACH: f64 = 0.14;
 
 /// Fits buckets; keeps its memory between fits.
 #[derive(Debug, Default)]
 pub struct Fitter {
     steps: Vec<Step>,
+    merged: Vec<Step>,
 }
 
 impl Fitter {
     /// The bucket under which the fates of the packets, in the order of their times, are most
-    /// likely, given the share of its depth that it held at first. `None` with fewer than two losses.
-    pub fn fit(&mut self, arrivals: &[Arrival], start: f64) -> Option<Fit> {
+    /// likely. It held one of these shares of its depth at first. `None` with fewer than two losses.
+    pub fn fit(&mut self, arrivals: &[Arrival], starts: &[f64]) -> Option<Fit> {
         if arrivals.iter().filter(|arrival| arrival.lost).count() < 2 {
             return None;
         }
-        let mut fits = Vec::new();
-        for candidate in self.screen(arrivals, start) {
-            let fit = likeliest_noise(arrivals, candidate.bucket);
-            fits.push((candidate, fit));
+        singly(arrivals, &mut self.steps);
+        let mut found = self.rank(candidates(arrivals, starts));
+        for (survivors, reach, rounds, most_width) in STAGES {
+            found.truncate(survivors);
+            let refined: Vec<Candidate> = found
+                .iter()
+                .map(|(candidate, _)| {
+                    let width = candidate.width.min(most_width);
+                    self.refine(
+                        arrivals,
+                        Candidate {
+                            width,
+                            ..*candidate
+                        },
+                        reach,
+                        rounds,
+                    )
+                })
+                .collect();
+            let refined = self.rank(refined);
+            found.extend(refined);
+            found.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
         }
-        // A closer look at fewer, under less noise: what is only nearly right fits loosely alone.
-        for (survivors, reach, most_width) in [(6, 1.0, 2), (3, 0.25, 1), (2, 0.1, 0)] {
-            fits.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
-            fits.truncate(survivors);
-            for (candidate, fit) in &mut fits {
-                candidate.width = candidate.width.min(most_width);
-                candidate.bucket = self.refine(arrivals, *candidate, reach);
-                let refined = likeliest_noise(arrivals, candidate.bucket);
-                if refined.log_likelihood > fit.log_likelihood {
-                    *fit = refined;
-                }
-            }
-        }
-        let best = fits
-            .into_iter()
-            .map(|(_, fit)| fit)
-            .max_by(|a, b| a.log_likelihood.total_cmp(&b.log_likelihood));
-        best.map(|best| polish(arrivals, best))
+        let (_, best) = found.into_iter().next()?;
+        Some(self.polish(best))
     }
 
-    /// Rates and depths around which a bucket may fit.
-    fn screen(&mut self, arrivals: &[Arrival], start: f64) -> Vec<Candidate> {
-        let passed = passing_rate(arrivals);
-        let depths = depths();
-        let lanes = depths.map(|depth| depth as f32);
-        let rates: [f64; RATES] = std::array::from_fn(|i| {
-            let share = i as f64 / (RATES - 1) as f64;
-            passed * LEAST_RATE * (MOST_RATE / LEAST_RATE).powf(share)
-        });
-        let mut costs: Vec<Costs<DEPTHS>> = Vec::with_capacity(RATES);
-        let mut merged_for = 0.0;
-        for rate in rates {
-            // Steps serve all rates up to 1.5 times that for which they were merged.
-            if rate > merged_for {
-                merged_for = rate * 1.5;
-                steps(arrivals.iter(), SCREEN_MERGE / merged_for, &mut self.steps);
-            }
-            costs.push(replay(&self.steps, rate as f32, &lanes, start as f32));
+    /// Candidates with what makes them likeliest, the likeliest first.
+    fn rank(&self, candidates: Vec<Candidate>) -> Vec<(Candidate, Fit)> {
+        let mut ranked = Vec::with_capacity(candidates.len());
+        for group in candidates.chunks(LANES) {
+            let buckets = filled_up(group.iter().map(|candidate| candidate.bucket));
+            let likeliest = likeliest_noises(&self.steps, &buckets, &NOISES);
+            ranked.extend(group.iter().zip(likeliest).map(
+                |(&candidate, (noise, log_likelihood))| {
+                    let fit = Fit {
+                        bucket: candidate.bucket,
+                        noise,
+                        log_likelihood,
+                    };
+                    (candidate, fit)
+                },
+            ));
         }
-        candidates(&rates, &depths, &costs, start)
+        ranked.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
+        ranked
     }
 
     /// Narrows a grid around a candidate down to its least cost.
-    fn refine(&mut self, arrivals: &[Arrival], candidate: Candidate, reach: f64) -> Bucket {
-        const RATES: usize = 5;
-        const DEPTHS: usize = 16;
+    fn refine(
+        &mut self,
+        arrivals: &[Arrival],
+        candidate: Candidate,
+        reach: f64,
+        rounds: usize,
+    ) -> Candidate {
         let Candidate { mut bucket, width } = candidate;
-        steps(arrivals.iter(), REFINE_MERGE / bucket.rate, &mut self.steps);
-        let (mut rate_reach, mut depth_reach) = (0.05 * reach, 0.16 * reach);
-        for _ in 0..4 {
-            let depths: [f32; DEPTHS] = std::array::from_fn(|j| {
-                (bucket.depth * across(j, DEPTHS, depth_reach).exp()) as f32
-            });
-            let mut least = (f32::INFINITY, bucket);
-            for i in 0..RATES {
-                let rate = bucket.rate * across(i, RATES, rate_reach).exp();
-                let costs = replay(&self.steps, rate as f32, &depths, bucket.start as f32);
-                for (&cost, depth) in costs[width].iter().zip(depths) {
-                    if cost < least.0 {
-                        let depth = f64::from(depth);
-                        least = (
-                            cost,
-                            Bucket {
-                                rate,
-                                depth,
-                                ..bucket
-                            },
-                        );
-                    }
+        merged(arrivals, REFINE_MERGE / bucket.rate, &mut self.merged);
+        let mut reach = reach;
+        let mut least = f32::INFINITY;
+        for _ in 0..rounds {
+            let around = grid(bucket, RATE_REACH * reach, DEPTH_REACH * reach);
+            let costs = costs(&self.merged, &around, WIDTHS[width]);
+            for (&cost, near) in costs.iter().zip(around) {
+                if cost < least {
+                    (least, bucket) = (cost, near);
                 }
             }
-            bucket = least.1;
-            rate_reach *= 0.5;
-            depth_reach *= 0.5;
+            reach *= 0.5;
         }
-        bucket
+        Candidate { bucket, width }
+    }
+
+    /// Climbs to the greatest likelihood near a fit.
+    fn polish(&self, fit: Fit) -> Fit {
+        let alone = [fit.bucket; LANES];
+        let [now, ..] = log_likelihoods(&self.steps, &alone, fit.noise);
+        let mut best = Fit {
+            log_likelihood: now,
+            ..fit
+        };
+        for reach in [0.006, 0.002, 0.0007] {
+            let around = grid(best.bucket, reach, 2.0 * reach);
+            let likelihoods = log_likelihoods(&self.steps, &around, best.noise);
+            for (log_likelihood, bucket) in likelihoods.into_iter().zip(around) {
+                if log_likelihood > best.log_likelihood {
+                    best = Fit {
+                        bucket,
+                        log_likelihood,
+                        ..best
+                    };
+                }
+            }
+        }
+        best
     }
 }
 
@@ -134,6 +162,56 @@ impl Fitter {
 struct Candidate {
     bucket: Bucket,
     width: usize,
+}
+
+/// Four rates by four depths around a bucket.
+fn grid(middle: Bucket, rate_reach: f64, depth_reach: f64) -> [Bucket; LANES] {
+    const SIDE: usize = 4;
+    std::array::from_fn(|i| Bucket {
+        rate: middle.rate * across(i / SIDE, SIDE, rate_reach).exp(),
+        depth: middle.depth * across(i % SIDE, SIDE, depth_reach).exp(),
+        ..middle
+    })
+}
+
+/// A bucket for every lane: these, and the last of them again.
+fn filled_up(buckets: impl Iterator<Item = Bucket>) -> [Bucket; LANES] {
+    let mut lanes = [Bucket {
+        rate: 1.0,
+        depth: 1.0,
+        start: 1.0,
+    }; LANES];
+    for (lane, bucket) in lanes.iter_mut().zip(buckets) {
+        *lane = bucket;
+    }
+    lanes
+}
+
+/// Rates and depths around which a bucket may fit.
+fn candidates(arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
+    let passed = passing_rate(arrivals);
+    let depths = depths();
+    let rates: [f64; RATES] = std::array::from_fn(|i| {
+        let share = i as f64 / (RATES - 1) as f64;
+        passed * LEAST_RATE * (MOST_RATE / LEAST_RATE).powf(share)
+    });
+    let mut found = Vec::new();
+    // What a bucket that is not full holds at first is not screened for, but tried.
+    let (full, others): (Vec<f64>, Vec<f64>) = starts.iter().partition(|&&start| start == 1.0);
+    for (starts, full) in [(full, true), (others, false)] {
+        if starts.is_empty() {
+            continue;
+        }
+        let costs = screen(arrivals, full, &rates, &depths);
+        for candidate in lowest(&rates, &depths, &costs) {
+            found.extend(starts.iter().map(|&start| {
+                let mut candidate = candidate;
+                candidate.bucket.start = start;
+                candidate
+            }));
+        }
+    }
+    found
 }
 
 /// Bytes a second that passed.
@@ -168,12 +246,7 @@ fn across(i: usize, n: usize, reach: f64) -> f64 {
 }
 
 /// Local minima of the costs: for each noise width the best rates, and of each the best depths.
-fn candidates(
-    rates: &[f64],
-    depths: &[f64],
-    costs: &[Costs<DEPTHS>],
-    start: f64,
-) -> Vec<Candidate> {
+fn lowest(rates: &[f64; RATES], depths: &[f64; DEPTHS], costs: &[Costs]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for width in 0..WIDTHS.len() {
         let least: Vec<f32> = costs
@@ -185,7 +258,7 @@ fn candidates(
                 let bucket = Bucket {
                     rate: rates[i],
                     depth: depths[j],
-                    start,
+                    start: 1.0,
                 };
                 if !found.iter().any(|found| found.bucket == bucket) {
                     found.push(Candidate { bucket, width });
@@ -208,60 +281,4 @@ fn lowest_valleys(values: &[f32], reach: usize, below: f32, most: usize) -> Vec<
     valleys.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     valleys.truncate(most);
     valleys
-}
-
-/// The bucket with the noise width under which the fates are most likely.
-fn likeliest_noise(arrivals: &[Arrival], bucket: Bucket) -> Fit {
-    let noises = NOISES.map(|width| Noise { width });
-    let mut sums = [0.0; NOISES.len()];
-    for (level, arrival) in bucket.levels(arrivals.iter()).zip(arrivals) {
-        for (sum, noise) in sums.iter_mut().zip(noises) {
-            *sum += noise.log_likelihood(level, arrival);
-        }
-    }
-    let mut best = 0;
-    for i in 1..sums.len() {
-        if sums[i] > sums[best] {
-            best = i;
-        }
-    }
-    Fit {
-        bucket,
-        noise: noises[best],
-        log_likelihood: sums[best],
-    }
-}
-
-/// The logarithm of the likelihood of all fates.
-pub(super) fn log_likelihood(arrivals: &[Arrival], bucket: Bucket, noise: Noise) -> f64 {
-    bucket
-        .levels(arrivals.iter())
-        .zip(arrivals)
-        .map(|(level, arrival)| noise.log_likelihood(level, arrival))
-        .sum()
-}
-
-/// Climbs to the greatest likelihood near a fit.
-fn polish(arrivals: &[Arrival], mut best: Fit) -> Fit {
-    for reach in [0.01, 0.004, 0.0015, 0.0005] {
-        let middle = best.bucket;
-        for i in -1..=1 {
-            for j in -1..=1 {
-                let bucket = Bucket {
-                    rate: middle.rate * (f64::from(i) * reach).exp(),
-                    depth: middle.depth * (f64::from(j) * 2.0 * reach).exp(),
-                    ..middle
-                };
-                let log_likelihood = log_likelihood(arrivals, bucket, best.noise);
-                if log_likelihood > best.log_likelihood {
-                    best = Fit {
-                        bucket,
-                        log_likelihood,
-                        ..best
-                    };
-                }
-            }
-        }
-    }
-    best
 }

@@ -7,15 +7,18 @@
 
 use super::arrival::Arrival;
 use super::bucket::Bucket;
-use super::fit::{Fit, log_likelihood};
+use super::fit::Fit;
+use super::lanes::{LANES, Step, log_likelihoods, singly};
 
 /// Nats by which a bucket may be less likely than the best. For a model without fault 1.9 would
 /// hold the truth 19 times in 20. What a real router does and the model lacks shows in fates that the
 /// best bucket does not explain, and so a share of these is added.
 const NATS: f64 = 6.0;
-const UNEXPLAINED: f64 = 0.02;
-/// The first step from the best, in logarithms; each next one is twice as long.
-const FIRST_STEP: f64 = 0.002;
+const UNEXPLAINED: f64 = 0.03;
+/// Values of the other quantity that are tried, as shares of a step.
+const TRIED: [f64; LANES] = [
+    0.0, 0.06, -0.06, 0.12, -0.12, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0, 1.5, -1.5, 2.0,
+];
 /// Farther than a factor of this from the best nothing is tried.
 const FARTHEST: f64 = 8.0;
 /// Halvings of the last step.
@@ -44,27 +47,28 @@ impl Interval {
 
 /// Intervals of a bucket's rate (bytes a second) and depth (bytes).
 pub fn intervals(arrivals: &[Arrival], fit: &Fit) -> (Interval, Interval) {
+    let mut steps = Vec::new();
+    singly(arrivals, &mut steps);
     // The fit may rest on more packets than these.
-    let best = log_likelihood(arrivals, fit.bucket, fit.noise);
+    let [best, ..] = log_likelihoods(&steps, &[fit.bucket; LANES], fit.noise);
     let profile = Profile {
-        arrivals,
+        steps,
         fit,
         least: best - NATS - UNEXPLAINED * best.abs(),
     };
     let (rate, depth) = (fit.bucket.rate, fit.bucket.depth);
-    let low = profile.reach(-1.0, Quantity::Rate);
-    let high = profile.reach(1.0, Quantity::Rate);
-    let shallow = profile.reach(-1.0, Quantity::Depth);
-    let deep = profile.reach(1.0, Quantity::Depth);
     let least_depth_reach = LEAST_DEPTH_REACH + PACKET / depth;
+    let [low, high] = [-1.0, 1.0].map(|to| profile.reach(to, Quantity::Rate, LEAST_RATE_REACH));
+    let [shallow, deep] =
+        [-1.0, 1.0].map(|to| profile.reach(to, Quantity::Depth, least_depth_reach));
     (
         Interval {
-            low: rate * (-low.max(LEAST_RATE_REACH)).exp(),
-            high: rate * high.max(LEAST_RATE_REACH).exp(),
+            low: rate * (-low).exp(),
+            high: rate * high.exp(),
         },
         Interval {
-            low: depth * (-shallow.max(least_depth_reach)).exp(),
-            high: depth * deep.max(least_depth_reach).exp(),
+            low: depth * (-shallow).exp(),
+            high: depth * deep.exp(),
         },
     )
 }
@@ -76,16 +80,17 @@ enum Quantity {
 }
 
 struct Profile<'a> {
-    arrivals: &'a [Arrival],
+    steps: Vec<Step>,
     fit: &'a Fit,
     /// The least likelihood, as a logarithm, of a bucket in the interval.
     least: f64,
 }
 
 impl Profile<'_> {
-    /// How far, in logarithms, a quantity can go in a direction.
-    fn reach(&self, direction: f64, quantity: Quantity) -> f64 {
-        let (mut near, mut step) = (0.0, FIRST_STEP);
+    /// How far, in logarithms, a quantity can go in a direction; `least` is the answer where it cannot
+    /// go so far.
+    fn reach(&self, direction: f64, quantity: Quantity, least: f64) -> f64 {
+        let (mut near, mut step) = (0.0, least);
         let mut other = 0.0;
         // Out, until the likelihood is too small …
         let mut far = loop {
@@ -99,6 +104,9 @@ impl Profile<'_> {
             }
             step *= 2.0;
         };
+        if near == 0.0 {
+            return least;
+        }
         // … and back, to where it becomes so.
         for _ in 0..HALVINGS {
             let middle = f64::midpoint(near, far);
@@ -114,25 +122,23 @@ impl Profile<'_> {
     /// the share of the best fit.
     fn follow(&self, moved: f64, other: f64, step: f64, quantity: Quantity) -> Option<f64> {
         let best = self.fit.bucket;
-        let tried = [0.0, 0.5, -0.5, 1.0, -1.0, 0.12, -0.12].map(|share| other + share * step);
-        let mut found: Option<(f64, f64)> = None;
-        for other in tried {
+        let tried = TRIED.map(|share| other + share * step);
+        let buckets = tried.map(|other| {
             let (rate, depth) = match quantity {
                 Quantity::Rate => (moved, other),
                 Quantity::Depth => (other, moved),
             };
-            let bucket = Bucket {
+            Bucket {
                 rate: best.rate * rate.exp(),
                 depth: best.depth * depth.exp(),
                 ..best
-            };
-            let likelihood = log_likelihood(self.arrivals, bucket, self.fit.noise);
-            if found.is_none_or(|(most, _)| likelihood > most) {
-                found = Some((likelihood, other));
             }
-        }
-        found
+        });
+        log_likelihoods(&self.steps, &buckets, self.fit.noise)
+            .into_iter()
+            .zip(tried)
             .filter(|&(likelihood, _)| likelihood > self.least)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, other)| other)
     }
 }

@@ -77,14 +77,27 @@ const EXPLAINED: f64 = 0.6;
 const WELL_EXPLAINED: f64 = 0.85;
 /// Nats by which a bucket must be likelier than bursts of chance.
 const LIKELIER: f64 = 3.0;
-/// Bytes by which a level may at most be off.
+/// Far likelier than bursts of chance, in nats: then this share is enough, where jitter blurs the level.
+const FAR_LIKELIER: f64 = 100.0;
+const BLURRED: f64 = 0.4;
+/// Bytes by which a level may at most be off, or what passes in this time, in seconds: times are no more
+/// exact between the capture and the limiter.
 const MOST_NOISE: f64 = 3_000.0;
+const LEAST_TIME: f64 = 100e-6;
 /// Below this share of a full queue's delay at losses there is no queue. Policers were found below
 /// 0.11, queues above 0.33 (studies/verdict).
 const EMPTY: f64 = 0.25;
 /// Delay in seconds below which a queue is not told from none: acknowledgements are held back for up to
 /// 1 ms.
-const TOO_SHORT: f64 = 0.001;
+const TOO_SHORT: f64 = 0.001_2;
+/// A full queue that drains faster, in seconds, is not told from none where the delay is that short.
+/// Where the delay is, a longer one would have been at least half full.
+const DRAINS_TOO_FAST: f64 = 0.002;
+const HALF: f64 = 0.5;
+/// Delay of this many times the path's noise is not told from none.
+const NOISY: f64 = 3.0;
+/// Where the round-trip time is seen not to rise with the backlog, it may be this many times.
+const LEVEL_NOISY: f64 = 6.0;
 /// A burst-tolerant shaper's queue delays by at least this, in seconds, …
 const SHORT_DELAY: f64 = 0.005;
 /// … and is at least this share of the fitted bucket, and less than that.
@@ -92,12 +105,15 @@ const HARDLY: f64 = 0.04;
 const MOST_QUEUE: f64 = 0.5;
 /// Nats by which a bucket must be likelier than bursts of chance to be a policer's with fewer episodes.
 const FEW_EPISODES_GAIN: f64 = 25.0;
+/// Or it must explain this much of many losses.
+const EXACTLY_EXPLAINED: f64 = 0.95;
+const MANY_LOSSES: usize = 20;
 /// Episodes of losses without which a policer is not told from chance.
 const EPISODES: usize = 3;
 /// Nats that unseen users must gain.
 const UNSEEN_GAIN: f64 = 8.0;
 /// Nats from which they cannot be dismissed.
-const UNSEEN_DOUBT: f64 = 3.0;
+const UNSEEN_DOUBT: f64 = 5.0;
 /// Nats that a transfer of a connection may contradict the unseen users that the others show.
 const UNSEEN_CONTRADICTION: f64 = 3.0;
 /// Losses of a transfer that counts among those of a connection with unseen users.
@@ -172,8 +188,12 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
                         search.bucket(&client, basis);
                     }
                     if search.goes_on() {
-                        search.bucket(&connection, Basis::Connection);
-                        search.doubt_bucket(basis, members.len() < transfers.len());
+                        let others = members.len() < transfers.len();
+                        // A client's only connection is not fitted twice.
+                        let fitted = basis == Basis::Client && !others;
+                        let scope = if fitted { &*client } else { &*connection };
+                        search.bucket(scope, Basis::Connection);
+                        search.doubt_bucket(basis, others);
                     }
                     search.unseen();
                     if search.goes_on() && subject.is_flat() && connection.episodes >= EPISODES {
@@ -254,29 +274,42 @@ impl<'a> Search<'a> {
                 .unseen()
                 .is_some_and(|unseen| unseen.gain > LIKELIER),
         };
-        let fits = explained >= EXPLAINED
-            && fit.noise.width <= MOST_NOISE
-            && (explained > WELL_EXPLAINED || beats_bursts());
+        let jitter = subject.delay.map_or(0.0, |delay| delay.noise);
+        let most_noise = (fit.bucket.rate * LEAST_TIME.max(2.0 * jitter)).max(MOST_NOISE);
+        let fits = explained >= EXPLAINED && (explained > WELL_EXPLAINED || beats_bursts())
+            || explained >= BLURRED && gain > FAR_LIKELIER;
+        let fits = fits && fit.noise.width <= most_noise;
+        self.losses.might_be_policed |= explained >= BLURRED;
         let filled = subject.filled(fit.bucket.rate, fit.bucket.depth);
         let (true, Some(filled), Some(delay)) = (fits, filled, subject.delay) else {
             return;
         };
-        let rises = Slope::of(scope.of(subject.number), &fit).is_some_and(Slope::is_queue);
+        let slope = Slope::of(scope.of(subject.number), &fit);
+        let rises = slope.is_some_and(Slope::is_queue);
+        let level = slope.is_some_and(Slope::is_level);
         let at_losses = delay.at_losses().unwrap_or(0.0);
         let bursts = at_losses > SHORT_DELAY
             && (HARDLY..MOST_QUEUE).contains(&filled)
             && has_burst_allowance(scope.arrivals_and_levels(), &fit, delay.base, at_losses);
+        let drains = fit.bucket.depth / fit.bucket.rate;
+        let in_noise = delay.near.is_some() && at_losses < NOISY * jitter && !rises;
+        let known = delay.is_known_at_losses() || level;
+        let short = at_losses < TOO_SHORT && drains >= DRAINS_TOO_FAST;
+        let empty = filled < EMPTY || short && filled < HALF;
         let mechanism = if bursts {
             Mechanism::BurstShaper
-        } else if filled < EMPTY && !rises && delay.is_known_at_losses() {
+        } else if (empty || level && at_losses < LEVEL_NOISY * jitter) && !rises && known {
             Mechanism::Policer
-        } else if fit.bucket.depth / fit.bucket.rate < TOO_SHORT && at_losses < TOO_SHORT {
+        } else if in_noise || drains < DRAINS_TOO_FAST && at_losses < TOO_SHORT || empty && !rises {
             Mechanism::Either
         } else {
             Mechanism::Queue
         };
-        let sure = scope.episodes >= EPISODES || gain > FEW_EPISODES_GAIN;
+        let sure = scope.episodes >= EPISODES
+            || gain > FEW_EPISODES_GAIN
+            || explained > EXACTLY_EXPLAINED && gain > LIKELIER && subject.losses >= MANY_LOSSES;
         if mechanism == Mechanism::Policer && !sure {
+            self.losses.might_be_policed = true;
             return;
         }
         self.losses.limiter = Some(Limiter {
@@ -311,7 +344,7 @@ impl<'a> Search<'a> {
         let subject = self.subject;
         if self.goes_on() && subject.is_flat() && subject.episodes >= EPISODES {
             let unseen = subject.unseen();
-            self.losses.might_be_policed = unseen.is_some_and(|unseen| unseen.gain > UNSEEN_DOUBT);
+            self.losses.might_be_policed |= unseen.is_some_and(|unseen| unseen.gain > UNSEEN_DOUBT);
             let unseen = unseen.filter(|unseen| unseen.gain > UNSEEN_GAIN);
             self.losses.limiter =
                 unseen.and_then(|unseen| hidden(subject, &unseen, Basis::Segment));

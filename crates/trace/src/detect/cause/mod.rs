@@ -8,6 +8,7 @@ mod delay;
 mod evidence;
 mod fit;
 mod interval;
+mod lanes;
 mod limiter;
 mod scope;
 mod screen;

@@ -32,12 +32,8 @@ impl Scope {
     /// Fits a bucket that starts at the likeliest of some shares of its depth. Losses at least
     /// `apart` from each other are separate episodes.
     pub fn new(arrivals: Vec<Arrival>, starts: &[f64], apart: Nanos) -> Self {
-        let mut fitter = Fitter::default();
         let part = densest(&arrivals);
-        let fit = starts
-            .iter()
-            .filter_map(|&start| fitter.fit(part, start))
-            .max_by(|a, b| a.log_likelihood.total_cmp(&b.log_likelihood));
+        let fit = Fitter::default().fit(part, starts);
         let levels = fit.map_or_else(Vec::new, |fit| fit.bucket.levels(arrivals.iter()).collect());
         let mut places: HashMap<u32, Vec<u32>> = HashMap::new();
         for (i, arrival) in arrivals.iter().enumerate() {

@@ -1,104 +1,139 @@
-//! Many buckets replayed at once, roughly: which rates and depths are worth a closer look.
+//! All rates and depths tried at once, roughly: which are worth a closer look.
 //!
-//! The cost of a bucket is by how many bytes its level contradicts the packets' fates, over a noise
-//! width. All depths of one rate are replayed side by side in arrays of single precision, which the
-//! compiler turns into vector instructions. Packets that pass within a short time are one step.
+//! What a bucket of rate r and depth b holds since the last loss is the lesser of two levels: that
+//! of a bucket without a bound, and b less the backlog of a queue that drains at r. Neither depends
+//! on b. So packets are replayed for each rate only, and depths are compared at losses. The level
+//! behind a loss, less than one packet, is taken from the bucket without a bound.
 
 use super::arrival::Arrival;
+use super::lanes::{CAP, LANES, Lanes, Step, least, merged, most};
 
 /// Noise widths in bytes under which costs are compared.
 pub(super) const WIDTHS: [f32; 3] = [250.0, 1200.0, 6000.0];
+/// Rates and depths that are tried.
+pub(super) const RATES: usize = 96;
+pub(super) const DEPTHS: usize = 64;
+/// Bytes by which a level may be wrong because packets are replayed together.
+const MERGE: f64 = 300.0;
+/// No sum of bytes reaches it.
+const UNBOUNDED: f32 = 1e15;
 
-/// One contradiction costs at most this many widths: a loss with another cause must not decide.
-const CAP: f32 = 6.0;
+/// The costs of buckets of one rate, by noise width and depth: by how many bytes the level
+/// contradicts the packets' fates, over the width.
+pub(super) type Costs = [[f32; DEPTHS]; WIDTHS.len()];
 
-/// Packets that the replay takes as one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    /// Seconds since the step before.
-    gap: f32,
-    /// Bytes that passed together, or the weight of a packet that was lost.
-    weight: f32,
-    lost: bool,
+/// The costs of all buckets, by rate. Where the bucket did not begin full, nothing is known before
+/// the first loss.
+pub(super) fn screen(
+    arrivals: &[Arrival],
+    full: bool,
+    rates: &[f64; RATES],
+    depths: &[f64; DEPTHS],
+) -> Vec<Costs> {
+    let depths = depths.map(|depth| depth as f32);
+    let mut steps = Vec::new();
+    let mut all = Vec::with_capacity(RATES);
+    for rates in rates.chunks_exact(LANES) {
+        let lanes: Lanes = std::array::from_fn(|i| rates[i] as f32);
+        let mut table = Table::new(&depths);
+        merged(arrivals, MERGE / rates[LANES - 1], &mut steps);
+        table.replay(&steps, &lanes, full);
+        all.extend(table.costs());
+    }
+    all
 }
 
-/// The arrivals as steps, with packets merged that have the same fate within `merge` seconds.
-pub(super) fn steps<'a>(
-    arrivals: impl Iterator<Item = &'a Arrival>,
-    merge: f64,
-    steps: &mut Vec<Step>,
-) {
-    steps.clear();
-    let merge = (merge * 1e9) as u64;
-    let mut began = None;
-    for arrival in arrivals {
-        let at = arrival.at.max(began.unwrap_or(arrival.at));
-        let gap = at - began.unwrap_or(at);
-        match steps.last_mut() {
-            Some(step) if gap <= merge && step.lost == arrival.lost => {
-                // A second loss at the same level proves nothing more.
-                if !arrival.lost {
-                    step.weight += arrival.weight;
+/// Costs of buckets of some rates, as they add up.
+struct Table<'a> {
+    depths: &'a [f32; DEPTHS],
+    /// For losses that met too much, by rate.
+    surplus: Box<[Costs; LANES]>,
+    /// Bytes that were missing for packets that passed, by rate: those without a bound on the level,
+    /// and those for each depth.
+    missing: Lanes,
+    missing_by_depth: Box<[[f32; DEPTHS]; LANES]>,
+}
+
+impl<'a> Table<'a> {
+    fn new(depths: &'a [f32; DEPTHS]) -> Self {
+        Self {
+            depths,
+            surplus: Box::new([[[0.0; DEPTHS]; WIDTHS.len()]; LANES]),
+            missing: [0.0; LANES],
+            missing_by_depth: Box::new([[0.0; DEPTHS]; LANES]),
+        }
+    }
+
+    fn replay(&mut self, steps: &[Step], rates: &Lanes, full: bool) {
+        // What a bucket without a bound holds, the backlog, and the most of that since the last loss.
+        let mut level = [UNBOUNDED; LANES];
+        let mut backlog = [0f32; LANES];
+        let mut peak = [0f32; LANES];
+        let mut counts = full;
+        for step in steps {
+            let weight = step.weight;
+            if !step.lost {
+                for i in 0..LANES {
+                    let fill = rates[i] * step.gap;
+                    let left = level[i] + fill - weight;
+                    level[i] = most(left, 0.0);
+                    self.missing[i] += level[i] - left;
+                    backlog[i] = most(backlog[i] - fill, 0.0) + weight;
+                    peak[i] = most(peak[i], backlog[i]);
+                }
+                continue;
+            }
+            for i in 0..LANES {
+                let fill = rates[i] * step.gap;
+                level[i] += fill;
+                backlog[i] = most(backlog[i] - fill, 0.0);
+                if counts {
+                    self.loss(i, level[i] - weight, backlog[i] + weight, peak[i]);
+                }
+                // Where the bound must have held, anything below a packet may be left.
+                level[i] = if level[i] > 1.5 * weight {
+                    0.5 * weight
+                } else {
+                    least(level[i], weight)
+                };
+                backlog[i] = 0.0;
+                peak[i] = 0.0;
+            }
+            counts = true;
+        }
+    }
+
+    /// Counts a loss at the `i`th rate: the surplus without a bound, the depth from which the bound
+    /// leaves one, and the depth that packets before it needed.
+    fn loss(&mut self, i: usize, surplus: f32, from: f32, needed: f32) {
+        let surplus = most(surplus, 0.0);
+        let missing = &mut self.missing_by_depth[i];
+        if needed > self.depths[0] {
+            for (missing, &depth) in missing.iter_mut().zip(self.depths) {
+                *missing += most(needed - depth, 0.0);
+            }
+        }
+        if surplus == 0.0 {
+            return;
+        }
+        let [narrow, middle, wide] = &mut self.surplus[i];
+        for j in 0..DEPTHS {
+            let over = least(most(self.depths[j] - from, 0.0), surplus);
+            narrow[j] += least(over, CAP * WIDTHS[0]);
+            middle[j] += least(over, CAP * WIDTHS[1]);
+            wide[j] += least(over, CAP * WIDTHS[2]);
+        }
+    }
+
+    fn costs(self) -> impl Iterator<Item = Costs> {
+        (0..LANES).map(move |i| {
+            let mut costs = self.surplus[i];
+            for (row, width) in costs.iter_mut().zip(WIDTHS) {
+                for (j, cost) in row.iter_mut().enumerate() {
+                    *cost = (*cost + self.missing[i] + self.missing_by_depth[i][j]) / width;
                 }
             }
-            _ => {
-                steps.push(Step {
-                    gap: gap as f32 / 1e9,
-                    weight: arrival.weight,
-                    lost: arrival.lost,
-                });
-                began = Some(at);
-            }
-        }
+            costs
+        })
     }
-}
-
-/// The costs of buckets of one rate, by noise width and depth.
-pub(super) type Costs<const N: usize> = [[f32; N]; WIDTHS.len()];
-
-/// Replays the steps through buckets of one rate (bytes a second) and these depths.
-pub(super) fn replay<const N: usize>(
-    steps: &[Step],
-    rate: f32,
-    depths: &[f32; N],
-    start: f32,
-) -> Costs<N> {
-    let mut level = depths.map(|depth| depth * start);
-    let mut missing = [0f32; N];
-    let mut by_width = [[0f32; N]; WIDTHS.len()];
-    for step in steps {
-        let fill = rate * step.gap;
-        if step.lost {
-            for i in 0..N {
-                let met = least(level[i] + fill, depths[i]);
-                let surplus = most(met - step.weight, 0.0);
-                for (costs, width) in by_width.iter_mut().zip(WIDTHS) {
-                    costs[i] += least(surplus * (1.0 / width), CAP);
-                }
-                level[i] = least(met, step.weight);
-            }
-        } else {
-            for i in 0..N {
-                let left = least(level[i] + fill, depths[i]) - step.weight;
-                level[i] = most(left, 0.0);
-                missing[i] += level[i] - left;
-            }
-        }
-    }
-    // A packet that passes lacks at most its weight, which the cap would hardly cut.
-    for (costs, width) in by_width.iter_mut().zip(WIDTHS) {
-        for i in 0..N {
-            costs[i] += missing[i] / width;
-        }
-    }
-    by_width
-}
-
-/// One vector instruction, which `f32::min` is not: that treats values that are not numbers.
-fn least(a: f32, b: f32) -> f32 {
-    if a < b { a } else { b }
-}
-
-fn most(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
 }

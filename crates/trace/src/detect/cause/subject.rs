@@ -10,9 +10,15 @@ use super::unseen::Unseen;
 use crate::read::Nanos;
 
 /// Delay at most losses and at the median loss, in seconds, with a policer whose other users are not
-/// seen.
+/// seen; or, on a path with jitter, so many times its noise.
 const FLAT_UPPER: f64 = 0.005;
 const FLAT_MEDIAN: f64 = 0.003;
+const NOISY_UPPER: f64 = 3.0;
+const NOISY_MEDIAN: f64 = 1.5;
+/// Where packets beside the median loss have hardly waited, some may have, in seconds: receivers hold
+/// acknowledgements back.
+const HARDLY: f64 = 0.000_5;
+const SOME_UPPER: f64 = 0.02;
 /// Fewer losses hold no evidence of unseen users.
 const UNSEEN_LOSSES: usize = 10;
 
@@ -62,14 +68,32 @@ impl Subject {
             && self
                 .delay
                 .and_then(|delay| delay.at_losses())
-                .is_some_and(|median| median < FLAT_MEDIAN)
+                .is_some_and(|median| median < FLAT_MEDIAN.max(NOISY_MEDIAN * self.noise()))
     }
 
     /// Whether packets beside three quarters of the losses have hardly waited.
     pub fn is_mostly_flat(&self) -> bool {
-        self.delay
-            .and_then(|delay| delay.at_most_losses())
-            .is_some_and(|upper| upper < FLAT_UPPER)
+        let Some(delay) = self.delay else {
+            return false;
+        };
+        let hardly = delay.at_losses().is_some_and(|median| median < HARDLY);
+        let most = if hardly { SOME_UPPER } else { FLAT_UPPER };
+        delay
+            .at_most_losses()
+            .is_some_and(|upper| upper < most.max(NOISY_UPPER * self.noise()))
+    }
+
+    /// What the path adds to round-trip times at random, in seconds. A queue moves by a packet's
+    /// time: no more than that is no noise.
+    fn noise(&self) -> f64 {
+        let at = |arrival: Option<&Arrival>| arrival.map_or(0, |arrival| arrival.at);
+        let lasted = at(self.arrivals.last()).saturating_sub(at(self.arrivals.first()));
+        let passed = (self.arrivals.len() - self.losses).max(1);
+        let noise = self.delay.map_or(0.0, |delay| delay.noise);
+        if noise < 2.0 * lasted as f64 / 1e9 / passed as f64 {
+            return 0.0;
+        }
+        noise
     }
 
     /// The delay at the median loss as a share of the time that a full queue takes to drain.

@@ -94,7 +94,7 @@ fn a_fit_finds_rate_and_depth() {
         let truth = bucket(megabits, depth);
         let arrivals = send(truth, &Device::Policer, 400, 7);
         let fit = Fitter::default()
-            .fit(&arrivals, 1.0)
+            .fit(&arrivals, &[1.0])
             .expect("there are losses");
         let off = |found: f64, truth: f64| (found / truth - 1.0).abs();
         assert!(off(fit.bucket.rate, truth.rate) < 0.005, "{fit:?}");
@@ -112,8 +112,8 @@ fn too_few_losses_are_not_fitted() {
     for arrival in &mut arrivals {
         arrival.lost = false;
     }
-    assert!(Fitter::default().fit(&arrivals, 1.0).is_none());
-    assert!(Fitter::default().fit(&[], 1.0).is_none());
+    assert!(Fitter::default().fit(&arrivals, &[1.0]).is_none());
+    assert!(Fitter::default().fit(&[], &[1.0]).is_none());
 }
 
 #[test]

@@ -7,11 +7,16 @@
 
 use super::arrival::Arrival;
 use super::chance::{Count, contexts};
+use super::lanes::{least, most};
 
 /// Classes of the upper bound of the level.
 const LEVELS: usize = 6;
 /// The packet that levels are counted in, in bytes.
-const PACKET: f64 = 1518.0;
+const PACKET: f32 = 1518.0;
+/// Surpluses in bytes at which the classes end, the last class but for full buckets.
+const BOUNDS: [f32; 4] = [-0.25 * PACKET, 0.35 * PACKET, 3.0 * PACKET, 12.0 * PACKET];
+/// What the channel's memory tells apart.
+const CONTEXTS: usize = 4;
 const RATES: usize = 44;
 const DEPTHS: usize = 12;
 /// Rates from a quarter of what passed to sixteen times as much.
@@ -56,34 +61,47 @@ impl Unseen {
             .sum();
         let first = arrivals.first()?.at;
         let seconds = (arrivals.last()?.at.saturating_sub(first) as f64 / 1e9).max(1e-3);
-        let geometric = |i: usize, n: usize, low: f64, high: f64| {
-            low * (high / low).powf(i as f64 / (n - 1) as f64)
-        };
-        let mut best: Option<Self> = None;
-        for i in 0..RATES {
+        let depths: [f64; DEPTHS] =
+            std::array::from_fn(|j| geometric(j, DEPTHS, LEAST_DEPTH, MOST_DEPTH));
+        let mut best: Option<(usize, Self)> = None;
+        let mut at = |i: usize| {
             let rate = passed / seconds * geometric(i, RATES, LEAST_RATE, MOST_RATE);
-            for j in 0..DEPTHS {
-                let depth = geometric(j, DEPTHS, LEAST_DEPTH, MOST_DEPTH);
-                for in_context in [true, false] {
-                    let gain = evidence(&steps, rate, depth, in_context) - channel;
-                    if best.is_none_or(|best| gain > best.gain) {
-                        best = Some(Self {
+            for (depth, evidences) in depths.into_iter().zip(evidences(&steps, rate, &depths)) {
+                for (in_context, evidence) in evidences {
+                    let gain = evidence - channel;
+                    if best.is_none_or(|(_, best)| gain > best.gain) {
+                        let found = Self {
                             gain,
                             rate,
                             depth,
                             in_context,
-                        });
+                        };
+                        best = Some((i, found));
                     }
                 }
             }
-        }
-        best
+            best
+        };
+        // Every second rate, and then the neighbours of the best.
+        let coarse = (0..RATES).step_by(2).filter_map(&mut at).last();
+        let (i, _) = coarse?;
+        at(i.saturating_sub(1));
+        at((i + 1).min(RATES - 1)).map(|(_, best)| best)
     }
 
     /// The gain of the same bucket for these packets alone.
     pub fn gain_for(&self, arrivals: &[Arrival]) -> f64 {
-        evidence(&steps(arrivals), self.rate, self.depth, self.in_context) - channel(arrivals)
+        let [evidences] = evidences(&steps(arrivals), self.rate, &[self.depth]);
+        let evidence = evidences
+            .into_iter()
+            .find(|&(in_context, _)| in_context == self.in_context);
+        evidence.map_or(0.0, |(_, evidence)| evidence) - channel(arrivals)
     }
+}
+
+/// The `i`th of `n` values evenly on a logarithmic scale.
+fn geometric(i: usize, n: usize, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(i as f64 / (n - 1) as f64)
 }
 
 fn steps(arrivals: &[Arrival]) -> Vec<Step> {
@@ -101,37 +119,76 @@ fn steps(arrivals: &[Arrival]) -> Vec<Step> {
         .collect()
 }
 
-/// The evidence of counts by the class of the level's upper bound.
-fn evidence(steps: &[Step], rate: f64, depth: f64, in_context: bool) -> f64 {
-    let (rate, depth) = (rate as f32, depth as f32);
-    let mut counts = [[Count::default(); LEVELS]; 4];
-    let mut level = depth;
+/// Packets, for buckets that are replayed side by side, whose surplus is below each of [`BOUNDS`], and
+/// those that met a full bucket and none of the first three bounds.
+type Below<const N: usize> = [[u32; N]; BOUNDS.len() + 1];
+
+/// The evidence of counts by the class of the level's upper bound, for buckets of one rate: within
+/// the channel's memory (`true`), and without.
+fn evidences<const N: usize>(
+    steps: &[Step],
+    rate: f64,
+    depths: &[f64; N],
+) -> [[(bool, f64); 2]; N] {
+    let (rate, depths) = (rate as f32, depths.map(|depth| depth as f32));
+    let mut below = [[[[0; N]; BOUNDS.len() + 1]; 2]; CONTEXTS];
+    let mut all = [[0u32; 2]; CONTEXTS];
+    let mut levels = depths;
     for step in steps {
-        level += rate * step.gap;
-        let full = level >= depth;
-        level = level.min(depth);
-        let class = class(level - step.weight, full);
-        counts[if in_context { step.context as usize } else { 0 }][class].add(step.lost);
-        level = if step.lost {
-            level.min(step.weight)
-        } else {
-            (level - step.weight).max(0.0)
-        };
+        let (context, fate) = (usize::from(step.context), usize::from(step.lost));
+        all[context][fate] += 1;
+        let counts: &mut Below<N> = &mut below[context][fate];
+        let fill = rate * step.gap;
+        for i in 0..N {
+            let level = levels[i] + fill;
+            let full = level >= depths[i];
+            let met = if full { depths[i] } else { level };
+            let surplus = met - step.weight;
+            let settled = surplus >= BOUNDS[2];
+            counts[0][i] += u32::from(surplus < BOUNDS[0]);
+            counts[1][i] += u32::from(surplus < BOUNDS[1]);
+            counts[2][i] += u32::from(!settled);
+            counts[3][i] += u32::from((surplus < BOUNDS[3]) & !(settled & full));
+            counts[4][i] += u32::from(settled & full);
+            levels[i] = if step.lost {
+                least(met, step.weight)
+            } else {
+                most(surplus, 0.0)
+            };
+        }
     }
-    counts.iter().flatten().map(Count::evidence).sum()
+    std::array::from_fn(|i| {
+        let mut together = [Count::default(); LEVELS];
+        let mut in_context = 0.0;
+        for (below, all) in below.iter().zip(all) {
+            let [passed, lost] = [0, 1].map(|fate| classes(&below[fate], i, all[fate]));
+            for class in 0..LEVELS {
+                let count = Count {
+                    passed: passed[class],
+                    lost: lost[class],
+                };
+                in_context += count.evidence();
+                together[class].passed += count.passed;
+                together[class].lost += count.lost;
+            }
+        }
+        let together = together.iter().map(Count::evidence).sum();
+        [(true, in_context), (false, together)]
+    })
 }
 
-/// The class of a surplus in bytes.
-fn class(surplus: f32, full: bool) -> usize {
-    let packets = surplus / PACKET as f32;
-    match packets {
-        ..-0.25 => 0,
-        ..0.35 => 1,
-        ..3.0 => 2,
-        _ if full => 5,
-        ..12.0 => 3,
-        _ => 4,
-    }
+/// How many packets are in each class, of `all`, for the `i`th bucket.
+fn classes<const N: usize>(below: &Below<N>, i: usize, all: u32) -> [u32; LEVELS] {
+    let below = below.map(|lanes| lanes[i]);
+    let full = below[4];
+    [
+        below[0],
+        below[1] - below[0],
+        below[2] - below[1],
+        below[3] - below[2],
+        all - below[3] - full,
+        full,
+    ]
 }
 
 /// The evidence of the best of four channels with memory.

@@ -42,14 +42,23 @@ impl Network {
 const DECIDES: f64 = 0.5;
 /// A cause with a smaller share than this is not part of a mixture.
 const PART: f64 = 0.25;
+/// From this share of losses on, a policer slows a sender down for all of the time.
+const MANY: f64 = 0.05;
 /// With fewer data packets all went out in the first round trips.
 const FEW_PACKETS: u64 = 11;
 /// Delay beside losses, in seconds, that no queue shows.
 const FLAT: f64 = 0.000_5;
-/// On a path with jitter: not above the median delay, and below these shares of the path's round-trip
-/// time and of the 95th percentile of delays.
-const SMALL: f64 = 0.1;
-const LOW: f64 = 0.5;
+/// On a path with jitter: not above the median delay, below this many times the path's noise, and below
+/// this share of the 95th percentile of delays.
+const NOISY: f64 = 2.0;
+const LOW: f64 = 0.6;
+/// The greatest delay beside each loss, at the median over the losses, is at least this share of the
+/// 95th percentile, and hardly differs, where a queue drops when it is full.
+const PEAK: f64 = 0.97;
+const SAME_PEAK: f64 = 0.08;
+/// It takes this many losses to be sure of that, or a bucket that explains no less than this.
+const PEAKS: usize = 10;
+const NOT_CONTRADICTED: f64 = -0.03;
 /// A full queue's delay stands out: at losses it is at least this share of the 95th percentile …
 const FULL: f64 = 0.8;
 /// … and hardly differs between losses: the quartiles' distance over the median.
@@ -57,6 +66,10 @@ const STEADY: f64 = 0.3;
 /// Managed queues drop at delays that are exceeded often, or that differ.
 const EXCEEDED: f64 = 0.75;
 const VARIED: f64 = 0.5;
+/// With few episodes, less delay than this, in seconds, or than so many times the path's noise, may be
+/// the path's.
+const FEW_DELAY: f64 = 0.01;
+const FEW_NOISE: f64 = 4.0;
 /// Episodes of losses without which their delay says little.
 const EPISODES: usize = 3;
 
@@ -70,7 +83,7 @@ pub(super) fn judge(
 ) -> Judgement {
     let course = Course::of(summary, base);
     let network = network(course.as_ref(), losses).seen_at(summary.path.vantage());
-    let shares = shares(course.as_ref(), network.cause);
+    let shares = shares(course.as_ref(), network.cause, summary.metrics.loss_rate());
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
     judgement.confidence = Some(confidence);
@@ -160,7 +173,7 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
                 &[Cause::Sender, Cause::Queue],
                 "the sender's pacing, or a bottleneck with hardly a queue",
             ),
-            Some(_) => found(Cause::Sender, 0.60, "the sender's window or pacing"),
+            Some(_) => found(Cause::Sender, 0.9, "the sender's window or pacing"),
             None => unclear(&[], "no round-trip times"),
         };
     };
@@ -201,14 +214,17 @@ fn unexplained(losses: &Losses) -> Network {
     };
     let known = losses.delay.and_then(|delay| {
         let (near, median, upper) = (delay.near?, delay.median?, delay.upper?);
-        Some((near, median, upper, delay.base))
+        Some((near, median, upper, delay.noise))
     });
-    let Some((near, median, upper, base)) = known else {
+    let Some((near, median, upper, noise)) = known else {
         return unclear(&[], "no round-trip times beside the losses");
     };
     let top = near.median / upper.max(1e-9);
     let spread = (near.upper - near.lower) / near.median.max(1e-9);
-    let unrelated = near.median <= median && near.median < SMALL * base && top < LOW;
+    let unrelated = near.median <= median
+        && near.median < NOISY * noise
+        && near.upper < 2.0 * NOISY * noise
+        && top < LOW;
     if near.median < FLAT || unrelated {
         return match losses.might_be_policed {
             true => unclear(
@@ -223,27 +239,38 @@ fn unexplained(losses: &Losses) -> Network {
             },
         };
     }
+    let few_episodes = losses.episodes < EPISODES;
     let contradicted = losses.explained.is_none_or(|explained| explained < 0.0);
-    if top >= FULL && spread < STEADY && !contradicted {
+    let [lower_peak, peak, upper_peak] = near.peaks;
+    let at_peak = top >= FULL && peak >= PEAK * upper && upper_peak - lower_peak < SAME_PEAK * peak;
+    let many = near.losses >= PEAKS && !few_episodes;
+    if top >= FULL && spread < STEADY && !contradicted || at_peak && many {
         return Network {
             cause: Cause::Queue,
-            confidence: if losses.episodes < EPISODES {
-                0.8
-            } else {
-                0.92
-            },
+            confidence: 0.8,
             reason: "losses where the delay is at its highest",
             left: &[],
         };
     }
+    let hardly = losses
+        .explained
+        .is_some_and(|explained| explained > NOT_CONTRADICTED);
+    if at_peak && (hardly || near.losses >= PEAKS) {
+        return unclear(
+            &[Cause::Queue, Cause::Aqm],
+            "a full queue, or a managed one",
+        );
+    }
+    if few_episodes && near.median < FEW_DELAY.max(FEW_NOISE * noise) {
+        return unclear(
+            &[Cause::Aqm, Cause::RandomLoss],
+            "a managed queue, or random loss",
+        );
+    }
     if top < EXCEEDED || spread > VARIED || contradicted {
         return Network {
             cause: Cause::Aqm,
-            confidence: if losses.episodes < EPISODES {
-                0.75
-            } else {
-                0.95
-            },
+            confidence: if few_episodes { 0.9 } else { 0.95 },
             reason: "losses at delays that other packets exceed",
             left: &[],
         };
@@ -255,12 +282,17 @@ fn unexplained(losses: &Losses) -> Network {
 }
 
 /// How the transfer's time divides between the ends and the network.
-fn shares(course: Option<&Course>, network: Cause) -> Vec<Share> {
+fn shares(course: Option<&Course>, network: Cause, loss_rate: f64) -> Vec<Share> {
     let Some(course) = course else {
         return Vec::new();
     };
     // Where nothing was in flight while the window was full, it was the receiver that held the transfer back.
-    let idle = course.idle.min(1.0 - course.window);
+    // A sender that a policer slows down below a packet a round trip is not idle for lack of data.
+    let waits = network == Cause::Policer && loss_rate >= MANY;
+    let idle = match waits {
+        true => 0.0,
+        false => course.idle.min(1.0 - course.window),
+    };
     let rest = (1.0 - idle - course.window).max(0.0);
     // Until the window has grown, only the round trips limit; a network that drops or queues ends that.
     let doubling = match network {
@@ -326,7 +358,7 @@ fn decide(
         Cause::ReceiveWindow => (Cause::ReceiveWindow, 0.95, "the receive window was full"),
         Cause::RoundTrips => (Cause::RoundTrips, 0.9, "over before the window had grown"),
         _ if network.cause == Cause::RoundTrips => {
-            (Cause::Sender, 0.60, "the sender's window or pacing")
+            (Cause::Sender, 0.9, "the sender's window or pacing")
         }
         _ => (network.cause, network.confidence, network.reason),
     }
