@@ -9,6 +9,7 @@ pub mod agreement;
 pub mod bcpqp;
 pub mod experiment;
 pub mod lab;
+pub mod schemes;
 #[path = "flach16-table3/table3.rs"]
 pub mod table3;
 #[path = "flach16-table3-lab/table3_lab.rs"]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use tidegate_testbed::namespace::{Namespace, Port};
 use tidegate_trace::write::UdpFrame;
 
-use crate::schemes::{Scheme, Settings};
+use tidegate_studies::schemes::{Scheme, Settings};
 
 /// Frames in a batch.
 const BATCH: usize = 512;

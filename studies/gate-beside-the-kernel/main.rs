@@ -1,7 +1,6 @@
 //! The gate, and what the kernel has to limit with, on the same scenario: see README.md.
 
 mod cost;
-mod schemes;
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -12,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use schemes::{SCHEMES, Scheme, Settings};
 use tidegate_lab::{MILLISECOND, SECOND};
+use tidegate_studies::schemes::{SCHEMES, Scheme, Settings};
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::site::{LinkPosition, Site};

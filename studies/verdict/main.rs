@@ -6,6 +6,7 @@ use clap::Parser;
 use tidegate_studies::lab;
 use tidegate_studies::verdict::captures::Found;
 use tidegate_studies::verdict::cost::Cost;
+use tidegate_studies::verdict::kernel;
 use tidegate_studies::verdict::matrix::Matrix;
 use tidegate_studies::verdict::transfers::Half;
 
@@ -32,6 +33,12 @@ struct Args {
     /// Judge one half of the lab's transfers only: tuned or held-out
     #[arg(long, requires = "lab")]
     half: Option<Half>,
+    /// Judge the kernel's own TCP behind nft, tbf, htb and the gate, in real time: ten minutes, as root
+    #[arg(long)]
+    kernel: bool,
+    /// The program whose gate is used [default: beside this one]
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    tidegate: Option<PathBuf>,
     /// Measure what the explanation of losses costs on one core
     #[arg(long)]
     cost: bool,
@@ -39,6 +46,10 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    if args.kernel {
+        let beside = std::env::current_exe()?.with_file_name("tidegate");
+        return kernel::print(args.tidegate.as_deref().unwrap_or(&beside));
+    }
     if args.cost {
         print!("{}", Cost::of(&lab::folder_or_exit(args.folder))?);
         return Ok(());

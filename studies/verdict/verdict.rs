@@ -2,6 +2,7 @@
 
 pub mod captures;
 pub mod cost;
+pub mod kernel;
 pub mod matrix;
 pub mod transfers;
 mod truth;

@@ -85,19 +85,17 @@ impl Bank {
     /// that passed, what it lacks for one that was lost. Moves each level to what the fate proves.
     #[inline]
     fn agreement(&mut self, step: Step) -> Lanes {
-        let mut agrees = [0f32; LANES];
-        for i in 0..LANES {
-            let met = least(self.levels[i] + self.rates[i] * step.gap, self.depths[i]);
-            let surplus = met - step.weight;
-            if step.lost {
-                self.levels[i] = least(met, step.weight);
-                agrees[i] = -surplus;
-            } else {
-                self.levels[i] = most(surplus, 0.0);
-                agrees[i] = surplus;
-            }
+        let met: Lanes = std::array::from_fn(|i| {
+            least(self.levels[i] + self.rates[i] * step.gap, self.depths[i])
+        });
+        let surplus = met.map(|met| met - step.weight);
+        if step.lost {
+            self.levels = met.map(|met| least(met, step.weight));
+            surplus.map(|surplus| -surplus)
+        } else {
+            self.levels = surplus.map(|surplus| most(surplus, 0.0));
+            surplus
         }
-        agrees
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Settings<'a> {
 impl Scheme {
     /// Installs it on the way to the client. What is returned is to be kept as long as it is to
     /// limit.
+    ///
+    /// # Errors
+    /// Rights or programs are missing, or the system refuses it.
     pub fn install(self, middle: &Namespace, set: &Settings<'_>) -> Result<Option<TempDir>> {
         let Settings { rate, bytes, .. } = *set;
         let tc = |words: &str| middle.run("tc", words).map(drop);
