@@ -228,6 +228,10 @@ columns = { \
 	echo; \
 	$(TIDEGATE) columns --markdown --by flow; \
 	echo; \
+	echo '\#\# tidegate detect --by client: a row is what went to a client, or came from it'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by client; \
+	echo; \
 	echo '\#\# tidegate detect --by packet: a row is a data packet'; \
 	echo; \
 	$(TIDEGATE) columns --markdown --by packet; \

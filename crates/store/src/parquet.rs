@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::mem;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -33,6 +33,8 @@ enum Values {
     Text(Vec<ByteArray>),
     /// The bits of unsigned integers: Parquet marks them by an annotation of the signed type.
     Integer(Vec<i64>),
+    Integer32(Vec<i32>),
+    Time(Vec<i64>),
     Real(Vec<f64>),
     Truth(Vec<bool>),
 }
@@ -94,6 +96,9 @@ impl Pending {
             values: match kind {
                 Kind::Text => Values::Text(Vec::new()),
                 Kind::Integer => Values::Integer(Vec::new()),
+                // Parquet has no shorter type than 32 bits, but marks what is shorter.
+                Kind::Integer32 | Kind::Integer16 => Values::Integer32(Vec::new()),
+                Kind::Time => Values::Time(Vec::new()),
                 Kind::Real => Values::Real(Vec::new()),
                 Kind::Truth => Values::Truth(Vec::new()),
             },
@@ -108,6 +113,13 @@ impl Pending {
         match (&mut self.values, value) {
             (Values::Text(values), Value::Text(text)) => values.push(text.into_bytes().into()),
             (Values::Integer(values), Value::Integer(number)) => values.push(number.cast_signed()),
+            (Values::Integer32(values), Value::Integer(number)) => {
+                values.push(u32::try_from(number).unwrap_or(u32::MAX).cast_signed());
+            }
+            (Values::Time(values), Value::Time(nanos)) => {
+                // Times beyond the year 2262 are faults of a capture.
+                values.push(i64::try_from(nanos).unwrap_or(i64::MAX));
+            }
             (Values::Real(values), Value::Real(number)) => values.push(number),
             (Values::Truth(values), Value::Truth(truth)) => values.push(truth),
             _ => present = 0,
@@ -123,11 +135,14 @@ impl Pending {
                     .typed::<ByteArrayType>()
                     .write_batch(&mem::take(values), levels, None)
             }
-            Values::Integer(values) => {
+            Values::Integer32(values) => {
                 column
-                    .typed::<Int64Type>()
+                    .typed::<Int32Type>()
                     .write_batch(&mem::take(values), levels, None)
             }
+            Values::Integer(values) | Values::Time(values) => column
+                .typed::<Int64Type>()
+                .write_batch(&mem::take(values), levels, None),
             Values::Real(values) => {
                 column
                     .typed::<DoubleType>()
@@ -156,6 +171,12 @@ fn schema<R: Row>() -> io::Result<TypePtr> {
         let (physical, logical) = match column.kind {
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             Kind::Integer => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            Kind::Integer32 => (Physical::INT32, Some(LogicalType::integer(32, false))),
+            Kind::Integer16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
+            Kind::Time => (
+                Physical::INT64,
+                Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
+            ),
             Kind::Real => (Physical::DOUBLE, None),
             Kind::Truth => (Physical::BOOLEAN, None),
         };
@@ -176,7 +197,7 @@ mod tests {
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
-    use tidegate_table::columns;
+    use tidegate_table::{Time, columns};
 
     use super::*;
 
@@ -195,6 +216,9 @@ mod tests {
         number: Integer ["B"] "Counted down from the largest." = |row| u64::MAX - row.0;
         half: Real ["s"] "Half of it." = |row| row.0 as f64 / 2.0;
         even: Truth [""] "Whether it is even." = |row| row.0 % 2 == 0;
+        at: Time ["s"] "A nanosecond later each row." = |row| Time(1_700_000_000_123_456_789 + row.0);
+        part: Integer32 [""] "Its lower half, counted down." = |row| u32::MAX - row.0 as u32;
+        port: Integer16 [""] "A port." = |row| 65_535 - (row.0 % 7) as u16;
     };
 
     /// Writes this many rows, in pieces, and reads them back.
@@ -232,6 +256,9 @@ mod tests {
                 Field::ULong(u64::MAX - number),
                 Field::Double(number as f64 / 2.0),
                 Field::Bool(number % 2 == 0),
+                Field::Long(1_700_000_000_123_456_789 + number as i64),
+                Field::UInt(u32::MAX - number as u32),
+                Field::UShort(65_535 - (number % 7) as u16),
             ];
             assert_eq!(values, expected);
             read += 1;

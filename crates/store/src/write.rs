@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::io::{self, Write};
 
-use tidegate_table::{Row, Value};
+use tidegate_table::{Row, Value, convert};
 
 use crate::parquet::ParquetWriter;
 
@@ -94,6 +94,7 @@ impl<W: Write + Send> Writer<W> {
                             Value::Text(text) => text,
                             Value::Integer(number) => number.to_string(),
                             Value::Real(number) => number.to_string(),
+                            Value::Time(nanos) => convert::seconds(nanos).to_string(),
                             Value::Truth(truth) => truth.to_string(),
                         };
                         out.write_field(field).map_err(io::Error::from)?;
@@ -142,6 +143,7 @@ fn json<R: Row>(out: &mut impl Write, row: &R) -> io::Result<()> {
             Value::Text(text) => serde_json::to_writer(&mut *out, &text)?,
             Value::Integer(number) => write!(out, "{number}")?,
             Value::Real(number) => serde_json::to_writer(&mut *out, &number)?,
+            Value::Time(nanos) => serde_json::to_writer(&mut *out, &convert::seconds(nanos))?,
             Value::Truth(truth) => write!(out, "{truth}")?,
         }
     }

@@ -16,8 +16,14 @@ pub enum Kind {
     Text,
     /// Unsigned integer.
     Integer,
+    /// Unsigned integer below 2^32.
+    Integer32,
+    /// Unsigned integer below 2^16.
+    Integer16,
     /// Floating point.
     Real,
+    /// Nanoseconds since 1970-01-01 UTC. Text formats have seconds.
+    Time,
     /// True or false.
     Truth,
 }
@@ -33,6 +39,8 @@ pub enum Value {
     Integer(u64),
     /// Floating point; never infinite or not a number.
     Real(f64),
+    /// Nanoseconds since 1970-01-01 UTC.
+    Time(u64),
     /// True or false.
     Truth(bool),
 }
@@ -49,6 +57,36 @@ pub struct Column<R> {
     pub doc: &'static str,
     /// Its value in a row.
     pub get: fn(&R) -> Value,
+}
+
+impl<R> Clone for Column<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Column<R> {}
+
+/// A time in nanoseconds since 1970-01-01 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub u64);
+
+impl From<Time> for Value {
+    fn from(time: Time) -> Self {
+        Self::Time(time.0)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Integer(number.into())
+    }
+}
+
+impl From<u16> for Value {
+    fn from(number: u16) -> Self {
+        Self::Integer(number.into())
+    }
 }
 
 impl From<&str> for Value {
@@ -94,7 +132,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// Declares the columns of a row type.
 ///
 /// First the row type, then for each column its name, [`Kind`], unit (empty where there is none), meaning, and a function
-/// from a row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a truth value, or an
+/// from a row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a [`Time`], a truth value, or an
 /// [`Option`] of them where the value may be missing.
 ///
 /// ```

@@ -3,4 +3,4 @@
 mod column;
 pub mod convert;
 
-pub use column::{Column, Kind, Row, Value};
+pub use column::{Column, Kind, Row, Time, Value};

@@ -119,6 +119,7 @@ Examples:
   tidegate detect --join eth0-*.pcap         the files of a capture that tcpdump -G rotated
   tidegate detect -f jsonl big.pcap | jq 'select(.policed_any)'
   tidegate detect --by flow -f parquet -o flows.parquet captures/
+  tidegate detect --by client captures/      what limited each client
   tidegate detect --by packet -f csv x.pcap  every data packet: lost, RTT, in flight …
   tidegate detect --summary captures/        only the summary
 
@@ -297,6 +298,8 @@ pub enum By {
     Segment,
     /// What an endpoint sent in a connection
     Flow,
+    /// What went to a client's address, or came from it
+    Client,
     /// A data packet and its fate; not as a table
     Packet,
 }
@@ -424,6 +427,8 @@ pub enum Rows {
     Segment,
     /// What an endpoint sent in a connection
     Flow,
+    /// What went to a client's address, or came from it
+    Client,
     /// A data packet and its fate
     Packet,
     /// Of `diagnose`: one direction of a connection, seen at two places

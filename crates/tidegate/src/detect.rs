@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use indicatif::ProgressBar;
 use tidegate_store::Writer;
-use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
+use tidegate_trace::rows::{ClientRow, FlowRow, PacketRow, SegmentRow};
 
 use crate::cli::{By, Common, Detect, Format, UsageError};
 use crate::exit::Exit;
@@ -71,6 +71,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
                 }
             }
             Event::Flows(rows) => without_bar(&bar, shown, || view.flows(&rows))?,
+            Event::Clients(rows) => without_bar(&bar, shown, || view.clients(&rows))?,
             Event::Packets(rows) => without_bar(&bar, shown, || view.packets(&rows))?,
             Event::Done(report) => {
                 summary.capture(&report);
@@ -85,6 +86,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         None => anyhow::Error::new(error).context("cannot write to standard output"),
     })?;
     view.finish(&summary, options.format)?;
+    summary.warn();
     Ok(if stop.load(Ordering::Relaxed) {
         eprintln!("tidegate: interrupted; the results cover what was read before");
         Exit::Interrupted
@@ -158,6 +160,7 @@ impl View {
         let writer = match options.by {
             cli::By::Segment => Writer::new::<SegmentRow>(output, format),
             cli::By::Flow => Writer::new::<FlowRow>(output, format),
+            cli::By::Client => Writer::new::<ClientRow>(output, format),
             cli::By::Packet => Writer::new::<PacketRow>(output, format),
         };
         Ok(Self::Rows(Box::new(writer?)))
@@ -178,6 +181,17 @@ impl View {
         match self {
             Self::Table(table, out) => {
                 table.flows(out, rows)?;
+                out.flush()
+            }
+            Self::Rows(writer) => writer.rows(rows),
+            Self::Summary(_) => Ok(()),
+        }
+    }
+
+    fn clients(&mut self, rows: &[ClientRow]) -> io::Result<()> {
+        match self {
+            Self::Table(table, out) => {
+                table.clients(out, rows)?;
                 out.flush()
             }
             Self::Rows(writer) => writer.rows(rows),

@@ -9,7 +9,7 @@ use tidegate_lab::rows::{
     LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
 };
 use tidegate_table::Row;
-use tidegate_trace::rows::{FlowRow, PacketRow, PairRow, SegmentRow};
+use tidegate_trace::rows::{ClientRow, FlowRow, PacketRow, PairRow, SegmentRow};
 
 use crate::cli::{Cli, Columns, Completions, Man, Rows};
 use crate::exit::Exit;
@@ -20,6 +20,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
     let list = match options.by {
         Rows::Segment => list::<SegmentRow>,
         Rows::Flow => list::<FlowRow>,
+        Rows::Client => list::<ClientRow>,
         Rows::Packet => list::<PacketRow>,
         Rows::Pair => list::<PairRow>,
         Rows::LabPoint => list::<LabPointRow>,

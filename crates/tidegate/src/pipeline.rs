@@ -1,6 +1,7 @@
 //! Captures to rows: several at a time, in the order in which they were named.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -9,9 +10,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_trace::annotate::{FlowInfo, Metrics, Transfer, TransferSummary};
 use tidegate_trace::detect::Judgement;
+use tidegate_trace::detect::Together;
 use tidegate_trace::flow::{Counters, FlowSummary};
 use tidegate_trace::read::{Nanos, PassedOver};
-use tidegate_trace::rows::{FlowRow, PacketRow, SegmentRow};
+use tidegate_trace::rows::{ClientRow, ClientSums, FlowRow, PacketRow, SegmentRow};
 use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
@@ -24,6 +26,8 @@ const BATCH: usize = 8192;
 const AHEAD: usize = 2;
 /// Fewer bytes than this, even compressed, are read faster than a person could look at a bar.
 const WORTH_A_BAR: u64 = 4 << 20;
+/// Clients of a capture whose sums are kept: about 500 bytes each.
+const MOST_CLIENTS: usize = 1 << 17;
 /// Rows of a live capture are handed on when they are this old.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
@@ -31,6 +35,7 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 pub enum Event {
     Segments(Vec<SegmentRow>),
     Flows(Vec<FlowRow>),
+    Clients(Vec<ClientRow>),
     Packets(Vec<PacketRow>),
     Done(Box<Report>),
 }
@@ -164,6 +169,8 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
         report = Report::new(&input.name, outcome);
         report.segments = rows.count;
+        let clients = std::mem::take(&mut rows.clients);
+        rows.hand_on_clients(clients);
         report.error = closed.or(damaged).map(|(piece, error)| match piece {
             piece if *piece == input.name => error,
             piece => format!("{piece}: {error}"),
@@ -207,8 +214,10 @@ struct Rows<'a> {
     packets: Vec<PacketRow>,
     /// Segments with data of flows that are done.
     count: u64,
-    /// Policed segments of flows that are not done, by flow and side.
-    policed: HashMap<(u64, bool), u64>,
+    /// Verdicts on segments of flows that are not done, by flow and side, and how many are policed.
+    verdicts: HashMap<(u64, bool), (Together, u64)>,
+    /// Sums by client and side.
+    clients: BTreeMap<(IpAddr, bool), ClientSums>,
     out: &'a SyncSender<Event>,
 }
 
@@ -227,7 +236,8 @@ impl<'a> Rows<'a> {
             flows: Vec::new(),
             packets: Vec::new(),
             count: 0,
-            policed: HashMap::new(),
+            verdicts: HashMap::new(),
+            clients: BTreeMap::new(),
             out,
         }
     }
@@ -262,6 +272,47 @@ impl<'a> Rows<'a> {
         if !self.packets.is_empty() {
             let rows = std::mem::take(&mut self.packets);
             self.send(Event::Packets(rows));
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// Adds a flow to the sums of its client. Where there are too many clients, those that have been quiet
+    /// the longest get their rows early.
+    fn add_to_clients(&mut self, flow: &FlowSummary) {
+        let sides = [(true, &flow.client), (false, &flow.server)];
+        for (from_client, totals) in sides {
+            if let Some(totals) = totals {
+                let client = (flow.info.client.ip(), from_client);
+                self.clients.entry(client).or_default().add(flow, totals);
+            }
+        }
+        if self.clients.len() > MOST_CLIENTS {
+            let end = |sums: &ClientSums| sums.metrics.first_sent + sums.metrics.duration;
+            let mut ends: Vec<Nanos> = self.clients.values().map(end).collect();
+            let middle = ends.len() / 2;
+            let middle = *ends.select_nth_unstable(middle).1;
+            let all = std::mem::take(&mut self.clients).into_iter();
+            let (quiet, rest): (BTreeMap<_, _>, _) = all.partition(|(_, sums)| end(sums) <= middle);
+            self.clients = rest;
+            self.hand_on_clients(quiet);
+        }
+    }
+
+    fn hand_on_clients(&mut self, sums: impl IntoIterator<Item = ((IpAddr, bool), ClientSums)>) {
+        let rows = sums
+            .into_iter()
+            .map(|((client, from_client), sums)| ClientRow {
+                file: Arc::clone(&self.file),
+                capture_start: self.start,
+                client,
+                from_client,
+                judgement: sums.together.judgement(),
+                sums,
+            });
+        let rows: Vec<ClientRow> = rows.collect();
+        if !rows.is_empty() {
+            self.send(Event::Clients(rows));
         }
     }
 }
@@ -303,8 +354,17 @@ impl Sink for Rows<'_> {
         if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
         }
-        if self.by == By::Flow && judgement.is_policed() {
-            *self.policed.entry((id.flow, id.from_client)).or_default() += 1;
+        let policed = u64::from(judgement.is_policed());
+        if self.by == By::Flow {
+            let verdicts = self.verdicts.entry((id.flow, id.from_client)).or_default();
+            verdicts.0.add(transfer, &judgement);
+            verdicts.1 += policed;
+        }
+        if self.by == By::Client {
+            let client = (transfer.flow.client.ip(), id.from_client);
+            let sums = self.clients.entry(client).or_default();
+            sums.together.add(transfer, &judgement);
+            sums.policed += policed;
         }
         self.segments.push(SegmentRow {
             file: Arc::clone(&self.file),
@@ -323,12 +383,16 @@ impl Sink for Rows<'_> {
             return;
         }
         self.count += summary.segments;
+        if self.by == By::Client {
+            self.add_to_clients(&summary);
+        }
         if self.by != By::Flow {
             return;
         }
         let info = summary.info;
         for (from_client, totals) in [(true, summary.client), (false, summary.server)] {
-            let policed = self.policed.remove(&(info.number, from_client));
+            let verdicts = self.verdicts.remove(&(info.number, from_client));
+            let (together, policed) = verdicts.unwrap_or_default();
             let Some(totals) = totals else { continue };
             let (sender, receiver) = if from_client {
                 (info.client, info.server)
@@ -343,7 +407,8 @@ impl Sink for Rows<'_> {
                 sender,
                 receiver,
                 totals: *totals,
-                policed_segments: policed.unwrap_or(0),
+                policed_segments: policed,
+                judgement: together.judgement(),
             });
         }
         if self.follow || self.flows.len() >= BATCH {

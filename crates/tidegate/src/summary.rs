@@ -149,16 +149,12 @@ impl Summary {
                 writeln!(out, "  and {} more", clusters.len() - LISTED)?;
             }
         }
-        for (number, what) in self.remarks() {
-            if number > 0 {
-                writeln!(out, "note: {} {what}", plural(number, "packet", "packets"))?;
-            }
-        }
-        if self.counters.evicted > 0 {
+        // Captures often hold these, and nothing is left out for it.
+        if self.counters.backwards > 0 {
+            let packets = plural(self.counters.backwards, "packet", "packets");
             writeln!(
                 out,
-                "note: {} dropped early: more were active at once than --max-flows allows",
-                plural(self.counters.evicted, "flow", "flows")
+                "note: {packets} with an earlier time than the packet before"
             )?;
         }
         Ok(())
@@ -187,9 +183,10 @@ impl Summary {
         writeln!(out, "verdicts: {}", counts.join(", "))
     }
 
-    fn remarks(&self) -> [(u64, &'static str); 8] {
+    /// Says on standard error what the results lack, whatever their format.
+    pub fn warn(&self) {
         let (counters, passed_over) = (&self.counters, &self.passed_over);
-        [
+        let warnings = [
             (
                 counters.cut,
                 "too short to show a TCP header (capture with -s 128 or more)",
@@ -207,14 +204,6 @@ impl Summary {
                 "left out as malformed",
             ),
             (
-                counters.backwards,
-                "with an earlier time than the packet before",
-            ),
-            (
-                passed_over.unsupported,
-                "left out because their link layer is not supported",
-            ),
-            (
                 passed_over.untimed,
                 "left out because they have no timestamp",
             ),
@@ -222,7 +211,17 @@ impl Summary {
                 passed_over.dropped_by_capture,
                 "dropped by the capturing system: losses may be missed or misjudged",
             ),
-        ]
+        ];
+        for (number, what) in warnings.into_iter().filter(|&(number, _)| number > 0) {
+            let packets = plural(number, "packet", "packets");
+            eprintln!("tidegate: warning: {packets} {what}");
+        }
+        if self.counters.evicted > 0 {
+            let flows = plural(self.counters.evicted, "flow", "flows");
+            eprintln!(
+                "tidegate: warning: {flows} dropped early: more were active at once than --max-flows allows"
+            );
+        }
     }
 
     /// The summary for programs.

@@ -1,12 +1,13 @@
 //! The table for people: a heading for each flow, a line for each of its transfers, 80 columns.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate_trace::annotate::{Layer, Metrics, TransferSummary};
 use tidegate_trace::detect::{Cause, Judgement, pd};
 use tidegate_trace::read::Nanos;
-use tidegate_trace::rows::{FlowRow, SegmentRow};
+use tidegate_trace::rows::{ClientRow, FlowRow, SegmentRow};
 use tidegate_trace::wire::Endpoint;
 
 use crate::cli::Color;
@@ -95,6 +96,7 @@ pub struct Table {
     name_files: bool,
     file: Option<Arc<str>>,
     flow: Option<u64>,
+    client: Option<IpAddr>,
     headed: bool,
     /// Rows that are not shown, since they are too short to be judged.
     pub hidden: u64,
@@ -112,6 +114,7 @@ impl Table {
             name_files,
             file: None,
             flow: None,
+            client: None,
             headed: false,
             hidden: 0,
             second_run: false,
@@ -141,10 +144,6 @@ impl Table {
 
     pub fn flows(&mut self, out: &mut impl Write, rows: &[FlowRow]) -> io::Result<()> {
         for row in rows {
-            let policed = format!(
-                "{} of {} segments",
-                row.policed_segments, row.totals.segments
-            );
             let line = Line {
                 file: &row.file,
                 flow: row.info.number,
@@ -153,14 +152,71 @@ impl Table {
                 number: row.totals.segments,
                 metrics: &row.totals.metrics,
                 rtt: row.totals.rtt_percentile(50),
-                confidence: None,
-                verdict: if row.policed_segments > 0 {
-                    self.paint.alarm(&policed)
-                } else {
-                    policed
-                },
+                confidence: row.judgement.confidence,
+                verdict: self.verdict_of_all(
+                    &row.judgement,
+                    row.policed_segments,
+                    row.totals.segments,
+                ),
             };
-            self.line(out, ["SEGS", "POLICED"], line)?;
+            self.line(out, ["SEGS", "VERDICT"], line)?;
+        }
+        Ok(())
+    }
+
+    pub fn clients(&mut self, out: &mut impl Write, rows: &[ClientRow]) -> io::Result<()> {
+        for row in rows {
+            let (sums, metrics) = (&row.sums, &row.sums.metrics);
+            if !self.shows(metrics) {
+                continue;
+            }
+            if !self.headed {
+                self.headed = true;
+                let heading = format!(
+                    "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} VERDICT",
+                    "FLOWS", "DATA", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "SURE"
+                );
+                writeln!(out, "{}", self.paint.dim(&heading))?;
+            }
+            self.name_file(out, &row.file)?;
+            if self.client != Some(row.client) {
+                self.client = Some(row.client);
+                let title = format!("client {}", row.client);
+                writeln!(out, "{}", self.paint.bold(&title))?;
+            }
+            let verdict = self.verdict_of_all(&row.judgement, sums.policed, sums.segments);
+            writeln!(
+                out,
+                "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} {verdict}",
+                count(sums.flows),
+                if row.from_client { "from" } else { "to" },
+                time(metrics.duration),
+                count(metrics.data_packets),
+                percent(metrics.loss_rate()),
+                metrics.goodput_bps().map_or("-".into(), rate),
+                sums.rtt_min.map_or("-".into(), time),
+                row.judgement.confidence.map_or("-".into(), whole_percent),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Whether a row is long enough to be shown; counts it otherwise.
+    fn shows(&mut self, metrics: &Metrics) -> bool {
+        let shown = self.all || metrics.data_packets >= LEAST_PACKETS;
+        self.hidden += u64::from(!shown);
+        shown
+    }
+
+    /// Prints the name of the capture where it changed.
+    fn name_file(&mut self, out: &mut impl Write, file: &Arc<str>) -> io::Result<()> {
+        if self.file.as_ref() != Some(file) {
+            self.file = Some(Arc::clone(file));
+            self.flow = None;
+            self.client = None;
+            if self.name_files {
+                writeln!(out, "{}", self.paint.bold(file))?;
+            }
         }
         Ok(())
     }
@@ -174,8 +230,7 @@ impl Table {
         line: Line<'_>,
     ) -> io::Result<()> {
         let metrics = line.metrics;
-        if !self.all && metrics.data_packets < LEAST_PACKETS {
-            self.hidden += 1;
+        if !self.shows(metrics) {
             return Ok(());
         }
         if !self.headed {
@@ -186,13 +241,7 @@ impl Table {
             );
             writeln!(out, "{}", self.paint.dim(&heading))?;
         }
-        if self.file.as_ref() != Some(line.file) {
-            self.file = Some(Arc::clone(line.file));
-            self.flow = None;
-            if self.name_files {
-                writeln!(out, "{}", self.paint.bold(line.file))?;
-            }
-        }
+        self.name_file(out, line.file)?;
         if self.flow != Some(line.flow) {
             self.flow = Some(line.flow);
             let (sender, receiver) = line.ends;
@@ -223,6 +272,22 @@ impl Table {
         if let Some(answer) = judgement.details() {
             return self.of_pd(answer, judgement, transfer);
         }
+        self.in_words(judgement)
+    }
+
+    /// The verdict on all segments of a flow or a client. `pd` only counts policed segments.
+    fn verdict_of_all(&mut self, judgement: &Judgement, policed: u64, segments: u64) -> String {
+        if judgement.confidence.is_some() {
+            return self.in_words(judgement);
+        }
+        let words = format!("policed: {policed} of {segments}");
+        match policed {
+            0 => words,
+            _ => self.paint.alarm(&words),
+        }
+    }
+
+    fn in_words(&mut self, judgement: &Judgement) -> String {
         let mut words = words(judgement);
         if let Some(limit) = judgement.limit {
             self.link_rates |= limit.layer == Layer::Link;

@@ -196,6 +196,90 @@ fn rows_by_flow_and_only_some_ports() {
     assert_eq!((code, out.lines().count()), (0, 1), "only the header");
 }
 
+/// Flows and clients get the verdict that their segments share, in the same columns.
+#[test]
+fn rows_by_client_have_the_verdict_too() {
+    let rows = |by: &str| -> Vec<serde_json::Value> {
+        let (code, out, err) = run(&["detect", "--by", by, "-f", "json", &capture()]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let segments = rows("segment");
+    let segment = segments
+        .iter()
+        .find(|row| row["verdict"] == "policer")
+        .expect("a policed segment");
+    for by in ["flow", "client"] {
+        let rows = rows(by);
+        assert_eq!(rows.len(), 2, "one for each direction");
+        let row = rows
+            .iter()
+            .find(|row| row["from_client"] == false)
+            .expect("the server's data");
+        for column in [
+            "verdict",
+            "verdict_basis",
+            "verdict_shared",
+            "limit_rate_bps",
+        ] {
+            assert_eq!(row[column], segment[column], "{by}, {column}");
+        }
+        assert_eq!(
+            (&row["segments"], &row["policed_segments"]),
+            (&5.into(), &5.into())
+        );
+        assert_eq!(row["share_policer"], 1.0);
+    }
+    let (code, table, _) = run(&["detect", "--by", "client", &capture()]);
+    assert_eq!(code, 0);
+    assert!(table.contains("client 10.0.0.1\n"), "{table}");
+    assert!(table.contains("policer 1.50 Mbit/s"), "{table}");
+}
+
+/// What the results lack is said on standard error, whatever their format.
+#[test]
+fn warnings_are_in_every_format() {
+    let Ok(output) = Command::new("xz").args(["-dc", &capture()]).output() else {
+        eprintln!("SKIPPED: no xz here");
+        return;
+    };
+    // A classic capture: a header of 24 bytes, then a header of 16 bytes before each packet. Cut the
+    // fourth packet to 20 bytes, too few for a TCP header.
+    let mut bytes = output.stdout;
+    let mut place = 24;
+    let captured = |bytes: &[u8], place: usize| {
+        let field = bytes[place + 8..place + 12].try_into().expect("4 bytes");
+        u32::from_le_bytes(field) as usize
+    };
+    for _ in 0..3 {
+        place += 16 + captured(&bytes, place);
+    }
+    let length = captured(&bytes, place);
+    bytes.drain(place + 16 + 20..place + 16 + length);
+    bytes[place + 8..place + 12].copy_from_slice(&20u32.to_le_bytes());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.pcap");
+    fs::write(&path, bytes).expect("written");
+    let rows = folder.path().join("rows.parquet");
+    let rows = rows.to_str().expect("text");
+    for format in [
+        &["-f", "csv"][..],
+        &["-f", "json"],
+        &["-f", "jsonl"],
+        &["-f", "parquet", "-o", rows],
+        &["-f", "table"],
+        &["--summary"],
+    ] {
+        let (code, out, err) = run(&[&["detect", path.to_str().expect("text")], format].concat());
+        assert_eq!(code, 0, "{format:?}");
+        assert!(
+            err.starts_with("tidegate: warning: 1 packet too short to show a TCP header"),
+            "{format:?}: {err}"
+        );
+        assert!(!out.contains("too short"), "{format:?}: {out}");
+    }
+}
+
 /// Every number of a segment's row can be recomputed from its packets' rows.
 #[test]
 fn rows_by_packet_add_up_to_those_by_segment() {

@@ -9,12 +9,14 @@ mod detector;
 mod judgement;
 mod order;
 pub mod pd;
+mod together;
 
 pub use cause::Tidegate;
 pub use clusters::{Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
 pub use judgement::{Basis, Cause, Estimate, Extent, Judgement, Limit, RuledOut, Share};
 pub use pd::Pd;
+pub use together::Together;
 
 /// A detector by its name.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,13 @@
 //! A row for each flow and endpoint that sent data in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tidegate_table::convert::{bits, millis, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row, Time, columns};
 
-use crate::annotate::{FlowInfo, Totals};
+use super::judged::Judged;
+use crate::annotate::{FlowInfo, Tally, Totals};
+use crate::detect::Judgement;
 use crate::flow::Ended;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
@@ -29,13 +31,29 @@ pub struct FlowRow {
     pub totals: Totals,
     /// How many of the sender's segments are policed.
     pub policed_segments: u64,
+    /// The verdict on all of the sender's segments.
+    pub judgement: Judgement,
+}
+
+impl Judged for FlowRow {
+    fn judgement(&self) -> &Judgement {
+        &self.judgement
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.totals.tally
+    }
 }
 
 impl Row for FlowRow {
     const TITLE: &'static str = "a flow and an endpoint that sent data in it";
 
     fn columns() -> &'static [Column<Self>] {
-        COLUMNS
+        static ALL: LazyLock<Vec<Column<FlowRow>>> = LazyLock::new(|| {
+            let verdict = FlowRow::VERDICT;
+            [COLUMNS, verdict, FlowRow::SHARES, KNOWN].concat()
+        });
+        &ALL
     }
 }
 
@@ -49,10 +67,10 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     file: Text [""] "The capture, as it was named on the command line; `-` is standard input." = |r| r.file.to_string();
     flow: Integer [""] "The connection's number in the capture, from 0, in the order of first packets." = |r| r.info.number;
     sender: Text [""] "Address of the endpoint whose data the row is about." = |r| r.sender.ip().to_string();
-    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.sender.port());
+    sender_port: Integer16 [""] "Its TCP port." = |r| r.sender.port();
     receiver: Text [""] "Address of the other endpoint." = |r| r.receiver.ip().to_string();
-    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.receiver.port());
-    start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.totals.metrics.first_sent);
+    receiver_port: Integer16 [""] "Its TCP port." = |r| r.receiver.port();
+    start_s: Time ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC; in Parquet a timestamp." = |r| Time(r.totals.metrics.first_sent);
     duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet), pauses between segments included." = |r| seconds(r.totals.metrics.duration);
     segments: Integer [""] "Segments in which the endpoint sent data." = |r| r.totals.segments;
     policed_segments: Integer [""] "Of these, those with a policer, by either run of the detector." = |r| r.policed_segments;
@@ -81,14 +99,14 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     delivered_bytes: Integer ["B"] "Of this, what was acknowledged." = |r| r.totals.metrics.delivered_bytes;
     unseen_bytes: Integer ["B"] "Payload that the capture missed." = |r| r.totals.tally.unseen_bytes;
     bytes_before_loss: Integer ["B"] "Payload sent before the first lost packet." = |r| r.totals.metrics.bytes_before_loss;
-    mss_bytes: Integer ["B"] "Largest payload of a packet on the wire: what the SYNs' options allow, or the largest seen." = |r| u64::from(r.totals.mss);
+    mss_bytes: Integer32 ["B"] "Largest payload of a packet on the wire: what the SYNs' options allow, or the largest seen." = |r| u64::from(r.totals.mss);
     capacity_bps: Integer ["bit/s"] "The bottleneck's capacity as payload, in the segment where the most trains prove one." = |r| r.totals.metrics.capacity.map(|capacity| bits(capacity.bps));
     capacity_trains: Integer [""] "How many trains that rests on." = |r| r.totals.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
     wait_ms: Real ["ms"] "The longest wait time of a segment." = |r| r.totals.tally.wait.map(millis);
     bufferbloat_segments: Integer [""] "Segments with bufferbloat." = |r| r.totals.bloated_segments;
     pattern: Text [""] "How TCP and the losses interact in the segment with the most losses." = |r| r.totals.metrics.pattern.to_string();
-    loss_episodes: Integer [""] "Loss episodes in that segment." = |r| u64::from(r.totals.metrics.evidence.loss_episodes);
-    stalls: Integer [""] "Stalls in that segment." = |r| u64::from(r.totals.metrics.evidence.stalls);
+    loss_episodes: Integer32 [""] "Loss episodes in that segment." = |r| u64::from(r.totals.metrics.evidence.loss_episodes);
+    stalls: Integer32 [""] "Stalls in that segment." = |r| u64::from(r.totals.metrics.evidence.stalls);
     stalled_share: Real [""] "Share of its duration spent so, 0 to 1." = |r| rounded(r.totals.metrics.evidence.stalled, 4);
     overshoot: Real [""] "Sending rate before its losses over its goodput, in the median episode." = |r| rounded(r.totals.metrics.evidence.overshoot, 3);
     max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.totals.metrics.max_in_flight);
@@ -101,7 +119,11 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver." = |r| r.totals.path.to_receiver.map(millis);
     rtt_base_ms: Real ["ms"] "Least round-trip time between these two hosts so far." = |r| r.totals.metrics.base_rtt.map(millis);
     handshake_rtt_ms: Real ["ms"] "Round-trip time of the handshake; missing where a SYN was retransmitted or not captured." = |r| r.info.handshake.rtt().map(millis);
-    syn_retransmissions: Integer ["packets"] "How often a SYN or the answer to it was sent again." = |r| r.info.syn_seen.then(|| u64::from(r.info.handshake.retransmissions));
+    syn_retransmissions: Integer32 ["packets"] "How often a SYN or the answer to it was sent again." = |r| r.info.syn_seen.then(|| u64::from(r.info.handshake.retransmissions));
+};
+
+const KNOWN: &[Column<FlowRow>] = columns! { FlowRow;
+    roles_known: Truth [""] "Whether a SYN tells the client from the server. Otherwise that is a guess." = |r| r.info.roles_known;
 };
 
 fn ended(why: Ended) -> &'static str {

@@ -1,10 +1,13 @@
 //! The rows of captures: segments, flows, packets. Each column is declared once, here.
 
+mod client;
 mod flow;
+mod judged;
 mod packet;
 mod pair;
 mod segment;
 
+pub use client::{ClientRow, ClientSums};
 pub use flow::FlowRow;
 pub use packet::PacketRow;
 pub use pair::PairRow;

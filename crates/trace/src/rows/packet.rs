@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_table::convert::{millis, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row, Time, columns};
 
 use crate::annotate::{Marks, Sent, Transfer};
 use crate::read::Nanos;
@@ -79,16 +79,16 @@ impl Row for PacketRow {
 const COLUMNS: &[Column<PacketRow>] = columns! { PacketRow;
     file: Text [""] "The capture, as it was named on the command line; `-` is standard input." = |r| r.file.to_string();
     flow: Integer [""] "The connection's number in the capture." = |r| r.flow;
-    segment: Integer [""] "The segment's number in the flow." = |r| u64::from(r.segment);
+    segment: Integer32 [""] "The segment's number in the flow." = |r| u64::from(r.segment);
     sender: Text [""] "Address of the sender." = |r| r.sender.ip().to_string();
-    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.sender.port());
+    sender_port: Integer16 [""] "Its TCP port." = |r| r.sender.port();
     receiver: Text [""] "Address of the receiver." = |r| r.receiver.ip().to_string();
-    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.receiver.port());
+    receiver_port: Integer16 [""] "Its TCP port." = |r| r.receiver.port();
     packet: Integer [""] "Its number among the sender's data packets in the flow, from 0." = |r| r.number;
-    time_s: Real ["s"] "When it was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.sent.at);
+    time_s: Time ["s"] "When it was sent, in seconds since 1970-01-01 UTC; in Parquet a timestamp." = |r| Time(r.sent.at);
     offset_s: Real ["s"] "When it was sent, since the capture's first packet." = |r| seconds(r.sent.at.saturating_sub(r.capture_start));
     sequence: Integer ["B"] "Its first byte's place in the transfer, from 1; missing, if it repeats bytes of an earlier segment." = |r| u64::try_from(r.relative).ok();
-    length: Integer ["B"] "Payload." = |r| u64::from(r.sent.len);
+    length: Integer32 ["B"] "Payload." = |r| u64::from(r.sent.len);
     lost: Truth [""] "Whether the network lost it: it was retransmitted, and the retransmission was not spurious." = |r| r.sent.lost();
     retransmission: Truth [""] "Whether it repeats bytes sent before." = |r| r.sent.is_retransmission();
     retransmits: Integer [""] "The number of the packet that it repeats." = |r| (r.sent.repeats != 0).then(|| r.number.saturating_sub(u64::from(r.sent.repeats)));

@@ -1,13 +1,15 @@
 //! A row for each segment and endpoint that sent data in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tidegate_table::convert::{bits, millis, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row, Time, columns};
 
-use crate::annotate::{Layer, TransferSummary};
+use super::judged::Judged;
+use crate::annotate::{Layer, Tally, TransferSummary};
+use crate::detect::cause::{Course, Findings, Losses};
 use crate::detect::pd::{Answer, Run};
-use crate::detect::{Estimate, Judgement};
+use crate::detect::{Cause, Judgement};
 use crate::read::Nanos;
 
 /// What one endpoint sent in one segment, measured and judged.
@@ -39,16 +41,21 @@ impl SegmentRow {
         rate.map(bits)
     }
 
-    fn rate(&self) -> Option<Estimate> {
-        let limit = self.judgement.limit?;
-        let convert = |rate| self.transfer.tally.convert(rate, limit.layer, Layer::Link);
-        Some(limit.rate_bps.map(convert))
+    /// What the detector `tidegate` measured.
+    fn course(&self) -> Option<&Course> {
+        self.judgement.details::<Findings>()?.course.as_ref()
     }
 
-    fn depth(&self) -> Option<Estimate> {
-        let limit = self.judgement.limit?;
-        let convert = |bytes| self.transfer.tally.convert(bytes, limit.layer, Layer::Link);
-        Some(limit.depth_bytes?.map(convert))
+    fn losses(&self) -> Option<&Losses> {
+        self.judgement.details::<Findings>()?.losses.as_ref()
+    }
+
+    /// The fitted bucket of a burst-tolerant shaper: bytes that pass without delay, and those that wait.
+    fn burst_and_queue(&self) -> Option<(f64, f64)> {
+        let limiter = self.losses()?.limiter?;
+        let is_shaper = self.judgement.cause == Cause::ShaperBurst;
+        let queue = limiter.filled * limiter.bucket.depth;
+        is_shaper.then_some((limiter.bucket.depth - queue, queue))
     }
 
     fn goodput(&self, layer: Layer) -> Option<u64> {
@@ -61,23 +68,37 @@ impl SegmentRow {
     }
 }
 
+impl Judged for SegmentRow {
+    fn judgement(&self) -> &Judgement {
+        &self.judgement
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.transfer.tally
+    }
+}
+
 impl Row for SegmentRow {
     const TITLE: &'static str = "a segment and an endpoint that sent data in it";
 
     fn columns() -> &'static [Column<Self>] {
-        COLUMNS
+        static ALL: LazyLock<Vec<Column<SegmentRow>>> = LazyLock::new(|| {
+            let verdict = SegmentRow::VERDICT;
+            [COLUMNS, verdict, PLACE, SegmentRow::SHARES, EVIDENCE].concat()
+        });
+        &ALL
     }
 }
 
 const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     file: Text [""] "The capture, as it was named on the command line; `-` is standard input." = |r| r.file.to_string();
     flow: Integer [""] "The connection's number in the capture, from 0, in the order of first packets." = |r| r.transfer.id.flow;
-    segment: Integer [""] "The segment's number in the flow, from 0: a request and its response." = |r| u64::from(r.transfer.id.segment);
+    segment: Integer32 [""] "The segment's number in the flow, from 0: a request and its response." = |r| u64::from(r.transfer.id.segment);
     sender: Text [""] "Address of the endpoint whose data the row is about." = |r| r.transfer.sender.ip().to_string();
-    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.transfer.sender.port());
+    sender_port: Integer16 [""] "Its TCP port." = |r| r.transfer.sender.port();
     receiver: Text [""] "Address of the other endpoint." = |r| r.transfer.receiver.ip().to_string();
-    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.transfer.receiver.port());
-    start_s: Real ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC." = |r| seconds(r.transfer.metrics.first_sent);
+    receiver_port: Integer16 [""] "Its TCP port." = |r| r.transfer.receiver.port();
+    start_s: Time ["s"] "When the first data packet was sent, in seconds since 1970-01-01 UTC; in Parquet a timestamp." = |r| Time(r.transfer.metrics.first_sent);
     duration_s: Real ["s"] "From the first data packet to the last acknowledgement of one (or the last data packet)." = |r| seconds(r.transfer.metrics.duration);
     data_packets: Integer ["packets"] "Packets on the wire with data, retransmissions among them; super-packets count as what they were split into." = |r| r.transfer.metrics.data_packets;
     lost_packets: Integer ["packets"] "Of these, the lost: they were retransmitted, and the retransmission was not spurious. What was lost before it came to the capture counts where its retransmission was captured." = |r| r.transfer.metrics.lost_packets;
@@ -86,11 +107,11 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     rtt_min_ms: Real ["ms"] "Least round-trip time; only packets whose acknowledgement is unambiguous count." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.min));
     rtt_median_ms: Real ["ms"] "Median round-trip time." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.median));
     policed: Truth [""] "Whether the detector finds a policer; with `pd`, in its first run." = |r| r.first_run().map_or(r.judgement.is_policed(), Run::is_policed);
-    code: Integer [""] "Result code of the first run of `pd`: 0 policed, else what rules a policer out (see docs/explanation/detectors.md)." = |r| r.first_run().map(|run| u64::from(run.code.number()));
+    code: Integer16 [""] "Result code of the first run of `pd`: 0 policed, else what rules a policer out (see docs/explanation/detectors.md)." = |r| r.first_run().map(|run| u64::from(run.code.number()));
     rate_bps: Integer ["bit/s"] "The policer's rate as payload, if policed. The policer is set to a higher rate, since it also counts headers." = |r| r.first_run().map_or_else(|| r.policed_rate(Layer::Payload), |run| run.rate_bps.map(bits));
     burst_bytes: Integer ["B"] "Payload sent before the first loss, if policed." = |r| r.first_run().and_then(|run| run.burst_bytes);
     policed_cut2: Truth [""] "As `policed`, for the second run of `pd`: without the first and last two losses." = |r| r.second_run().map(Run::is_policed);
-    code_cut2: Integer [""] "As `code`, for the second run." = |r| r.second_run().map(|run| u64::from(run.code.number()));
+    code_cut2: Integer16 [""] "As `code`, for the second run." = |r| r.second_run().map(|run| u64::from(run.code.number()));
     rate_bps_cut2: Integer ["bit/s"] "As `rate_bps`, for the second run." = |r| r.second_run().and_then(|run| run.rate_bps).map(bits);
     burst_bytes_cut2: Integer ["B"] "As `burst_bytes`, for the second run." = |r| r.second_run().and_then(|run| run.burst_bytes);
     detector: Text [""] "The detector that judged." = |r| r.detector;
@@ -115,7 +136,7 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     unique_bytes: Integer ["B"] "Payload sent for the first time." = |r| r.transfer.metrics.unique_bytes;
     delivered_bytes: Integer ["B"] "Of this, what was acknowledged (all of it, where the capture shows no acknowledgements)." = |r| r.transfer.metrics.delivered_bytes;
     unseen_bytes: Integer ["B"] "Payload that was acknowledged or followed by later bytes, but that the capture missed." = |r| r.transfer.tally.unseen_bytes;
-    mss_bytes: Integer ["B"] "Largest payload of a packet on the wire: what the SYNs' options allow; where they were not captured, the largest seen, at least 536." = |r| u64::from(r.transfer.mss);
+    mss_bytes: Integer32 ["B"] "Largest payload of a packet on the wire: what the SYNs' options allow; where they were not captured, the largest seen, at least 536." = |r| u64::from(r.transfer.mss);
     rtt_samples: Integer [""] "Unambiguous round-trip times." = |r| r.transfer.metrics.rtt.map_or(0, |rtt| rtt.samples as u64);
     rtt_p10_ms: Real ["ms"] "10th percentile of round-trip times." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p10));
     rtt_p90_ms: Real ["ms"] "90th percentile." = |r| r.transfer.metrics.rtt.map(|rtt| millis(rtt.p90));
@@ -133,22 +154,15 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.transfer.tally.window_known.then(|| seconds(r.transfer.tally.window_limited));
     idle_s: Real ["s"] "Time with nothing in flight before more data came: the application had nothing to send." = |r| seconds(r.transfer.tally.idle);
     pattern: Text [""] "How TCP and the losses interact: congestion-avoidance, staircase, doubling-window or none." = |r| r.transfer.metrics.pattern.to_string();
-    loss_episodes: Integer [""] "Runs of losses at least a median round-trip time apart." = |r| u64::from(r.transfer.metrics.evidence.loss_episodes);
+    loss_episodes: Integer32 [""] "Runs of losses at least a median round-trip time apart." = |r| u64::from(r.transfer.metrics.evidence.loss_episodes);
     losses_per_episode: Real ["packets"] "Lost packets in the median episode." = |r| r.transfer.metrics.evidence.losses_per_episode;
-    stalls: Integer [""] "Times without progress for 200 ms and two round-trip times while packets were lost." = |r| u64::from(r.transfer.metrics.evidence.stalls);
+    stalls: Integer32 [""] "Times without progress for 200 ms and two round-trip times while packets were lost." = |r| u64::from(r.transfer.metrics.evidence.stalls);
     stalled_share: Real [""] "Share of the duration spent so, 0 to 1." = |r| rounded(r.transfer.metrics.evidence.stalled, 4);
     overshoot: Real [""] "Sending rate in the round trip before an episode over the goodput, in the median episode." = |r| rounded(r.transfer.metrics.evidence.overshoot, 3);
     flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight, where packets were lost." = |r| rounded(r.transfer.metrics.evidence.flight_packets, 2);
-    verdict: Text [""] "What limited the transfer: policer, queue, aqm, shaper-burst, random-loss, receive-window, application, sender, round-trips, mixed or unclear." = |r| r.judgement.cause.name();
-    verdict_confidence: Real [""] "How sure the detector is of that, 0 to 1; missing where it does not say." = |r| r.judgement.confidence.map(|confidence| rounded(confidence, 3));
-    verdict_basis: Text [""] "Which packets the verdict rests on: those of the segment, the connection or the client." = |r| r.judgement.basis.name();
-    verdict_shared: Truth [""] "Whether other connections use the limiter too, seen or not; missing where the detector cannot tell." = |r| r.judgement.shared;
-    limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known." = |r| r.rate().map(|rate| bits(rate.value));
-    limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|(low, _)| bits(low));
-    limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|(_, high)| bits(high));
-    limit_depth_bytes: Integer ["B"] "What the limiter's bucket or queue holds, in bytes of frames." = |r| r.depth().map(|depth| bits(depth.value));
-    limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|(low, _)| bits(low));
-    limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.depth().and_then(Estimate::interval).map(|(_, high)| bits(high));
+};
+
+const PLACE: &[Column<SegmentRow>] = columns! { SegmentRow;
     vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown. At the receiver, round-trip times and bytes in flight come from echoed timestamps (without them they are missing or what the receiver saw), and pauses shorter than 4 round trips are not idle time." = |r| r.transfer.path.vantage().to_string();
     vantage_by: Text [""] "What told so: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.transfer.path.sign.map(|sign| sign.to_string());
     sender_part: Real [""] "Part of the least round-trip time that lies between the capture and the sender: 0 at the sender, 1 at the receiver." = |r| r.transfer.path.sender_part().map(|part| rounded(part, 3));
@@ -156,5 +170,22 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver, so far in the flow." = |r| r.transfer.path.to_receiver.map(millis);
     rtt_base_ms: Real ["ms"] "Least round-trip time between these two hosts so far, by which bufferbloat and capacity are judged." = |r| r.transfer.metrics.base_rtt.map(millis);
     handshake_rtt_ms: Real ["ms"] "Round-trip time of the handshake, from the SYN to what acknowledges the answer to it; missing where a SYN was retransmitted or not captured." = |r| r.transfer.flow.handshake.rtt().map(millis);
-    syn_retransmissions: Integer ["packets"] "How often a SYN or the answer to it was sent again." = |r| r.transfer.flow.syn_seen.then(|| u64::from(r.transfer.flow.handshake.retransmissions));
+    syn_retransmissions: Integer32 ["packets"] "How often a SYN or the answer to it was sent again." = |r| r.transfer.flow.syn_seen.then(|| u64::from(r.transfer.flow.handshake.retransmissions));
+};
+
+const EVIDENCE: &[Column<SegmentRow>] = columns! { SegmentRow;
+    roles_known: Truth [""] "Whether a SYN tells the client from the server. Otherwise that is a guess." = |r| r.transfer.flow.roles_known;
+    path_rtt_ms: Real ["ms"] "Round-trip time of the path without queues, as the verdict takes it." = |r| r.course().map(|course| rounded(course.base * 1e3, 6));
+    waiting_ms: Real ["ms"] "By how much the median round-trip time exceeds that." = |r| r.course().map(|course| rounded(course.waiting * 1e3, 6));
+    round_trips: Real [""] "Round trips of the median length that the transfer took." = |r| r.course().map(|course| rounded(course.rounds, 2));
+    loss_episodes_apart: Integer32 [""] "Episodes of losses at least a round-trip time of the path apart; missing with fewer than 3 losses, as are the next nine." = |r| r.losses().map(|losses| losses.episodes as u64);
+    losses_explained: Real [""] "Share of the uncertainty about the losses that the best bucket removes (McFadden's R²), 1 at best; missing where none was fitted." = |r| r.losses().and_then(|losses| losses.explained).map(|share| rounded(share, 4));
+    gain_over_bursts_nats: Real ["nats"] "By how much the best bucket is likelier than losses that come in bursts by chance." = |r| r.losses().and_then(|losses| losses.beats_bursts).map(|gain| rounded(gain, 2));
+    gain_of_bursts_nats: Real ["nats"] "By how much losses in bursts by chance are likelier than losses by chance alone." = |r| r.losses().map(|losses| rounded(losses.bursts, 2));
+    delay_at_losses_ms: Real ["ms"] "Least delay above the path's round-trip time of packets beside the median loss." = |r| r.losses().and_then(|losses| losses.delay?.at_losses()).map(|delay| rounded(delay * 1e3, 6));
+    delay_p95_ms: Real ["ms"] "95th percentile of the delay of all packets." = |r| r.losses().and_then(|losses| losses.delay?.upper).map(|delay| rounded(delay * 1e3, 6));
+    queue_filled: Real [""] "Delay at the median loss over the time that a full queue of the fitted size takes to drain: near 0 at a policer, near 1 at a queue." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| rounded(limiter.filled, 4));
+    unseen_users: Truth [""] "Whether packets that the capture does not hold use the limiter too." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
+    burst_bytes_allowed: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that pass before packets wait." = |r| r.burst_and_queue().map(|(burst, _)| bits(burst));
+    shaping_queue_bytes: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that wait when packets are dropped." = |r| r.burst_and_queue().map(|(_, queue)| bits(queue));
 };

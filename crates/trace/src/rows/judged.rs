@@ -1,0 +1,74 @@
+//! The columns that rows of segments, flows and clients have in common: the verdict.
+
+use tidegate_table::convert::{bits, rounded};
+use tidegate_table::{Column, columns};
+
+use crate::annotate::{Layer, Tally};
+use crate::detect::{Cause, Estimate, Judgement};
+
+/// A row with a verdict.
+pub(super) trait Judged: Sized + 'static {
+    /// The verdict.
+    fn judgement(&self) -> &Judgement;
+
+    /// Counts of the packets that it is about.
+    fn tally(&self) -> &Tally;
+
+    /// The limiter's rate on the link.
+    fn rate(&self) -> Option<Estimate> {
+        let limit = self.judgement().limit?;
+        let convert = |rate| self.tally().convert(rate, limit.layer, Layer::Link);
+        Some(limit.rate_bps.map(convert))
+    }
+
+    /// The limiter's depth in bytes on the link.
+    fn depth(&self) -> Option<Estimate> {
+        let limit = self.judgement().limit?;
+        let convert = |bytes| self.tally().convert(bytes, limit.layer, Layer::Link);
+        Some(limit.depth_bytes?.map(convert))
+    }
+
+    /// The share of the time that a cause took; missing where the detector does not divide the time.
+    fn share(&self, cause: Cause) -> Option<f64> {
+        let shares = &self.judgement().shares;
+        let found = shares.iter().find(|share| share.cause == cause);
+        let share = found.map_or(0.0, |share| share.share);
+        (!shares.is_empty()).then(|| rounded(share, 4))
+    }
+
+    /// The causes that are left, of a verdict that is unclear.
+    fn left(&self) -> Option<String> {
+        let left = &self.judgement().left;
+        let names: Vec<&str> = left.iter().map(|cause| cause.name()).collect();
+        (!names.is_empty()).then(|| names.join(" "))
+    }
+
+    /// The verdict and the limiter.
+    const VERDICT: &'static [Column<Self>] = columns! { Self;
+        verdict: Text [""] "What limited the data: policer, queue, aqm, shaper-burst, random-loss, receive-window, application, sender, round-trips, mixed or unclear." = |r| r.judgement().cause.name();
+        verdict_confidence: Real [""] "How sure the detector is of that, 0 to 1; missing where it does not say." = |r| r.judgement().confidence.map(|confidence| rounded(confidence, 3));
+        verdict_basis: Text [""] "Which packets the verdict rests on: those of the segment, the connection or the client." = |r| r.judgement().basis.name();
+        verdict_shared: Truth [""] "Whether other connections use the limiter too, seen or not; missing where the detector cannot tell." = |r| r.judgement().shared;
+        limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known." = |r| r.rate().map(|rate| bits(rate.value));
+        limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|(low, _)| bits(low));
+        limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|(_, high)| bits(high));
+        limit_depth_bytes: Integer ["B"] "What the limiter's bucket or queue holds, in bytes of frames." = |r| r.depth().map(|depth| bits(depth.value));
+        limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|(low, _)| bits(low));
+        limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.depth().and_then(Estimate::interval).map(|(_, high)| bits(high));
+    };
+
+    /// How the time divides.
+    const SHARES: &'static [Column<Self>] = columns! { Self;
+        verdict_left: Text [""] "The causes that cannot be told apart, between spaces, where the verdict is unclear." = |r| r.left();
+        share_policer: Real [""] "Share of the time in which a policer limited the data, 0 to 1; missing where the detector does not divide the time." = |r| r.share(Cause::Policer);
+        share_queue: Real [""] "The same for a queue." = |r| r.share(Cause::Queue);
+        share_aqm: Real [""] "The same for a managed queue." = |r| r.share(Cause::Aqm);
+        share_shaper_burst: Real [""] "The same for a burst-tolerant shaper." = |r| r.share(Cause::ShaperBurst);
+        share_random_loss: Real [""] "The same for random loss." = |r| r.share(Cause::RandomLoss);
+        share_receive_window: Real [""] "The same for the receiver's window." = |r| r.share(Cause::ReceiveWindow);
+        share_application: Real [""] "The same for the application." = |r| r.share(Cause::Application);
+        share_sender: Real [""] "The same for the sender." = |r| r.share(Cause::Sender);
+        share_round_trips: Real [""] "The same for the round trips while the window grows." = |r| r.share(Cause::RoundTrips);
+        share_unclear: Real [""] "Share of the time in which the cause is not clear." = |r| r.share(Cause::Unclear);
+    };
+}
