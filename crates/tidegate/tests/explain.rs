@@ -1,6 +1,7 @@
 //! What `tidegate explain` says of transfers whose cause is known: the lab makes them.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -282,6 +283,30 @@ fn random_losses_are_named() {
         "not queue",
     ])
     .shows(&[FLIGHT, TRIPS], &[TOKENS]);
+}
+
+/// A server sends files to a host that is the client of one connection and the server of another. Both
+/// share a policer of 1.5 Mbit/s, so both are judged together.
+#[test]
+fn what_goes_to_one_host_is_judged_together_whichever_end_opened_it() {
+    let Some(traces) = std::env::var_os("TIDEGATE_TRACES") else {
+        let skipped = "skipped what_goes_to_one_host_is_judged_together_whichever_end_opened_it";
+        let _ = writeln!(std::io::stderr(), "{skipped}: TIDEGATE_TRACES is not set");
+        return;
+    };
+    let capture = "C=5-L=2000000-CD1=1000-CD2=1000-ID=0-PCIR=1500000-PBC=2000000-RTT=100-RTTV=0-\
+                   RTTC=0%-LOSS=0%-XT=1-TCP=cubic-T=1-CP1=16402-CP2=16403.pcap.xz";
+    let path = Path::new(&traces).join("usc").join(capture);
+    for flow in ["0", "1", "2"] {
+        let path = path.to_str().expect("text");
+        let (_, json, _) = run(&["explain", path, "--flow", flow, "--json"]);
+        let told: Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(told["verdict"], "policer", "flow {flow}");
+        assert_eq!(told["shared"], true, "flow {flow}");
+        let end = |key: &str| told["limit"][key].as_f64().expect("a rate");
+        let rates = end("rate_low_bps")..=end("rate_high_bps");
+        assert!(rates.contains(&1.5e6), "{rates:?}");
+    }
 }
 
 /// Without acknowledgements nothing is known of delay, and so not whether anything queued.

@@ -1,15 +1,14 @@
 //! What is kept of a capture to explain one transfer of it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 
 use tidegate_trace::Sink;
 use tidegate_trace::annotate::{
     FlowInfo, Layer, Metrics, Sent, Transfer, TransferId, TransferSummary,
 };
-use tidegate_trace::detect::cause::{Arrival, Findings};
-use tidegate_trace::detect::{Cause, Judgement};
+use tidegate_trace::detect::cause::{Arrival, Findings, Group};
+use tidegate_trace::detect::{Basis, Cause, Judgement};
 use tidegate_trace::flow::{Ended, FlowSummary};
 use tidegate_trace::read::Nanos;
 
@@ -100,44 +99,49 @@ impl Account {
 /// The packets of all flows as a limiter meets them.
 #[derive(Default)]
 pub(super) struct Together {
-    to: HashMap<IpAddr, Towards>,
+    groups: BTreeMap<Group, Members>,
     kept: usize,
     too_many: bool,
 }
 
+/// Transfers that are judged together, and their packets.
 #[derive(Default)]
-struct Towards {
+struct Members {
     arrivals: Vec<Arrival>,
     transfers: Vec<TransferId>,
 }
 
 impl Together {
-    fn add(&mut self, transfer: &Transfer<'_>) {
+    fn add(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
         self.kept += transfer.sent.len();
         if self.kept > MOST_ARRIVALS {
             self.too_many = true;
-            self.to.clear();
+            self.groups.clear();
         }
-        if self.too_many {
+        let summary = TransferSummary::new(transfer, metrics);
+        let is_kept = |group: &Group| self.groups.contains_key(group);
+        let Some(group) = Group::of(&summary, Basis::Client, is_kept).filter(|_| !self.too_many)
+        else {
             return;
-        }
-        let towards = self.to.entry(transfer.receiver.ip()).or_default();
-        let number = towards.transfers.len() as u32;
-        towards.transfers.push(transfer.id());
-        towards.arrivals.extend(Arrival::of(transfer, number));
+        };
+        let members = self.groups.entry(group).or_default();
+        let number = members.transfers.len() as u32;
+        members.transfers.push(summary.id);
+        members.arrivals.extend(Arrival::of(transfer, number));
     }
 
-    /// The packets towards an address of those transfers that are wanted, by time, each with its
-    /// transfer. `None` where there were too many to keep.
-    pub fn towards(
+    /// The packets that are judged together with a transfer, of those transfers that are wanted, by
+    /// time, each with its transfer. `None` where there were too many to keep.
+    pub fn with(
         &self,
-        address: IpAddr,
+        transfer: TransferId,
         wanted: impl Fn(TransferId) -> bool,
     ) -> Option<Vec<(TransferId, Arrival)>> {
-        let towards = self.to.get(&address)?;
-        let all = towards.arrivals.iter();
+        let mut groups = self.groups.values();
+        let members = groups.find(|members| members.transfers.contains(&transfer))?;
+        let all = members.arrivals.iter();
         let mut arrivals: Vec<(TransferId, Arrival)> = all
-            .map(|arrival| (towards.transfers[arrival.transfer as usize], *arrival))
+            .map(|arrival| (members.transfers[arrival.transfer as usize], *arrival))
             .filter(|(id, _)| wanted(*id))
             .collect();
         arrivals.sort_by_key(|(_, arrival)| arrival.at);
@@ -266,7 +270,7 @@ impl Sink for Keeper {
     }
 
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
-        self.together.add(transfer);
+        self.together.add(transfer, metrics);
         if self.wants(transfer.id()) {
             let busy = busy(metrics, transfer.tally.idle);
             self.packets += transfer.sent.len();

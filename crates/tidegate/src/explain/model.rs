@@ -49,8 +49,7 @@ impl Model {
             );
         }
         let chosen = kept.transfer.id;
-        let address = kept.transfer.receiver.ip();
-        let arrivals = account.together.towards(address, |id| match limiter.basis {
+        let arrivals = account.together.with(chosen, |id| match limiter.basis {
             Basis::Client => true,
             Basis::Connection => id.flow == chosen.flow,
             Basis::Segment => id == chosen,

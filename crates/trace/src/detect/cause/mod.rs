@@ -29,5 +29,5 @@ pub use evidence::Findings;
 pub use fit::{Fit, Fitter};
 pub use interval::{Interval, intervals};
 pub use limiter::{LEAST_LOSSES, Limiter, Losses, Mechanism, Towards, explain};
-pub use tidegate::Tidegate;
+pub use tidegate::{Group, Tidegate};
 pub use unseen::Unseen;

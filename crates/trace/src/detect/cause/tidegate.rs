@@ -37,7 +37,7 @@ pub struct Tidegate {
 
 /// What is judged together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
+pub enum Group {
     /// A connection, by its number.
     Connection(u64),
     /// What went to an address.
@@ -47,17 +47,25 @@ enum Group {
 }
 
 impl Group {
-    /// The group of a transfer; `None` where each is judged alone.
-    fn of(summary: &TransferSummary, basis: Basis) -> Option<Self> {
+    /// The group of a transfer; `None` where each is judged alone. `is_kept` says which groups there are.
+    pub fn of(
+        summary: &TransferSummary,
+        basis: Basis,
+        is_kept: impl Fn(&Self) -> bool,
+    ) -> Option<Self> {
+        let to = Self::To(summary.receiver.ip());
         match basis {
             Basis::Segment => None,
             Basis::Connection => Some(Self::Connection(summary.id.flow)),
-            // What many clients send to one server has no limit in common. Where the client is a
+            // What many clients send to one server has no limit in common. But what goes to a server
+            // that is a client too shares its limit with what it receives as such. Where the client is a
             // guess, the receiver is the safer one.
-            Basis::Client if summary.id.from_client && summary.flow.roles_known => {
+            Basis::Client
+                if summary.id.from_client && summary.flow.roles_known && !is_kept(&to) =>
+            {
                 Some(Self::From(summary.sender.ip()))
             }
-            Basis::Client => Some(Self::To(summary.receiver.ip())),
+            Basis::Client => Some(to),
         }
     }
 }
@@ -209,7 +217,8 @@ impl Detector for Tidegate {
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics, verdicts: &mut Verdicts) {
         let basis = self.basis;
         let summary = TransferSummary::new(transfer, metrics);
-        let Some(group) = Group::of(&summary, basis) else {
+        let is_kept = |group: &Group| self.groups.contains_key(group);
+        let Some(group) = Group::of(&summary, basis, is_kept) else {
             let mut alone = Kept::default();
             alone.add(transfer, &summary, basis, verdicts);
             alone.judge(basis, verdicts);
