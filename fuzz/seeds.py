@@ -56,6 +56,10 @@ SYN = ipv4(tcp(999, 0, 2, options=b"\2\4\5\xb4\1\3\3\7" + TIMES))
 DATA = ipv4(tcp(1000, 500, 0x18, 40, TIMES))
 ACKS = ipv4(tcp(500, 1000, 0x10, 0, TIMES + SACK, ports=(443, 40000)), back=True)
 DATA6 = ipv6(tcp(1000, 500, 0x18, 40, TIMES))
+ERSPAN_2 = b"\x10\0\x88\xbe" + bytes(4) + b"\x10" + bytes(7)
+ERSPAN_3 = b"\x10\0\x22\xeb" + bytes(4) + b"\x20" + bytes(11)
+# The rest of GTP-U's header, and a PDU session container behind it.
+SESSION = bytes(7) + b"\x85\1\x10\1\0"
 SNAP = b"\xaa\xaa\3\0\0\0\x08\0"
 
 # Link type, what the frame is, its bytes.
@@ -102,11 +106,11 @@ FRAMES = [
     (101, "gre", carrier(47, b"\xb0\0\x08\0" + bytes(12) + DATA)),
     (101, "pptp", carrier(47, b"\x30\x81\x88\x0b" + bytes(12) + b"\xff\3\0\x21" + DATA)),
     (101, "erspan-1", carrier(47, b"\0\0\x88\xbe" + ethernet(0x0800, DATA))),
-    (101, "erspan-2", carrier(47, b"\x10\0\x88\xbe" + bytes(12) + ethernet(0x0800, DATA))),
-    (101, "erspan-3", carrier(47, b"\x10\0\x22\xeb" + bytes(16) + ethernet(0x86DD, DATA6))),
+    (101, "erspan-2", carrier(47, ERSPAN_2 + ethernet(0x0800, DATA))),
+    (101, "erspan-3", carrier(47, ERSPAN_3 + ethernet(0x86DD, DATA6))),
     (101, "vxlan", udp(4789, b"\x08" + bytes(7) + ethernet(0x8100, b"\0\5\x08\0" + DATA))),
     (101, "geneve", udp(6081, b"\1\0\x65\x58" + bytes(8) + ethernet(0x0800, DATA))),
-    (101, "gtp-u", udp(2152, b"\x34\xff" + bytes(9) + b"\x85\1\x10\1\0" + DATA)),
+    (101, "gtp-u", udp(2152, struct.pack(">BBH", 0x34, 255, 8 + len(DATA)) + SESSION + DATA)),
 ]
 
 

@@ -36,6 +36,11 @@ impl Histogram {
         self.ends = Some((least.min(value), most.max(value)));
     }
 
+    /// How many steps are kept.
+    pub fn steps(&self) -> usize {
+        self.counts.len()
+    }
+
     pub fn least(&self) -> Option<Nanos> {
         self.ends.map(|(least, _)| least)
     }

@@ -209,22 +209,26 @@ impl Holes {
         }))
     }
 
-    /// These bytes were acknowledged: what is missing of them was missed by the capture alone.
-    pub fn close(&mut self, start: u64, end: u64) {
-        let before = self.by_start.range(..start).next_back();
-        if let Some((&first, &hole)) = before
-            && hole.end > start
+    /// All bytes below were acknowledged: what is missing of them was missed by the capture alone.
+    pub fn close_below(&mut self, end: u64) {
+        while let Some(first) = self.by_start.first_entry()
+            && *first.key() < end
         {
-            self.by_start.insert(first, Hole { end: start, ..hole });
+            let hole = first.remove();
             if hole.end > end {
                 self.by_start.insert(end, hole);
+                return;
             }
         }
-        while let Some((&first, &hole)) = self.by_start.range(start..end).next() {
+    }
+
+    /// Some of these bytes were acknowledged selectively: the capture misses packets, and nothing is
+    /// known of a hole with any of them.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        while let Some((&first, hole)) = self.by_start.range(..end).next_back()
+            && hole.end > start
+        {
             self.by_start.remove(&first);
-            if hole.end > end {
-                self.by_start.insert(end, hole);
-            }
         }
     }
 }

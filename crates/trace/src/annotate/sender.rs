@@ -370,7 +370,7 @@ impl Sender {
         }
         if to > from {
             if self.holes.len() > 0 {
-                self.holes.close(from, to);
+                self.holes.close_below(to);
             }
             let selectively = self.board.sacked_bytes();
             self.una = to;
@@ -433,7 +433,7 @@ impl Sender {
                 continue;
             }
             if self.holes.len() > 0 {
-                self.holes.close(start, end);
+                self.holes.forget(start, end);
             }
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;

@@ -7,6 +7,11 @@ use super::sent::Sent;
 use super::transfer::{Tally, Transfer};
 use crate::read::Nanos;
 
+/// The memory of a sum, in packets of about 100 bytes.
+const WEIGHT: usize = 8;
+/// Steps of round-trip times, of 4 bytes each, that take as much as a packet.
+const STEPS_OF_A_PACKET: usize = 25;
+
 /// The sum of an endpoint's finished transfers in a flow.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
@@ -27,6 +32,8 @@ pub struct Totals {
     most_lost: u64,
     rtts: Histogram,
 }
+
+const _: () = assert!(size_of::<Totals>() <= WEIGHT * 100);
 
 impl Totals {
     pub(crate) fn add(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
@@ -78,6 +85,11 @@ impl Totals {
         for rtt in transfer.sent.iter().filter_map(Sent::rtt) {
             self.rtts.add(rtt);
         }
+    }
+
+    /// The memory that it takes, in packets.
+    pub(crate) fn kept(&self) -> usize {
+        WEIGHT + self.rtts.steps() / STEPS_OF_A_PACKET
     }
 
     /// The least round-trip time.

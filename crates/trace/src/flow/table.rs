@@ -301,28 +301,27 @@ impl FlowTable {
         sink: &mut impl FlowSink,
         mut over: impl FnMut(&Flow) -> Option<Ended>,
     ) -> u64 {
-        let mut ended = Vec::new();
-        for slot in 0..self.flows.len() {
-            let Some(why) = self.flows[slot].as_ref().and_then(&mut over) else {
-                continue;
-            };
-            if let Some(flow) = self.flows[slot].take() {
-                self.free.push(slot as u32);
-                ended.push((flow, why));
-            }
-        }
+        let mut ended: Vec<(u64, u32, Ended)> = (0..)
+            .zip(&self.flows)
+            .filter_map(|(slot, flow)| {
+                let flow = flow.as_ref()?;
+                Some((flow.info.number, slot, over(flow)?))
+            })
+            .collect();
         if ended.is_empty() {
             return 0;
         }
         self.last = None;
+        ended.sort_unstable_by_key(|&(number, ..)| number);
+        for &(_, slot, why) in &ended {
+            if let Some(flow) = self.flows[slot as usize].take() {
+                self.free.push(slot);
+                flow.finish(why, &mut self.measurer, sink);
+            }
+        }
         let flows = &self.flows;
         self.by_key
             .retain(|_, &mut slot| flows[slot as usize].is_some());
-        ended.sort_by_key(|(flow, _)| flow.info.number);
-        let count = ended.len() as u64;
-        for (flow, why) in ended {
-            flow.finish(why, &mut self.measurer, sink);
-        }
-        count
+        ended.len() as u64
     }
 }

@@ -18,9 +18,8 @@ use crate::wire::{Endpoint, Flags, Packet};
 
 /// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
 const MAX_WAITING: usize = 64;
-/// The memory of a segment and of a side's totals, in packets.
+/// The memory of a segment, in packets.
 const SEGMENT_WEIGHT: usize = 4;
-const TOTALS_WEIGHT: usize = 44;
 /// A packet this many bytes away from where its stream is belongs to another connection.
 const MAX_JUMP: u64 = 1 << 28;
 
@@ -139,9 +138,9 @@ impl Flow {
     /// What is kept for this flow, in packets.
     pub fn kept(&self) -> usize {
         let senders: usize = self.senders.iter().map(Sender::kept).sum();
-        let totals = self.totals.iter().flatten().count();
+        let totals: usize = self.totals.iter().flatten().map(|side| side.kept()).sum();
         let echoes: usize = self.echoes.iter().map(Echoes::len).sum();
-        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals * TOTALS_WEIGHT
+        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals
     }
 
     /// Takes the flow's next packet.
