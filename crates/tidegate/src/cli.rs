@@ -404,7 +404,7 @@ pub struct Diagnose {
     /// Draw only up to this time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "svg")]
     pub to: Option<Duration>,
-    /// Packets to keep of each capture; what comes later is left out [about 100 bytes each]
+    /// Packets to keep of each capture; what comes later is left out [about 140 bytes each]
     #[arg(long, value_name = "N", default_value_t = MOST_PACKETS)]
     pub max_packets: usize,
 }

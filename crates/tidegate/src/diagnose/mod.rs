@@ -125,7 +125,7 @@ fn gather(
             }
         }
     }
-    outcome.counters.frames = gathered.counts().frames;
+    outcome.counters = *gathered.counters();
     outcome.passed_over = capture.passed_over();
     Ok((gathered, Report::new(&input.name, outcome)))
 }

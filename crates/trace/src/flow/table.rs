@@ -43,6 +43,24 @@ pub struct Counters {
     pub span: Option<Span>,
 }
 
+impl Counters {
+    /// Counts a frame without a TCP packet.
+    pub(crate) fn skip(&mut self, frame: &Frame<'_>, skip: Skip) {
+        if skip == Skip::NotIp
+            && let Some(kind) = wire::ethernet_type(frame)
+        {
+            self.foreign.add(kind);
+        }
+        *match skip {
+            Skip::NotIp => &mut self.not_ip,
+            Skip::NotTcp => &mut self.not_tcp,
+            Skip::Fragment => &mut self.fragments,
+            Skip::Cut => &mut self.cut,
+            Skip::Malformed => &mut self.malformed,
+        } += 1;
+    }
+}
+
 /// The time from the earliest frame to the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -132,20 +150,7 @@ impl FlowTable {
         span.last = span.last.max(frame.at);
         match wire::decode(frame) {
             Ok(packet) => self.packet(&packet, sink),
-            Err(skip) => {
-                if skip == Skip::NotIp
-                    && let Some(kind) = wire::ethernet_type(frame)
-                {
-                    self.counters.foreign.add(kind);
-                }
-                *match skip {
-                    Skip::NotIp => &mut self.counters.not_ip,
-                    Skip::NotTcp => &mut self.counters.not_tcp,
-                    Skip::Fragment => &mut self.counters.fragments,
-                    Skip::Cut => &mut self.counters.cut,
-                    Skip::Malformed => &mut self.counters.malformed,
-                } += 1;
-            }
+            Err(skip) => self.counters.skip(frame, skip),
         }
     }
 

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::record::Record;
-use crate::flow::{Recent, SegmentSize};
+use crate::flow::{Counters, Recent, SegmentSize};
 use crate::read::{Frame, Nanos};
 use crate::wire::{Endpoint, Flags, decode};
 
-/// Packets that are kept of a capture; what comes later is counted only. A packet takes 48 bytes,
-/// and comparing it about as much again.
+/// Packets that are kept of a capture; what comes later is counted only. With its comparison
+/// a packet takes about 140 bytes.
 pub const MOST_PACKETS: usize = 4_000_000;
 
 /// The memory of a stream, in packets.
@@ -52,6 +52,7 @@ pub struct Gathered {
     current: HashMap<(Endpoint, Endpoint), u32>,
     most: usize,
     pub(crate) counts: Counts,
+    counters: Counters,
 }
 
 /// What was counted while a capture was read.
@@ -86,7 +87,13 @@ impl Gathered {
             current: HashMap::new(),
             most,
             counts: Counts::default(),
+            counters: Counters::default(),
         }
+    }
+
+    /// What became of its frames.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// What was counted.
@@ -97,10 +104,14 @@ impl Gathered {
     /// Takes the next frame.
     pub fn frame(&mut self, frame: &Frame<'_>) {
         self.counts.frames += 1;
-        let Ok(packet) = decode(frame) else {
-            return;
+        self.counters.frames += 1;
+        let packet = match decode(frame) {
+            Ok(packet) => packet,
+            Err(skip) => return self.counters.skip(frame, skip),
         };
         self.counts.tcp += 1;
+        self.counters.tcp += 1;
+        self.counters.options_cut += u64::from(packet.options.cut);
         if self.records.len() + self.streams.len() * STREAM_WEIGHT >= self.most {
             self.counts.not_kept += 1;
             return;
