@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 mod program;
-use program::run;
+use program::{parts, run, tidegate};
 
 /// A download of 2 MB through a bottleneck, seen where it is sent.
 const DOWNLOAD: &str = r#"
@@ -430,4 +430,54 @@ fn a_long_transfer_gives_a_small_picture() {
         .filter_map(Value::as_u64)
         .sum();
     assert_eq!(lost, told.json["transfer"]["lost_packets"]);
+}
+
+/// A capture of five transfers that a policer limited to 1.5 Mbit/s.
+fn capture() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn explain_writes_a_story_and_a_picture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = tidegate(&["explain", &capture(), "--flow", "0", "--detector", "pd"])
+        .current_dir(folder.path())
+        .output()
+        .expect("runs");
+    let (code, out, err) = parts(&output);
+    assert_eq!((code, err.as_str()), (0, ""));
+    for part in [
+        "A policer limited this transfer to 1.43 Mbit/s of payload",
+        "on the link",
+        "first loss",
+        "(code 0)",
+        "interaction",
+    ] {
+        assert!(out.contains(part), "{part} in {out}");
+    }
+    assert!(
+        out.ends_with("picture: policed-1500kbit-flow-0.svg\n"),
+        "{out}"
+    );
+    let picture =
+        fs::read_to_string(folder.path().join("policed-1500kbit-flow-0.svg")).expect("the picture");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    for name in [
+        "data",
+        "retransmission",
+        "lost",
+        "acknowledged",
+        "the fitted limits",
+    ] {
+        assert!(picture.contains(&format!(">{name}</text>")), "{name}");
+    }
+
+    let (code, picture, _) = run(&["explain", &capture(), "--segment", "1", "--svg", "-"]);
+    assert_eq!(code, 0);
+    assert!(picture.starts_with("<svg "));
+    let (code, _, err) = run(&["explain", &capture(), "--json", "--svg", "-"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("name a file for the picture"), "{err}");
 }
