@@ -7,6 +7,7 @@ use tidegate_studies::accuracy::Accuracy;
 use tidegate_studies::agreement::Agreement;
 use tidegate_studies::lab::{self, Analysed};
 use tidegate_studies::table3::Table3;
+use tidegate_studies::verdict::captures::Found;
 
 /// The analysed captures; `None`, and a line on standard error, where they are not there.
 fn lab(test: &str) -> Option<&'static [Analysed]> {
@@ -68,4 +69,15 @@ fn annotator_is_as_accurate_as_committed() {
         expected,
         "annotator-accuracy",
     );
+}
+
+#[test]
+fn verdicts_on_the_captures_are_as_committed() {
+    if lab("verdicts_on_the_captures_are_as_committed").is_none() {
+        return;
+    }
+    let folder = lab::folder(None).expect("the captures are there");
+    let found = Found::of(&folder).unwrap_or_else(|error| panic!("{error:#}"));
+    let expected = include_str!("../verdict/expected.txt");
+    assert_expected(&found.to_string(), expected, "verdict");
 }
