@@ -1,4 +1,4 @@
-//! The story of a flow in the terms of the policing detector [Flach16].
+//! The story of a flow in the terms of the policing detector `pd` \[Flach16\].
 
 use std::io::{self, Write};
 

@@ -4,6 +4,7 @@ use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
 use super::lanes::{LANES, Step, costs, likeliest_noises, log_likelihoods, merged, singly};
 use super::screen::{Costs, DEPTHS, RATES, WIDTHS, screen};
+use crate::read::Nanos;
 
 /// A bucket, and how well it explains the losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +20,10 @@ pub struct Fit {
 /// Rates from a quarter of what passed to twenty times as much, evenly on a logarithmic scale.
 const LEAST_RATE: f64 = 0.25;
 const MOST_RATE: f64 = 20.0;
+/// A limiter far above the mean rate is met by bursts only. So rates around the mean without longer
+/// pauses than these, in nanoseconds, are screened too, where that mean is ten times as high.
+const PAUSES: [Nanos; 3] = [400_000_000, 40_000_000, 4_000_000];
+const HIGHER: f64 = 10.0;
 /// Depths: below 20 kB in steps of 600 bytes, since TCP meets a bucket of few packets there; above
 /// evenly on a logarithmic scale up to 5 MB.
 const LEAST_DEPTH: f64 = 2_300.0;
@@ -189,7 +194,20 @@ fn filled_up(buckets: impl Iterator<Item = Bucket>) -> [Bucket; LANES] {
 
 /// Rates and depths around which a bucket may fit.
 fn candidates(arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
-    let passed = passing_rate(arrivals);
+    let mut passed = passing_rate(arrivals, Nanos::MAX);
+    let mut found = candidates_near(passed, arrivals, starts);
+    for pause in PAUSES {
+        let faster = passing_rate(arrivals, pause);
+        if faster > HIGHER * passed {
+            passed = faster;
+            found.extend(candidates_near(passed, arrivals, starts));
+        }
+    }
+    found
+}
+
+/// The same for rates around that at which packets passed.
+fn candidates_near(passed: f64, arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
     let depths = depths();
     let rates: [f64; RATES] = std::array::from_fn(|i| {
         let share = i as f64 / (RATES - 1) as f64;
@@ -214,16 +232,19 @@ fn candidates(arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
     found
 }
 
-/// Bytes a second that passed.
-fn passing_rate(arrivals: &[Arrival]) -> f64 {
-    let passed: f64 = arrivals
-        .iter()
-        .filter(|arrival| !arrival.lost)
-        .map(|arrival| f64::from(arrival.weight))
-        .sum();
-    let first = arrivals.first().map_or(0, |arrival| arrival.at);
-    let last = arrivals.last().map_or(0, |arrival| arrival.at);
-    let seconds = (last.saturating_sub(first) as f64 / 1e9).max(1e-3);
+/// Bytes a second that passed while no pause was longer than this, in nanoseconds.
+fn passing_rate(arrivals: &[Arrival], pause: Nanos) -> f64 {
+    let (mut passed, mut time) = (0.0, 0);
+    let mut last = arrivals.first().map_or(0, |arrival| arrival.at);
+    for arrival in arrivals {
+        let gap = arrival.at.saturating_sub(last);
+        last = last.max(arrival.at);
+        time += if gap > pause { 0 } else { gap };
+        if !arrival.lost {
+            passed += f64::from(arrival.weight);
+        }
+    }
+    let seconds = (time as f64 / 1e9).max(1e-3);
     passed.max(1.0) / seconds
 }
 

@@ -106,6 +106,25 @@ fn a_fit_finds_rate_and_depth() {
     }
 }
 
+/// Half a minute between bursts: the mean rate is far below the limiter's.
+#[test]
+fn pauses_between_bursts_do_not_hide_a_fast_limiter() {
+    let truth = bucket(20.0, 100e3);
+    let mut arrivals = Vec::new();
+    for burst in 0..8 {
+        let packets = send(truth, &Device::Policer, 40, burst);
+        let later = burst * 30_000 * MILLISECOND;
+        arrivals.extend(packets.into_iter().map(|packet| Arrival {
+            at: packet.at + later,
+            ..packet
+        }));
+    }
+    let fit = Fitter::default()
+        .fit(&arrivals, &[1.0])
+        .expect("there are losses");
+    assert!((fit.bucket.rate / truth.rate - 1.0).abs() < 0.02, "{fit:?}");
+}
+
 #[test]
 fn too_few_losses_are_not_fitted() {
     let mut arrivals = send(bucket(5.0, 100e3), &Device::Policer, 50, 7);
