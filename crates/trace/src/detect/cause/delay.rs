@@ -24,7 +24,7 @@ pub struct Delay {
     pub median: Option<f64>,
     /// The 95th percentile of all.
     pub upper: Option<f64>,
-    /// By how much round-trip times differ within [`NEAR`] to four times that, at the median: what
+    /// By how much round-trip times differ within 15 ms to four times that, at the median: what
     /// the path adds at random, where the delay of a queue hardly changes.
     pub noise: f64,
 }

@@ -167,7 +167,7 @@ impl Tidegate {
         }
     }
 
-    /// The same, by what came before a transfer's end, or within [`PAUSE`] after it.
+    /// The same, by what came before a transfer's end, or within a second after it.
     #[must_use]
     pub fn causal(mut self) -> Self {
         self.causal = true;
