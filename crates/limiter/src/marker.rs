@@ -307,9 +307,14 @@ impl SingleRateMarker {
         (self.committed_burst - self.committed) + (self.excess_burst - self.excess)
     }
 
-    /// Tc and Te, the tokens of the committed and of the excess bucket, as of the last packet.
-    pub fn tokens(&self) -> (u64, u64) {
-        (self.committed, self.excess)
+    /// Tc, the tokens of the committed bucket as of the last packet.
+    pub fn committed_tokens(&self) -> u64 {
+        self.committed
+    }
+
+    /// Te, the tokens of the excess bucket as of the last packet.
+    pub fn excess_tokens(&self) -> u64 {
+        self.excess
     }
 }
 
@@ -363,8 +368,13 @@ impl TwoRateMarker {
         self.peak.missing(now) + self.committed.missing(now)
     }
 
-    /// Tp and Tc, the tokens of the peak and of the committed bucket, as of the last packet.
-    pub fn tokens(&self) -> (u64, u64) {
-        (self.peak.tokens(), self.committed.tokens())
+    /// Tp, the tokens of the peak bucket as of the last packet.
+    pub fn peak_tokens(&self) -> u64 {
+        self.peak.tokens()
+    }
+
+    /// Tc, the tokens of the committed bucket as of the last packet.
+    pub fn committed_tokens(&self) -> u64 {
+        self.committed.tokens()
     }
 }

@@ -4,7 +4,7 @@
 //! known. Nodes are read as values of a type:
 //!
 //! ```
-//! use tidegate_notation::{parse, position, quantity};
+//! use tidegate_notation::{Position, parse, position, quantity};
 //!
 //! let text = "rate = \"10mbit\"\nburst = \"32kb\"";
 //! let table = parse(0, text).expect("TOML");
@@ -13,7 +13,7 @@
 //! let burst = table.get("burst").expect("there").quantity("burst", quantity::bytes);
 //! let mistake = burst.expect_err("kilobits");
 //! assert!(mistake.message.starts_with("`burst`: '32kb' has no known unit of size"));
-//! assert_eq!(position(text, mistake.place.byte), (2, 9));
+//! assert_eq!(position(text, mistake.place.byte), Position { line: 2, column: 9 });
 //! ```
 //!
 //! Each reader returns the [`Mistake`] that it finds. The lab stops at the first; the gate collects all
@@ -33,5 +33,5 @@ mod tree;
 
 pub use fields::{Fields, tables};
 pub use keys::{Key, Section, markdown};
-pub use mistake::{Mistake, clean, instead, position};
+pub use mistake::{Mistake, Position, clean, instead, position};
 pub use tree::{KeyNode, Node, Place, Table, Value, parse, parse_value};

@@ -19,12 +19,22 @@ impl Mistake {
     }
 }
 
-/// Line and column of a byte of a text, from 1; columns count characters.
-pub fn position(text: &str, at: usize) -> (usize, usize) {
+/// Where in a text a reader finds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+/// The position of a byte of a text.
+pub fn position(text: &str, at: usize) -> Position {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
+    let column = before[start..].chars().count() + 1;
+    Position { line, column }
 }
 
 /// What was written may hold anything: it must not steer a terminal.

@@ -281,12 +281,11 @@ impl Talk {
 
     /// And selectively these, by offsets of their bytes.
     pub fn sack(&mut self, at: Nanos, to: u32, blocks: &[(u32, u32)]) {
-        let blocks: Vec<(u32, u32)> = blocks
+        let blocks = blocks
             .iter()
-            .map(|&(from, to)| (self.number(SERVER, from), self.number(SERVER, to)))
-            .collect();
+            .map(|&(from, to)| self.number(SERVER, from)..self.number(SERVER, to));
         let frame = TcpFrame {
-            sacks: Sacks::new(&blocks),
+            sacks: Sacks::new(blocks),
             ..self.acking(to)
         };
         self.put(at, frame);

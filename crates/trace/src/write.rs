@@ -7,18 +7,19 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::read::{LinkType, Nanos};
-use crate::wire::{Flags, Sacks};
+use crate::wire::{Flags, Sacks, Timestamps};
 
 /// A TCP packet to be written as an Ethernet frame.
 ///
 /// ```
 /// use tidegate_trace::read::LinkType;
+/// use tidegate_trace::wire::Timestamps;
 /// use tidegate_trace::write::{PcapWriter, Resolution, TcpFrame};
 ///
 /// let frame = TcpFrame {
 ///     seq: 1,
 ///     payload: 1448,
-///     timestamps: Some((7, 3)),
+///     timestamps: Some(Timestamps { value: 7, echo: 3 }),
 ///     ..TcpFrame::new(([10, 0, 0, 1], 443).into(), ([10, 0, 0, 2], 50_000).into())
 /// };
 /// let mut bytes = Vec::new();
@@ -57,7 +58,7 @@ pub struct TcpFrame {
     /// SACK-permitted option.
     pub sack_permitted: bool,
     /// Timestamp option: TSval and TSecr.
-    pub timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<Timestamps>,
     /// SACK option, with as many of these blocks as the header has space for.
     pub sacks: Sacks,
     /// Bytes of the frame to keep, as a capture with this snapshot length would.
@@ -133,7 +134,7 @@ impl TcpFrame {
             out.extend([2, 4]);
             out.extend(mss.to_be_bytes());
         }
-        if let Some((value, echo)) = self.timestamps {
+        if let Some(Timestamps { value, echo }) = self.timestamps {
             out.extend(if self.sack_permitted { [4, 2] } else { [1, 1] });
             out.extend([8, 10]);
             out.extend([value, echo].map(u32::to_be_bytes).as_flattened());
@@ -149,8 +150,12 @@ impl TcpFrame {
         if !blocks.is_empty() {
             out.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
         }
-        for &(from, to) in blocks {
-            out.extend([from, to].map(u32::to_be_bytes).as_flattened());
+        for block in blocks {
+            out.extend(
+                [block.start, block.end]
+                    .map(u32::to_be_bytes)
+                    .as_flattened(),
+            );
         }
         out[start + 12] = ((out.len() - start) as u8 / 4) << 4;
     }

@@ -145,10 +145,10 @@ fn a_chain_of_retransmissions_is_walked_once() {
     const LINKS: u32 = 100_000;
     let mut table = FlowTable::new(Settings::default());
     let mut at = 0;
-    let mut next = |packet: Packet, times: (u32, u32)| {
+    let mut next = |packet: Packet, [value, echo]: [u32; 2]| {
         at += 1_000_000;
         let options = wire::Options {
-            timestamps: Some(times),
+            timestamps: Some(wire::Timestamps { value, echo }),
             ..wire::Options::default()
         };
         table.packet(
@@ -160,13 +160,13 @@ fn a_chain_of_retransmissions_is_walked_once() {
             &mut Nothing,
         );
     };
-    next(packet(0, 40_000, true, 1, 1, 10), (1, 1));
-    next(packet(0, 40_000, false, 1, 11, 2 * LINKS + 4), (1, 1));
+    next(packet(0, 40_000, true, 1, 1, 10), [1, 1]);
+    next(packet(0, 40_000, false, 1, 11, 2 * LINKS + 4), [1, 1]);
     for k in 0..LINKS {
-        next(packet(0, 40_000, false, 1 + 2 * k, 11, 3), (2 + k, 1));
+        next(packet(0, 40_000, false, 1 + 2 * k, 11, 3), [2 + k, 1]);
     }
     for k in 0..LINKS {
-        next(packet(0, 40_000, true, 11, 4 + 2 * k, 0), (1, 2 + k));
+        next(packet(0, 40_000, true, 11, 4 + 2 * k, 0), [1, 2 + k]);
     }
     assert!(table.kept() > LINKS as usize);
 }

@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tidegate_notation::{Mistake, Place, clean, position};
+use tidegate_notation::{Mistake, Place, Position, clean, position};
 
 /// Something that is wrong: where, what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as it was named.
     pub file: PathBuf,
-    /// Line and column, from 1; columns count characters.
-    pub position: Option<(usize, usize)>,
+    /// Where in the file.
+    pub position: Option<Position>,
     /// What is wrong and what to do.
     pub message: String,
     /// The line as it was written, shortened if it is long; empty if there is none.
@@ -24,7 +24,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", clean(&self.file.to_string_lossy()))?;
-        if let Some((line, column)) = self.position {
+        if let Some(Position { line, column }) = self.position {
             write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.message)?;
@@ -132,19 +132,18 @@ impl Sink {
         found.truncate(ConfigErrors::MOST);
         let line = |place: Place| {
             let (file, text) = &files[place.text as usize];
-            let (line, column) = position(text, place.byte);
-            (file, text, line, column)
+            (file, text, position(text, place.byte))
         };
         let problem = |(mistake, other): Found| {
-            let (file, text, number, column) = line(mistake.place);
+            let (file, text, position) = line(mistake.place);
             let mut message = mistake.message;
-            if let Some((file, _, number, _)) = other.map(line) {
-                message += &format!(", in {}:{number}", file.display());
+            if let Some((file, _, Position { line, .. })) = other.map(line) {
+                message += &format!(", in {}:{line}", file.display());
             }
-            let (shown, mark) = excerpt(text, number, column);
+            let (shown, mark) = excerpt(text, position);
             Problem {
                 file: file.clone(),
-                position: Some((number, column)),
+                position: Some(position),
                 message: clean(&message),
                 line: shown,
                 mark,
@@ -158,7 +157,7 @@ impl Sink {
 }
 
 /// The line, or 100 characters of it around the column, and where the column is in that.
-fn excerpt(text: &str, line: usize, column: usize) -> (String, usize) {
+fn excerpt(text: &str, Position { line, column }: Position) -> (String, usize) {
     const WIDTH: usize = 100;
     let Some(full) = text.lines().nth(line - 1) else {
         return (String::new(), 1);

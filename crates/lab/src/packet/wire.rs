@@ -146,11 +146,8 @@ impl Wire {
         let scale = window_scale(config.receive_window);
         // The window of a SYN is never scaled, RFC 7323 §2.2.
         let window = segment.window >> if segment.syn { 0 } else { scale };
-        let mut blocks = [(0, 0); 4];
-        for (block, range) in blocks.iter_mut().zip(segment.sacks.ranges()) {
-            let number = |number: u64| peer_isn.wrapping_add(number as u32);
-            *block = (number(range.0), number(range.1));
-        }
+        let number = |number: u64| peer_isn.wrapping_add(number as u32);
+        let blocks = segment.sacks.ranges().iter();
         let timestamps = u32::from(segment.timestamps.is_some());
         let frame = TcpFrame {
             seq: isn.wrapping_add(segment.seq as u32),
@@ -174,7 +171,7 @@ impl Wire {
             window_scale: segment.syn.then_some(scale),
             sack_permitted: segment.syn && config.sack,
             timestamps: segment.timestamps,
-            sacks: Sacks::new(&blocks[..segment.sacks.ranges().len()]),
+            sacks: Sacks::new(blocks.map(|&(start, end)| number(start)..number(end))),
             snaplen,
             ..TcpFrame::new(src, dst)
         };

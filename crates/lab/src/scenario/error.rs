@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_notation::{Mistake, Place, clean, position};
+use tidegate_notation::{Mistake, Place, Position, clean, position};
 
 /// What is wrong with a scenario: where, what, and what to do. Printed as `FILE:LINE:COLUMN:
 /// MESSAGE`, or with the setting of the command line that is at fault.
@@ -10,8 +10,8 @@ use tidegate_notation::{Mistake, Place, clean, position};
 pub struct ScenarioError {
     /// The file's name as it was given, or the setting.
     pub file: String,
-    /// Line and column, from 1; columns count characters. `None` in settings.
-    pub position: Option<(usize, usize)>,
+    /// Where in the file. `None` in settings.
+    pub position: Option<Position>,
     /// What is wrong and what to do.
     pub message: String,
 }
@@ -46,7 +46,7 @@ pub(super) fn setting_of(place: Place) -> Option<usize> {
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some((line, column)) = self.position {
+        if let Some(Position { line, column }) = self.position {
             write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.message)

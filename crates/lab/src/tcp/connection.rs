@@ -1,6 +1,7 @@
 //! A connection: the handshake, and what joins its two halves.
 
 use tidegate_limiter::Nanos;
+use tidegate_trace::wire::Timestamps;
 
 use super::cc::{LossState, Window};
 use super::receiver::Receiver;
@@ -246,8 +247,11 @@ impl Connection {
         Some(segment)
     }
 
-    fn timestamps(&self, now: Nanos) -> Option<(u32, u32)> {
-        self.timestamps.then(|| (clock(now), self.receiver.echo()))
+    fn timestamps(&self, now: Nanos) -> Option<Timestamps> {
+        self.timestamps.then(|| Timestamps {
+            value: clock(now),
+            echo: self.receiver.echo(),
+        })
     }
 
     /// Bounds the congestion window to this many segments, or removes the bound, as Linux does for eBPF

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use tidegate_trace::wire::Timestamps;
+
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {
@@ -22,8 +24,8 @@ pub struct Segment {
     pub window: u32,
     /// Selective acknowledgements, RFC 2018 and (first of them) RFC 2883.
     pub sacks: Sacks,
-    /// TSval and TSecr in milliseconds, RFC 7323, if the connection uses them.
-    pub timestamps: Option<(u32, u32)>,
+    /// Timestamps in milliseconds, if the connection uses them.
+    pub timestamps: Option<Timestamps>,
     /// Whether its payload, SYN or FIN was sent before. For the record only: nothing on the way or
     /// at the receiver may use it.
     pub again: bool,

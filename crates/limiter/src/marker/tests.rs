@@ -75,7 +75,11 @@ fn single_rate_colour_blind_by_hand() {
     ];
     for (at, bytes, dscp, colour, tokens) in steps {
         assert_eq!(marker.meter(at * MS, &packet(bytes, dscp)), colour, "{at}");
-        assert_eq!(marker.tokens(), tokens, "{at}");
+        assert_eq!(
+            (marker.committed_tokens(), marker.excess_tokens()),
+            tokens,
+            "{at}"
+        );
     }
 }
 
@@ -97,7 +101,11 @@ fn single_rate_colour_aware_by_hand() {
     ];
     for (at, bytes, dscp, colour, tokens) in steps {
         assert_eq!(marker.meter(at * MS, &packet(bytes, dscp)), colour, "{at}");
-        assert_eq!(marker.tokens(), tokens, "{at}");
+        assert_eq!(
+            (marker.committed_tokens(), marker.excess_tokens()),
+            tokens,
+            "{at}"
+        );
     }
 }
 
@@ -106,12 +114,18 @@ fn what_is_below_a_byte_is_kept_while_either_bucket_has_room() {
     let mut marker = single(ColourMode::assured_forwarding());
     assert_eq!(marker.meter(0, &packet(3_000, AF12)), Yellow);
     assert_eq!(marker.meter(MS / 2, &packet(0, AF12)), Yellow);
-    assert_eq!(marker.tokens(), (2_000, 0));
+    assert_eq!(
+        (marker.committed_tokens(), marker.excess_tokens()),
+        (2_000, 0)
+    );
     assert_eq!(marker.meter(MS, &packet(1, AF12)), Yellow);
     // Both full: half a byte is turned away.
     assert_eq!(marker.meter(4_001 * MS + MS / 2, &packet(1, AF12)), Yellow);
     assert_eq!(marker.meter(4_002 * MS, &packet(0, AF12)), Yellow);
-    assert_eq!(marker.tokens(), (2_000, 2_999));
+    assert_eq!(
+        (marker.committed_tokens(), marker.excess_tokens()),
+        (2_000, 2_999)
+    );
 }
 
 #[test]
@@ -133,7 +147,11 @@ fn two_rates_colour_blind_by_hand() {
     ];
     for (at, bytes, dscp, colour, tokens) in steps {
         assert_eq!(marker.meter(at * MS, &packet(bytes, dscp)), colour, "{at}");
-        assert_eq!(marker.tokens(), tokens, "{at}");
+        assert_eq!(
+            (marker.peak_tokens(), marker.committed_tokens()),
+            tokens,
+            "{at}"
+        );
     }
 }
 
@@ -151,7 +169,11 @@ fn two_rates_colour_aware_by_hand() {
     ];
     for (at, bytes, dscp, colour, tokens) in steps {
         assert_eq!(marker.meter(at * MS, &packet(bytes, dscp)), colour, "{at}");
-        assert_eq!(marker.tokens(), tokens, "{at}");
+        assert_eq!(
+            (marker.peak_tokens(), marker.committed_tokens()),
+            tokens,
+            "{at}"
+        );
     }
 }
 
@@ -226,7 +248,7 @@ proptest! {
             };
             let dscp = [AF11, AF12, AF13][before];
             prop_assert_eq!(marker.meter(now * MS, &packet(bytes, dscp)), colour);
-            prop_assert_eq!(marker.tokens(), (c, e));
+            prop_assert_eq!((marker.committed_tokens(), marker.excess_tokens()), (c, e));
         }
     }
 }

@@ -76,8 +76,8 @@ impl Watch {
             news(range);
             self.flight.pop_front();
         }
-        for &(start, end) in packet.options.sacks.blocks() {
-            let (start, end) = (self.unwrap(start), self.unwrap(end));
+        for block in packet.options.sacks.blocks() {
+            let (start, end) = (self.unwrap(block.start), self.unwrap(block.end));
             self.each(start, end, |range| {
                 if start <= range.start && range.end <= end {
                     news(range);

@@ -184,7 +184,7 @@ token = "/nonexistent/token"
             "gate.toml is valid\n",
             "notthere0       tc-ingress  up\n",
             "2 subscribers with 2 prefixes and 1 tag or session\n",
-            "3 plans, 3 combinations",
+            "3 plans, 4 combinations",
             "warning: there is no interface notthere0 ",
             "warning: no subscriber has these plans: lead\n",
             "warning: the daemon would not start: cannot read the token file /nonexistent/token",

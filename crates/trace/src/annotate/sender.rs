@@ -6,7 +6,7 @@ use super::holes::{Filled, Holes, Lost, Missing, Place};
 use super::log::{Log, Number};
 use super::sent::{Marks, Sent};
 use crate::read::Nanos;
-use crate::wire::Packet;
+use crate::wire::{Packet, SackBlock};
 
 /// An acknowledgement so far beyond all data seen is damage, not data that the capture missed.
 const MAX_UNSEEN: u64 = 1 << 30;
@@ -184,7 +184,7 @@ impl Sender {
             }
         }
         let mut unseen = position.saturating_sub(self.max) as i64;
-        let tsval = packet.options.timestamps.map_or(0, |(value, _)| value);
+        let tsval = packet.options.timestamps.map_or(0, |times| times.value);
         if unseen > 0
             && let Some(before) = self.log.last()
         {
@@ -377,7 +377,7 @@ impl Sender {
             let echo = packet
                 .options
                 .timestamps
-                .map(|(_, echo)| echo)
+                .map(|times| times.echo)
                 .filter(|&echo| echo != 0);
             let repeated = from < self.repeated_to;
             let echoed = echo
@@ -406,8 +406,8 @@ impl Sender {
     }
 
     /// Selective acknowledgements, duplicate ones among them.
-    fn selective(&mut self, now: Nanos, ack: u64, sacks: &[(u32, u32)]) {
-        let block = |(start, end): (u32, u32)| {
+    fn selective(&mut self, now: Nanos, ack: u64, sacks: &[SackBlock]) {
+        let block = |SackBlock { start, end }: SackBlock| {
             let length = end.wrapping_sub(start);
             let start = self.position(start);
             (start, start + u64::from(length))

@@ -1,7 +1,7 @@
 //! Packets that the capture holds twice: taken on two interfaces, or mirrored from two ports.
 
 use crate::read::Nanos;
-use crate::wire::Packet;
+use crate::wire::{Packet, Timestamps};
 
 /// A copy follows its original within this time. With an IPv4 identification, which a
 /// retransmission would not share, there is time for a detour through a mirror port.
@@ -45,7 +45,7 @@ impl Recent {
 /// that makes packets collide on purpose only hides its packets.
 #[inline]
 fn fingerprint(packet: &Packet) -> u64 {
-    let (value, echo) = packet.options.timestamps.unwrap_or_default();
+    let Timestamps { value, echo } = packet.options.timestamps.unwrap_or_default();
     let words = [
         u64::from(packet.seq) << 32 | u64::from(packet.ack),
         u64::from(packet.payload) << 32 | u64::from(packet.window) << 16 | u64::from(packet.ip_id),
@@ -57,7 +57,7 @@ fn fingerprint(packet: &Packet) -> u64 {
                     .sacks
                     .blocks()
                     .first()
-                    .map_or(0, |block| block.1),
+                    .map_or(0, |block| block.end),
             ),
     ];
     // Odd multipliers: independent, so that the processor takes all at once.

@@ -14,7 +14,7 @@ use crate::annotate::{
     with_echoes,
 };
 use crate::read::Nanos;
-use crate::wire::{Endpoint, Flags, Packet};
+use crate::wire::{Endpoint, Flags, Packet, Timestamps};
 
 /// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
 const MAX_WAITING: usize = 64;
@@ -271,7 +271,7 @@ impl Flow {
     /// Takes a packet's timestamps: how long after the one that it echoes it comes.
     #[inline]
     fn echo(&mut self, packet: &Packet, side: usize) -> Brief {
-        let Some((value, echo)) = packet.options.timestamps else {
+        let Some(Timestamps { value, echo }) = packet.options.timestamps else {
             return Brief::NONE;
         };
         if !packet.flags.has(Flags::ACK) {

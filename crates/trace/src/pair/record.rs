@@ -39,7 +39,8 @@ pub(crate) struct Record {
 impl Record {
     pub fn new(packet: &Packet, frame: &Frame<'_>, stream: u32, copy: bool) -> Self {
         let marking = Marking::of(frame).ok();
-        let (tsval, tsecr) = packet.options.timestamps.unwrap_or_default();
+        let times = packet.options.timestamps.unwrap_or_default();
+        let (tsval, tsecr) = (times.value, times.echo);
         Self {
             at: packet.at,
             stream,
@@ -110,14 +111,16 @@ impl Record {
 /// What the options of an acknowledgement say: the echo and the newest block.
 fn says(packet: &Packet, tsecr: u32) -> u32 {
     let block = packet.options.sacks.blocks().first();
-    let (from, to) = block.copied().unwrap_or_default();
-    [tsecr, from, to].into_iter().fold(0, |hash: u32, word| {
-        (hash ^ word).wrapping_mul(0x9e37_79b1).rotate_left(13)
-    })
+    let block = block.copied().unwrap_or_default();
+    [tsecr, block.start, block.end]
+        .into_iter()
+        .fold(0, |hash: u32, word| {
+            (hash ^ word).wrapping_mul(0x9e37_79b1).rotate_left(13)
+        })
 }
 
 /// Whether its first block lies below what it acknowledges, RFC 2883 §4.
 fn reports_duplicate(packet: &Packet) -> bool {
     let first = packet.options.sacks.blocks().first();
-    first.is_some_and(|block| (packet.ack.wrapping_sub(block.1) as i32) >= 0)
+    first.is_some_and(|block| (packet.ack.wrapping_sub(block.end) as i32) >= 0)
 }

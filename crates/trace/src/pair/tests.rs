@@ -139,7 +139,7 @@ fn what_was_sent_again_in_vain_was_lost_behind_or_not_at_all() {
     // The second one had arrived before.
     let report = TcpFrame {
         ack: 1 + 3 * LEN,
-        sacks: Sacks::new(&[(1 + 2 * LEN, 1 + 3 * LEN)]),
+        sacks: Sacks::new(std::iter::once(1 + 2 * LEN..1 + 3 * LEN)),
         ..TcpFrame::new(client(), server())
     };
     both.at_b(62 * MS, &report);

@@ -18,5 +18,5 @@ mod tests;
 
 pub use decode::{decode, ethernet_type};
 pub use marking::Marking;
-pub use options::{Flags, Options, Sacks};
+pub use options::{Flags, Options, SackBlock, Sacks, Timestamps};
 pub use packet::{Endpoint, Packet, Skip};

@@ -1,5 +1,7 @@
 //! Control bits and options of TCP.
 
+use std::ops::Range;
+
 /// TCP's control bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags(pub u8);
@@ -23,25 +25,44 @@ impl Flags {
     }
 }
 
-/// The selective acknowledgements of one packet (RFC 2018): up to four ranges of received bytes,
-/// each from its first sequence number to the one behind its last.
+/// The timestamps of one packet (RFC 7323).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the latest value that came from the other side.
+    pub echo: u32,
+}
+
+/// A range of received bytes in a selective acknowledgement (RFC 2018).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SackBlock {
+    /// The first sequence number.
+    pub start: u32,
+    /// The sequence number behind the last.
+    pub end: u32,
+}
+
+/// The selective acknowledgements of one packet: up to four blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sacks {
-    blocks: [(u32, u32); 4],
+    blocks: [SackBlock; 4],
     count: u8,
 }
 
 impl Sacks {
-    /// The first four of these blocks.
-    pub fn new(blocks: &[(u32, u32)]) -> Self {
+    /// The first four of these ranges of sequence numbers.
+    pub fn new(ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
         let mut sacks = Self::default();
-        blocks.iter().for_each(|&block| sacks.push(block));
+        for Range { start, end } in ranges {
+            sacks.push(SackBlock { start, end });
+        }
         sacks
     }
 
     /// Adds a block, if there is room for it.
     #[inline]
-    pub(super) fn push(&mut self, block: (u32, u32)) {
+    pub(super) fn push(&mut self, block: SackBlock) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.count)) {
             *slot = block;
             self.count += 1;
@@ -50,7 +71,7 @@ impl Sacks {
 
     /// The blocks, in the option's order.
     #[inline]
-    pub fn blocks(&self) -> &[(u32, u32)] {
+    pub fn blocks(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.count)]
     }
 }
@@ -62,8 +83,8 @@ pub struct Options {
     pub mss: Option<u16>,
     /// Window scale of a SYN.
     pub window_scale: Option<u8>,
-    /// TSval and TSecr (RFC 7323).
-    pub timestamps: Option<(u32, u32)>,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
     /// Selective acknowledgements.
     pub sacks: Sacks,
     /// Whether the capture cut the options, so that some may be missing here.

@@ -2,7 +2,7 @@
 
 use super::bytes::{bytes, header};
 use super::ip::{Address, Datagram};
-use super::options::{Flags, Options, Sacks};
+use super::options::{Flags, Options, SackBlock, Sacks, Timestamps};
 use super::packet::{Endpoint, Packet, Skip};
 use crate::read::Nanos;
 
@@ -59,7 +59,7 @@ fn options(data: &[u8], length: usize) -> Options {
     };
     // What nearly every data packet has, alone and aligned (RFC 7323 appendix A).
     if let Some([1, 1, 8, 10, rest @ ..]) = data.first_chunk::<12>() {
-        found.timestamps = words(rest);
+        found.timestamps = timestamps(rest);
         if data.len() > 12 {
             walk(&data[12..], &mut found);
         }
@@ -89,13 +89,13 @@ fn walk(mut data: &[u8], found: &mut Options) {
         match (kind, length) {
             (2, 4) => found.mss = value.try_into().ok().map(u16::from_be_bytes),
             (3, 3) => found.window_scale = value.first().copied(),
-            (8, 10) => found.timestamps = words(value),
+            (8, 10) => found.timestamps = timestamps(value),
             (5, 10 | 18 | 26 | 34) => {
                 found.sacks = Sacks::default();
                 value
                     .chunks_exact(8)
                     .filter_map(words)
-                    .for_each(|block| found.sacks.push(block));
+                    .for_each(|[start, end]| found.sacks.push(SackBlock { start, end }));
             }
             _ => {}
         }
@@ -104,10 +104,15 @@ fn walk(mut data: &[u8], found: &mut Options) {
 }
 
 #[inline(always)]
-fn words(value: &[u8]) -> Option<(u32, u32)> {
+fn timestamps(value: &[u8]) -> Option<Timestamps> {
+    words(value).map(|[value, echo]| Timestamps { value, echo })
+}
+
+#[inline(always)]
+fn words(value: &[u8]) -> Option<[u32; 2]> {
     let [a, b, c, d, e, f, g, h] = *value.first_chunk::<8>()?;
-    (value.len() == 8).then_some((
+    (value.len() == 8).then_some([
         u32::from_be_bytes([a, b, c, d]),
         u32::from_be_bytes([e, f, g, h]),
-    ))
+    ])
 }

@@ -1,3 +1,5 @@
+use tidegate_trace::wire::Timestamps;
+
 use super::*;
 use crate::testing::*;
 
@@ -45,7 +47,7 @@ fn frames_are_as_long_as_their_packets() {
             let mut segment = Segment {
                 syn,
                 payload,
-                timestamps: timestamps.then_some((1, 2)),
+                timestamps: timestamps.then_some(Timestamps { value: 1, echo: 2 }),
                 ..Segment::default()
             };
             for range in 0..ranges {

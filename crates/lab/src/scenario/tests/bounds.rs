@@ -221,15 +221,19 @@ fn scenarios_of_ours_are_within_bounds() {
                 && text.contains("[[flow]]")
             {
                 found += 1;
-                // Scenarios of one folder may share their beginning.
+                // Scenarios of one folder may share their beginning, and sweeps of one file too.
                 let beginning = std::fs::read_to_string(path.with_file_name("server.toml"));
-                let text = beginning.unwrap_or_default() + &text;
-                Scenario::parse(Source {
-                    file: &name,
-                    text: &text,
-                    settings: &[],
-                })
-                .unwrap_or_else(|error| panic!("{error}"));
+                let beginning = beginning.unwrap_or_default();
+                let (common, sweeps) = text.split_once("\n# == ").unwrap_or((&text, ""));
+                for sweep in sweeps.split("\n# == ") {
+                    let text = format!("{beginning}{common}\n# {sweep}");
+                    Scenario::parse(Source {
+                        file: &name,
+                        text: &text,
+                        settings: &[],
+                    })
+                    .unwrap_or_else(|error| panic!("{error}"));
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ mod growth;
 mod sacks;
 
 use tidegate_limiter::Nanos;
+use tidegate_trace::wire::Timestamps;
 
 use super::{Sacks, Segment, TcpConfig};
 use crate::MILLISECOND;
@@ -114,12 +115,12 @@ impl Receiver {
     pub(super) fn establish(&mut self, syn: &Segment) {
         self.next = syn.seq.saturating_add(1);
         self.acked = self.next;
-        self.echo = syn.timestamps.map_or(0, |(value, _)| value);
+        self.echo = syn.timestamps.map_or(0, |times| times.value);
     }
 
     /// Takes in what a segment carries. `rtt` and `rto` are those of the sending half.
     pub(super) fn take(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
-        if let Some((value, _)) = segment.timestamps
+        if let Some(Timestamps { value, .. }) = segment.timestamps
             && segment.seq <= self.acked
             && value.wrapping_sub(self.echo) < u32::MAX / 2
         {

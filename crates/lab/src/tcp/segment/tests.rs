@@ -3,7 +3,7 @@ use super::*;
 /// As captures of Linux show them: 60 bytes of SYN, 52 of acknowledgement, 1500 of a full segment.
 #[test]
 fn lengths_are_those_on_the_wire() {
-    let timestamps = Some((1, 1));
+    let timestamps = Some(Timestamps { value: 1, echo: 1 });
     let ack = Segment {
         timestamps,
         ..Segment::default()

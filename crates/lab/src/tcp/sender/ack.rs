@@ -56,7 +56,7 @@ impl Sender {
         }
         self.echo = segment
             .timestamps
-            .map(|(_, echo)| echo)
+            .map(|times| times.echo)
             .filter(|&echo| echo != 0);
         let mut ack = Ack {
             prior_una: self.una,

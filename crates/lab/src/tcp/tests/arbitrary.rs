@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tidegate_trace::wire::Timestamps;
 
 use super::pipe::{DELAY, Pipe};
 use crate::tcp::{Algorithm, Connection, Recovery, Sacks, Segment, TcpConfig};
@@ -65,7 +66,7 @@ fn segments() -> impl Strategy<Value = Segment> {
                     psh,
                     window,
                     sacks,
-                    timestamps,
+                    timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
                     again: false,
                 }
             },

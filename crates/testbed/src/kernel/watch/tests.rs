@@ -47,10 +47,8 @@ fn send(watch: &mut Watch, at: u64, offset: u32) -> bool {
 /// The round-trip time in milliseconds that comes of it.
 fn acknowledge(watch: &mut Watch, at: u64, offset: u32, sacks: &[(u32, u32)]) -> Option<u64> {
     let number = |offset| ISN.wrapping_add(1 + offset);
-    let sacks: Vec<_> = (sacks.iter())
-        .map(|&(start, end)| (number(start), number(end)))
-        .collect();
-    let (ack, sacks) = (number(offset), Sacks::new(&sacks));
+    let sacks = (sacks.iter()).map(|&(start, end)| number(start)..number(end));
+    let (ack, sacks) = (number(offset), Sacks::new(sacks));
     let packet = packet(at * MS, |frame| TcpFrame {
         ack,
         sacks,

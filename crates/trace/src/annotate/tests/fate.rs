@@ -2,6 +2,7 @@
 
 use crate::annotate::Marks;
 use crate::testing::*;
+use crate::wire::Timestamps;
 use crate::write::TcpFrame;
 
 /// A conversation in which the server has sent `n` packets, a millisecond apart from 10 ms on.
@@ -170,13 +171,13 @@ fn with_timestamps(again: u32, echo: u32) -> Kept {
     let mut talk = Talk::begun();
     for (at, value) in [(10, 1), (40, again)] {
         let data = TcpFrame {
-            timestamps: Some((value, 9)),
+            timestamps: Some(Timestamps { value, echo: 9 }),
             ..talk.data(0, 900)
         };
         talk.put(at * MS, data);
     }
     let ack = TcpFrame {
-        timestamps: Some((9, echo)),
+        timestamps: Some(Timestamps { value: 9, echo }),
         ..talk.acking(900)
     };
     talk.put(50 * MS, ack);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::annotate::Marks;
 use crate::flow::Settings;
 use crate::testing::*;
-use crate::wire::Sacks;
+use crate::wire::{Sacks, Timestamps};
 use crate::write::TcpFrame;
 
 /// A packet of a small world: few flows, few sequence numbers, any order of time.
@@ -68,11 +68,7 @@ fn play(packets: &[Any], settings: Settings, isn: u32, unit: u32, payload: u32) 
         at = (at + any.step).max(0);
         talk.ends[0].set_port(40_000 + u16::from(any.port));
         let (src, dst) = if any.from_server { (1, 0) } else { (0, 1) };
-        let sacks: Vec<_> = any
-            .sacks
-            .iter()
-            .map(|&(a, b)| (number(a), number(b)))
-            .collect();
+        let sacks = any.sacks.iter().map(|&(a, b)| number(a)..number(b));
         let frame = TcpFrame {
             seq: number(any.seq),
             ack: number(any.ack),
@@ -81,8 +77,11 @@ fn play(packets: &[Any], settings: Settings, isn: u32, unit: u32, payload: u32) 
             payload: any.payload * payload,
             // No packet is a copy of another.
             ip_id: i as u16 + 1,
-            sacks: Sacks::new(&sacks),
-            timestamps: any.timestamps.map(|(a, b)| (a.into(), b.into())),
+            sacks: Sacks::new(sacks),
+            timestamps: any.timestamps.map(|(value, echo)| Timestamps {
+                value: value.into(),
+                echo: echo.into(),
+            }),
             ..TcpFrame::new(talk.ends[src], talk.ends[dst])
         };
         talk.put(at as u64, frame);

@@ -3,7 +3,7 @@
 use crate::annotate::Marks;
 use crate::flow::Span;
 use crate::testing::*;
-use crate::wire::Flags;
+use crate::wire::{Flags, Timestamps};
 use crate::write::TcpFrame;
 
 #[test]
@@ -270,7 +270,7 @@ fn counters_tell_what_became_of_the_frames() {
     let mut talk = Talk::begun();
     let cut = |snaplen| TcpFrame {
         snaplen,
-        timestamps: Some((1, 1)),
+        timestamps: Some(Timestamps { value: 1, echo: 1 }),
         ..TcpFrame::new(client(), server())
     };
     talk.put(10 * MS, cut(58));

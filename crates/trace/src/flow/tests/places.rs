@@ -2,7 +2,7 @@
 
 use crate::annotate::{Marks, Sign, Vantage};
 use crate::testing::*;
-use crate::wire::Flags;
+use crate::wire::{Flags, Timestamps};
 use crate::write::TcpFrame;
 
 /// A full packet with timestamps.
@@ -120,7 +120,7 @@ fn a_timestamp_tells_a_retransmission_from_what_was_overtaken() {
     for (value, lost) in [(9, 0), (11, 1)] {
         let mut talk = between(40 * MS, MS / 10);
         let stamped = |talk: &mut Talk, n: u32, value| TcpFrame {
-            timestamps: Some((value, 1)),
+            timestamps: Some(Timestamps { value, echo: 1 }),
             ..talk.data(n * SHORT, SHORT)
         };
         let first = stamped(&mut talk, 0, 8);
@@ -140,12 +140,18 @@ fn at_the_receiver_round_trips_end_with_data_that_echo_a_timestamp() {
     for round in 0..5u32 {
         let at = (100 + 45 * u64::from(round)) * MS;
         let data = TcpFrame {
-            timestamps: Some((500 + 45 * round, 10 + 45 * round)),
+            timestamps: Some(Timestamps {
+                value: 500 + 45 * round,
+                echo: 10 + 45 * round,
+            }),
             ..talk.data(round * SHORT, SHORT)
         };
         talk.put(at, data);
         let ack = TcpFrame {
-            timestamps: Some((55 + 45 * round, 500 + 45 * round)),
+            timestamps: Some(Timestamps {
+                value: 55 + 45 * round,
+                echo: 500 + 45 * round,
+            }),
             ..talk.acking((round + 1) * SHORT)
         };
         talk.put(at + MS / 10, ack);

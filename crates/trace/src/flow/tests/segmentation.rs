@@ -1,11 +1,11 @@
 //! Super-packets to wire packets.
 
 use crate::testing::*;
-use crate::wire::Flags;
+use crate::wire::{Flags, Timestamps};
 use crate::write::TcpFrame;
 
 /// The pieces of one server packet in a conversation whose SYNs offer these.
-fn pieces(mss: [Option<u16>; 2], timestamps: Option<(u32, u32)>, payload: u32) -> (Vec<u32>, Kept) {
+fn pieces(mss: [Option<u16>; 2], timestamps: Option<Timestamps>, payload: u32) -> (Vec<u32>, Kept) {
     let mut talk = Talk::new();
     let syn = TcpFrame {
         flags: Flags::SYN,
@@ -57,7 +57,11 @@ fn either_sides_offer_limits() {
 
 #[test]
 fn timestamps_take_space_of_the_mss() {
-    let (lengths, kept) = pieces([Some(1460), Some(1460)], Some((1, 2)), 65_160);
+    let (lengths, kept) = pieces(
+        [Some(1460), Some(1460)],
+        Some(Timestamps { value: 1, echo: 2 }),
+        65_160,
+    );
     assert_eq!(lengths, [1448; 45]);
     assert_eq!(kept.tally.ip_bytes, 65_160 + 45 * 52);
 }
@@ -71,7 +75,7 @@ fn an_absurd_offer_does_not_make_thousands_of_packets() {
 }
 
 /// The pieces of server packets in a conversation without a SYN.
-fn estimated(timestamps: Option<(u32, u32)>, payloads: &[u32]) -> Vec<u32> {
+fn estimated(timestamps: Option<Timestamps>, payloads: &[u32]) -> Vec<u32> {
     let mut talk = Talk::new();
     let mut offset = 0;
     for (i, &payload) in payloads.iter().enumerate() {
@@ -88,7 +92,10 @@ fn estimated(timestamps: Option<(u32, u32)>, payloads: &[u32]) -> Vec<u32> {
 #[test]
 fn without_a_syn_the_size_is_what_divides_the_super_packet() {
     assert_eq!(estimated(None, &[2920]), [1460; 2]);
-    assert_eq!(estimated(Some((1, 1)), &[4344]), [1448; 3]);
+    assert_eq!(
+        estimated(Some(Timestamps { value: 1, echo: 1 }), &[4344]),
+        [1448; 3]
+    );
     assert_eq!(estimated(None, &[14_280]), [1428; 10]);
     assert_eq!(estimated(None, &[8948]), [8948]);
 }
@@ -96,7 +103,7 @@ fn without_a_syn_the_size_is_what_divides_the_super_packet() {
 #[test]
 fn without_a_syn_the_first_estimate_holds_for_what_does_not_divide() {
     assert_eq!(
-        estimated(Some((1, 1)), &[2896, 3000]),
+        estimated(Some(Timestamps { value: 1, echo: 1 }), &[2896, 3000]),
         [1448, 1448, 1448, 1448, 104]
     );
 }
@@ -117,7 +124,10 @@ fn without_a_syn_what_divides_all_full_super_packets_is_found() {
 fn without_a_syn_and_a_divisor_the_largest_single_packet_or_the_usual_counts() {
     assert_eq!(estimated(None, &[1300, 3001]), [1300, 1300, 1300, 401]);
     assert_eq!(estimated(None, &[3001]), [1460, 1460, 81]);
-    assert_eq!(estimated(Some((1, 1)), &[3001]), [1448, 1448, 105]);
+    assert_eq!(
+        estimated(Some(Timestamps { value: 1, echo: 1 }), &[3001]),
+        [1448, 1448, 105]
+    );
     // What fits one frame is one packet.
     assert_eq!(estimated(None, &[1460, 900, 1]), [1460, 900, 1]);
 }

@@ -21,7 +21,10 @@ fn all_that_a_syn_has() {
         mss: Some(1460),
         window_scale: Some(7),
         sack_permitted: true,
-        timestamps: Some((0xdead_beef, 1)),
+        timestamps: Some(Timestamps {
+            value: 0xdead_beef,
+            echo: 1,
+        }),
         ..plain()
     };
     let found = is_plain(ethernet(&encode(&frame)));
@@ -31,7 +34,10 @@ fn all_that_a_syn_has() {
         Options {
             mss: Some(1460),
             window_scale: Some(7),
-            timestamps: Some((0xdead_beef, 1)),
+            timestamps: Some(Timestamps {
+                value: 0xdead_beef,
+                echo: 1
+            }),
             ..Options::default()
         }
     );
@@ -43,7 +49,11 @@ fn timestamps_alone_and_behind_other_options() {
     for head in [&[1, 1, 8, 10][..], &[8, 10], &[1, 8, 10], &[3, 3, 2, 8, 10]] {
         let mut options = [head, &value].concat();
         options.resize(options.len().next_multiple_of(4), 0);
-        assert_eq!(parse(&options).timestamps, Some((5, 6)), "{head:?}");
+        assert_eq!(
+            parse(&options).timestamps,
+            Some(Timestamps { value: 5, echo: 6 }),
+            "{head:?}"
+        );
     }
 }
 
@@ -56,8 +66,11 @@ fn one_to_four_sack_blocks() {
     let all = [block(1, 2), block(3, 4), block(5, 6), block(7, 8)].concat();
     for n in 1..=4 {
         let options = [&[1, 1, 5, 2 + 8 * n as u8], &all[..8 * n]].concat();
-        let expected = [(1, 2), (3, 4), (5, 6), (7, 8)];
-        assert_eq!(parse(&options).sacks.blocks(), &expected[..n]);
+        let expected = [1..2, 3..4, 5..6, 7..8];
+        assert_eq!(
+            parse(&options).sacks,
+            Sacks::new(expected.into_iter().take(n))
+        );
     }
     // Behind timestamps, where the fast path has been taken.
     let options = [
@@ -67,8 +80,8 @@ fn one_to_four_sack_blocks() {
         &block(3, 9),
     ];
     let found = parse(&options.concat());
-    assert_eq!(found.timestamps, Some((5, 6)));
-    assert_eq!(found.sacks.blocks(), [(3, 9)]);
+    assert_eq!(found.timestamps, Some(Timestamps { value: 5, echo: 6 }));
+    assert_eq!(found.sacks, Sacks::new(std::iter::once(3..9)));
     assert!(!found.cut);
 }
 
@@ -81,7 +94,10 @@ fn of_two_sack_options_the_second_counts() {
         &[1, 1, 5, 10],
         &block(5, 6),
     ];
-    assert_eq!(parse(&options.concat()).sacks.blocks(), [(5, 6)]);
+    assert_eq!(
+        parse(&options.concat()).sacks,
+        Sacks::new(std::iter::once(5..6))
+    );
 }
 
 #[test]
@@ -94,7 +110,7 @@ fn a_sack_option_with_an_odd_length_is_passed_over() {
         &[0, 0, 0],
     ];
     let options = [&options.concat()[..], &[0]].concat();
-    assert_eq!(parse(&options).sacks.blocks(), [(3, 4)]);
+    assert_eq!(parse(&options).sacks, Sacks::new(std::iter::once(3..4)));
 }
 
 #[test]
@@ -142,12 +158,12 @@ fn a_snapshot_of_58_bytes_cuts_the_options() {
     assert_eq!(found(58).timestamps, None);
     // The timestamp, but not what follows.
     assert!(found(68).cut);
-    assert_eq!(found(68).timestamps, Some((5, 6)));
+    assert_eq!(found(68).timestamps, Some(Timestamps { value: 5, echo: 6 }));
     assert!(found(68).sacks.blocks().is_empty());
     assert!(found(54).cut);
     assert!(found(77).cut);
     assert!(!found(78).cut);
-    assert_eq!(found(78).sacks.blocks(), [(7, 8)]);
+    assert_eq!(found(78).sacks, Sacks::new(std::iter::once(7..8)));
 }
 
 #[test]
@@ -155,5 +171,5 @@ fn of_a_cut_sack_option_the_whole_blocks_count() {
     let bytes = with(&[&[1, 1, 5, 18][..], &block(1, 2), &block(3, 4)].concat());
     let packet = decode_as(LinkType::ETHERNET, &bytes[..54 + 4 + 8 + 3], bytes.len()).unwrap();
     assert!(packet.options.cut);
-    assert_eq!(packet.options.sacks.blocks(), [(1, 2)]);
+    assert_eq!(packet.options.sacks, Sacks::new(std::iter::once(1..2)));
 }
