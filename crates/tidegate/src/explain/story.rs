@@ -170,7 +170,7 @@ fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A text in lines of up to so many characters.
+/// A text in lines of at most `most` characters.
 pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = String::new();

@@ -61,8 +61,8 @@ pub struct Fits {
     pub transit: Option<Transit>,
 }
 
-/// A bucket explains losses if it removes this share of the uncertainty about them, and is by so many
-/// nats likelier than bursts of chance; or if it removes the second share.
+/// A bucket explains losses if it removes this share of the uncertainty about them, and is likelier
+/// than bursts of chance by `LIKELIER` nats; or if it removes the second share.
 const EXPLAINED: f64 = 0.6;
 const WELL_EXPLAINED: f64 = 0.85;
 const LIKELIER: f64 = 3.0;

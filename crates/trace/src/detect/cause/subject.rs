@@ -10,7 +10,7 @@ use super::unseen::Unseen;
 use crate::read::Nanos;
 
 /// Delay at most losses and at the median loss, in seconds, with a policer whose other users are not
-/// seen; or, on a path with jitter, so many times its noise.
+/// seen; or, on a path with jitter, these multiples of its noise.
 const FLAT_UPPER: f64 = 0.005;
 const FLAT_MEDIAN: f64 = 0.003;
 const NOISY_UPPER: f64 = 3.0;

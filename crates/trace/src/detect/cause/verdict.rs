@@ -66,7 +66,7 @@ const STEADY: f64 = 0.3;
 /// Managed queues drop at delays that are exceeded often, or that differ.
 const EXCEEDED: f64 = 0.75;
 const VARIED: f64 = 0.5;
-/// With few episodes, less delay than this, in seconds, or than so many times the path's noise, may be
+/// With few episodes, a delay below this, in seconds, or below a multiple of the path's noise, may be
 /// the path's.
 const FEW_DELAY: f64 = 0.01;
 const FEW_NOISE: f64 = 4.0;
