@@ -1,24 +1,15 @@
 //! The program as its users meet it: input, errors, exit codes, pipes.
 
+mod captures;
 mod program;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use captures::capture;
 use program::{parts, run, tidegate};
-
-fn corpus(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../corpus")
-        .join(name)
-}
-
-fn capture() -> String {
-    let path = corpus("policed-1500kbit/policed-1500kbit.pcap.xz");
-    path.to_str().expect("text").to_owned()
-}
 
 #[test]
 fn colours_are_as_asked() {

@@ -1,24 +1,14 @@
 //! What `tidegate detect` writes: the table, formats, rows by packet, segment, flow and client.
 
+mod captures;
 mod program;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use captures::capture;
 use program::{run, tidegate};
-
-fn corpus(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../corpus")
-        .join(name)
-}
-
-fn capture() -> String {
-    let path = corpus("policed-1500kbit/policed-1500kbit.pcap.xz");
-    path.to_str().expect("text").to_owned()
-}
 
 #[test]
 fn the_table_fits_80_columns_and_shows_the_verdict() {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+mod captures;
 mod program;
+use captures::capture;
 use program::{parts, run, tidegate};
 
 /// A download of 2 MB through a bottleneck, seen where it is sent.
@@ -348,11 +350,7 @@ fn the_fields_of_the_json_are_those_of_the_documentation() {
         &["count = 2", BULK, SEES_BOTH_WAYS, "rtt = \"40ms\""],
         "kind = \"policer\"\nrate = \"4mbit\"\nburst = \"60kB\"",
     );
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
-    );
-    let (_, segments, _) = run(&["explain", corpus, "--json"]);
+    let (_, segments, _) = run(&["explain", &capture(), "--json"]);
     let one_way = Captured::new(
         &[BULK, "rtt = \"40ms\""],
         "kind = \"delay\"\ndelay = \"1ms\"",
@@ -430,13 +428,6 @@ fn a_long_transfer_gives_a_small_picture() {
         .filter_map(Value::as_u64)
         .sum();
     assert_eq!(lost, told.json["transfer"]["lost_packets"]);
-}
-
-/// A capture of five transfers that a policer limited to 1.5 Mbit/s.
-fn capture() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
-    path.to_str().expect("text").to_owned()
 }
 
 #[test]
