@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tidegate_gate::change::{self, Change};
 use tidegate_gate::config::{Config, ConfigErrors};
 use tidegate_gate::state::GateState;
-use tidegate_lab::scenario::{Scenario, Source};
+use tidegate_lab::scenario::{Run, Scenario, Source};
 
 /// Scenario files: any text is refused with its place, or gives plans, and small ones run.
 pub fn scenario(data: &[u8]) {
@@ -24,7 +24,13 @@ pub fn scenario(data: &[u8]) {
     };
     assert!(scenario.points() > 0 && !scenario.seeds().is_empty());
     let seed = scenario.seeds()[0];
-    let groups = scenario.groups(0, seed, false).expect("it was checked");
+    let groups = scenario
+        .groups(Run {
+            point: 0,
+            seed,
+            taps: false,
+        })
+        .expect("it was checked");
     for group in groups.iter().take(2) {
         if group.plan.flows.len() > 4 || group.plan.elements.len() > 4 {
             continue;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{self, Settings};
 use tidegate_lab::plan::Plan;
-use tidegate_lab::scenario::{Scenario, Source};
+use tidegate_lab::scenario::{Run, Scenario, Source};
 use tidegate_trace::detect::Cause;
 
 /// What all scenarios have in common.
@@ -105,7 +105,11 @@ pub fn simulations(half: Half) -> Result<Vec<Simulation>> {
                     .map(|(key, value)| format!("{key}={value}"))
                     .collect();
                 for &seed in scenario.seeds() {
-                    for group in scenario.groups(point, seed, true)? {
+                    for group in scenario.groups(Run {
+                        point,
+                        seed,
+                        taps: true,
+                    })? {
                         all.push(Simulation {
                             name: format!("{cause}: {title}: {} {seed}", parameters.join(" ")),
                             number: all.len(),

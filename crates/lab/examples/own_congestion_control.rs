@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use tidegate_lab::Nanos;
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Run, Scenario};
 use tidegate_lab::summary::Throughput;
 use tidegate_lab::tcp::Algorithm;
 use tidegate_lab::tcp::cc::{AckSample, Controller, CustomAlgorithm, Window};
@@ -63,7 +63,14 @@ path = ["gate"]
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::parse(SCENARIO)?;
-    let mut plan = scenario.groups(0, 1, false)?.remove(0).plan;
+    let mut plan = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: false,
+        })?
+        .remove(0)
+        .plan;
     plan.flows[1].tcp.algorithm = Algorithm::Custom(CustomAlgorithm {
         name: "gentle",
         make: |_| Box::new(Gentle::default()),

@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use tidegate_lab::plan::{CustomLimiter, ElementKind, ElementPlan};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Run, Scenario};
 use tidegate_lab::summary::Throughput;
 use tidegate_lab::{MILLISECOND, Nanos};
 use tidegate_limiter::{Decision, PacketMeta, Police};
@@ -52,7 +52,14 @@ path = ["link"]
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::parse(SCENARIO)?;
-    let mut plan = scenario.groups(0, 1, false)?.remove(0).plan;
+    let mut plan = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: false,
+        })?
+        .remove(0)
+        .plan;
     // 10 Mbit/s are 12,500 bytes in 10 ms.
     plan.elements.push(ElementPlan {
         name: "window".into(),

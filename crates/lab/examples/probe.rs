@@ -5,7 +5,7 @@ use std::error::Error;
 
 use tidegate_lab::MILLISECOND;
 use tidegate_lab::path::{Entering, Path};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Run, Scenario};
 
 const SCENARIO: &str = r#"
 duration = "1s"
@@ -22,7 +22,14 @@ path = ["gate"]
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::parse(SCENARIO)?;
-    let plan = scenario.groups(0, 1, false)?.remove(0).plan;
+    let plan = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: false,
+        })?
+        .remove(0)
+        .plan;
     let mut path = Path::new(&plan, |_| None)?;
     let packet = [0; 1500];
     for number in 0..40 {

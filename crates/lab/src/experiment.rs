@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::capture::{Captures, Recorder};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::scenario::{Group, Scenario, ScenarioError};
+use crate::scenario::{Group, Run, Scenario, ScenarioError};
 use crate::{Nanos, Observer, RunError, TappedPacket};
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ fn jobs(
     let runs = (0..scenario.points())
         .flat_map(|point| scenario.seeds().iter().map(move |&seed| (point, seed)));
     runs.flat_map(move |(point, seed)| {
-        let groups = scenario.groups(point, seed, taps);
+        let groups = scenario.groups(Run { point, seed, taps });
         let (groups, error) = match groups {
             Ok(groups) => (groups, None),
             Err(error) => (Vec::new(), Some(Err(error.into()))),

@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{Settings, simulate};
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{Run, Scenario};
 use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary, Vantage};
 use tidegate_trace::{Options, Sink, analyse};
 
@@ -68,7 +68,13 @@ fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
         "#
     );
     let scenario = Scenario::parse(&scenario).unwrap();
-    let groups = scenario.groups(0, scenario.seeds()[0], true).unwrap();
+    let groups = scenario
+        .groups(Run {
+            point: 0,
+            seed: scenario.seeds()[0],
+            taps: true,
+        })
+        .unwrap();
     let captures = InMemory::default();
     let settings = Settings {
         jobs: 1,

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{Settings, simulate};
 use tidegate_lab::outcome::{FlowOutcome, Outcome};
-use tidegate_lab::scenario::{Scenario, ScenarioError};
+use tidegate_lab::scenario::{Run, Scenario, ScenarioError};
 use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_lab::{MILLISECOND, Nanos, RunError};
 
@@ -218,7 +218,11 @@ pub fn point(
     };
     for run in 0..runs {
         let seed = scenario.seeds()[0].wrapping_add(run);
-        let groups = scenario.groups(point, seed, captures.is_some())?;
+        let groups = scenario.groups(Run {
+            point,
+            seed,
+            taps: captures.is_some(),
+        })?;
         let mut sides = [(Vec::new(), 0), (Vec::new(), 0)];
         for group in &groups {
             let plan = &group.plan;

@@ -147,7 +147,7 @@ impl Wire {
         // The window of a SYN is never scaled, RFC 7323 §2.2.
         let window = segment.window >> if segment.syn { 0 } else { scale };
         let number = |number: u64| peer_isn.wrapping_add(number as u32);
-        let blocks = segment.sacks.ranges().iter();
+        let blocks = segment.sacks.ranges();
         let timestamps = u32::from(segment.timestamps.is_some());
         let frame = TcpFrame {
             seq: isn.wrapping_add(segment.seq as u32),
@@ -171,7 +171,7 @@ impl Wire {
             window_scale: segment.syn.then_some(scale),
             sack_permitted: segment.syn && config.sack,
             timestamps: segment.timestamps,
-            sacks: Sacks::new(blocks.map(|&(start, end)| number(start)..number(end))),
+            sacks: Sacks::new(blocks.map(|range| number(range.start)..number(range.end))),
             snaplen,
             ..TcpFrame::new(src, dst)
         };

@@ -81,6 +81,17 @@ pub struct Scenario {
     work: Nanos,
 }
 
+/// Which run of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The point of the sweep, from 0.
+    pub point: usize,
+    /// The seed of everything that is drawn at random.
+    pub seed: u64,
+    /// Whether taps write captures. Otherwise they are left out.
+    pub taps: bool,
+}
+
 /// Aggregates that share elements: one simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -234,9 +245,9 @@ impl Scenario {
         Ok(work.saturating_mul(seeds))
     }
 
-    fn plans(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, Mistake> {
-        let (root, varied) = self.sweep.apply(&self.root, point)?;
-        group::groups(&root, &varied, seed, taps)
+    fn plans(&self, run: Run) -> Result<Vec<Group>, Mistake> {
+        let (root, varied) = self.sweep.apply(&self.root, run.point)?;
+        group::groups(&root, &varied, run.seed, run.taps)
     }
 
     /// What the scenario shows.
@@ -264,14 +275,13 @@ impl Scenario {
         &self.seeds
     }
 
-    /// The simulations of a point and a seed, in the order of their first aggregates. Without
-    /// `taps`, these are left out; with them, each writes a file of its name in this folder.
+    /// The simulations of a run, in the order of their first aggregates.
     ///
     /// # Errors
     /// None for points and seeds of the scenario.
-    pub fn groups(&self, point: usize, seed: u64, taps: bool) -> Result<Vec<Group>, ScenarioError> {
+    pub fn groups(&self, run: Run) -> Result<Vec<Group>, ScenarioError> {
         let located = |mistake| ScenarioError::new(mistake, &self.file, &self.text, &self.settings);
-        self.plans(point, seed, taps).map_err(located)
+        self.plans(run).map_err(located)
     }
 }
 

@@ -56,7 +56,11 @@ fn set(settings: &[&str]) -> Result<Scenario, String> {
 
 fn one(scenario: &Scenario) -> Group {
     let mut groups = scenario
-        .groups(0, scenario.seeds()[0], true)
+        .groups(Run {
+            point: 0,
+            seed: scenario.seeds()[0],
+            taps: true,
+        })
         .expect("sound");
     assert_eq!(groups.len(), 1);
     groups.remove(0)
@@ -126,7 +130,14 @@ fn a_small_scenario_becomes_a_plan() {
 fn what_is_drawn_depends_on_the_seed_and_on_nothing_else() {
     let scenario = parse(SMALL).expect("sound");
     let delays = |scenario: &Scenario, seed| -> Vec<Nanos> {
-        let group = scenario.groups(0, seed, true).expect("sound").remove(0);
+        let group = scenario
+            .groups(Run {
+                point: 0,
+                seed,
+                taps: true,
+            })
+            .expect("sound")
+            .remove(0);
         let flows = group.plan.flows.into_iter();
         flows
             .filter(|flow| flow.name == "download")
@@ -218,7 +229,14 @@ fn sweeps_are_products_in_the_order_of_the_file() {
             "2mbit shaper"
         ]
     );
-    let group = scenario.groups(5, 1, true).expect("sound").remove(0);
+    let group = scenario
+        .groups(Run {
+            point: 5,
+            seed: 1,
+            taps: true,
+        })
+        .expect("sound")
+        .remove(0);
     let ElementKind::Limiter {
         config: LimiterConfig::Shaper(config),
         ..
@@ -246,7 +264,14 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     let parameters = [("gate.kind", "policer"), ("gate.burst", "8kB")];
     let parameters = parameters.map(|(key, value)| (key.to_owned(), value.to_owned()));
     assert_eq!(scenario.parameters(0), parameters);
-    let group = scenario.groups(0, 1, true).expect("sound").remove(0);
+    let group = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: true,
+        })
+        .expect("sound")
+        .remove(0);
     let ElementKind::Limiter {
         config: LimiterConfig::Policer(config),
         ..
@@ -269,7 +294,13 @@ fn aggregates_that_share_nothing_are_apart() {
         "[[aggregate]]\nname = \"home\"\ncount = 3\n[[aggregate]]\nname = \"office\"\n[[flow]]",
     );
     let scenario = parse(&text).expect("sound");
-    let groups = scenario.groups(0, 1, true).expect("sound");
+    let groups = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: true,
+        })
+        .expect("sound");
     let names: Vec<&str> = groups
         .iter()
         .map(|group| group.plan.aggregates[0].as_str())
@@ -316,7 +347,11 @@ fn aggregates_that_share_nothing_are_apart() {
     );
     let groups = parse(&text)
         .expect("sound")
-        .groups(0, 1, true)
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: true,
+        })
         .expect("sound");
     let sizes: Vec<usize> = groups
         .iter()
@@ -337,7 +372,11 @@ fn values_can_be_chosen_once_for_each_aggregate() {
     );
     let groups = parse(&text)
         .expect("sound")
-        .groups(0, 1, true)
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: true,
+        })
         .expect("sound");
     for (number, group) in groups.iter().enumerate() {
         let wanted = [Algorithm::Reno, Algorithm::Cubic][number % 2];

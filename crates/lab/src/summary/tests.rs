@@ -2,7 +2,7 @@ use tidegate_limiter::Rate;
 
 use super::*;
 use crate::outcome::{AggregateOutcome, Completion, Distribution, FlowOutcome};
-use crate::scenario::Scenario;
+use crate::scenario::{Run, Scenario};
 use crate::{MILLISECOND, SECOND};
 
 #[test]
@@ -46,7 +46,14 @@ fn finished() -> Finished {
         traffic = "on-off"
     "#;
     let scenario = Scenario::parse(text).expect("sound");
-    let group = scenario.groups(0, 1, false).expect("sound").remove(0);
+    let group = scenario
+        .groups(Run {
+            point: 0,
+            seed: 1,
+            taps: false,
+        })
+        .expect("sound")
+        .remove(0);
     assert_eq!(group.limits, [Some(Rate::from_bits_per_second(1_000_000))]);
     let rtt = |p50, p95| Distribution {
         count: 1,
@@ -169,7 +176,14 @@ fn starved_transfers_are_as_unfair_as_starved_downloads() {
         "#;
         let text = format!("{text}traffic = {traffic}");
         let scenario = Scenario::parse(&text).expect("sound");
-        let group = scenario.groups(0, 1, false).expect("sound").remove(0);
+        let group = scenario
+            .groups(Run {
+                point: 0,
+                seed: 1,
+                taps: false,
+            })
+            .expect("sound")
+            .remove(0);
         let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
         let mut collector = Collector::default();
         collector.add(&Finished {

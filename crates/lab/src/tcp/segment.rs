@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use tidegate_trace::wire::Timestamps;
 
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
@@ -44,7 +46,7 @@ impl Segment {
         let options = if self.syn {
             4 + 4 + timestamps.max(4)
         } else {
-            let sacks = self.sacks.ranges().len() as u32;
+            let sacks = self.sacks.len() as u32;
             timestamps + if sacks > 0 { 4 + 8 * sacks } else { 0 }
         };
         HEADERS + options + self.payload
@@ -66,16 +68,30 @@ pub struct Sacks {
 }
 
 impl Sacks {
-    /// Adds a range, from its first byte to behind its last; beyond the fourth it is left out.
-    pub fn push(&mut self, range: (u64, u64)) {
+    /// Adds a range of sequence numbers. A fifth one is left out.
+    pub fn push(&mut self, range: Range<u64>) {
         if let Some(slot) = self.ranges.get_mut(usize::from(self.count)) {
-            *slot = range;
+            *slot = (range.start, range.end);
             self.count += 1;
         }
     }
 
-    /// The ranges.
-    pub fn ranges(&self) -> &[(u64, u64)] {
-        &self.ranges[..usize::from(self.count)]
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The ranges, the most recent first.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + Clone + use<> {
+        let Self { ranges, count } = *self;
+        ranges
+            .into_iter()
+            .take(count.into())
+            .map(|(start, end)| start..end)
     }
 }

@@ -2,7 +2,6 @@
 //! nothing here is ever called.
 
 pub(crate) mod cgroup;
-#[allow(dead_code, reason = "what is said to the kernel")]
 pub(crate) mod wire;
 
 use std::io;

@@ -12,7 +12,7 @@ use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::rows::{
     LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
 };
-use tidegate_lab::scenario::Scenario;
+use tidegate_lab::scenario::{self, Scenario};
 use tidegate_lab::summary::Collector;
 use tidegate_store::Writer;
 
@@ -168,7 +168,11 @@ impl From<io::Error> for RunFailure {
 fn partial(scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<Partial> {
     let mut partial = Partial::new();
     for row in rows {
-        let groups = scenario.groups(row.point as usize, scenario.seeds()[0], false)?;
+        let groups = scenario.groups(scenario::Run {
+            point: row.point as usize,
+            seed: scenario.seeds()[0],
+            taps: false,
+        })?;
         let all = (groups.len() * scenario.seeds().len()) as u64;
         if row.summary.simulations < all {
             partial.insert(row.point, all);

@@ -51,7 +51,7 @@ fn frames_are_as_long_as_their_packets() {
                 ..Segment::default()
             };
             for range in 0..ranges {
-                segment.sacks.push((range * 10, range * 10 + 5));
+                segment.sacks.push(range * 10..range * 10 + 5);
             }
             let packet = Packet::new(0, false, tcp_length(&segment, &config), segment);
             let length = wire.encode(&packet, usize::MAX, &mut Vec::new());

@@ -355,8 +355,8 @@ impl Receiver {
         if self.sack {
             let most = if self.timestamps { 3 } else { 4 };
             let ranges = self.duplicate.iter().chain(self.list.ranges());
-            for &range in ranges.take(most) {
-                sacks.push(range);
+            for &(start, end) in ranges.take(most) {
+                sacks.push(start..end);
             }
         }
         sacks

@@ -38,7 +38,13 @@ fn acks(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64,
         if receiver.wants_ack() {
             let mut ack = Segment::default();
             receiver.fill(&mut ack);
-            acks.push((ack.ack, ack.sacks.ranges().to_vec()));
+            acks.push((
+                ack.ack,
+                ack.sacks
+                    .ranges()
+                    .map(|range| (range.start, range.end))
+                    .collect(),
+            ));
         }
     }
     acks
@@ -240,7 +246,7 @@ fn puts_duplicates_together_after_three() {
         if receiver.wants_ack() {
             let mut ack = Segment::default();
             receiver.fill(&mut ack);
-            reported.push(ack.sacks.ranges().len());
+            reported.push(ack.sacks.len());
         }
         assert!(!receiver.wants_ack());
     }

@@ -1,6 +1,8 @@
 //! What an acknowledgement says: RFC 9293 §3.10.7.4, RFC 2018 and 2883, as Linux `tcp_ack`,
 //! `tcp_sacktag_write_queue` and `tcp_clean_rtx_queue`.
 
+use std::ops::Range;
+
 use tidegate_limiter::Nanos;
 
 use super::super::cc::{AckSample, LossState};
@@ -68,7 +70,7 @@ impl Sender {
         self.resend = Resend::Nothing;
         let (delivered, lost) = (self.rate.delivered, self.rate.lost);
         if segment.ack < self.una {
-            if self.sack && !segment.sacks.ranges().is_empty() {
+            if self.sack && !segment.sacks.is_empty() {
                 self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
                 self.judge(now, 0, &mut ack);
             }
@@ -80,7 +82,7 @@ impl Sender {
         }
         self.take_window(now, segment, &mut ack);
         self.una = segment.ack;
-        if self.sack && !segment.sacks.ranges().is_empty() {
+        if self.sack && !segment.sacks.is_empty() {
             self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
         }
         self.window_probes = 0;
@@ -139,14 +141,13 @@ impl Sender {
     }
 
     fn take_sacks(&mut self, now: Nanos, acked: u64, sacks: &Sacks, ack: &mut Ack) {
-        let ranges = sacks.ranges();
-        let duplicate = self.take_duplicate(acked, ranges, ack);
+        let duplicate = self.take_duplicate(acked, sacks, ack);
         // In order: a lower range marked behind a higher one would look like reordering.
         let mut ordered = [(0, 0, false); 4];
-        for (index, &(start, end)) in ranges.iter().enumerate() {
-            ordered[index] = (start, end, duplicate && index == 0);
+        for (index, range) in sacks.ranges().enumerate() {
+            ordered[index] = (range.start, range.end, duplicate && index == 0);
         }
-        let ordered = &mut ordered[..ranges.len()];
+        let ordered = &mut ordered[..sacks.len()];
         ordered.sort_unstable();
         for &mut (start, end, duplicate) in ordered {
             if self.is_valid(start, end, duplicate) && end > ack.prior_una {
@@ -163,13 +164,14 @@ impl Sender {
     /// RFC 2883 §4: the first range is of a duplicate if it lies below the acknowledgement or
     /// within the second (`tcp_check_dsack`). More duplicates than retransmissions are not our
     /// doing.
-    fn take_duplicate(&mut self, acked: u64, ranges: &[(u64, u64)], ack: &mut Ack) -> bool {
-        let Some(&(start, end)) = ranges.first() else {
+    fn take_duplicate(&mut self, acked: u64, sacks: &Sacks, ack: &mut Ack) -> bool {
+        let mut ranges = sacks.ranges();
+        let Some(Range { start, end }) = ranges.next() else {
             return false;
         };
         let within = ranges
-            .get(1)
-            .is_some_and(|&(from, to)| start >= from && end <= to);
+            .next()
+            .is_some_and(|second| start >= second.start && end <= second.end);
         if !(start < acked || within) || start >= end || end > self.next {
             return false;
         }
@@ -222,9 +224,9 @@ impl Sender {
             // What the acknowledgement before covered is passed over at once, so that a window
             // full of selective acknowledgements costs no more than one.
             if sent.sacked && !duplicate {
-                let known = self.known_sacks.ranges().iter();
-                let mut known = known.filter(|&&(from, to)| from <= sent.seq && sent.end() < to);
-                let behind = known.next().map(|&(_, to)| self.board.number_at(to));
+                let mut known = self.known_sacks.ranges();
+                let known = known.find(|range| range.start <= sent.seq && sent.end() < range.end);
+                let behind = known.map(|range| self.board.number_at(range.end));
                 number = behind.unwrap_or(0).max(number + 1);
                 continue;
             }

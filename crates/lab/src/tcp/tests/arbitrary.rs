@@ -56,7 +56,9 @@ fn segments() -> impl Strategy<Value = Segment> {
         .prop_map(
             |((seq, ack, payload), ([syn, fin, psh], window), ranges, timestamps)| {
                 let mut sacks = Sacks::default();
-                ranges.into_iter().for_each(|range| sacks.push(range));
+                ranges
+                    .into_iter()
+                    .for_each(|(start, end)| sacks.push(start..end));
                 Segment {
                     seq,
                     ack,

@@ -59,8 +59,8 @@ fn a_reported_duplicate_takes_the_reduction_back() {
     assert_eq!(after.ssthresh, u32::MAX);
     // RFC 2883 §4: the duplicate is the first range, and below the acknowledgement.
     let reported = pipe.acks().any(|sent| {
-        let range = sent.segment.sacks.ranges().first();
-        range.is_some_and(|&(from, to)| to <= sent.segment.ack && (from - 1) / 1448 == 40)
+        let range = sent.segment.sacks.ranges().next();
+        range.is_some_and(|range| range.end <= sent.segment.ack && (range.start - 1) / 1448 == 40)
     });
     assert!(reported);
 }

@@ -53,7 +53,7 @@ impl Bench {
             ..Segment::default()
         };
         for &(from, to) in sacks {
-            segment.sacks.push((byte(from), byte(to)));
+            segment.sacks.push(byte(from)..byte(to));
         }
         self.sender.take_ack(self.now, &segment);
         self.sent()
