@@ -78,9 +78,7 @@ impl Site {
 
     /// The configuration that a file of this text gives.
     pub(crate) fn config(&self, rest: &str) -> Config {
-        let none = |_: &Path| Err("is not there".to_owned());
-        let config = Config::parse(Path::new("gate.toml"), self.text(rest), &none);
-        config.unwrap_or_else(|error| panic!("{error}"))
+        config(&self.text(rest))
     }
 
     /// The names of the state's files.
@@ -94,6 +92,13 @@ impl Site {
         names.sort();
         names
     }
+}
+
+/// The configuration that a file of this text gives, with no other file beside it.
+pub(crate) fn config(text: &str) -> Config {
+    let none = |_: &Path| Err("is not there".to_owned());
+    let config = Config::parse(Path::new("gate.toml"), text.to_owned(), &none);
+    config.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs this in a network namespace that has a BPF file system, both of which end with it. Skips the test

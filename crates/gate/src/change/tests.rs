@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing::config as config_of;
 
 /// What a data path would hold.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -115,8 +115,7 @@ fn config((rates, names, owners, interfaces): &Draw) -> Config {
             text += &format!("down = \"{rate}mbit\"\n");
         }
     }
-    let none = |_: &Path| Err("is not there".to_owned());
-    Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+    config_of(&text)
 }
 
 proptest! {
@@ -249,8 +248,7 @@ fn an_interface_that_is_attached_again_is_detached_just_before() {
              vlan = {}\n",
             two.len()
         );
-        let none = |_: &Path| Err("is not there".to_owned());
-        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+        config_of(&text)
     };
     let empty = GateState::empty("/pins".into(), [1, 2]);
     let (one, _) = next(&empty, &with("", "eth1")).expect("room");
@@ -278,8 +276,7 @@ fn what_goes_makes_room_for_what_comes_where_there_is_none_for_both() {
              [[subscriber]]\nname = \"ann\"\nplan = \"p\"\naddresses = [{}]\n",
             prefixes.join(",")
         );
-        let none = |_: &Path| Err("is not there".to_owned());
-        Config::parse(Path::new("gate.toml"), text, &none).unwrap_or_else(|error| panic!("{error}"))
+        config_of(&text)
     };
     let empty = GateState::empty("/pins".into(), [1, 2]);
     let lengths = |bits: std::ops::Range<u32>| -> Vec<String> {

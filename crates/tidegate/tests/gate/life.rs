@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::support::{Findings, Gate, alone, has_iperf, measured, permitted};
+use super::support::{BRIDGE, Findings, Gate, alone, has_iperf, measured, permitted};
 use tidegate_lab::MILLISECOND;
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
@@ -18,12 +18,7 @@ fn configuration(others: u32, version: u32) -> String {
         )
     });
     format!(
-        "[[interface]]
-        name = \"wan\"
-        side = \"core\"
-        [[interface]]
-        name = \"lan\"
-        side = \"access\"
+        "{BRIDGE}
         [plan.home]
         down = \"30mbit\"
         up = \"10mbit\"

@@ -15,6 +15,16 @@ use tidegate_testbed::namespace::{Namespace, Process};
 /// The program under test.
 pub const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 
+/// The gate's interfaces: both sides of a bridge.
+pub const BRIDGE: &str = r#"
+[[interface]]
+name = "wan"
+side = "core"
+[[interface]]
+name = "lan"
+side = "access"
+"#;
+
 /// Lateness of the link at the 99th percentile, in nanoseconds, from which a busy machine may have spoiled
 /// the measurement. The comparison of the lab with the kernel uses the same.
 const LATE: u64 = tidegate_testbed::compare::LATE;

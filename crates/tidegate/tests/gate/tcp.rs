@@ -7,23 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::support::{
-    Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
+    BRIDGE, Counted, Findings, Gate, alone, has_iperf, jain, measured, median, permitted,
 };
 use tidegate_lab::MILLISECOND;
 use tidegate_testbed::iperf::{self, Bulk, Received};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::DeviceCounters;
 use tidegate_testbed::site::{LinkPosition, Site};
-
-/// The interfaces of the gate.
-const BRIDGE: &str = r#"
-[[interface]]
-name = "wan"
-side = "core"
-[[interface]]
-name = "lan"
-side = "access"
-"#;
 
 /// The same with this hook.
 fn bridge(hook: &str) -> String {
