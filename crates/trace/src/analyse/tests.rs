@@ -165,6 +165,7 @@ fn what_is_never_judged_is_unclear() {
     );
 }
 
+#[cfg(feature = "xz")]
 #[test]
 fn a_capture_that_cannot_be_read_says_so_and_what_was_read_counts() {
     let mut sink = Events::default();

@@ -1,5 +1,8 @@
 //! Senders through known limiters: what limited them must come out.
 
+#[cfg(feature = "xz")]
+mod capture;
+
 use super::arrival::Arrival;
 use super::bucket::Bucket;
 use super::delay;
@@ -7,9 +10,7 @@ use super::fit::Fitter;
 use super::interval::intervals;
 use super::limiter::{Losses, Mechanism, Towards, explain};
 use super::scope::episodes;
-use crate::annotate::TransferSummary;
-use crate::detect::{Basis, Cause, Judgement, Tidegate};
-use crate::{Options, Sink, analyse};
+use crate::detect::Basis;
 
 const PATH: u64 = 40_000_000;
 const FRAME: f32 = 1518.0;
@@ -198,42 +199,4 @@ fn the_base_is_near_the_least_round_trip_time() {
     let arrivals = send(bucket(5.0, 60e3), &Device::Policer, 100, 3);
     let base = delay::base(arrivals.iter()).expect("there are samples");
     assert!((base - 0.04).abs() < 0.002, "{base}");
-}
-
-#[derive(Default)]
-struct Judged(Vec<(TransferSummary, Judgement)>);
-
-impl Sink for Judged {
-    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
-        self.0.push((*transfer, judgement));
-    }
-}
-
-#[test]
-fn a_policer_in_a_real_capture_is_found_with_its_rate() {
-    let capture = include_bytes!("../../../../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
-    for basis in [Basis::Connection, Basis::Client] {
-        let options = Options {
-            detector: Some(Box::new(Tidegate::new(basis))),
-            ..Options::default()
-        };
-        let mut judged = Judged::default();
-        let outcome = analyse(&capture[..], options, &mut judged);
-        assert!(outcome.error.is_none());
-        let policed: Vec<_> = judged
-            .0
-            .iter()
-            .filter(|(_, judgement)| judgement.cause == Cause::Policer)
-            .collect();
-        assert!(!policed.is_empty());
-        for (transfer, judgement) in policed {
-            assert!(!transfer.id.from_client);
-            let (low, high) = judgement
-                .limit
-                .and_then(|limit| limit.rate_bps.interval())
-                .expect("a rate with an interval");
-            assert!((low..=high).contains(&1.5e6), "{low} to {high}");
-            assert!(judgement.evidence.len() > 2 && !judgement.ruled_out.is_empty());
-        }
-    }
 }
