@@ -1,4 +1,5 @@
-//! Panels over one time axis: a picture of what happened to many packets at once.
+//! Panels over one time axis: a picture of what happened to many packets at once. Panels below them may have
+//! another axis.
 //!
 //! A series is thinned as it is added, to what can be seen: the size of the picture and the memory that it
 //! takes do not grow with the number of points.
@@ -34,6 +35,7 @@ const STYLE: &str = "
   .grid { stroke: #e4e4e4 } .axis { stroke: #888; fill: none } .shade { fill: #f3efdf }
   path.dots { stroke-width: 2.4; stroke-linecap: round; fill: none } path.crosses { stroke-width: 1.3; fill: none }
   path.key.dots { stroke-width: 6 }
+  path.bars { stroke-width: 1; fill: #999; fill-opacity: .3 }
   path.line { stroke-width: 1.4; fill: none; stroke-linejoin: round } path.dashed { stroke-width: 1.5; stroke-dasharray: 7 4; fill: none }
   .blue { stroke: #0072b2 } .orange { stroke: #e69f00 } .red { stroke: #c4161c } .green { stroke: #009e73 }
   .purple { stroke: #a6588a } .sky { stroke: #56b4e9 } .grey { stroke: #777 } .black { stroke: #222 }
@@ -169,6 +171,7 @@ impl Panels {
             title: title.to_owned(),
             height,
             x: self.x,
+            x_title: None,
             // The panel's own height; it is moved to its place when the picture is written.
             y: Span::new((from, to), height, 0.0),
             paths: Vec::new(),
@@ -180,16 +183,29 @@ impl Panels {
         &mut self.panels[last]
     }
 
+    /// The title of the horizontal axis, for panels that it is written below: those with another axis than
+    /// the others, and of the others the last one that shows anything.
+    fn x_titles(&self) -> Vec<Option<&str>> {
+        let shares = |panel: &Panel| !panel.is_empty() && panel.x_title.is_none();
+        let last = self.panels.iter().rposition(shares);
+        let panels = self.panels.iter().enumerate();
+        panels
+            .map(|(i, panel)| match &panel.x_title {
+                Some(title) => (!panel.is_empty()).then_some(title.as_str()),
+                None => (last == Some(i)).then_some(self.x_title.as_str()),
+            })
+            .collect()
+    }
+
     /// The picture as SVG.
     pub fn svg(&self) -> String {
         let mut out = String::new();
         let mut top = 32.0 + LINE * self.text.len() as f64;
-        // The horizontal axis is labelled below the last panel that shows anything.
-        let last = self.panels.iter().rposition(|panel| !panel.is_empty());
+        let x_titles = self.x_titles();
         let mut tops = Vec::new();
-        for (i, panel) in self.panels.iter().enumerate() {
+        for (panel, x_title) in self.panels.iter().zip(&x_titles) {
             tops.push(top + HEAD);
-            let labels = if last == Some(i) { LABELS } else { 0.0 };
+            let labels = if x_title.is_some() { LABELS } else { 0.0 };
             top += HEAD + panel.room() + labels;
         }
         let height = top + 12.0;
@@ -207,16 +223,16 @@ impl Panels {
             let y = 24.0 + LINE * (i + 1) as f64;
             let _ = writeln!(out, "<text x=\"12\" y=\"{y:.1}\">{}</text>", escape(line));
         }
-        for (i, (panel, top)) in self.panels.iter().zip(tops).enumerate() {
-            let is_last = last == Some(i);
-            panel.write(&mut out, top, self.shade, is_last);
-            if is_last {
+        for ((panel, top), x_title) in self.panels.iter().zip(tops).zip(x_titles) {
+            let shade = self.shade.filter(|_| panel.x_title.is_none());
+            panel.write(&mut out, top, shade, x_title.is_some());
+            if let Some(x_title) = x_title {
                 let _ = writeln!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                     f64::midpoint(LEFT, RIGHT),
                     top + panel.room() + LABELS - 4.0,
-                    escape(&self.x_title),
+                    escape(x_title),
                 );
             }
         }
@@ -231,6 +247,8 @@ pub struct Panel {
     title: String,
     height: f64,
     x: Span,
+    /// The title of its horizontal axis, if that is another than the other panels'.
+    x_title: Option<String>,
     y: Span,
     /// Classes and places.
     paths: Vec<(String, String)>,
@@ -240,6 +258,27 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// Gives it another horizontal axis than the other panels', from one value to another. Call it before
+    /// anything is added. The title includes the unit.
+    pub fn over(&mut self, x_title: &str, from: f64, to: f64) -> &mut Self {
+        self.x = Span::new((from, to), LEFT, RIGHT);
+        self.x_title = Some(x_title.to_owned());
+        self
+    }
+
+    /// Adds a bar for each (from, to, value), from the panel's bottom up to the value.
+    pub fn bars(&mut self, ink: Ink, name: &str, bars: impl IntoIterator<Item = (f64, f64, f64)>) {
+        let mut path = String::new();
+        let bottom = self.height;
+        for (from, to, value) in bars {
+            if value.is_finite() && from < to && self.x.holds(from) {
+                let (from, to, top) = (self.x.at(from), self.x.at(to), self.y.at(value));
+                let _ = write!(path, "M{from:.1} {bottom:.1}V{top:.1}H{to:.1}V{bottom:.1}");
+            }
+        }
+        self.add("bars", ink, name, "h18", path);
+    }
+
     /// Adds a dot for each point; points at the same place are one dot.
     pub fn dots(&mut self, ink: Ink, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         let mut dots = Dots::default();
@@ -338,7 +377,7 @@ impl Panel {
         notes + self.height.max(LINE * names as f64)
     }
 
-    fn write(&self, out: &mut String, top: f64, shade: Option<(f64, f64)>, is_last: bool) {
+    fn write(&self, out: &mut String, top: f64, shade: Option<(f64, f64)>, labelled: bool) {
         let _ = writeln!(
             out,
             "<text class=\"name\" x=\"12\" y=\"{:.1}\">{}</text>",
@@ -359,7 +398,7 @@ impl Panel {
             return;
         }
         let _ = writeln!(out, "<g transform=\"translate(0 {y:.1})\">");
-        self.axes(out, shade, is_last);
+        self.axes(out, shade, labelled);
         for (class, path) in &self.paths {
             let _ = writeln!(out, "<path class=\"{class}\" d=\"{path}\"/>");
         }
@@ -386,7 +425,7 @@ impl Panel {
         out.push_str("</g>\n");
     }
 
-    fn axes(&self, out: &mut String, shade: Option<(f64, f64)>, is_last: bool) {
+    fn axes(&self, out: &mut String, shade: Option<(f64, f64)>, labelled: bool) {
         let bottom = self.height;
         if let Some((from, to)) = shade {
             let (from, to) = (self.x.at(from), self.x.at(to));
@@ -399,7 +438,7 @@ impl Panel {
         for tick in self.x.ticks(9) {
             let x = self.x.at(tick);
             let _ = write!(out, "<path class=\"grid\" d=\"M{x:.1} 0V{bottom}\"/>");
-            if is_last {
+            if labelled {
                 let _ = write!(
                     out,
                     "<text class=\"small\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",

@@ -120,3 +120,23 @@ fn long_names_are_wrapped() {
     assert_eq!(wrap("abcdefgh", 3), ["abc"]);
     assert!(wrap("", 3).is_empty());
 }
+
+#[test]
+fn a_panel_with_another_axis_has_labels_of_its_own() {
+    let mut picture = Panels::new("both", "time, s", 0.0, 1.0);
+    picture
+        .panel("first", 100.0, 0.0, 1.0)
+        .dots(Ink::Blue, "dots", [(0.5, 0.5)]);
+    let panel = picture.panel("second", 100.0, 0.0, 1.0);
+    let bars = [(0.0, 20.0, 0.5), (20.0, 40.0, f64::NAN), (60.0, 50.0, 0.1)];
+    panel
+        .over("position, kB", 0.0, 40.0)
+        .bars(Ink::Red, "bars", bars);
+    let svg = picture.svg();
+    // Only the first bar has a width and a value: it goes from the left edge to the middle.
+    let middle = f64::midpoint(LEFT, RIGHT);
+    let bar = format!("d=\"M{LEFT:.1} 100.0V50.0H{middle:.1}V100.0\"");
+    assert!(svg.contains(&bar), "{svg}");
+    let place = |text: &str| svg.find(text).expect("a title");
+    assert!(place("time, s") < place(">second<") && place(">second<") < place("position, kB"));
+}

@@ -1,8 +1,9 @@
 //! A diagnosis for programs.
 
 use serde_json::{Value, json};
-use tidegate_trace::pair::{Changes, Fits, Way};
+use tidegate_trace::pair::{Changes, Fits, Way, positions};
 
+use super::picture::PARTS;
 use super::{Account, story};
 
 pub(super) fn of(account: &Account) -> Value {
@@ -74,6 +75,17 @@ fn way(way: &Way) -> Value {
             })
         })
         .collect();
+    let lost_by_position: Vec<Value> = positions(way.passages.iter(), PARTS)
+        .iter()
+        .map(|part| {
+            json!({
+                "from_bytes": part.from,
+                "to_bytes": part.to,
+                "data_packets": part.packets,
+                "lost": part.lost,
+            })
+        })
+        .collect();
     json!({
         "from": if way.to_b { "A" } else { "B" },
         "to": if way.to_b { "B" } else { "A" },
@@ -85,6 +97,7 @@ fn way(way: &Way) -> Value {
             "max": transit.most / 1e6,
         })),
         "fits": fits(&way.fits),
+        "lost_by_position": lost_by_position,
         "receivers": receivers,
         "changes": changes(&way.changes),
         "streams": streams,

@@ -1,11 +1,15 @@
-//! The picture of one way: transit times and the modelled queue, data in flight, positions in bursts.
+//! The picture of one way: transit times and the modelled queue, data in flight, losses against the position
+//! in the burst.
 
 use tidegate_plot::{Ink, Panels};
-use tidegate_trace::pair::{Passage, Way};
+use tidegate_trace::pair::{Passage, Position, Way, positions};
 
 use super::{Account, story};
+use crate::units::count;
 
 const HEIGHT: f64 = 190.0;
+/// Positions in bursts are counted in up to this many parts up to the last loss.
+pub(super) const PARTS: u32 = 40;
 
 pub(super) fn draw(account: &Account, [from, to]: [Option<f64>; 2]) -> String {
     let way = account.diagnosis.main_way();
@@ -23,33 +27,85 @@ pub(super) fn draw(account: &Account, [from, to]: [Option<f64>; 2]) -> String {
     let mut panels = Panels::new(&title, "time since the first packet, s", from, to);
     panels.text(&headline);
     panels.describe(&format!(
-        "Three panels over time: transit times with the modelled queue, bytes in flight with losses, and \
-         the position of lost packets in their bursts. {headline}"
+        "Two panels over time: transit times with the modelled queue, and bytes in flight with losses. \
+         Below, the share of packets that were lost by their position in the burst. {headline}"
     ));
     transit(&mut panels, way, &second, &inside);
-    for (name, what, value) in [
-        (
-            "in flight, kB: sent by the stream and not acknowledged",
-            "in flight",
-            (|passage| f64::from(passage.in_flight) / 1e3) as fn(&Passage) -> f64,
-        ),
-        (
-            "position in the burst, kB: what passed before without a pause",
-            "passed",
-            |passage| f64::from(passage.in_burst) / 1e3,
-        ),
-    ] {
-        let data = || {
-            let passages = way.passages.iter().filter(inside);
-            passages.filter(|passage| passage.payload > 0)
-        };
-        let most = data().map(value).fold(0.0, f64::max);
-        let panel = panels.panel(name, HEIGHT, 0.0, most * 1.05);
-        let point = |passage: &Passage| (second(passage), value(passage));
-        panel.dots(Ink::Sky, what, data().filter(|p| !p.lost()).map(point));
-        panel.crosses(Ink::Red, "lost", data().filter(|p| p.lost()).map(point));
-    }
+    in_flight(&mut panels, way, &second, &inside);
+    in_bursts(&mut panels, way, &inside);
     panels.svg()
+}
+
+fn in_flight(
+    panels: &mut Panels,
+    way: &Way,
+    second: &impl Fn(&Passage) -> f64,
+    inside: &impl Fn(&&Passage) -> bool,
+) {
+    let data = || {
+        let passages = way.passages.iter().filter(inside);
+        passages.filter(|passage| passage.payload > 0)
+    };
+    let flying = |passage: &Passage| f64::from(passage.in_flight) / 1e3;
+    let most = data().map(flying).fold(0.0, f64::max);
+    let title = "in flight, kB: sent by the stream and not acknowledged";
+    let panel = panels.panel(title, HEIGHT, 0.0, most * 1.05);
+    let point = |passage: &Passage| (second(passage), flying(passage));
+    panel.dots(
+        Ink::Sky,
+        "in flight",
+        data().filter(|p| !p.lost()).map(point),
+    );
+    panel.crosses(Ink::Red, "lost", data().filter(|p| p.lost()).map(point));
+}
+
+/// Losses against the position in the burst.
+fn in_bursts(panels: &mut Panels, way: &Way, inside: &impl Fn(&&Passage) -> bool) {
+    let positions = positions(way.passages.iter().filter(inside), PARTS);
+    let (Some(last), most) = (
+        positions.iter().rev().find_map(|position| position.to),
+        positions
+            .iter()
+            .map(|p| p.packets)
+            .max()
+            .unwrap_or(0)
+            .max(1) as f64,
+    ) else {
+        let panel = panels.panel("lost by the position in the burst", HEIGHT, 0.0, 1.0);
+        panel.note("No packet with data was lost between the places.");
+        return;
+    };
+    let kilobytes = |bytes: u32| f64::from(bytes) / 1e3;
+    let title = format!(
+        "lost by the position in the burst, %; a pause of {} ms ends a burst",
+        way.burst_gap as f64 / 1e6
+    );
+    let panel = panels.panel(&title, HEIGHT, 0.0, 100.0);
+    let axis = "what passed before in the burst, kB on the link";
+    let panel = panel.over(axis, 0.0, kilobytes(last));
+    let of_parts = |value: fn(&Position) -> f64| {
+        let parts = positions.iter().filter(|position| position.packets > 0);
+        parts.filter_map(move |part| Some((kilobytes(part.from), kilobytes(part.to?), value(part))))
+    };
+    let most_name = format!("packets there, % of {}", count(most as u64));
+    panel.bars(Ink::Red, "lost", of_parts(|part| part.loss_rate() * 100.0));
+    let counts = of_parts(|part| part.packets as f64);
+    let middles =
+        counts.map(|(from, to, packets)| (f64::midpoint(from, to), packets / most * 100.0));
+    panel.line(Ink::Grey, &most_name, middles);
+    // A full bucket lets at least this much of a burst pass.
+    let bucket = way
+        .fits
+        .explaining_bucket()
+        .filter(|_| way.groups.is_empty());
+    if let Some(fit) = bucket {
+        let depth = fit.bucket.depth / 1e3;
+        panel.dashed(
+            Ink::Purple,
+            "the bucket's depth",
+            [(depth, 0.0), (depth, 100.0)],
+        );
+    }
 }
 
 /// Transit times, beside what queues would make of them.

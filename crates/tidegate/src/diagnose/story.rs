@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use tidegate_trace::pair::{Between, BucketFit, Clocks, Diagnosis, Elsewhere, Fits, Order, Way};
+use tidegate_trace::pair::{
+    Between, BucketFit, Clocks, Diagnosis, Elsewhere, Fits, Order, Way, positions,
+};
 
 use super::Account;
 use crate::table::Paint;
@@ -10,8 +12,8 @@ use crate::units::{bytes, count, percent, plural, rate};
 
 /// Changes of one kind that are listed; JSON has all.
 const LISTED: usize = 3;
-/// Positions in bursts are told in this many parts of equal packets.
-const PARTS: usize = 5;
+/// Positions in bursts are told in this many parts of equal length.
+const PARTS: u32 = 5;
 
 pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io::Result<()> {
     let diagnosis = &account.diagnosis;
@@ -409,28 +411,13 @@ fn limiter(fit: &BucketFit, way: &Way) -> String {
 
 /// Shares of packets that were lost by their position in the burst.
 fn by_position(way: &Way) -> Option<String> {
-    let most = way
-        .passages
-        .iter()
-        .filter(|p| p.lost())
-        .map(|p| p.in_burst)
-        .max()?;
-    let step = (most / PARTS as u32).max(1);
-    let mut parts = [(0u64, 0u64); PARTS + 1];
-    for passage in &way.passages {
-        let part = ((passage.in_burst / step) as usize).min(PARTS);
-        parts[part].0 += u64::from(passage.lost());
-        parts[part].1 += 1;
-    }
-    let shares: Vec<String> = (0..=PARTS)
-        .filter(|&i| parts[i].1 > 0)
-        .map(|i| {
-            let from = bytes(u64::from(step) * i as u64);
-            format!(
-                "{} from {from} on",
-                percent(parts[i].0 as f64 / parts[i].1 as f64)
-            )
+    let positions = positions(way.passages.iter(), PARTS);
+    let seen = positions.iter().filter(|position| position.packets > 0);
+    let shares: Vec<String> = seen
+        .map(|position| {
+            let share = percent(position.loss_rate());
+            format!("{share} from {} on", bytes(u64::from(position.from)))
         })
         .collect();
-    Some(format!("lost by position: {}", shares.join(", ")))
+    (!shares.is_empty()).then(|| format!("lost by position: {}", shares.join(", ")))
 }

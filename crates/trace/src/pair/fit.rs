@@ -3,8 +3,7 @@
 use super::likely::Likely;
 use super::passage::{Fate, Passage};
 use super::waiting::{Waiting, stays};
-use crate::detect::cause::{Arrival, Bucket, Fit, Fitter, Interval, bursty, intervals, uniform};
-use crate::read::Nanos;
+use crate::detect::cause::{Arrival, Bucket, Fitter, Interval, bursty, intervals, uniform};
 
 /// A bucket, or a queue's free space, that explains which packets were lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,10 +46,6 @@ pub const LEAST_LOSSES: usize = 3;
 pub const MOST_FITTED: usize = 1 << 17;
 /// Shares of its depth that the bucket may hold at first.
 const STARTS: [f64; 2] = [1.0, 0.0];
-/// Pauses that longer ones are shortened to, in nanoseconds. The last one leaves all as they are.
-const PAUSES: [Nanos; 4] = [4_000_000, 40_000_000, 400_000_000, Nanos::MAX];
-/// A bucket that explains this share needs no comparison with others.
-const WELL_EXPLAINED: f64 = 0.9;
 /// A queue is taken into account for the bucket's arrival times if it explains this much of transit.
 const WORTH_TRYING: f64 = 0.3;
 
@@ -105,43 +100,9 @@ fn explained(arrivals: &[Arrival], log_likelihood: f64) -> f64 {
 }
 
 /// The likeliest bucket.
-///
-/// A bucket that fills up in a pause is full however much longer the pause is. So long pauses are
-/// shortened first: else a limiter far above the mean rate, which only bursts meet, would be beyond the
-/// rates that are tried.
 fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
-    let mut fitter = Fitter::default();
-    let mut best: Option<Likely> = None;
-    for start in STARTS {
-        for pause in PAUSES {
-            let shortened = shorten(arrivals, pause);
-            let fit = fitter.fit(&shortened, &[start]);
-            let fills = |fit: &Fit| fit.bucket.depth / fit.bucket.rate * 1e9 <= pause as f64;
-            let Some(fit) = fit.filter(fills) else {
-                continue;
-            };
-            let likely = Likely::new(&shortened, &fit);
-            if best.is_none_or(|best| likely.log_likelihood > best.log_likelihood) {
-                best = Some(likely);
-            }
-            if explained(&shortened, likely.log_likelihood) >= WELL_EXPLAINED {
-                return best;
-            }
-        }
-    }
-    best
-}
-
-/// The packets with no pause longer than this, in nanoseconds.
-fn shorten(arrivals: &[Arrival], pause: Nanos) -> Vec<Arrival> {
-    let (mut before, mut now) = (None, 0);
-    let shortened = arrivals.iter().map(|arrival| {
-        let gap = before.map_or(0, |before| arrival.at.saturating_sub(before));
-        before = Some(arrival.at.max(before.unwrap_or(0)));
-        now += gap.min(pause);
-        Arrival::observed(now, arrival.weight, arrival.lost)
-    });
-    shortened.collect()
+    let fit = Fitter::default().fit(arrivals, &STARTS)?;
+    Some(Likely::new(arrivals, &fit))
 }
 
 /// The packets as a bucket meets them: at once, or after a queue that all of them stand in. How long a
