@@ -138,10 +138,8 @@ pub struct Detect {
     /// Captures, folders of captures, or `-` for standard input (the default unless it is a terminal)
     #[arg(value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
-    /// The captures are the pieces of one, as tcpdump -G and -C write: a connection may go on from
-    /// one to the next. They are read in the order of their first packets
-    #[arg(long)]
-    pub join: bool,
+    #[command(flatten)]
+    pub pieces: Pieces,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
@@ -168,6 +166,15 @@ pub struct Detect {
     pub port: Vec<u16>,
     #[command(flatten)]
     pub analysis: Analysis,
+}
+
+/// How captures belong together.
+#[derive(Debug, Clone, Args)]
+pub struct Pieces {
+    /// The captures are the pieces of one, as tcpdump -G and -C write: a connection may go on from
+    /// one to the next. They are read in the order of their first packets
+    #[arg(long)]
+    pub join: bool,
 }
 
 /// Options of the analysis.
@@ -309,6 +316,7 @@ Examples:
   tidegate explain transfer.pcap                      the transfer that took longest
   tidegate explain transfer.pcap --flow 3             flow 3 of `tidegate detect transfer.pcap`
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
+  tidegate explain --join eth0-*.pcap                 the files of a capture that tcpdump -G rotated
   tidegate explain transfer.pcap --json | jq -r .headline
 
 docs/reference/explain.md describes the fields of --json.
@@ -322,9 +330,11 @@ docs/reference/explain.md describes the fields of --json.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
-    /// The capture, or `-` for standard input
-    #[arg(value_name = "CAPTURE")]
-    pub capture: PathBuf,
+    /// The capture, or `-` for standard input; with --join all pieces of it, or their folder
+    #[arg(value_name = "CAPTURE", required = true)]
+    pub captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub pieces: Pieces,
     /// The flow's number, as `tidegate detect` gives it [default: that of the transfer that took
     /// longest, time without data in flight left out]
     #[arg(long, value_name = "N")]
@@ -360,6 +370,8 @@ Examples:
   tidegate diagnose server.pcap client.pcap            what happened between the two places
   tidegate diagnose server.pcap client.pcap --json     all of it for programs
   tidegate diagnose a.pcap b.pcap -f csv -o rows.csv   a row for each direction of a connection
+  tidegate diagnose --join server-*.pcap --other client-*.pcap
+                                                       captures that tcpdump -G rotated
   tidegate diagnose server.pcap                        what one capture tells, and what a second would
 
 The captures are of the same traffic, taken at two places at the same time. Neither their order nor their
@@ -374,12 +386,15 @@ clocks matter. Take at least 96 bytes of each packet. docs/how-to/diagnose-with-
 #[derive(Debug, Args)]
 #[command(after_help = DIAGNOSE_EXAMPLES)]
 pub struct Diagnose {
-    /// A capture
-    #[arg(value_name = "CAPTURE")]
-    pub capture: PathBuf,
-    /// A capture of the same traffic at another place
-    #[arg(value_name = "OTHER")]
-    pub other: Option<PathBuf>,
+    /// A capture, and one of the same traffic at another place; with --join the pieces of the first one,
+    /// or their folder
+    #[arg(value_name = "CAPTURE", required = true)]
+    pub captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub pieces: Pieces,
+    /// The capture at the other place; with --join its pieces, or their folder
+    #[arg(long, value_name = "CAPTURE", num_args = 1..)]
+    pub other: Vec<PathBuf>,
     /// Print everything as one JSON object instead of words
     #[arg(long)]
     pub json: bool,

@@ -39,7 +39,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         input.follow = true;
     }
     input::refuse_overwriting(&inputs, options.output.as_deref())?;
-    let inputs = match options.join {
+    let inputs = match options.pieces.join {
         true => vec![Input::joined(inputs)],
         false => inputs,
     };

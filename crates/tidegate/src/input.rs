@@ -103,16 +103,30 @@ impl Input {
 
     /// Whether it can be read only once: standard input, or a pipe that has a name.
     pub fn is_read_once(&self) -> bool {
-        self.path
-            .as_deref()
-            .is_none_or(|path| path.exists() && !path.is_file())
+        let path = |piece: &Self| {
+            let path = piece.path.as_deref();
+            path.is_none_or(|path| path.exists() && !path.is_file())
+        };
+        self.pieces().iter().any(path)
     }
 
     /// Whether writing to the path would write over it.
     pub fn is_same(&self, path: &Path) -> bool {
         let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-        let this = self.path.as_deref().and_then(identity);
-        this.is_some() && !self.is_read_once() && this == identity(path)
+        let is_it = |piece: &Self| {
+            let this = piece.path.as_deref().and_then(identity);
+            this.is_some() && !piece.is_read_once() && this == identity(path)
+        };
+        self.pieces().iter().any(is_it)
+    }
+
+    /// What is wrong with a piece, in words that name it unless it is the whole capture.
+    pub fn problem_of(&self, piece: &Arc<str>, error: &dyn std::fmt::Display) -> String {
+        if *piece == self.name {
+            error.to_string()
+        } else {
+            format!("{piece}: {error}")
+        }
     }
 
     /// Opens it; the progress bar counts its bytes.
@@ -222,6 +236,25 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
         }
     }
     Ok(found)
+}
+
+/// The one capture that the arguments name: in pieces, if they are to be joined.
+///
+/// # Errors
+/// They name several captures.
+pub fn one(arguments: &[PathBuf], join: bool) -> anyhow::Result<Input> {
+    match arguments {
+        _ if join => Ok(Input::joined(find(arguments)?)),
+        [only] if only.as_os_str() == "-" => Ok(Input::stdin()),
+        [only] => Ok(Input::file(only)),
+        several => {
+            let message = format!(
+                "{} captures are named: name one, or add --join if they are the pieces of one",
+                several.len()
+            );
+            Err(UsageError(message).into())
+        }
+    }
 }
 
 /// Refuses an output that would overwrite a capture.

@@ -153,34 +153,46 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
             cancel: Some(Arc::clone(task.stop)),
         };
         let mut rows = Rows::new(input, task, out);
-        let mut names = Vec::new();
-        let mut closed = None;
-        let opened = input.pieces().iter().filter_map(|piece| {
-            let source = piece.open(task.bar, task.stop);
-            match source {
-                Ok(_) => names.push(&piece.name),
-                Err(ref error) => closed = Some((&piece.name, error.to_string())),
-            }
-            source.ok()
-        });
-        let outcome = analyse_pieces(opened, options, &mut rows);
+        report = analyse(input, task.bar, task.stop, options, &mut rows);
         rows.hand_on();
-        let damaged = outcome.error.as_ref().map(|error| error.to_string());
-        let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
-        report = Report::new(&input.name, outcome);
         report.segments = rows.count;
         let clients = std::mem::take(&mut rows.clients);
         rows.hand_on_clients(clients);
-        report.error = closed.or(damaged).map(|(piece, error)| match piece {
-            piece if *piece == input.name => error,
-            piece => format!("{piece}: {error}"),
-        });
     }
     if task.stop.load(Ordering::Relaxed) {
         // An interrupted reader may report an error; the capture is not at fault.
         report.error = None;
     }
     let _ = out.send(Event::Done(Box::new(report)));
+}
+
+/// Analyses a capture, all its pieces. What cannot be opened or read is in the report.
+pub fn analyse(
+    input: &Input,
+    bar: &ProgressBar,
+    stop: &Arc<AtomicBool>,
+    options: Options,
+    sink: &mut (impl Sink + ?Sized),
+) -> Report {
+    let mut names = Vec::new();
+    let mut closed = None;
+    let opened = input.pieces().iter().filter_map(|piece| {
+        let source = piece.open(bar, stop);
+        match source {
+            Ok(_) => names.push(&piece.name),
+            Err(ref error) if closed.is_none() => {
+                closed = Some(input.problem_of(&piece.name, error));
+            }
+            Err(_) => {}
+        }
+        source.ok()
+    });
+    let mut outcome = analyse_pieces(opened, options, sink);
+    let damaged = outcome.error.take();
+    let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
+    let mut report = Report::new(&input.name, outcome);
+    report.error = closed.or(damaged.map(|(piece, error)| input.problem_of(piece, &error)));
+    report
 }
 
 impl Report {

@@ -2,6 +2,7 @@
 
 mod captures;
 mod program;
+mod rotated;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use captures::capture;
 use program::{run, tidegate};
+use rotated::rotated;
 
 #[test]
 fn the_table_fits_80_columns_and_shows_the_verdict() {
@@ -344,31 +346,8 @@ fn a_growing_capture_is_followed() {
 /// The pieces of a rotated capture are one capture, whatever their names.
 #[test]
 fn joined_pieces_give_what_the_whole_gives() {
-    use tidegate_trace::read::Capture;
-    use tidegate_trace::write::{PcapWriter, Resolution};
-
-    let mut whole = Capture::new(fs::File::open(capture()).expect("a capture")).expect("pcap");
-    let mut frames = Vec::new();
-    while let Some(frame) = whole.frame().expect("a frame") {
-        frames.push((frame.at, frame.link, frame.data.to_vec(), frame.wire_len));
-    }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut arguments = vec![
-        "detect".to_owned(),
-        "-f".into(),
-        "csv".into(),
-        "--join".into(),
-    ];
-    for (i, piece) in frames.chunks(frames.len() / 3 + 1).enumerate() {
-        let path = folder.path().join(format!("{}.pcap", 9 - i));
-        let file = fs::File::create(&path).expect("a file");
-        let mut out = PcapWriter::new(file, piece[0].1, Resolution::Nanos).expect("a header");
-        for (at, _, data, wire_len) in piece {
-            out.frame(*at, data, *wire_len).expect("a frame");
-        }
-        out.finish().expect("written");
-        arguments.push(path.to_str().expect("text").to_owned());
-    }
+    let pieces = rotated(&capture(), folder.path());
     let rows = |arguments: &[&str]| -> Vec<String> {
         let (code, out, err) = run(arguments);
         assert_eq!((code, err.as_str()), (0, ""));
@@ -376,13 +355,11 @@ fn joined_pieces_give_what_the_whole_gives() {
         let row = |line: &str| line.split_once(',').expect("columns").1.to_owned();
         out.lines().map(row).collect()
     };
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let pieces = pieces.iter().map(String::as_str);
+    let apart: Vec<&str> = ["detect", "-f", "csv"].into_iter().chain(pieces).collect();
+    let joined = [&apart[..], &["--join"]].concat();
     let expected = rows(&["detect", "-f", "csv", &capture()]);
-    assert_eq!(rows(&arguments), expected);
+    assert_eq!(rows(&joined), expected);
     // Each for itself, they are other connections.
-    let apart: Vec<&str> = arguments
-        .into_iter()
-        .filter(|&part| part != "--join")
-        .collect();
     assert!(rows(&apart).len() > expected.len());
 }

@@ -1,10 +1,12 @@
 //! `tidegate diagnose` as its users meet it.
 
 mod program;
+mod rotated;
 
 use std::path::PathBuf;
 
 use program::run;
+use rotated::rotated;
 
 const SCENARIO: &str = r#"title = "Between two places"
 duration = "3s"
@@ -138,4 +140,33 @@ fn packets_beyond_the_bound_are_left_out() {
         "{err}"
     );
     assert!(out.contains("from A to B"), "{out}");
+}
+
+#[test]
+fn pieces_of_captures_are_compared_as_one_each() {
+    let (folder, [a, b]) = captures();
+    let compared = |arguments: &[&str]| -> serde_json::Value {
+        let (code, out, err) = run(&[&["diagnose", "-q", "--json"], arguments].concat());
+        assert_eq!((code, err.as_str()), (0, ""));
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let pieces = |name: &str, capture: &str| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        rotated(capture, &folder);
+        folder.to_str().expect("text").to_owned()
+    };
+    let (whole, [a, b]) = (
+        compared(&[&a, &b]),
+        [("a", a), ("b", b)].map(|(n, c)| pieces(n, &c)),
+    );
+    let joined = compared(&["--join", &a, "--other", &b]);
+    assert_eq!(joined["ways"], whole["ways"]);
+    assert_eq!(joined["clocks"], whole["clocks"]);
+
+    // Without it, three captures are too many.
+    let first = format!("{a}/9.pcap");
+    let (code, _, err) = run(&["diagnose", &first, &first, &first]);
+    assert_eq!(code, 2);
+    assert!(err.contains("--join"), "{err}");
 }

@@ -8,8 +8,10 @@ use serde_json::Value;
 
 mod captures;
 mod program;
+mod rotated;
 use captures::capture;
 use program::{parts, run, tidegate};
+use rotated::rotated;
 
 /// A download of 2 MB through a bottleneck, seen where it is sent.
 const DOWNLOAD: &str = r#"
@@ -471,4 +473,27 @@ fn explain_writes_a_story_and_a_picture() {
     let (code, _, err) = run(&["explain", &capture(), "--json", "--svg", "-"]);
     assert_eq!(code, 2);
     assert!(err.contains("name a file for the picture"), "{err}");
+}
+
+#[test]
+fn the_pieces_of_a_capture_are_explained_as_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pieces = rotated(&capture(), folder.path());
+    let explained = |captures: &[&str]| -> Value {
+        let (code, out, err) = run(&[&["explain", "--json"], captures].concat());
+        assert_eq!((code, err.as_str()), (0, ""));
+        let mut explained: Value = serde_json::from_str(&out).expect("JSON");
+        explained["capture"] = Value::Null;
+        explained
+    };
+    let whole = explained(&[&capture()]);
+    let folder = folder.path().to_str().expect("text");
+    assert_eq!(explained(&["--join", folder]), whole);
+
+    let (code, _, err) = run(&["explain", &pieces[0], &pieces[1]]);
+    assert_eq!(code, 2);
+    assert!(err.contains("--join"), "{err}");
+    // A piece is not overwritten by the picture of the whole.
+    let (code, _, err) = run(&["explain", "--join", folder, "--svg", &pieces[2]]);
+    assert_eq!(code, 2, "{err}");
 }

@@ -7,13 +7,14 @@ use anyhow::Context;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::{Judgement, by_name};
 use tidegate_trace::flow::Settings;
-use tidegate_trace::{Options, Sink, analyse};
+use tidegate_trace::{Options, Sink};
 
 use crate::cli::{Common, Diagnose, Format, UsageError};
 use crate::detect;
 use crate::exit::Exit;
+use crate::input::Input;
 use crate::output::Output;
-use crate::pipeline::{self, Report};
+use crate::pipeline;
 use crate::units::{count, percent};
 
 /// The detector that knows all causes.
@@ -33,14 +34,13 @@ impl Sink for Largest {
     }
 }
 
-pub(super) fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
+pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow::Result<Exit> {
     if options.json || options.format != Format::Table || options.svg.is_some() {
         let message = "with one capture there is nothing to compare: name a second one, or use detect and explain";
         return Err(UsageError(message.to_owned()).into());
     }
-    let input = super::input(&options.capture);
     let stop = pipeline::interrupt_flag()?;
-    let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
+    let bar = pipeline::progress(std::slice::from_ref(input), common.quiet);
     let detector = by_name(DETECTOR).context("unknown detector")?;
     let judging = Options {
         detector: Some(detector.whole()),
@@ -48,15 +48,12 @@ pub(super) fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
         ..Options::measuring(Settings::default())
     };
     let mut largest = Largest::default();
-    let name = || input.name.to_string();
-    let outcome = analyse(
-        input.open(&bar, &stop).with_context(name)?,
-        judging,
-        &mut largest,
-    );
+    let report = pipeline::analyse(input, &bar, &stop, judging, &mut largest);
     bar.finish_and_clear();
-    let report = Report::new(&input.name, outcome);
     let failed = detect::print_problems(&report);
+    if failed && report.counters.frames == 0 {
+        return Ok(Exit::Failed);
+    }
     let mut out = Output::to(options.output.as_deref())?;
     match largest.0 {
         None => writeln!(out, "No transfer with data is in this capture.")?,

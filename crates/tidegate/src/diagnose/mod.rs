@@ -6,22 +6,22 @@ mod picture;
 mod story;
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
+use anyhow::bail;
 use indicatif::ProgressBar;
 use tidegate_store::Writer;
 use tidegate_trace::Outcome;
 use tidegate_trace::pair::{Diagnosis, Gathered};
-use tidegate_trace::read::Capture;
+use tidegate_trace::read::{Capture, ReadError};
 use tidegate_trace::rows::PairRow;
 
 use crate::cli::{Common, Diagnose, Format, UsageError};
 use crate::detect;
 use crate::exit::Exit;
-use crate::input::Input;
+use crate::input::{self, Input};
 use crate::output::Output;
 use crate::pipeline::{self, Report};
 use crate::table::Paint;
@@ -36,13 +36,13 @@ struct Account {
 }
 
 pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
-    let Some(other) = &options.other else {
-        return alone::run(options, common);
+    let inputs = match inputs(options)? {
+        (only, None) => return alone::run(options, common, &only),
+        (first, Some(second)) => [first, second],
     };
-    check(options)?;
-    let inputs = [input(&options.capture), input(other)];
+    check(options, &inputs)?;
     for file in [&options.output, &options.svg].into_iter().flatten() {
-        crate::input::refuse_overwriting(&inputs, Some(file))?;
+        input::refuse_overwriting(&inputs, Some(file))?;
     }
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(&inputs, common.quiet);
@@ -79,9 +79,22 @@ pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
     })
 }
 
-fn check(options: &Diagnose) -> anyhow::Result<()> {
-    let stdin = |path: &Path| path.as_os_str() == "-";
-    let wrong = if stdin(&options.capture) && options.other.as_deref().is_some_and(stdin) {
+/// The captures: two arguments, or one and that of `--other`, or one.
+fn inputs(options: &Diagnose) -> anyhow::Result<(Input, Option<Input>)> {
+    let join = options.pieces.join;
+    match (&options.captures[..], &options.other[..]) {
+        ([first, second], []) if !join => {
+            let one = |path: &PathBuf| input::one(std::slice::from_ref(path), false);
+            Ok((one(first)?, Some(one(second)?)))
+        }
+        (captures, []) => Ok((input::one(captures, join)?, None)),
+        (captures, other) => Ok((input::one(captures, join)?, Some(input::one(other, join)?))),
+    }
+}
+
+fn check(options: &Diagnose, inputs: &[Input; 2]) -> anyhow::Result<()> {
+    let is_stdin = |input: &Input| input.pieces().iter().any(Input::is_stdin);
+    let wrong = if inputs.iter().all(is_stdin) {
         "only one of the captures can come from standard input"
     } else if options.max_packets == 0 {
         "--max-packets must be at least 1"
@@ -96,38 +109,47 @@ fn check(options: &Diagnose) -> anyhow::Result<()> {
     Err(UsageError(wrong.to_owned()).into())
 }
 
-fn input(path: &Path) -> Input {
-    if path.as_os_str() == "-" {
-        Input::stdin()
-    } else {
-        Input::file(path)
-    }
-}
-
-/// Reads a capture. One that breaks off is compared as far as it goes.
+/// Reads a capture, all its pieces. One that breaks off is compared as far as it goes.
 fn gather(
     input: &Input,
     most: usize,
     bar: &ProgressBar,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<(Gathered, Report)> {
-    let name = || input.name.to_string();
-    let mut capture = Capture::new(input.open(bar, stop).with_context(name)?).with_context(name)?;
     let mut gathered = Gathered::new(most);
-    let mut outcome = Outcome::default();
-    while !(gathered.counts().frames.is_multiple_of(STRIDE) && stop.load(Ordering::Relaxed)) {
-        match capture.frame() {
-            Ok(Some(frame)) => gathered.frame(&frame),
-            Ok(None) => break,
-            Err(error) => {
-                outcome.error = Some(error);
-                break;
-            }
+    let mut report = Report::new(&input.name, Outcome::default());
+    for piece in input.pieces() {
+        let source = piece.open(bar, stop).map_err(anyhow::Error::from);
+        let read = source.and_then(|source| {
+            let mut capture = Capture::new(source)?;
+            let end = frames(&mut capture, &mut gathered, stop);
+            report.passed_over.add(capture.passed_over());
+            Ok(end?)
+        });
+        if let (Err(error), None) = (read, &report.error) {
+            report.error = Some(input.problem_of(&piece.name, &error));
         }
     }
-    outcome.counters = *gathered.counters();
-    outcome.passed_over = capture.passed_over();
-    Ok((gathered, Report::new(&input.name, outcome)))
+    report.counters = *gathered.counters();
+    match &report.error {
+        Some(error) if gathered.counts().frames == 0 => bail!("{}: {error}", input.name),
+        _ => Ok((gathered, report)),
+    }
+}
+
+/// Takes the frames of a capture, until its end or until it is to stop.
+fn frames(
+    capture: &mut Capture,
+    gathered: &mut Gathered,
+    stop: &AtomicBool,
+) -> Result<(), ReadError> {
+    while !(gathered.counts().frames.is_multiple_of(STRIDE) && stop.load(Ordering::Relaxed)) {
+        match capture.frame()? {
+            Some(frame) => gathered.frame(&frame),
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 fn write(options: &Diagnose, common: &Common, account: &Account) -> anyhow::Result<()> {

@@ -18,24 +18,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anyhow::Context;
-use tidegate_trace::{Options, Sink, analyse};
+use anyhow::{Context, bail};
+use tidegate_trace::{Options, Sink};
 
 use crate::cli::{Common, Explain, UsageError};
 use crate::detect;
 use crate::exit::Exit;
-use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
 use account::{Keeper, Longest};
 use model::Model;
 
 pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
-    let input = if options.capture.as_os_str() == "-" {
-        Input::stdin()
-    } else {
-        Input::file(&options.capture)
-    };
+    let input = crate::input::one(&options.captures, options.pieces.join)?;
     if options.json && options.svg.as_deref() == Some(Path::new("-")) {
         let message =
             "--json and --svg - both write to standard output: name a file for the picture";
@@ -47,11 +42,10 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     let bar = pipeline::progress(std::slice::from_ref(&input), common.quiet);
     // A capture that breaks off is still explained; one whose beginning cannot be read is an error.
     let read = |options: Options, sink: &mut dyn Sink| -> anyhow::Result<Report> {
-        let name = || input.name.to_string();
-        let outcome = analyse(input.open(&bar, &stop).with_context(name)?, options, sink);
-        match outcome.error {
-            Some(error) if outcome.counters.frames == 0 => Err(error).with_context(name),
-            _ => Ok(Report::new(&input.name, outcome)),
+        let report = pipeline::analyse(&input, &bar, &stop, options, sink);
+        match &report.error {
+            Some(error) if report.counters.frames == 0 => bail!("{}: {error}", input.name),
+            _ => Ok(report),
         }
     };
     let measuring = || Options {
@@ -107,7 +101,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         let path = options
             .svg
             .clone()
-            .unwrap_or_else(|| default_picture(&options.capture, number));
+            .unwrap_or_else(|| default_picture(&options.captures[0], number));
         let mut out = Output::to(Some(&path))?;
         out.write_all(picture::draw(&account, &replay).as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;

@@ -39,7 +39,7 @@ pub struct PassedOver {
 
 impl PassedOver {
     /// Adds what was left out of another piece of the capture.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.unsupported += other.unsupported;
         self.first = self.first.take().or(other.first);
         self.malformed += other.malformed;
