@@ -1,6 +1,6 @@
 //! The plain policer: one bucket of tokens.
 
-use crate::config::{check_rate, check_size};
+use crate::error::{check_rate, check_size};
 use crate::prefetch::prefetch;
 use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Rate};
 

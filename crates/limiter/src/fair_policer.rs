@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::config::{check_rate, check_size};
+use crate::error::{check_rate, check_size};
 use crate::{
     ConfigError, Decision, Field, Meter, Nanos, PacketMeta, PolicerConfig, Rate, TokenBucket,
 };

@@ -87,6 +87,7 @@
 mod bucket;
 mod classify;
 mod config;
+mod error;
 mod fair_policer;
 mod limiter;
 mod marker;
@@ -107,7 +108,8 @@ pub use classify::{
     Classifier, ClassifyError, DscpError, DscpSet, FlowKey, HashKey, Headers, Ports, Prefix,
     PrefixError, Rule,
 };
-pub use config::{ConfigError, Field, LimiterConfig};
+pub use config::LimiterConfig;
+pub use error::{ConfigError, Field};
 pub use fair_policer::{FairPolicer, FairPolicerConfig, WaterFillingConfig, WaterFillingPolicer};
 pub use limiter::{Fate, Limiter, Occupancy};
 pub use marker::{

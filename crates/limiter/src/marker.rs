@@ -1,6 +1,6 @@
 //! The three-colour markers of differentiated services.
 
-use crate::config::{check_rate, check_size};
+use crate::error::{check_rate, check_size};
 use crate::{
     ConfigError, Decision, DscpSet, Field, Meter, Nanos, PacketMeta, PolicerConfig, Rate,
     TokenBucket,

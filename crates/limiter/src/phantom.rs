@@ -8,7 +8,7 @@ mod tree;
 
 use std::sync::Arc;
 
-use crate::config::check_rate;
+use crate::error::check_rate;
 use crate::meter::BYTE;
 use crate::policy::Room;
 use crate::prefetch::prefetch;

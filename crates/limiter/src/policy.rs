@@ -4,8 +4,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::ConfigError;
-
 #[cfg(test)]
 mod tests;
 
@@ -360,22 +358,6 @@ impl Program {
     /// The policy that these are the tables of.
     pub fn policy(&self) -> &PolicyTree {
         &self.policy
-    }
-
-    /// Checks that there is room for its queues and for its nodes that share.
-    ///
-    /// # Errors
-    /// What it has too many of.
-    pub fn check_room(&self, room: Room) -> Result<(), ConfigError> {
-        for (what, found, room) in [
-            ("queues", self.queues(), room.queues),
-            ("sharing nodes", self.shares(), room.shares),
-        ] {
-            if found > room {
-                return Err(ConfigError::Room { what, found, room });
-            }
-        }
-        Ok(())
     }
 
     /// All nodes.

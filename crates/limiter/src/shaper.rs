@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::check_rate;
+use crate::error::check_rate;
 use crate::{ConfigError, Field, Nanos, PacketMeta, Program, Rate};
 
 mod aggregate;

@@ -33,5 +33,5 @@ mod tree;
 
 pub use fields::{Fields, tables};
 pub use keys::{Key, Section, markdown};
-pub use mistake::{Mistake, Position, clean, instead, position};
-pub use tree::{KeyNode, Node, Place, Table, Value, parse, parse_value};
+pub use mistake::{Mistake, Place, Position, clean, instead, position};
+pub use tree::{KeyNode, Node, Table, Value, parse, parse_value};

@@ -1,6 +1,13 @@
 //! Mistakes: where they are, and what may have been meant.
 
-use crate::Place;
+/// Where something was written: a byte of one of the texts that are read together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    /// Which text, in the order in which they are read: 0 is the file itself.
+    pub text: u32,
+    /// Which byte of it.
+    pub byte: usize,
+}
 
 /// Something that is wrong with what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

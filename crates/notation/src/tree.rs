@@ -6,16 +6,7 @@ use std::fmt::{self, Write as _};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::Mistake;
-
-/// Where something was written: a byte of one of the texts that are read together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
-    /// Which text, in the order in which they are read: 0 is the file itself.
-    pub text: u32,
-    /// Which byte of it.
-    pub byte: usize,
-}
+use crate::{Mistake, Place};
 
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq)]

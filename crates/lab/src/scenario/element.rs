@@ -11,6 +11,14 @@ use super::keys::{
 use super::{limiter, queue, sizing};
 use crate::plan::{ElementKind, QueueKind};
 
+/// An element of the file.
+pub(super) struct Element<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: ElementKind,
+    /// Whether all aggregates pass the same one, instead of one each.
+    pub(super) shared: bool,
+}
+
 /// The kinds of elements.
 const KINDS: &[(&str, Section)] = &[
     ("policer", POLICER),

@@ -7,6 +7,7 @@ use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
 use super::aggregate::aggregates;
 use super::draw::Draw;
+use super::element::Element;
 use super::error::setting_of;
 use super::fields::Fields;
 use super::flows::{Flows, Sender};
@@ -15,14 +16,6 @@ use super::partition::{group, together};
 use super::{Group, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
 use crate::plan::{ElementKind, Plan};
-
-/// An element of the file.
-pub(super) struct Element<'a> {
-    pub(super) name: &'a str,
-    pub(super) kind: ElementKind,
-    /// Whether all aggregates pass the same one, instead of one each.
-    pub(super) shared: bool,
-}
 
 /// The simulations that the tables come to with a seed.
 /// Taps are left out unless they are wanted.

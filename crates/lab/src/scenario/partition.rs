@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_limiter::Rate;
 
 use super::aggregate::Aggregate;
+use super::element::Element;
 use super::flows::Sender;
-use super::group::Element;
 use super::{Group, Instance};
 use crate::plan::{ElementKind, ElementPlan, Plan};
 

@@ -2,40 +2,8 @@
 
 use tidegate_limiter::{Nanos, Rate};
 
-use super::cc::CustomAlgorithm;
+use super::cc::Algorithm;
 use crate::MILLISECOND;
-
-/// A congestion control algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum Algorithm {
-    /// RFC 5681 with RFC 6582.
-    Reno,
-    /// RFC 9438 as Linux has it, with HyStart.
-    #[default]
-    Cubic,
-    /// BBR version 1, with its detector of policers.
-    Bbr,
-    /// Vegas, as Linux has it.
-    Vegas,
-    /// Another program's.
-    Custom(CustomAlgorithm),
-}
-
-impl Algorithm {
-    /// The algorithms that come with the lab.
-    pub const ALL: [Self; 4] = [Self::Reno, Self::Cubic, Self::Bbr, Self::Vegas];
-
-    /// Its name in scenarios, in results and in the kernel.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-            Self::Vegas => "vegas",
-            Self::Custom(custom) => custom.name,
-        }
-    }
-}
 
 /// How many segments may be sent while losses are repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

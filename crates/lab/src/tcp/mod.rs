@@ -11,7 +11,8 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Algorithm, Recovery, TcpConfig};
+pub use cc::Algorithm;
+pub use config::{Recovery, TcpConfig};
 use connection::clock;
 pub use connection::{Connection, Snapshot};
 pub use segment::{Sacks, Segment};

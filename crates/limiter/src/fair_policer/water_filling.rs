@@ -1,6 +1,6 @@
 //! FairPolicer as the authors of BC-PQP compare with it.
 
-use crate::config::{check_rate, check_size};
+use crate::error::{check_rate, check_size};
 use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, PolicyTree, Rate};
 
 #[cfg(test)]

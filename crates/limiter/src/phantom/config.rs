@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{check_rate, check_sizes};
+use crate::error::{check_rate, check_sizes};
 use crate::{ConfigError, Field, Nanos, Program, Rate};
 
 /// What [`PhantomQueues`](crate::PhantomQueues) enforce: PQP, and with burst control BC-PQP.

@@ -8,7 +8,7 @@ use tidegate_trace::detect::pd::{Answer, Check, Code, Run};
 use super::account::{Account, Kept};
 use super::figures::{self, line};
 use super::headline;
-use super::story::lines;
+use super::words::lines;
 use crate::table::Paint;
 use crate::units::{bytes, plural, rate};
 

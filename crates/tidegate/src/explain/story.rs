@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use tidegate_trace::detect::Share;
 
 use super::account::{Account, Kept};
-use super::words::{percent, time};
+use super::words::{lines, percent, time};
 use super::{advice, blind, figures, headline, paper};
 use crate::table::Paint;
 use crate::units::{bytes, plural, rate};
@@ -168,22 +168,4 @@ fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     Ok(())
-}
-
-/// A text in lines of at most `most` characters.
-pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut current = String::new();
-    for word in text.split_whitespace() {
-        let length = current.chars().count();
-        if length > 0 && length + 1 + word.chars().count() > most {
-            lines.push(std::mem::take(&mut current));
-        }
-        if !current.is_empty() {
-            current.push(' ');
-        }
-        current.push_str(word);
-    }
-    lines.push(current);
-    lines
 }

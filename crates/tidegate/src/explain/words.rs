@@ -25,6 +25,24 @@ fn spaced(number: &str) -> String {
     format!("{value} {unit}")
 }
 
+/// A text in lines of at most `most` characters.
+pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut current = String::new();
+    for word in text.split_whitespace() {
+        let length = current.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > most {
+            lines.push(std::mem::take(&mut current));
+        }
+        if !current.is_empty() {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    lines.push(current);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,6 @@
 
 use tidegate_limiter::Nanos;
 
-use super::Algorithm;
-
 mod bbr;
 mod cubic;
 mod custom;
@@ -27,6 +25,38 @@ use bbr::Bbr;
 use cubic::Cubic;
 use reno::Reno;
 use vegas::Vegas;
+
+/// A congestion control algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Algorithm {
+    /// RFC 5681 with RFC 6582.
+    Reno,
+    /// RFC 9438 as Linux has it, with HyStart.
+    #[default]
+    Cubic,
+    /// BBR version 1, with its detector of policers.
+    Bbr,
+    /// Vegas, as Linux has it.
+    Vegas,
+    /// Another program's.
+    Custom(CustomAlgorithm),
+}
+
+impl Algorithm {
+    /// The algorithms that come with the lab.
+    pub const ALL: [Self; 4] = [Self::Reno, Self::Cubic, Self::Bbr, Self::Vegas];
+
+    /// Its name in scenarios, in results and in the kernel.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Vegas => "vegas",
+            Self::Custom(custom) => custom.name,
+        }
+    }
+}
 
 /// What the sender and its congestion control share.
 #[derive(Debug, Clone, PartialEq, Eq)]
