@@ -140,6 +140,7 @@ fn packets_beyond_the_bound_are_left_out() {
         "{err}"
     );
     assert!(out.contains("from A to B"), "{out}");
+    assert!(out.contains(" s are compared: "), "{out}");
 }
 
 #[test]

@@ -108,6 +108,8 @@ fn way(way: &Way) -> Value {
 fn fits(fits: &Fits) -> Value {
     json!({
         "lost": fits.lost,
+        "packets": fits.packets,
+        "fitted_packets": fits.fitted,
         "bucket": fits.bucket.map(|fit| json!({
             "explains": fits.explaining_bucket().is_some(),
             "rate_bps": fit.bucket.rate * 8.0,
@@ -119,11 +121,13 @@ fn fits(fits: &Fits) -> Value {
             "explained": fit.explained,
             "beats_bursts_nats": fit.beats_bursts,
             "behind_queue": fit.behind_queue,
+            "held": fit.held,
         })),
         "queue": fits.waiting.map(|queue| json!({
             "explains": fits.explaining_queue().is_some(),
             "rate_bps": queue.rate * 8.0,
             "backlog_bytes": queue.backlog,
+            "at_once_bytes": queue.at_once,
             "explained": queue.explained,
             "before_losses": queue.before_losses,
         })),

@@ -41,6 +41,14 @@ pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io
         if counts.copies > 0 {
             notes.push(format!("{} captured twice", count(counts.copies)));
         }
+        if counts.not_kept > 0 {
+            let (first, last) = counts.span.unwrap_or_default();
+            let left_out = plural(counts.not_kept, "packet", "packets");
+            let seconds = last.saturating_sub(first) as f64 / 1e9;
+            notes.push(format!(
+                "only the first {seconds:.3} s are compared: {left_out} left out (--max-packets)"
+            ));
+        }
         if diagnosis.unshared[i] > 0 {
             let unshared = diagnosis.unshared[i] as u64;
             let what = plural(unshared, "direction", "directions");
@@ -334,6 +342,12 @@ fn changes(way: &Way) -> Vec<String> {
 /// What the fits say, and by which figures.
 fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
+    if fits.fitted < fits.packets {
+        let (fitted, packets) = (count(fits.fitted as u64), count(fits.packets as u64));
+        let text =
+            format!("models are fitted to {fitted} of {packets} packets, around the first losses");
+        lines.push(("fitted to", text));
+    }
     if let Some(fit) = fits.explaining_bucket() {
         if verdict == Between::Policer || fits.explaining_queue().is_none() {
             lines.push(("limiter", limiter(fit, way)));
@@ -345,11 +359,16 @@ fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, Stri
                 Some(_) => (beside.unexplained, " that the queue below does not explain"),
                 None => (beside.excess, ""),
             };
+            let held = fit.held.map(|held| {
+                let share = percent(held.max(0.0));
+                format!("a tenth of the packets that it would have held took at most {share} of that time; ")
+            });
             lines.push((
                 "no queue",
                 format!(
-                    "a queue of this rate and size would delay by {}; packets beside the losses took {} longer than the quickest{rest}",
+                    "a queue of this rate and size would delay by {}; {}packets beside the losses took {} longer than the quickest{rest}",
                     milliseconds(full),
+                    held.unwrap_or_default(),
                     milliseconds(unexplained.max(0.0)),
                 ),
             ));

@@ -2,7 +2,7 @@
 
 use super::likely::Likely;
 use super::passage::{Fate, Passage};
-use super::waiting::{Waiting, stays};
+use super::waiting::{Waiting, modelled, stays};
 use crate::detect::cause::{Arrival, Bucket, Fitter, Interval, bursty, intervals, uniform};
 
 /// A bucket, or a queue's free space, that explains which packets were lost.
@@ -20,6 +20,10 @@ pub struct BucketFit {
     pub beats_bursts: f64,
     /// Whether the packets met it after they had waited in the queue that explains their transit times.
     pub behind_queue: bool,
+    /// How long packets waited over how long a queue of this rate and depth would have held them: the first
+    /// decile over those that it would have held for at least half of its size. A queue holds every packet,
+    /// so it is near 1 for one, whatever else delays packets; near 0 for a policer. `None` with too few.
+    pub held: Option<f64>,
 }
 
 /// How long packets beside losses took.
@@ -78,6 +82,7 @@ pub(crate) fn bucket(
         |x: &(Likely, _, _), y: &(Likely, _, _)| x.0.log_likelihood.total_cmp(&y.0.log_likelihood);
     let (likely, arrivals, behind_queue) = tried.max_by(likelier)?;
     let (rate, depth) = intervals(&arrivals, &likely.fit());
+    let held = held(passages, least, &likely.bucket, waiting);
     Some(BucketFit {
         bucket: likely.bucket,
         rate,
@@ -85,6 +90,54 @@ pub(crate) fn bucket(
         explained: explained(&arrivals, likely.log_likelihood),
         beats_bursts: likely.log_likelihood - bursty(arrivals.iter()),
         behind_queue,
+        held,
+    })
+}
+
+/// With fewer packets that a queue would have held, nothing is said of it.
+const LEAST_HELD: usize = 8;
+
+/// How long packets waited over how long a queue in place of the bucket would have held them. What another
+/// queue explains does not count, unless that has the same rate.
+fn held(
+    passages: &[Passage],
+    least: f64,
+    bucket: &Bucket,
+    waiting: Option<&Waiting>,
+) -> Option<f64> {
+    let other = waiting.filter(|queue| queue.explained >= WORTH_TRYING && !queue.has_rate(bucket));
+    let elsewhere = match other {
+        Some(queue) => modelled(passages, queue.model()),
+        None => vec![0.0; passages.len()],
+    };
+    let half = bucket.depth / bucket.rate * 1e9 / 2.0;
+    let mut shares: Vec<f64> = as_queue(passages, bucket)
+        .filter(|&(_, wait)| wait >= half)
+        .filter_map(|(i, wait)| Some((passages[i].transit()? - least - elsewhere[i]) / wait))
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    let enough = shares.len() >= LEAST_HELD;
+    enough.then(|| shares[shares.len() / 10])
+}
+
+/// How long each packet that was not lost would have waited if a limiter were a queue that holds as much as its
+/// bucket, in nanoseconds: as long as what the bucket lacks takes to come in. With the packet's number.
+pub(crate) fn as_queue<'a>(
+    passages: &'a [Passage],
+    bucket: &'a Bucket,
+) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let mut missing = 0.0f64;
+    let mut last = passages.first().map_or(0, |passage| passage.at);
+    let passages = passages.iter().enumerate();
+    passages.filter_map(move |(i, passage)| {
+        let gap = passage.at.saturating_sub(last) as f64 / 1e9;
+        last = last.max(passage.at);
+        missing = (missing - gap * bucket.rate).max(0.0);
+        if passage.lost() {
+            return None;
+        }
+        missing = (missing + f64::from(passage.link_bytes)).min(bucket.depth);
+        Some((i, missing / bucket.rate * 1e9))
     })
 }
 
@@ -108,7 +161,7 @@ fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
 /// The packets as a bucket meets them: at once, or after a queue that all of them stand in. How long a
 /// packet stood there shows in its transit time; of those that were lost the model tells.
 fn arrivals(passages: &[Passage], least: f64, through: Option<&Waiting>) -> Vec<Arrival> {
-    let modelled = through.map(|queue| modelled(passages, queue.rate, true));
+    let modelled = through.map(|queue| modelled(passages, queue.model().with_losses()));
     let mut last = 0;
     let covered = passages.iter().enumerate();
     covered
@@ -125,20 +178,6 @@ fn arrivals(passages: &[Passage], least: f64, through: Option<&Waiting>) -> Vec<
         .collect()
 }
 
-/// How much longer than the quickest packet that passed each one stays in a queue, in nanoseconds.
-fn modelled(passages: &[Passage], rate: f64, lost_too: bool) -> Vec<f64> {
-    let mut times: Vec<f64> = stays(passages, rate, lost_too)
-        .map(|stay| stay.time)
-        .collect();
-    let passed = passages.iter().zip(&times);
-    let shortest = passed
-        .filter(|(passage, _)| passage.transit().is_some())
-        .map(|(_, &time)| time)
-        .fold(f64::INFINITY, f64::min);
-    times.iter_mut().for_each(|time| *time -= shortest);
-    times
-}
-
 /// Neighbours of a loss on each side.
 const NEIGHBOURS: usize = 3;
 /// They left at most this long before or after it, in nanoseconds.
@@ -151,7 +190,7 @@ pub(crate) fn beside(
     waiting: Option<&Waiting>,
 ) -> Option<Beside> {
     let modelled = match waiting {
-        Some(queue) => modelled(passages, queue.rate, queue.before_losses),
+        Some(queue) => modelled(passages, queue.model()),
         None => vec![0.0; passages.len()],
     };
     // (its number, excess, excess that the queue does not explain) of packets that passed.
@@ -198,7 +237,7 @@ pub(crate) fn beside(
 
 /// How full the queue was when packets were lost.
 fn filled(passages: &[Passage], queue: &Waiting) -> Option<f64> {
-    let lost = stays(passages, queue.rate, queue.before_losses).zip(passages);
+    let lost = stays(passages, queue.model()).zip(passages);
     let lost = lost.filter(|(_, passage)| passage.lost());
     let mut shares: Vec<f64> = lost.map(|(stay, _)| stay.backlog / queue.backlog).collect();
     shares.sort_by(f64::total_cmp);

@@ -51,6 +51,10 @@ impl fmt::Display for Between {
 pub struct Fits {
     /// Packets lost.
     pub lost: usize,
+    /// All packets, …
+    pub packets: usize,
+    /// … and those of them around the first losses that models were fitted to.
+    pub fitted: usize,
     /// The bucket that explains the losses best.
     pub bucket: Option<BucketFit>,
     /// The queue that explains the transit times best.
@@ -70,10 +74,8 @@ const LIKELIER: f64 = 3.0;
 const WAITS: f64 = 0.5;
 /// … and they vary by more than captures' clocks do, in nanoseconds.
 const LEAST_WAIT: f64 = 20_000.0;
-/// The queue that delays is the one that drops if their rates differ by less than this.
-const SAME_RATE: f64 = 0.1;
-/// Shares of a full queue's delay: below there is none, above it is full.
-const EMPTY: f64 = 0.25;
+/// Shares of the delay that a queue would cause: below there is none, above there is one.
+const EMPTY: f64 = 0.4;
 const FULL: f64 = 0.6;
 /// A queue is full from this share on of the most that ever stood in it.
 const OVERFLOWS: f64 = 0.85;
@@ -123,18 +125,17 @@ impl Fits {
             return Between::Unclear;
         };
         if let (Some(fit), Some(full)) = (self.explaining_bucket(), self.modelled_delay()) {
-            let same = |queue: &&Waiting| (queue.rate / fit.bucket.rate).ln().abs() < SAME_RATE;
-            if queue.filter(same).is_some() {
+            if queue.is_some_and(|queue| queue.has_rate(&fit.bucket)) {
                 return Between::Queue;
             }
             // What another queue delays proves nothing of this one.
-            let filled = match queue {
+            let beside = match queue {
                 Some(_) => beside.unexplained / full,
                 None => beside.excess / full,
             };
-            return match filled {
-                filled if filled < EMPTY => Between::Policer,
-                filled if filled >= FULL => Between::Queue,
+            return match fit.held.unwrap_or(beside) {
+                held if held < EMPTY => Between::Policer,
+                held if held >= FULL => Between::Queue,
                 _ => Between::Unclear,
             };
         }

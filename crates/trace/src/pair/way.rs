@@ -77,24 +77,13 @@ impl Way {
         }
     }
 
-    /// How long each packet that passed would have waited if a limiter were a queue that holds as much as its
-    /// bucket, in nanoseconds: as long as what the bucket lacks takes to come in.
+    /// How long each packet that was not lost would have waited if a limiter were a queue that holds as much as
+    /// its bucket, in nanoseconds.
     pub fn as_queue<'a>(
         &'a self,
         bucket: &'a Bucket,
     ) -> impl Iterator<Item = (&'a Passage, f64)> + 'a {
-        let mut missing = 0.0f64;
-        let mut last = self.passages.first().map_or(0, |passage| passage.at);
-        self.passages.iter().filter_map(move |passage| {
-            let gap = passage.at.saturating_sub(last) as f64 / 1e9;
-            last = last.max(passage.at);
-            missing = (missing - gap * bucket.rate).max(0.0);
-            if passage.lost() {
-                return None;
-            }
-            missing = (missing + f64::from(passage.link_bytes)).min(bucket.depth);
-            Some((passage, missing / bucket.rate * 1e9))
-        })
+        fit::as_queue(&self.passages, bucket).map(|(i, wait)| (&self.passages[i], wait))
     }
 
     /// How long each packet that passed waited in a queue by the model, in nanoseconds.
@@ -102,7 +91,7 @@ impl Way {
         &'a self,
         queue: &'a Waiting,
     ) -> impl Iterator<Item = (&'a Passage, f64)> + 'a {
-        let stays = stays(&self.passages, queue.rate, queue.before_losses);
+        let stays = stays(&self.passages, queue.model());
         let passed = self.passages.iter().zip(stays);
         passed.filter_map(|(passage, stay)| {
             passage.transit()?;
@@ -139,6 +128,8 @@ fn fits(passages: &[Passage], transit: Option<Transit>) -> Fits {
     let waiting = waiting::fit(window, least);
     Fits {
         lost: passages.iter().filter(|passage| passage.lost()).count(),
+        packets: passages.len(),
+        fitted: window.len(),
         bucket: bucket(window, least, waiting.as_ref()),
         waiting,
         beside: beside(window, least, waiting.as_ref()),
