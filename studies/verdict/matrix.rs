@@ -10,8 +10,10 @@ use anyhow::{Context, Result};
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::{Basis, Cause, Judgement, Tidegate};
 use tidegate_trace::flow::Settings;
+use tidegate_trace::read::Nanos;
 use tidegate_trace::{Options, Sink, analyse};
 
+use super::shapers::Shapers;
 use super::transfers::{Half, Simulation, simulations};
 use super::truth::Truth;
 use crate::table3::percent;
@@ -22,6 +24,7 @@ pub struct Matrix {
     counts: BTreeMap<Cause, BTreeMap<Cause, usize>>,
     /// By confidence in percent: right verdicts, all verdicts. `unclear` is none.
     calibration: BTreeMap<u32, (usize, usize)>,
+    shapers: Shapers,
     /// What was not judged right, in words.
     wrong: Vec<String>,
 }
@@ -74,8 +77,14 @@ impl Matrix {
             truth,
             transfer,
             judgement,
+            ..
         } = judged;
         let verdict = judgement.cause;
+        if let Some(switch) = judged.switch
+            && verdict == *truth
+        {
+            self.shapers.count(transfer, judgement, switch);
+        }
         let verdicts = self.counts.entry(*truth).or_default();
         *verdicts.entry(verdict).or_default() += 1;
         let confidence = judgement.confidence.unwrap_or(0.0);
@@ -148,6 +157,9 @@ impl fmt::Display for Matrix {
             let (confidence, right) = (format!("{confidence} %"), percent(*right, *all));
             writeln!(f, "{confidence:<12} {all:>9} {right:>9}")?;
         }
+        if self.shapers.found > 0 {
+            write!(f, "\n{}", self.shapers)?;
+        }
         Ok(())
     }
 }
@@ -157,6 +169,8 @@ struct Judged {
     truth: Cause,
     transfer: TransferSummary,
     judgement: Judgement,
+    /// When a burst-tolerant shaper began to queue, and its rate in bit/s.
+    switch: Option<(Nanos, f64)>,
 }
 
 /// Judges what the server sent in a simulation, as far as the truth is known.
@@ -173,6 +187,7 @@ fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
     let judged = verdicts.0.into_iter().filter_map(|(transfer, judgement)| {
         Some(Judged {
             truth: truth.cause(&transfer)?,
+            switch: truth.switch(&transfer),
             transfer,
             judgement,
         })

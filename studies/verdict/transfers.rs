@@ -15,7 +15,7 @@ use tidegate_trace::detect::Cause;
 const SERVER: &str = include_str!("lab/server.toml");
 
 /// The cause that scenarios are about, and the rest of them: elements and flows, then sweeps.
-const SCENARIOS: [(Cause, &str); 9] = [
+const SCENARIOS: [(Cause, &str); 10] = [
     (Cause::Policer, include_str!("lab/policer.toml")),
     (Cause::Queue, include_str!("lab/queue.toml")),
     (Cause::Aqm, include_str!("lab/aqm.toml")),
@@ -28,6 +28,7 @@ const SCENARIOS: [(Cause, &str); 9] = [
     (Cause::Application, include_str!("lab/application.toml")),
     (Cause::Sender, include_str!("lab/sender.toml")),
     (Cause::RoundTrips, include_str!("lab/round-trips.toml")),
+    (Cause::ShaperBurst, include_str!("lab/shaper-deep.toml")),
 ];
 
 /// A line that begins so is followed by a sweep.

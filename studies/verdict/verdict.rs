@@ -4,5 +4,6 @@ pub mod captures;
 pub mod cost;
 pub mod kernel;
 pub mod matrix;
+mod shapers;
 pub mod transfers;
 mod truth;

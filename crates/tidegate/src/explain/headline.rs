@@ -95,6 +95,28 @@ fn less_than_the_limit(transfer: &TransferSummary, judgement: &Judgement) -> Opt
     (goodput < FAR_BELOW * allowed).then_some(goodput)
 }
 
+/// How fast a shaper let a burst pass, and when that was over.
+fn burst(transfer: &TransferSummary, judgement: &Judgement) -> (String, String) {
+    let limit = judgement
+        .limit
+        .map(|limit| limit.at(Layer::Link, &transfer.tally));
+    let burst = limit.and_then(|limit| limit.burst);
+    let at = burst.and_then(|burst| burst.rate_bps);
+    let at = at.map_or("at full speed".to_owned(), |fast| {
+        format!("at {}", rate(fast))
+    });
+    let after = burst
+        .and_then(|burst| burst.switch)
+        .map_or(String::new(), |switch| {
+            format!(
+                " (after {} and {})",
+                time(switch.after),
+                bytes(switch.bytes)
+            )
+        });
+    (at, after)
+}
+
 fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
     let metrics = &transfer.metrics;
     if judgement.details::<Answer>().is_some() {
@@ -154,8 +176,9 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
         ),
         Cause::ShaperBurst => {
             let to = limit.unwrap_or_else(|| "a lower rate".to_owned());
+            let (burst, after) = burst(transfer, judgement);
             format!(
-                "A shaper let a burst pass at full speed and then limited this transfer to {to}, with \
+                "A shaper let a burst pass {burst} and then{after} limited this transfer to {to}, with \
                  packets waiting in its queue{got}"
             )
         }

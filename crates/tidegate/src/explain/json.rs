@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
-use tidegate_trace::detect::{Cause, Estimate, Judgement, Limit};
+use tidegate_trace::detect::{Cause, Estimate, Judgement};
 
 use super::account::{Account, Kept, Other};
 use super::model::Replay;
@@ -71,6 +71,7 @@ fn transfer(account: &Account, kept: &Kept) -> Value {
         "rtt_min_ms": metrics.rtt.map(|rtt| millis(rtt.min)),
         "rtt_median_ms": metrics.rtt.map(|rtt| millis(rtt.median)),
         "rtt_p95_ms": metrics.rtt.map(|rtt| millis(rtt.p95)),
+        "rtt_ratio": metrics.rtt.and_then(|rtt| rtt.ratio()).map(|ratio| rounded(ratio, 3)),
         "max_flight_bytes": metrics.max_in_flight,
         "vantage": transfer.path.vantage().to_string(),
     })
@@ -78,19 +79,13 @@ fn transfer(account: &Account, kept: &Kept) -> Value {
 
 /// The limiter's settings as they count on the link; the values are null where they are not known.
 fn limit(kept: &Kept) -> Value {
-    let (limit, tally) = (kept.judgement.limit, &kept.transfer.tally);
-    let at = |layer| {
-        move |limit: Limit| {
-            limit
-                .rate_bps
-                .map(|rate| tally.convert(rate, limit.layer, layer))
-        }
-    };
-    let rate = limit.map(at(Layer::Link));
-    let depth = limit.and_then(|limit| {
-        let on_link = |bytes| tally.convert(bytes, limit.layer, Layer::Link);
-        Some(limit.depth_bytes?.map(on_link))
-    });
+    let tally = &kept.transfer.tally;
+    let at = |layer| kept.judgement.limit.map(|limit| limit.at(layer, tally));
+    let limit = at(Layer::Link);
+    let rate = limit.map(|limit| limit.rate_bps);
+    let depth = limit.and_then(|limit| limit.depth_bytes);
+    let burst = limit.and_then(|limit| limit.burst);
+    let switch = burst.and_then(|burst| burst.switch);
     let ends = |estimate: Option<Estimate>| estimate.and_then(Estimate::interval).unzip();
     let (rate_low, rate_high) = ends(rate);
     let (depth_low, depth_high) = ends(depth);
@@ -98,10 +93,14 @@ fn limit(kept: &Kept) -> Value {
         "rate_bps": rate.map(|rate| whole(rate.value)),
         "rate_low_bps": rate_low.map(whole),
         "rate_high_bps": rate_high.map(whole),
-        "rate_payload_bps": limit.map(at(Layer::Payload)).map(|rate| whole(rate.value)),
+        "rate_payload_bps": at(Layer::Payload).map(|limit| whole(limit.rate_bps.value)),
         "depth_bytes": depth.map(|depth| whole(depth.value)),
         "depth_low_bytes": depth_low.map(whole),
         "depth_high_bytes": depth_high.map(whole),
+        "burst_rate_bps": burst.and_then(|burst| burst.rate_bps).map(whole),
+        "burst_bytes": burst.map(|burst| whole(burst.bytes)),
+        "switch_s": switch.map(|switch| rounded(switch.after as f64 / 1e9, 6)),
+        "switch_bytes": switch.map(|switch| switch.bytes),
     })
 }
 

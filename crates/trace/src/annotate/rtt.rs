@@ -56,6 +56,11 @@ impl Rtt {
         })
     }
 
+    /// The 90th percentile over the 10th [Flach16 figure 14].
+    pub fn ratio(&self) -> Option<f64> {
+        (self.p10 > 0).then(|| self.p90 as f64 / self.p10 as f64)
+    }
+
     pub(super) fn is_bloat(&self, base: Nanos, growth: Option<Growth>) -> bool {
         let inflated = |rtt: Nanos| {
             rtt >= base.saturating_mul(BLOAT_RATIO) && rtt.saturating_sub(base) >= BLOAT_FLOOR

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::annotate::{Layer, Tally};
+use crate::read::Nanos;
 
 /// What limited a transfer's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,6 +153,46 @@ pub struct Limit {
     pub layer: Layer,
     /// Bytes that the bucket or the queue holds, counted at the same layer.
     pub depth_bytes: Option<Estimate>,
+    /// What a burst-tolerant shaper lets pass before.
+    pub burst: Option<Burst>,
+}
+
+/// What a burst-tolerant shaper lets pass without delay, counted at the layer of its [`Limit`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// The rate in bits per second at which it passed; `None` where too little did.
+    pub rate_bps: Option<f64>,
+    /// Bytes beyond the shaping rate.
+    pub bytes: f64,
+    /// Where the burst ended in the transfer; `None` where it had been used up before.
+    pub switch: Option<Switch>,
+}
+
+/// Where a shaper's allowance for a burst was used up in a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch {
+    /// Since the first packet was sent.
+    pub after: Nanos,
+    /// Bytes of frames that had been sent before.
+    pub bytes: u64,
+}
+
+impl Limit {
+    /// The same limit in bytes of another layer, as a transfer's packets have them.
+    #[must_use]
+    pub fn at(self, layer: Layer, tally: &Tally) -> Self {
+        let convert = |value| tally.convert(value, self.layer, layer);
+        Self {
+            rate_bps: self.rate_bps.map(convert),
+            layer,
+            depth_bytes: self.depth_bytes.map(|depth| depth.map(convert)),
+            burst: self.burst.map(|burst| Burst {
+                rate_bps: burst.rate_bps.map(convert),
+                bytes: convert(burst.bytes),
+                ..burst
+            }),
+        }
+    }
 }
 
 /// A cause that the detector considered and dismissed.

@@ -1,6 +1,6 @@
 //! The verdict on several transfers together: those of a flow or a client.
 
-use super::judgement::{Basis, Cause, Estimate, Judgement, Limit, Share};
+use super::judgement::{Basis, Cause, Judgement, Limit, Share};
 use crate::annotate::{Layer, TransferSummary};
 
 /// A cause that takes this share of the time decides alone.
@@ -87,18 +87,10 @@ impl Together {
         };
         let before = sums.found.map(|found| (found.basis, found.seconds));
         if before.is_none_or(|before| before < (judgement.basis, seconds)) {
-            let tally = &transfer.tally;
-            let at_link = |estimate: Estimate| {
-                estimate.map(|value| tally.convert(value, limit.layer, Layer::Link))
-            };
             sums.found = Some(Found {
                 basis: judgement.basis,
                 seconds,
-                limit: Limit {
-                    rate_bps: at_link(limit.rate_bps),
-                    layer: Layer::Link,
-                    depth_bytes: limit.depth_bytes.map(at_link),
-                },
+                limit: limit.at(Layer::Link, &transfer.tally),
             });
         }
     }

@@ -90,8 +90,16 @@ impl Row for ClientRow {
     const TITLE: &'static str = "a client's address and a direction in which data was sent";
 
     fn columns() -> &'static [Column<Self>] {
-        static ALL: LazyLock<Vec<Column<ClientRow>>> =
-            LazyLock::new(|| [COLUMNS, ClientRow::VERDICT, ClientRow::SHARES].concat());
+        static ALL: LazyLock<Vec<Column<ClientRow>>> = LazyLock::new(|| {
+            [
+                COLUMNS,
+                ClientRow::VERDICT,
+                ClientRow::SHARES,
+                ClientRow::ALLOWANCE,
+                ClientRow::BURST,
+            ]
+            .concat()
+        });
         &ALL
     }
 }

@@ -51,7 +51,16 @@ impl Row for FlowRow {
     fn columns() -> &'static [Column<Self>] {
         static ALL: LazyLock<Vec<Column<FlowRow>>> = LazyLock::new(|| {
             let verdict = FlowRow::VERDICT;
-            [COLUMNS, verdict, FlowRow::SHARES, KNOWN].concat()
+            [
+                COLUMNS,
+                verdict,
+                FlowRow::SHARES,
+                KNOWN,
+                FlowRow::ALLOWANCE,
+                FlowRow::BURST,
+                RATIO,
+            ]
+            .concat()
         });
         &ALL
     }
@@ -124,6 +133,10 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
 
 const KNOWN: &[Column<FlowRow>] = columns! { FlowRow;
     roles_known: Truth [""] "Whether a SYN tells the client from the server. Otherwise that is a guess." = |r| r.info.roles_known;
+};
+
+const RATIO: &[Column<FlowRow>] = columns! { FlowRow;
+    rtt_ratio: Real [""] "90th over 10th percentile of round-trip times, as in figure 14 of the paper: shapers that let bursts pass raise it." = |r| percentile(r, 90).zip(percentile(r, 10)).map(|(high, low)| rounded(high / low, 3));
 };
 
 fn ended(why: Ended) -> &'static str {

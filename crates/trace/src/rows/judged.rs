@@ -4,7 +4,7 @@ use tidegate_table::convert::{bits, rounded};
 use tidegate_table::{Column, columns};
 
 use crate::annotate::{Layer, Tally};
-use crate::detect::{Cause, Estimate, Judgement};
+use crate::detect::{Burst, Cause, Estimate, Judgement, Limit};
 
 /// A row with a verdict.
 pub(super) trait Judged: Sized + 'static {
@@ -14,18 +14,24 @@ pub(super) trait Judged: Sized + 'static {
     /// Counts of the packets that it is about.
     fn tally(&self) -> &Tally;
 
+    /// The limiter's settings on the link.
+    fn limit(&self) -> Option<Limit> {
+        Some(self.judgement().limit?.at(Layer::Link, self.tally()))
+    }
+
     /// The limiter's rate on the link.
     fn rate(&self) -> Option<Estimate> {
-        let limit = self.judgement().limit?;
-        let convert = |rate| self.tally().convert(rate, limit.layer, Layer::Link);
-        Some(limit.rate_bps.map(convert))
+        Some(self.limit()?.rate_bps)
     }
 
     /// The limiter's depth in bytes on the link.
     fn depth(&self) -> Option<Estimate> {
-        let limit = self.judgement().limit?;
-        let convert = |bytes| self.tally().convert(bytes, limit.layer, Layer::Link);
-        Some(limit.depth_bytes?.map(convert))
+        self.limit()?.depth_bytes
+    }
+
+    /// What a burst-tolerant shaper lets pass before.
+    fn burst(&self) -> Option<Burst> {
+        self.limit()?.burst
     }
 
     /// The share of the time that a cause took; missing where the detector does not divide the time.
@@ -70,5 +76,15 @@ pub(super) trait Judged: Sized + 'static {
         share_sender: Real [""] "The same for the sender." = |r| r.share(Cause::Sender);
         share_round_trips: Real [""] "The same for the round trips while the window grows." = |r| r.share(Cause::RoundTrips);
         share_unclear: Real [""] "Share of the time in which the cause is not clear." = |r| r.share(Cause::Unclear);
+    };
+
+    /// The allowance of a burst-tolerant shaper.
+    const ALLOWANCE: &'static [Column<Self>] = columns! { Self;
+        burst_bytes_allowed: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that pass before packets wait, beyond the shaping rate." = |r| r.burst().map(|burst| bits(burst.bytes));
+    };
+
+    /// More of a burst-tolerant shaper.
+    const BURST: &'static [Column<Self>] = columns! { Self;
+        burst_rate_bps: Integer ["bit/s"] "With a burst-tolerant shaper: the rate of frames on the link that passed before packets waited. The shaping rate is limit_rate_bps." = |r| r.burst().and_then(|burst| burst.rate_bps).map(bits);
     };
 }

@@ -9,7 +9,7 @@ use super::judged::Judged;
 use crate::annotate::{Layer, Tally, TransferSummary};
 use crate::detect::cause::{Course, Findings, Losses};
 use crate::detect::pd::{Answer, Run};
-use crate::detect::{Cause, Judgement};
+use crate::detect::{Cause, Judgement, Switch};
 use crate::read::Nanos;
 
 /// What one endpoint sent in one segment, measured and judged.
@@ -50,12 +50,17 @@ impl SegmentRow {
         self.judgement.details::<Findings>()?.losses.as_ref()
     }
 
-    /// The fitted bucket of a burst-tolerant shaper: bytes that pass without delay, and those that wait.
-    fn burst_and_queue(&self) -> Option<(f64, f64)> {
+    /// Bytes that wait in the queue of a burst-tolerant shaper that was fitted to losses.
+    fn shaping_queue(&self) -> Option<f64> {
         let limiter = self.losses()?.limiter?;
-        let is_shaper = self.judgement.cause == Cause::ShaperBurst;
-        let queue = limiter.filled * limiter.bucket.depth;
-        is_shaper.then_some((limiter.bucket.depth - queue, queue))
+        limiter
+            .burst
+            .filter(|_| self.judgement.cause == Cause::ShaperBurst)?;
+        Some(limiter.filled * limiter.bucket.depth)
+    }
+
+    fn switch(&self) -> Option<Switch> {
+        self.burst()?.switch
     }
 
     fn goodput(&self, layer: Layer) -> Option<u64> {
@@ -84,7 +89,18 @@ impl Row for SegmentRow {
     fn columns() -> &'static [Column<Self>] {
         static ALL: LazyLock<Vec<Column<SegmentRow>>> = LazyLock::new(|| {
             let verdict = SegmentRow::VERDICT;
-            [COLUMNS, verdict, PLACE, SegmentRow::SHARES, EVIDENCE].concat()
+            [
+                COLUMNS,
+                verdict,
+                PLACE,
+                SegmentRow::SHARES,
+                EVIDENCE,
+                SegmentRow::ALLOWANCE,
+                SHAPER,
+                SegmentRow::BURST,
+                SWITCH,
+            ]
+            .concat()
         });
         &ALL
     }
@@ -186,6 +202,14 @@ const EVIDENCE: &[Column<SegmentRow>] = columns! { SegmentRow;
     delay_p95_ms: Real ["ms"] "95th percentile of the delay of all packets." = |r| r.losses().and_then(|losses| losses.delay?.upper).map(|delay| rounded(delay * 1e3, 6));
     queue_filled: Real [""] "Delay at the median loss over the time that a full queue of the fitted size takes to drain: near 0 at a policer, near 1 at a queue." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| rounded(limiter.filled, 4));
     unseen_users: Truth [""] "Whether packets that the capture does not hold use the limiter too." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
-    burst_bytes_allowed: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that pass before packets wait." = |r| r.burst_and_queue().map(|(burst, _)| bits(burst));
-    shaping_queue_bytes: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that wait when packets are dropped." = |r| r.burst_and_queue().map(|(_, queue)| bits(queue));
+};
+
+const SHAPER: &[Column<SegmentRow>] = columns! { SegmentRow;
+    shaping_queue_bytes: Integer ["B"] "With a burst-tolerant shaper: bytes of frames that wait when packets are dropped." = |r| r.shaping_queue().map(bits);
+};
+
+const SWITCH: &[Column<SegmentRow>] = columns! { SegmentRow;
+    switch_s: Real ["s"] "With a burst-tolerant shaper: when the first packet that waited was sent, since the first data packet." = |r| r.switch().map(|switch| seconds(switch.after));
+    switch_bytes: Integer ["B"] "Bytes of frames sent before that." = |r| r.switch().map(|switch| switch.bytes);
+    rtt_ratio: Real [""] "90th over 10th percentile of round-trip times, as in figure 14 of the paper: shapers that let bursts pass raise it." = |r| r.transfer.metrics.rtt.and_then(|rtt| rtt.ratio()).map(|ratio| rounded(ratio, 3));
 };

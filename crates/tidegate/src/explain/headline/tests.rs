@@ -58,6 +58,7 @@ fn limit(rate: f64) -> Limit {
         rate_bps: Estimate::exact(rate),
         layer: Layer::Link,
         depth_bytes: Some(Estimate::exact(100e3)),
+        burst: None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use super::course::Course;
 use super::limiter::{Limiter, Losses, Mechanism};
+use super::shift::Shift;
 use crate::annotate::TransferSummary;
 use crate::detect::{Basis, Cause};
 
@@ -22,6 +23,8 @@ pub struct Findings {
     /// What became of the search for a limiter; `None` with fewer losses than
     /// [`LEAST_LOSSES`](super::LEAST_LOSSES).
     pub losses: Option<Losses>,
+    /// Where its packets began to wait and to come slower.
+    pub shift: Option<Shift>,
 }
 
 /// Below this factor a sender did not overshoot before its losses.
@@ -39,6 +42,10 @@ pub(super) fn sentences(
     let mut said = vec![lost(summary)];
     if let Some(losses) = &findings.losses {
         about_losses(losses, &mut said);
+    }
+    let by_shift = findings.shift.filter(|_| cause == Cause::ShaperBurst);
+    if let Some(shift) = by_shift {
+        about_shift(&shift, &mut said);
     }
     let Some(course) = &findings.course else {
         return said;
@@ -81,6 +88,9 @@ pub(super) fn sentences(
             said.push(waiting(course));
             if matches!(cause, Cause::Queue | Cause::Aqm | Cause::ShaperBurst) {
                 said.extend(spacing(summary));
+            }
+            if cause == Cause::ShaperBurst {
+                said.extend(rtt_ratio(summary));
             }
             said.extend(overshoot(summary));
         }
@@ -162,17 +172,82 @@ fn about_limiter(limiter: &Limiter, said: &mut Vec<Sentence>) {
     if limiter.shared {
         said.push("Other connections of this client pass through the same limiter.".into());
     }
-    if limiter.mechanism == Mechanism::BurstShaper {
+    if let Some(burst) = limiter.burst {
         let queue = limiter.filled * bucket.depth;
         said.push(
             format!(
                 "About {} pass without delay, then about {} are queued.",
-                bytes(bucket.depth - queue),
+                bytes(burst.bytes),
                 bytes(queue)
             )
             .into(),
         );
+        if let Some(switch) = burst.switch {
+            let fast = burst.rate_bps.map_or(String::new(), |fast| {
+                format!(" Until then packets came at {}.", rate(fast))
+            });
+            said.push(
+                format!(
+                    "The first packet that had to wait was sent after {} and {}.{fast}",
+                    seconds(switch.after as f64 / 1e9),
+                    bytes(switch.bytes as f64),
+                )
+                .into(),
+            );
+        }
     }
+}
+
+/// What the level shift rests on.
+fn about_shift(shift: &Shift, said: &mut Vec<Sentence>) {
+    let from = shift
+        .burst_rate
+        .map_or(String::new(), |fast| format!(" from {}", rate(fast * 8.0)));
+    said.push(
+        format!(
+            "The rate at which packets came fell{from} to {} after {} and {}.",
+            rate(shift.rate * 8.0),
+            seconds(shift.switch.after as f64 / 1e9),
+            bytes(shift.switch.bytes as f64),
+        )
+        .into(),
+    );
+    if let Some((before, after)) = shift.rates {
+        said.push(
+            format!(
+                "In each of the last {before} intervals of {} before that it was higher than in all {after} \
+                 after that.",
+                milliseconds(shift.bin),
+            )
+            .into(),
+        );
+    }
+    said.push(
+        format!(
+            "A queue that fills when {} beyond the rate have passed explains {} of how long packets waited: \
+             half of them {} or less before, and one in ten {} or more after that.",
+            bytes(shift.allowance),
+            percent(shift.explained),
+            milliseconds(shift.waited.0.max(0.0)),
+            milliseconds(shift.waited.1),
+        )
+        .into(),
+    );
+}
+
+/// [Flach16 figure 14].
+fn rtt_ratio(summary: &TransferSummary) -> Option<Sentence> {
+    let rtt = summary.metrics.rtt?;
+    let times = |nanos: u64| milliseconds(nanos as f64 / 1e9);
+    Some(
+        format!(
+            "One round-trip time in ten is {} or less, and one in ten is {} or more: {:.1} times as long.",
+            times(rtt.p10),
+            times(rtt.p90),
+            rtt.ratio()?,
+        )
+        .into(),
+    )
 }
 
 fn window_full(course: &Course) -> Sentence {

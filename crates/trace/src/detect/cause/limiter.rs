@@ -8,9 +8,10 @@ use super::bucket::{Bucket, Noise};
 use super::delay::{self, Delay, Slope, has_burst_allowance};
 use super::interval::Interval;
 use super::scope::Scope;
+use super::shift;
 use super::subject::Subject;
 use super::unseen::Unseen;
-use crate::detect::Basis;
+use crate::detect::{Basis, Burst};
 use crate::read::Nanos;
 
 /// What drops the packets.
@@ -48,6 +49,8 @@ pub struct Limiter {
     pub explained: f64,
     /// Delay at the median loss over the time that a full queue of this size takes to drain.
     pub filled: f64,
+    /// What a burst-tolerant shaper let pass before.
+    pub burst: Option<Burst>,
 }
 
 /// What became of the search for a limiter that explains a transfer's losses.
@@ -325,6 +328,14 @@ impl<'a> Search<'a> {
                 .flatten(),
             explained,
             filled,
+            burst: bursts.then(|| {
+                let queue = at_losses * fit.bucket.rate;
+                let first = scope
+                    .of(subject.number)
+                    .position(|(level, _)| level < queue);
+                let allowance = fit.bucket.depth - queue;
+                shift::burst_until(&subject.arrivals, first, allowance, fit.bucket.rate)
+            }),
         });
     }
 
@@ -378,5 +389,6 @@ fn hidden(subject: &Subject, unseen: &Unseen, basis: Basis) -> Option<Limiter> {
         intervals: None,
         explained: f64::NAN,
         filled,
+        burst: None,
     })
 }

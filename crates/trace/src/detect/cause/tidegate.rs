@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use super::arrival::Arrival;
 use super::limiter::{LEAST_LOSSES, Towards, explain};
+use super::shift::Shift;
 use super::verdict;
 use crate::annotate::{Metrics, Transfer, TransferSummary};
 use crate::detect::{Basis, Detector, Verdicts};
@@ -75,7 +76,7 @@ impl Group {
 struct Kept {
     towards: Towards,
     /// Transfers with losses, which are not judged yet, with their numbers in `towards`.
-    waiting: Vec<(u32, TransferSummary)>,
+    waiting: Vec<(u32, TransferSummary, Option<Shift>)>,
     /// The least round-trip time in seconds.
     least_rtt: Option<f64>,
     /// When its last transfer ended, and when it was last judged.
@@ -100,8 +101,12 @@ impl Kept {
         let metrics = &summary.metrics;
         self.last = self.last.max(metrics.first_sent + metrics.duration);
         self.towards.flows.push(summary.id.flow);
+        let before = self.towards.arrivals.len();
         let arrivals = Arrival::of(transfer, number);
         self.towards.arrivals.extend(arrivals);
+        let shift = Shift::is_possible(metrics)
+            .then(|| Shift::of(&self.towards.arrivals[before..]))
+            .flatten();
         if let Some(rtt) = metrics.rtt {
             let least = rtt.min as f64 / 1e9;
             self.least_rtt = Some(self.least_rtt.map_or(least, |before| before.min(least)));
@@ -109,10 +114,10 @@ impl Kept {
         if metrics.lost_packets < LEAST_LOSSES as u64 {
             verdicts.give(
                 summary.id,
-                verdict::judge(summary, self.least_rtt, None, basis),
+                verdict::judge(summary, self.least_rtt, None, shift.as_ref(), basis),
             );
         } else {
-            self.waiting.push((number, *summary));
+            self.waiting.push((number, *summary, shift));
         }
     }
 
@@ -125,9 +130,9 @@ impl Kept {
         // Transfers come when they are done, each in the order of its packets.
         self.towards.arrivals.sort_by_key(|arrival| arrival.at);
         let explained = explain(&self.towards, basis);
-        for (number, summary) in waiting {
+        for (number, summary, shift) in waiting {
             let losses = explained[number as usize].as_ref();
-            let judgement = verdict::judge(&summary, self.least_rtt, losses, basis);
+            let judgement = verdict::judge(&summary, self.least_rtt, losses, shift.as_ref(), basis);
             verdicts.give(summary.id, judgement);
         }
         self.towards.judged = self.towards.flows.len();

@@ -3,6 +3,7 @@
 use super::course::Course;
 use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
+use super::shift::Shift;
 use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
 
@@ -18,6 +19,15 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// Whether a level shift tells more. A bucket that explains losses without delay does not shift
+    /// anything.
+    fn allows_shift(&self) -> bool {
+        matches!(
+            self.cause,
+            Cause::Queue | Cause::Aqm | Cause::Sender | Cause::RoundTrips | Cause::Unclear
+        )
+    }
+
     /// What remains of it where the capture was taken at the receiver. When a packet that is lost before
     /// would have come is a guess there, and what comes has passed the bottleneck: only its queue still
     /// shows, in the delay.
@@ -79,11 +89,26 @@ pub(super) fn judge(
     summary: &TransferSummary,
     base: Option<f64>,
     losses: Option<&Losses>,
+    shift: Option<&Shift>,
     basis: Basis,
 ) -> Judgement {
     let course = Course::of(summary, base);
     let network = network(course.as_ref(), losses).seen_at(summary.path.vantage());
-    let shares = shares(course.as_ref(), network.cause, summary.metrics.loss_rate());
+    let network = match shift {
+        Some(_) if network.allows_shift() => Network {
+            cause: Cause::ShaperBurst,
+            confidence: 0.95,
+            reason: "fast without delay at first, then slower from a queue",
+            left: &[],
+        },
+        _ => network,
+    };
+    let shares = shares(
+        course.as_ref(),
+        network.cause,
+        summary.metrics.loss_rate(),
+        shift,
+    );
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
     judgement.confidence = Some(confidence);
@@ -92,7 +117,8 @@ pub(super) fn judge(
         judgement.left = network.left.to_vec();
     }
     let limiter = losses.and_then(|losses| losses.limiter);
-    if let Some(limiter) = limiter {
+    let by_shift = shift.filter(|_| cause == Cause::ShaperBurst);
+    if let Some(limiter) = limiter.filter(|limiter| by_shift.is_none() || limiter.burst.is_some()) {
         judgement.basis = limiter.basis;
         if limits(cause) {
             judgement.limit = limit(&limiter);
@@ -104,12 +130,15 @@ pub(super) fn judge(
             }
             judgement.shared = Some(limiter.shared);
         }
+    } else if let Some(shift) = by_shift {
+        judgement.limit = Some(limit_by_shift(shift));
     } else if losses.is_some() || !rests_on_itself(summary, base) {
         judgement.basis = basis;
     }
     let findings = Findings {
         course,
         losses: losses.copied(),
+        shift: shift.copied(),
     };
     judgement.evidence = evidence::sentences(summary, cause, &findings);
     judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
@@ -137,6 +166,7 @@ fn limit(limiter: &Limiter) -> Option<Limit> {
             high: rate.high * 8.0,
         },
         layer: Layer::Link,
+        burst: limiter.burst,
         // How full the bucket was when a single transfer began is not known, and so neither is its depth.
         depth_bytes: (limiter.basis != Basis::Segment).then_some(Estimate {
             value: limiter.bucket.depth,
@@ -144,6 +174,21 @@ fn limit(limiter: &Limiter) -> Option<Limit> {
             high: depth.high,
         }),
     })
+}
+
+/// What a level shift tells of a shaper.
+fn limit_by_shift(shift: &Shift) -> Limit {
+    Limit {
+        rate_bps: Estimate {
+            value: shift.rate * 8.0,
+            low: (shift.rate - shift.uncertain) * 8.0,
+            high: (shift.rate + shift.uncertain) * 8.0,
+        },
+        layer: Layer::Link,
+        // Its queue did not overflow, and how much of the allowance the transfer found is not known.
+        depth_bytes: None,
+        burst: Some(shift.burst()),
+    }
 }
 
 fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
@@ -282,18 +327,30 @@ fn unexplained(losses: &Losses) -> Network {
 }
 
 /// How the transfer's time divides between the ends and the network.
-fn shares(course: Option<&Course>, network: Cause, loss_rate: f64) -> Vec<Share> {
+fn shares(
+    course: Option<&Course>,
+    network: Cause,
+    loss_rate: f64,
+    shift: Option<&Shift>,
+) -> Vec<Share> {
     let Some(course) = course else {
         return Vec::new();
+    };
+    // A window that is full of what waits in a shaper's queue bounds the queue, not the rate.
+    let window = match shift.filter(|_| network == Cause::ShaperBurst) {
+        Some(shift) => course
+            .window
+            .min(shift.switch.after as f64 / 1e9 / course.duration),
+        None => course.window,
     };
     // Where nothing was in flight while the window was full, it was the receiver that held the transfer back.
     // A sender that a policer slows down below a packet a round trip is not idle for lack of data.
     let waits = network == Cause::Policer && loss_rate >= MANY;
     let idle = match waits {
         true => 0.0,
-        false => course.idle.min(1.0 - course.window),
+        false => course.idle.min(1.0 - window),
     };
-    let rest = (1.0 - idle - course.window).max(0.0);
+    let rest = (1.0 - idle - window).max(0.0);
     // Until the window has grown, only the round trips limit; a network that drops or queues ends that.
     let doubling = match network {
         Cause::Sender | Cause::RoundTrips => course.doubling.min(rest),
@@ -310,7 +367,7 @@ fn shares(course: Option<&Course>, network: Cause, loss_rate: f64) -> Vec<Share>
         },
         Share {
             cause: Cause::ReceiveWindow,
-            share: course.window,
+            share: window,
         },
         Share {
             cause: Cause::RoundTrips,

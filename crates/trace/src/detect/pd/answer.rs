@@ -45,6 +45,7 @@ impl From<Answer> for Judgement {
                 rate_bps: Estimate::exact(rate),
                 layer: Layer::Payload,
                 depth_bytes: None,
+                burst: None,
             });
             judgement.evidence.push(code.explanation().into());
         } else {

@@ -29,6 +29,7 @@ fn limited(cause: Cause, basis: Basis, rate: f64) -> Judgement {
         rate_bps: Estimate::exact(rate),
         layer: Layer::Link,
         depth_bytes: None,
+        burst: None,
     });
     judgement
 }

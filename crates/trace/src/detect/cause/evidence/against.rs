@@ -4,6 +4,7 @@ use super::{Findings, OVERSHOT, Sentence, bytes, milliseconds, percent, rate};
 use crate::annotate::TransferSummary;
 use crate::detect::cause::course::Course;
 use crate::detect::cause::limiter::{Losses, Mechanism};
+use crate::detect::cause::shift::Shift;
 use crate::detect::{Cause, RuledOut};
 
 /// An end that held the transfer back for less than this share of its time is ruled out.
@@ -21,6 +22,7 @@ pub(in crate::detect::cause) fn ruled_out(
         verdict,
         course: findings.course.as_ref(),
         losses: findings.losses.as_ref(),
+        shift: findings.shift.as_ref(),
     };
     let others = Cause::ALL
         .into_iter()
@@ -38,6 +40,7 @@ struct Case<'a> {
     verdict: Cause,
     course: Option<&'a Course>,
     losses: Option<&'a Losses>,
+    shift: Option<&'a Shift>,
 }
 
 impl Case<'_> {
@@ -139,6 +142,18 @@ impl Case<'_> {
                          waited {}; one packet in twenty waited {} or more.",
                         milliseconds(self.waited()?),
                         milliseconds(upper.max(0.0))
+                    )
+                    .into(),
+                )
+            }
+            Cause::ShaperBurst => {
+                let shift = self.shift?;
+                Some(
+                    format!(
+                        "{} beyond the rate passed before packets waited. In a queue without an allowance for \
+                         bursts they would have waited {}.",
+                        bytes(shift.allowance),
+                        milliseconds(shift.allowance / shift.rate),
                     )
                     .into(),
                 )
