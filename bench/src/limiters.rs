@@ -23,12 +23,15 @@ use std::time::Instant;
 use anyhow::Result;
 use tidegate_limiter::{
     BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings,
-    HashKey, Headers, Nanos, PacketMeta, PhantomQueues, PhantomQueuesConfig, PolicerConfig,
-    PolicyTree, Ports, Program, Rate, ShaperConfig, TokenBucket, WaterFillingConfig,
+    HashKey, Headers, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Ports,
+    Program, Rate, ShaperConfig, SizedPhantomQueues, TokenBucket, WaterFillingConfig,
     WaterFillingPolicer,
 };
 
 use super::{Figures, median};
+
+/// Phantom queues of the size that the policy takes, in place.
+type Queues = SizedPhantomQueues<16, 1>;
 
 const QUEUES: u16 = 16;
 const BYTES: u32 = 1500;
@@ -91,7 +94,12 @@ impl Arrivals {
         Ok(Self {
             aggregates,
             subscribers: (0..aggregates).map(|one| (address(one), one)).collect(),
-            classifier: Classifier::new(program, Vec::new(), None, HashKey::new(1, 2))?,
+            classifier: Classifier::new(
+                program,
+                Vec::new(),
+                None,
+                HashKey::from_bytes((2u128 << 64 | 1).to_le_bytes()),
+            )?,
             gap: f64::from(BYTES) * 8e9 / rate,
         })
     }
@@ -309,9 +317,9 @@ impl Run<'_> {
         let rate = Rate::from_bits_per_second(RATE);
         let phantom = |config: &PhantomQueuesConfig| {
             self.bufferless(
-                || PhantomQueues::new(config, 0).expect("16 queues"),
+                || Queues::new(config, 0).expect("16 queues"),
                 |limiter, packet| limiter.prefetch(packet.queue),
-                PhantomQueues::offer,
+                Queues::offer,
             )
         };
         Ok(match name {
@@ -379,7 +387,7 @@ const SCHEMES: [&str; 7] = [
 /// Measures every scheme `rounds` times, in turn, and adds the medians.
 pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
     let program = Arc::new(Program::new(&PolicyTree::fair(QUEUES)?));
-    let size = size_of::<PhantomQueues>() as f64;
+    let size = size_of::<Queues>() as f64;
     figures.add("bc-pqp.memory_of_16_queues", size, "bytes");
     for aggregates in [1u32, 1_000, 100_000] {
         let arrivals = Arrivals::new(aggregates, &program)?;

@@ -64,9 +64,9 @@ pub fn phantom(data: &[u8]) {
         }
         let held: u64 = limiter
             .occupancy(now)
-            .map(|(length, magic)| {
-                assert!(magic <= length && length <= size);
-                length
+            .map(|fill| {
+                assert!(fill.magic <= fill.bytes && fill.bytes <= size);
+                fill.bytes
             })
             .sum();
         assert!(limiter.backlog() <= held);

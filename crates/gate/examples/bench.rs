@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             overhead: 24,
         },
         unknown: Unknown::Pass,
-        hash: HashKey::new(1, 2),
+        hash: HashKey::from_bytes(*b"a 16 byte secret"),
     };
     let started = Instant::now();
     let kernel = Kernel::create(&pins, &settings)?;

@@ -259,10 +259,11 @@ impl GateState {
 
     /// Settings for all packets.
     pub fn settings(&self) -> Settings {
+        let [low, high] = self.hash.map(u128::from);
         Settings {
             accounting: self.accounting,
             unknown: self.unknown,
-            hash: HashKey::new(self.hash[0], self.hash[1]),
+            hash: HashKey::from_bytes((high << 64 | low).to_le_bytes()),
         }
     }
 

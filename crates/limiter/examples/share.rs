@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, HashKey, Headers, PhantomQueuesConfig, PolicyTree, Ports,
-    Rate, RoomyPhantomQueues, Rule, sizing,
+    BurstControl, Classifier, Decision, HashKey, Headers, PhantomQueues, PhantomQueuesConfig,
+    PolicyTree, Ports, Rate, Rule, sizing,
 };
 
 /// Packets of one sender.
@@ -35,8 +35,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         class: 0,
         ..Rule::default()
     };
-    let classifier = Classifier::new(config.program(), vec![voice], None, HashKey::new(1, 2))?;
-    let mut limiter = RoomyPhantomQueues::new(&config, 0);
+    let classifier = Classifier::new(
+        config.program(),
+        vec![voice],
+        None,
+        HashKey::from_bytes(*b"a 16 byte secret"),
+    )?;
+    let mut limiter = PhantomQueues::new(&config, 0);
 
     // 0.8 Mbit/s of voice, and two senders of 12 and 60 Mbit/s.
     let senders = [

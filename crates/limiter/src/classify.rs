@@ -97,7 +97,7 @@ pub enum ClassifyError {
 /// let web = PolicyTree::fair(8)?;
 /// let program = Program::new(&PolicyTree::priority(vec![PolicyTree::queue(), web])?);
 /// let voice = Rule { dscp: "ef".parse()?, class: 0, ..Rule::default() };
-/// let classifier = Classifier::new(&program, vec![voice], None, HashKey::new(1, 2))?;
+/// let classifier = Classifier::new(&program, vec![voice], None, HashKey::from_bytes(*b"a 16 byte secret"))?;
 /// let headers = Headers {
 ///     source: "198.51.100.7".parse()?,
 ///     destination: "192.0.2.1".parse()?,

@@ -59,8 +59,8 @@
 //! let config = PhantomQueuesConfig::new(&policy, rate, queue)?
 //!     .with_burst_control(BurstControl::DEFAULT);
 //! let voice = Rule { dscp: "ef".parse()?, class: 0, ..Rule::default() };
-//! let classifier = Classifier::new(config.program(), vec![voice], None, HashKey::new(1, 2))?;
-//! let mut limiter = RoomyPhantomQueues::new(&config, 0);
+//! let classifier = Classifier::new(config.program(), vec![voice], None, HashKey::from_bytes(*b"a 16 byte secret"))?;
+//! let mut limiter = PhantomQueues::new(&config, 0);
 //!
 //! let headers = Headers {
 //!     source: "198.51.100.7".parse()?,
@@ -118,15 +118,14 @@ pub use marker::{
 };
 pub use meter::Meter;
 pub use phantom::{
-    BurstControl, PhantomQueues, PhantomQueuesConfig, RoomyPhantomQueues, SizedPhantomQueues,
-    Thresholds,
+    BurstControl, PhantomQueues, PhantomQueuesConfig, QueueFill, SizedPhantomQueues, Thresholds,
 };
 pub use policy::{Class, PolicyError, PolicyTree, Program, Room};
 pub use rate::{Rate, RateError};
 pub use scheme::{Scheme, SchemeError};
 pub use shaper::{Backlog, Fleet, FleetSettings, Shaper, ShaperConfig};
 pub use units::{Bytes, BytesError, TimeError, parse_time};
-pub use wheel::Wheel;
+pub use wheel::{Wheel, WheelSettings};
 
 /// The tables of a policy, for data paths that walk them.
 pub mod program {
@@ -171,7 +170,7 @@ police!(
     TwoRateMarker,
     FairPolicer,
     WaterFillingPolicer,
-    RoomyPhantomQueues,
+    PhantomQueues,
 );
 
 /// What becomes of a packet.

@@ -1,7 +1,7 @@
 //! Any limiter, at work.
 
 use crate::{
-    Decision, FairPolicer, LimiterConfig, Nanos, PacketMeta, RoomyPhantomQueues, Shaper,
+    Decision, FairPolicer, LimiterConfig, Nanos, PacketMeta, PhantomQueues, Shaper,
     SingleRateMarker, TokenBucket, TwoRateMarker, WaterFillingPolicer,
 };
 
@@ -36,7 +36,7 @@ pub enum Limiter<P = ()> {
     /// FairPolicer as the authors of BC-PQP measured it.
     WaterFilling(WaterFillingPolicer),
     /// PQP or BC-PQP.
-    PhantomQueues(RoomyPhantomQueues),
+    PhantomQueues(PhantomQueues),
     /// Real queues.
     Shaper(Box<Shaper<P>>),
 }
@@ -81,7 +81,7 @@ impl<P> Limiter<P> {
                 Self::WaterFilling(WaterFillingPolicer::new(config, now))
             }
             LimiterConfig::PhantomQueues(config) => {
-                Self::PhantomQueues(RoomyPhantomQueues::new(config, now))
+                Self::PhantomQueues(PhantomQueues::new(config, now))
             }
             LimiterConfig::Shaper(config) => Self::Shaper(Box::new(Shaper::new(config, now))),
         }
@@ -144,9 +144,9 @@ impl<P> Limiter<P> {
             Self::FairPolicer(policer) => vec![policer.missing(now)],
             Self::WaterFilling(policer) => policer.occupancy(now),
             Self::PhantomQueues(phantom) => {
-                let (queues, of_these) = phantom.occupancy(now);
-                magic = of_these;
-                queues
+                let fills = phantom.occupancy(now);
+                magic = fills.iter().map(|fill| fill.magic).collect();
+                fills.iter().map(|fill| fill.bytes).collect()
             }
             Self::Shaper(shaper) => shaper.occupancy(),
         };

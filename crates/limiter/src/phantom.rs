@@ -17,35 +17,17 @@ use ahead::Ahead;
 use tree::Tree;
 
 pub use config::{BurstControl, PhantomQueuesConfig, Thresholds};
-pub use roomy::RoomyPhantomQueues;
+pub use roomy::PhantomQueues;
 
 #[cfg(test)]
 mod tests;
 
-/// Phantom queues with room for a flat policy of 16 queues, in less than 1 KiB. Policies that are
-/// larger or nested need a [`SizedPhantomQueues`] or [`RoomyPhantomQueues`].
-///
-/// ```
-/// use tidegate_limiter::*;
-/// let policy = PolicyTree::fair(16)?;
-/// let config = PhantomQueuesConfig::new(&policy, "10mbit".parse()?, 1_000_000)?
-///     .with_burst_control(BurstControl::DEFAULT);
-/// let mut limiter = PhantomQueues::new(&config, 0)?;
-/// let packet = PacketMeta { bytes: 1500, queue: 3, ..PacketMeta::default() };
-/// assert_eq!(limiter.offer(0, &packet), Decision::Pass);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type PhantomQueues = SizedPhantomQueues<16, 1>;
-
-/// Limits an aggregate by phantom queues, at a policer's cost.
-///
-/// A packet passes if its phantom queue has room for it, and is counted in; the queues are drained
-/// at the aggregate's rate as the policy shares it. With burst control, a queue that accepts
-/// bytes faster than its rate is filled at once, so that its flow meets losses before it bursts.
+/// [`PhantomQueues`] of one size, for measurements and tests that choose it.
 ///
 /// Room for `QUEUES` queues and `SHARES` sharing nodes is inside, without a pointer to follow.
 // What most packets need is in the first cache line and in their queue's half of another one.
 #[derive(Debug, Clone)]
+#[doc(hidden)]
 #[repr(C, align(64))]
 pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     ahead: Ahead,
@@ -283,8 +265,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         (self.tree.backlog() + self.ahead.added).saturating_sub(given)
     }
 
-    /// Each queue's bytes, and of these the magic ones, at a time.
-    pub fn occupancy(&mut self, now: Nanos) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// How full each queue is at a time.
+    pub fn occupancy(&mut self, now: Nanos) -> impl Iterator<Item = QueueFill> + '_ {
         let now = self.latest(now);
         self.advance(now);
         self.tree.settle_all(&self.program);
@@ -294,7 +276,20 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         let (program, tree) = (&self.program, &self.tree);
         (0..program.queues()).map(|queue| {
             let path = program.path(queue as u16);
-            (tree.length(path, queue), tree.magic(path, queue))
+            QueueFill {
+                bytes: tree.length(path, queue),
+                magic: tree.magic(path, queue),
+            }
         })
     }
+}
+
+/// How full a phantom queue is.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueFill {
+    /// Its bytes.
+    pub bytes: u64,
+    /// How many of them are magic.
+    pub magic: u64,
 }

@@ -47,10 +47,19 @@ struct Slot {
     tail: u32,
 }
 
+/// How many timers a [`Wheel`] has, and how exactly it keeps their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WheelSettings {
+    /// Timers. Their ids are below this.
+    pub timers: u32,
+    /// Nanoseconds of a tick; 0 counts as 1.
+    pub granularity: Nanos,
+}
+
 impl Wheel {
-    /// A wheel for `timers` timers, none of them scheduled. A tick is at least 1 ns.
-    pub fn new(timers: u32, granularity: Nanos, now: Nanos) -> Self {
-        let granularity = granularity.max(1);
+    /// A wheel with no timer scheduled.
+    pub fn new(settings: WheelSettings, now: Nanos) -> Self {
+        let granularity = settings.granularity.max(1);
         let timer = Timer {
             tick: 0,
             slot: NONE,
@@ -64,7 +73,7 @@ impl Wheel {
         Self {
             granularity,
             now: now / granularity,
-            timers: vec![timer; timers as usize].into(),
+            timers: vec![timer; settings.timers as usize].into(),
             slots: vec![slot; LEVELS * SLOTS].into(),
             used: [0; LEVELS],
         }

@@ -148,7 +148,7 @@ fn main() {
         &Program::new(&nested()),
         Vec::new(),
         Some(1),
-        HashKey::new(3, 4),
+        HashKey::from_bytes((4u128 << 64 | 3).to_le_bytes()),
     )
     .unwrap();
     let classify = |_, packet: &PacketMeta| {

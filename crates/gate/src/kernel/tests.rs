@@ -42,7 +42,7 @@ fn settings() -> Settings {
             overhead: 0,
         },
         unknown: Unknown::Pass,
-        hash: HashKey::new(1, 2),
+        hash: HashKey::from_bytes(*b"a 16 byte secret"),
     }
 }
 

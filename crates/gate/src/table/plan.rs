@@ -105,7 +105,12 @@ impl Plan {
             queues: 1,
         };
         if let Some(program) = limiter.program() {
-            Classifier::new(program, rules.clone(), default_class, HashKey::new(0, 0))?;
+            Classifier::new(
+                program,
+                rules.clone(),
+                default_class,
+                HashKey::from_bytes([0; 16]),
+            )?;
             let classes = program.classes();
             unmatched = classes[default_class.map_or(classes.len() - 1, usize::from)];
         }

@@ -182,7 +182,8 @@ impl Wire {
 /// The secret with which a simulation's flows are hashed.
 pub fn hash_key(seed: u64) -> HashKey {
     let mut secret = Random::new(seed, Owner::Hash);
-    HashKey::new(secret.long(), secret.long())
+    let halves = [secret.long(), secret.long()].map(u64::to_le_bytes);
+    HashKey::from_bytes(std::array::from_fn(|byte| halves.as_flattened()[byte]))
 }
 
 /// By how many bits the window field is to be shifted, RFC 7323 §2.

@@ -183,7 +183,7 @@ fn classes(f: &Fields<'_>, program: &Program) -> Result<Option<Classes>, Mistake
         .iter()
         .map(|node| rule::read(node, RULE, known).map_err(first));
     let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
-    let key = HashKey::new(0, 0);
+    let key = HashKey::from_bytes([0; 16]);
     match Classifier::new(program, rules.clone(), default, key) {
         Ok(_) => Ok(Some(Classes { rules, default })),
         Err(error @ ClassifyError::Rules(_)) => Err(f.wrong("rule", error.to_string())),

@@ -223,7 +223,8 @@ impl Stream {
         }
         let received = client.received();
         if received > self.received {
-            self.playback.arrived(now, received - self.received);
+            let new = Bytes::new(received - self.received);
+            self.playback.arrived(now, new);
             self.received = received;
         }
         if self.stage != Stage::Sending || received < self.length {

@@ -61,10 +61,12 @@ impl From<Headers> for FlowKey {
 pub struct HashKey([u64; 11]);
 
 impl HashKey {
-    /// A key of two halves, from a source of randomness or a scenario's seed. They are drawn out
+    /// A key of 16 bytes, from a source of randomness or a scenario's seed. They are drawn out
     /// to a word to begin with and an odd one for each part of a flow, by SplitMix64 [Steele, Lea
     /// and Flood, Fast splittable pseudorandom number generators, 2014].
-    pub const fn new(low: u64, high: u64) -> Self {
+    pub const fn from_bytes(secret: [u8; 16]) -> Self {
+        let secret = u128::from_le_bytes(secret);
+        let (low, high) = (secret as u64, (secret >> 64) as u64);
         let mut state = low ^ high.rotate_left(32);
         let mut words = [0; 11];
         let mut at = 0;

@@ -3,7 +3,7 @@
 //! It says what viewers notice [Trickle §3.4]: how long a video takes to begin, and how often it
 //! stops because the buffer ran empty.
 
-use crate::{Nanos, Rate};
+use crate::{Bytes, Nanos, Rate};
 
 #[cfg(test)]
 mod tests;
@@ -98,9 +98,9 @@ impl Playback {
     }
 
     /// These bytes have come.
-    pub fn arrived(&mut self, now: Nanos, bytes: u64) {
+    pub fn arrived(&mut self, now: Nanos, bytes: Bytes) {
         self.advance(now);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes.get());
         self.complete |= self
             .settings
             .length

@@ -3,7 +3,7 @@
 use super::aggregate::Aggregate;
 use super::pool::Pool;
 use super::{Backlog, ShaperConfig};
-use crate::{Nanos, PacketMeta, Rate, Wheel};
+use crate::{Nanos, PacketMeta, Rate, Wheel, WheelSettings};
 
 #[cfg(test)]
 mod tests;
@@ -49,9 +49,12 @@ impl<P> Fleet<P> {
             .map(|config| Aggregate::new(&config, now))
             .collect();
         assert!(aggregates.len() < u32::MAX as usize, "too many shapers");
-        let granularity = settings.granularity.min(super::pace::LATENESS / 2);
+        let wheel = WheelSettings {
+            timers: aggregates.len() as u32,
+            granularity: settings.granularity.min(super::pace::LATENESS / 2),
+        };
         Self {
-            wheel: Wheel::new(aggregates.len() as u32, granularity, now),
+            wheel: Wheel::new(wheel, now),
             aggregates,
             pool: Pool::new(settings.packets),
             now,

@@ -2,11 +2,19 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::Wheel;
+use super::{Wheel, WheelSettings};
+
+fn wheel(timers: u32, granularity: u64, now: u64) -> Wheel {
+    let settings = WheelSettings {
+        timers,
+        granularity,
+    };
+    Wheel::new(settings, now)
+}
 
 #[test]
 fn timers_are_due_at_the_first_tick_not_before_their_time() {
-    let mut wheel = Wheel::new(4, 1000, 500);
+    let mut wheel = wheel(4, 1000, 500);
     wheel.schedule(0, 1001);
     wheel.schedule(1, 1000);
     wheel.schedule(2, 3_600_000_000_000);
@@ -27,7 +35,7 @@ fn timers_are_due_at_the_first_tick_not_before_their_time() {
 
 #[test]
 fn the_last_tick_of_all_is_reached() {
-    let mut wheel = Wheel::new(3, 1, 0);
+    let mut wheel = wheel(3, 1, 0);
     wheel.schedule(0, u64::MAX);
     wheel.schedule(1, u64::MAX - 1);
     wheel.schedule(2, 1 << 63);
@@ -73,7 +81,7 @@ proptest! {
         start in span(),
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let mut wheel = Wheel::new(20, granularity, start);
+        let mut wheel = wheel(20, granularity, start);
         // By tick, and the order of scheduling.
         let mut model: BTreeMap<(u64, usize), u32> = BTreeMap::new();
         let (mut now, mut seen) = (start, start / granularity);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::playback::{Playback, Settings, Viewing};
+use tidegate_limiter::{Bytes, Rate};
 use tokio::time::Instant;
 
 use super::error::PlayError;
@@ -76,7 +76,7 @@ impl Screen {
         self.bytes += count;
         let nanos = self.nanos(now);
         match &mut self.playback {
-            Some(playback) => playback.arrived(nanos, count),
+            Some(playback) => playback.arrived(nanos, Bytes::new(count)),
             None => {
                 self.early.push((nanos, count));
                 let room = HEADERS - self.head.len();
@@ -145,7 +145,7 @@ impl Screen {
         };
         let mut playback = Playback::new(settings, 0);
         for (at, bytes) in std::mem::take(&mut self.early) {
-            playback.arrived(at, bytes);
+            playback.arrived(at, Bytes::new(bytes));
         }
         self.playback = Some(playback);
         self.head = Vec::new();

@@ -47,7 +47,9 @@ impl Stages {
         let far = link.round_trips.iter().map(|&(far, _)| far);
         Ok(Self {
             far: far.chain([Prefix::ALL]).collect(),
-            secret: HashKey::new(link.seed, !link.seed),
+            secret: HashKey::from_bytes(
+                (u128::from(!link.seed) << 64 | u128::from(link.seed)).to_le_bytes(),
+            ),
             path: Path::new(&plan, ipv4)?,
             plan,
         })

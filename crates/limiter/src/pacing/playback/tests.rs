@@ -3,14 +3,18 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// 1 Mbit/s: a second of video has 125,000 bytes. Begins with 2 s, goes on with 4 s.
-const A_SECOND: u64 = 125_000;
+const A_SECOND: Bytes = Bytes::new(125_000);
 
-fn player(length: Option<u64>) -> Playback {
+fn seconds(count: u64) -> Bytes {
+    Bytes::new(count * A_SECOND.get())
+}
+
+fn player(length: Option<Bytes>) -> Playback {
     let settings = Settings {
         rate: "1mbit".parse().unwrap(),
         start: 2 * SECOND,
         restart: 4 * SECOND,
-        length,
+        length: length.map(Bytes::get),
     };
     Playback::new(settings, 10 * SECOND)
 }
@@ -32,7 +36,7 @@ fn playing_begins_with_enough_and_stops_when_empty() {
     assert_eq!(player.buffered(14 * SECOND), SECOND);
     assert!(player.stalls().is_empty());
     // Empty from 15 s on; three seconds of video are too few to go on, four are enough.
-    player.arrived(17 * SECOND, 3 * A_SECOND);
+    player.arrived(17 * SECOND, seconds(3));
     assert_eq!(player.stalls(), [stall(15, None)]);
     player.arrived(20 * SECOND, A_SECOND);
     assert_eq!(player.stalls(), [stall(15, Some(20))]);
@@ -47,7 +51,7 @@ fn playing_begins_with_enough_and_stops_when_empty() {
 #[test]
 fn a_stall_that_does_not_end_counts_until_the_time_of_asking() {
     let mut player = player(None);
-    player.arrived(10 * SECOND, 2 * A_SECOND);
+    player.arrived(10 * SECOND, seconds(2));
     let viewing = player.viewing(19 * SECOND);
     assert_eq!(player.stalls(), [stall(12, None)]);
     assert_eq!((viewing.rebufferings, viewing.stalled), (1, 7 * SECOND));
@@ -56,20 +60,20 @@ fn a_stall_that_does_not_end_counts_until_the_time_of_asking() {
 #[test]
 fn what_arrives_as_the_buffer_runs_empty_is_too_late_and_a_moment_before_is_not() {
     let mut late = player(None);
-    late.arrived(10 * SECOND, 2 * A_SECOND);
-    late.arrived(12 * SECOND, 4 * A_SECOND);
+    late.arrived(10 * SECOND, seconds(2));
+    late.arrived(12 * SECOND, seconds(4));
     assert_eq!(late.stalls(), [stall(12, Some(12))]);
     let mut early = player(None);
-    early.arrived(10 * SECOND, 2 * A_SECOND);
-    early.arrived(12 * SECOND - 1, 4 * A_SECOND);
+    early.arrived(10 * SECOND, seconds(2));
+    early.arrived(12 * SECOND - 1, seconds(4));
     assert!(early.stalls().is_empty());
 }
 
 #[test]
 fn the_end_of_the_video_is_no_stall() {
     // The second half is shorter than what playing goes on with.
-    let mut player = player(Some(3 * A_SECOND));
-    player.arrived(10 * SECOND, 2 * A_SECOND);
+    let mut player = player(Some(seconds(3)));
+    player.arrived(10 * SECOND, seconds(2));
     player.arrived(14 * SECOND, A_SECOND);
     assert_eq!(player.stalls(), [stall(12, Some(14))]);
     assert!(!player.ended(15 * SECOND - 1));
@@ -94,7 +98,7 @@ fn a_video_shorter_than_the_threshold_is_played_when_it_is_complete() {
 
 #[test]
 fn nothing_at_all_is_seen_of_nothing() {
-    let mut empty = player(Some(0));
+    let mut empty = player(Some(Bytes::new(0)));
     empty.finish(11 * SECOND);
     let viewing = empty.viewing(12 * SECOND);
     assert_eq!((viewing.join, viewing.played), (None, 0));
@@ -127,8 +131,8 @@ fn extremes_neither_overflow_nor_go_back() {
         length: Some(u64::MAX),
     };
     let mut player = Playback::new(settings, 5);
-    player.arrived(u64::MAX, u64::MAX);
-    player.arrived(0, u64::MAX);
+    player.arrived(u64::MAX, Bytes::new(u64::MAX));
+    player.arrived(0, Bytes::new(u64::MAX));
     let viewing = player.viewing(3);
     assert_eq!(viewing.rebufferings, 0);
     assert_eq!(viewing.duration, u64::MAX - 5);

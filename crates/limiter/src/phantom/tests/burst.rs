@@ -1,24 +1,24 @@
 //! Burst control, [BCPQP §4].
 
-use super::super::{
-    BurstControl, PhantomQueues, PhantomQueuesConfig, SizedPhantomQueues, Thresholds,
-};
+use super::super::{BurstControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues, Thresholds};
 use crate::{ConfigError, Decision, Field, PacketMeta, PolicyTree, Rate};
 
 const MS: u64 = 1_000_000;
 
-fn limiter(queues: u16, control: Option<BurstControl>) -> PhantomQueues {
+type Flat = SizedPhantomQueues<16, 1>;
+
+fn limiter(queues: u16, control: Option<BurstControl>) -> Flat {
     limiter_of(&PolicyTree::fair(queues).unwrap(), 8_000_000, control)
 }
 
-fn limiter_of(policy: &PolicyTree, bits: u64, control: Option<BurstControl>) -> PhantomQueues {
+fn limiter_of(policy: &PolicyTree, bits: u64, control: Option<BurstControl>) -> Flat {
     let rate = Rate::from_bits_per_second(bits);
     let config = PhantomQueuesConfig::new(policy, rate, 1_000_000).unwrap();
     let config = match control {
         Some(control) => config.with_burst_control(control),
         None => config,
     };
-    PhantomQueues::new(&config, 0).unwrap()
+    Flat::new(&config, 0).unwrap()
 }
 
 fn packet(queue: u16) -> PacketMeta {
@@ -30,21 +30,22 @@ fn packet(queue: u16) -> PacketMeta {
 }
 
 /// Packets that pass of a burst.
-fn burst(limiter: &mut PhantomQueues, now: u64, queue: u16, packets: usize) -> usize {
+fn burst(limiter: &mut Flat, now: u64, queue: u16, packets: usize) -> usize {
     (0..packets)
         .filter(|_| limiter.offer(now, &packet(queue)) == Decision::Pass)
         .count()
 }
 
-fn occupancy(limiter: &mut PhantomQueues, now: u64, queue: usize) -> (u64, u64) {
-    limiter.occupancy(now).nth(queue).unwrap()
+fn occupancy(limiter: &mut Flat, now: u64, queue: usize) -> (u64, u64) {
+    let QueueFill { bytes, magic } = limiter.occupancy(now).nth(queue).unwrap();
+    (bytes, magic)
 }
 
 #[test]
 fn a_limiter_of_16_queues_is_less_than_a_kibibyte() {
     // Flat, and nested with as many nodes that share as there are likely to be.
     let sizes = [
-        size_of::<PhantomQueues>(),
+        size_of::<Flat>(),
         size_of::<SizedPhantomQueues<16, 4>>(),
         size_of::<SizedPhantomQueues<16, 6>>(),
     ];
@@ -189,7 +190,7 @@ fn what_cannot_be_is_rejected_with_the_field_that_is_wrong() {
         found: 17,
         room: 16,
     };
-    assert_eq!(PhantomQueues::new(&config, 0).unwrap_err(), room);
+    assert_eq!(Flat::new(&config, 0).unwrap_err(), room);
     let field = |rate, size| {
         let config = PhantomQueuesConfig::new(&PolicyTree::queue(), rate, size);
         config.err().map(|error| error.field())

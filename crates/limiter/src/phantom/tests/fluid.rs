@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{BurstControl, PhantomQueuesConfig, SizedPhantomQueues};
+use super::super::{BurstControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues};
 use crate::policy::Kind;
 use crate::{Decision, Meter, PacketMeta, PolicyTree, Program, Rate};
 
@@ -146,7 +146,7 @@ proptest! {
             // All together: to the byte. Nothing is lost, the rate is never idle needlessly.
             prop_assert_eq!(limiter.backlog(), total);
             let occupancy: Vec<_> = limiter.clone().occupancy(now).collect();
-            for (queue, (length, magic)) in occupancy.into_iter().enumerate() {
+            for (queue, QueueFill { bytes: length, magic }) in occupancy.into_iter().enumerate() {
                 prop_assert!(length <= size);
                 prop_assert_eq!(magic, 0);
                 let found = length as f64 - fluid.lengths[queue];
@@ -212,11 +212,11 @@ proptest! {
                 accepted.push((now, usize::from(queue), u64::from(bytes)));
             }
             let held: Vec<_> = limiter.clone().occupancy(now).collect();
-            for &(length, magic) in &held {
-                prop_assert!(length <= size && magic <= length);
+            for fill in &held {
+                prop_assert!(fill.bytes <= size && fill.magic <= fill.bytes);
             }
             // What was given and not handed on is in the queues still.
-            prop_assert!(limiter.backlog() <= held.iter().map(|held| held.0).sum());
+            prop_assert!(limiter.backlog() <= held.iter().map(|fill| fill.bytes).sum());
         }
         // Theorem 1 and its corollary, upper bounds: rΔt + B a queue, rΔt + ΣB together.
         for from in 0..accepted.len() {
