@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tidegate_testbed::namespace::{Namespace, Port};
-use tidegate_trace::write::UdpFrame;
+use tidegate_trace::write::{Ends, UdpFrame};
 
 use tidegate_studies::schemes::{Scheme, Settings};
 
@@ -34,7 +34,10 @@ impl Bridge {
             let src = ([192, 0, 2, 1], 443).into();
             let frame = UdpFrame {
                 payload: 1472,
-                ..UdpFrame::new(src, ([192, 0, 2, *host], 5000).into())
+                ..UdpFrame::new(Ends {
+                    src,
+                    dst: ([192, 0, 2, *host], 5000).into(),
+                })
             };
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);

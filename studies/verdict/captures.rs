@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -29,10 +30,10 @@ struct Coverage {
 }
 
 impl Coverage {
-    fn count(&mut self, interval: Option<(f64, f64)>, truth: Option<f64>) {
-        if let (Some((low, high)), Some(truth)) = (interval, truth) {
+    fn count(&mut self, interval: Option<RangeInclusive<f64>>, truth: Option<f64>) {
+        if let (Some(interval), Some(truth)) = (interval, truth) {
             self.given += 1;
-            self.held += usize::from((low..=high).contains(&truth));
+            self.held += usize::from(interval.contains(&truth));
         }
     }
 }

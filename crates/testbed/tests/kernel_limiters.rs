@@ -244,7 +244,7 @@ fn a_policer_of_nft_at_300_mbit_and_50_kb() {
 
     // The same by a clock that is a second ahead and gains 50 parts in a million.
     let [a, b] = &captured.files;
-    let (first, _) = found.counts[1].span.unwrap();
+    let first = found.counts[1].span.unwrap().first;
     let drifting = gather(b, |at| at + 1_000_000_000 + (at - first) * 50 / 1_000_000);
     let found = Diagnosis::new(gather(a, |at| at), drifting);
     let clocks = found.clocks.unwrap();

@@ -1,6 +1,6 @@
 //! What a capture has that keeps it from telling anything, in a line each.
 
-use tidegate_trace::flow::Counters;
+use tidegate_trace::flow::{Counters, ForeignKind};
 
 use crate::units::plural;
 
@@ -71,12 +71,12 @@ fn foreign(counters: &Counters) -> String {
         .foreign
         .kinds()
         .into_iter()
-        .map(|(kind, count)| {
-            let name = NAMES.iter().find(|(known, _)| *known == kind);
+        .map(|ForeignKind { ether_type, frames }| {
+            let name = NAMES.iter().find(|(known, _)| *known == ether_type);
             match name {
-                _ if kind < 1536 => format!("{count} of IEEE 802.2"),
-                Some((_, name)) => format!("{count} of Ethernet type 0x{kind:04x} ({name})"),
-                None => format!("{count} of Ethernet type 0x{kind:04x}"),
+                _ if ether_type < 1536 => format!("{frames} of IEEE 802.2"),
+                Some((_, name)) => format!("{frames} of Ethernet type 0x{ether_type:04x} ({name})"),
+                None => format!("{frames} of Ethernet type 0x{ether_type:04x}"),
             }
         })
         .collect();

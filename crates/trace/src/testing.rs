@@ -7,7 +7,7 @@ use crate::annotate::{FlowInfo, Handshake, Marks, Measurer, Metrics, Path, Sent,
 use crate::flow::{FlowSink, FlowSummary, FlowTable, Settings};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::wire::{Flags, Sacks};
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 /// A millisecond.
 pub const MS: Nanos = 1_000_000;
@@ -198,7 +198,10 @@ impl Talk {
             payload,
             window: self.window,
             ip_id: self.ip_id,
-            ..TcpFrame::new(self.ends[side], self.ends[1 - side])
+            ..TcpFrame::new(Ends {
+                src: self.ends[side],
+                dst: self.ends[1 - side],
+            })
         }
     }
 

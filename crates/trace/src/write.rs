@@ -9,18 +9,27 @@ use std::net::{IpAddr, SocketAddr};
 use crate::read::{LinkType, Nanos};
 use crate::wire::{Flags, Sacks, Timestamps};
 
+/// Where a packet goes from and to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// The sender. Both ends must be of the same IP version.
+    pub src: SocketAddr,
+    /// The receiver.
+    pub dst: SocketAddr,
+}
+
 /// A TCP packet to be written as an Ethernet frame.
 ///
 /// ```
 /// use tidegate_trace::read::LinkType;
 /// use tidegate_trace::wire::Timestamps;
-/// use tidegate_trace::write::{PcapWriter, Resolution, TcpFrame};
+/// use tidegate_trace::write::{Ends, PcapWriter, Resolution, TcpFrame};
 ///
 /// let frame = TcpFrame {
 ///     seq: 1,
 ///     payload: 1448,
 ///     timestamps: Some(Timestamps { value: 7, echo: 3 }),
-///     ..TcpFrame::new(([10, 0, 0, 1], 443).into(), ([10, 0, 0, 2], 50_000).into())
+///     ..TcpFrame::new(Ends { src: ([10, 0, 0, 1], 443).into(), dst: ([10, 0, 0, 2], 50_000).into() })
 /// };
 /// let mut bytes = Vec::new();
 /// let wire_len = frame.encode(&mut bytes);
@@ -74,7 +83,7 @@ const UDP: u8 = 17;
 
 impl TcpFrame {
     /// A bare acknowledgement of number 0, to be given the fields that matter.
-    pub fn new(src: SocketAddr, dst: SocketAddr) -> Self {
+    pub fn new(Ends { src, dst }: Ends) -> Self {
         Self {
             src,
             dst,
@@ -180,7 +189,7 @@ pub struct UdpFrame {
 
 impl UdpFrame {
     /// A datagram without payload, to be given the fields that matter.
-    pub fn new(src: SocketAddr, dst: SocketAddr) -> Self {
+    pub fn new(Ends { src, dst }: Ends) -> Self {
         Self {
             src,
             dst,

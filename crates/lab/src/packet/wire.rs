@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use tidegate_limiter::{FlowKey, HashKey, Headers, Ports};
 use tidegate_trace::wire::{Flags, Sacks};
-use tidegate_trace::write::{TcpFrame, UdpFrame};
+use tidegate_trace::write::{Ends, TcpFrame, UdpFrame};
 
 use super::Packet;
 use crate::plan::{Plan, Traffic};
@@ -135,7 +135,7 @@ impl Wire {
                 ip_id: packet.ident,
                 dscp: packet.dscp,
                 snaplen,
-                ..UdpFrame::new(src, dst)
+                ..UdpFrame::new(Ends { src, dst })
             };
             return frame.encode(out);
         };
@@ -173,7 +173,7 @@ impl Wire {
             timestamps: segment.timestamps,
             sacks: Sacks::new(blocks.map(|range| number(range.start)..number(range.end))),
             snaplen,
-            ..TcpFrame::new(src, dst)
+            ..TcpFrame::new(Ends { src, dst })
         };
         frame.encode(out)
     }

@@ -1,7 +1,9 @@
 //! A diagnosis for programs.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
-use tidegate_trace::pair::{Changes, Fits, Way, positions};
+use tidegate_trace::pair::{Change, Changes, Fits, Way, positions};
 
 use super::picture::PARTS;
 use super::{Account, story};
@@ -140,21 +142,25 @@ fn fits(fits: &Fits) -> Value {
     })
 }
 
+/// Changes of one kind, each with what it counts.
+fn list<T>(changes: &BTreeMap<Change<T>, u64>, text: impl Fn(&T) -> String) -> Vec<Value> {
+    changes
+        .iter()
+        .map(|(Change { before, after }, count)| {
+            json!({ "from": text(before), "to": text(after), "count": count })
+        })
+        .collect()
+}
+
 fn changes(changes: &Changes) -> Value {
-    let list = |entries: Vec<(String, String, u64)>| -> Vec<Value> {
-        entries
-            .into_iter()
-            .map(|(from, to, count)| json!({ "from": from, "to": to, "count": count }))
-            .collect()
-    };
-    let option = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
+    let number = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
     json!({
         "hops": changes.usual_hops(),
-        "addresses": list(changes.translated.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
-        "dscp": list(changes.dscp.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
-        "ecn": list(changes.ecn.iter().map(|((x, y), n)| (x.to_string(), y.to_string(), *n)).collect()),
-        "mss": list(changes.mss.iter().map(|((x, y), n)| (option(*x), option(*y), *n)).collect()),
-        "window_scale": list(changes.window_scale.iter().map(|((x, y), n)| (option(x.map(u16::from)), option(y.map(u16::from)), *n)).collect()),
+        "addresses": list(&changes.translated, ToString::to_string),
+        "dscp": list(&changes.dscp, ToString::to_string),
+        "ecn": list(&changes.ecn, ToString::to_string),
+        "mss": list(&changes.mss, |mss| number(*mss)),
+        "window_scale": list(&changes.window_scale, |scale| number(scale.map(u16::from))),
         "identification": changes.identification,
         "payload": changes.payload,
         "timestamps_removed": changes.timestamps_removed,

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use tidegate_trace::flow::Span;
 use tidegate_trace::pair::{
-    Between, BucketFit, Clocks, Diagnosis, Elsewhere, Fits, Order, Way, positions,
+    Between, BucketFit, Change, Clocks, Diagnosis, Elsewhere, Fits, Order, Way, positions,
 };
 
 use super::Account;
@@ -42,7 +43,7 @@ pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io
             notes.push(format!("{} captured twice", count(counts.copies)));
         }
         if counts.not_kept > 0 {
-            let (first, last) = counts.span.unwrap_or_default();
+            let Span { first, last } = counts.span.unwrap_or_default();
             let left_out = plural(counts.not_kept, "packet", "packets");
             let seconds = last.saturating_sub(first) as f64 / 1e9;
             notes.push(format!(
@@ -297,30 +298,30 @@ fn changes(way: &Way) -> Vec<String> {
     if let Some(hops) = changes.usual_hops().filter(|&hops| hops != 0) {
         lines.push(format!("time to live falls by {hops}"));
     }
-    for (from, to) in changes.translated.keys().take(LISTED) {
-        lines.push(format!("address {from} becomes {to}"));
+    for Change { before, after } in changes.translated.keys().take(LISTED) {
+        lines.push(format!("address {before} becomes {after}"));
     }
     let option = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
-    for (from, to) in changes.mss.keys().take(LISTED) {
+    for Change { before, after } in changes.mss.keys().take(LISTED) {
         lines.push(format!(
             "segment size in SYN: {} becomes {}",
-            option(*from),
-            option(*to)
+            option(*before),
+            option(*after)
         ));
     }
-    for (from, to) in changes.window_scale.keys().take(LISTED) {
-        let [from, to] = [from, to].map(|scale| option(scale.map(u16::from)));
-        lines.push(format!("window scale in SYN: {from} becomes {to}"));
+    for Change { before, after } in changes.window_scale.keys().take(LISTED) {
+        let [before, after] = [before, after].map(|scale| option(scale.map(u16::from)));
+        lines.push(format!("window scale in SYN: {before} becomes {after}"));
     }
-    for ((from, to), packets) in changes.dscp.iter().take(LISTED) {
+    for (Change { before, after }, packets) in changes.dscp.iter().take(LISTED) {
         lines.push(format!(
-            "DSCP {from} becomes {to} in {} packets",
+            "DSCP {before} becomes {after} in {} packets",
             count(*packets)
         ));
     }
-    for ((from, to), packets) in changes.ecn.iter().take(LISTED) {
+    for (Change { before, after }, packets) in changes.ecn.iter().take(LISTED) {
         lines.push(format!(
-            "ECN {from:02b} becomes {to:02b} in {} packets",
+            "ECN {before:02b} becomes {after:02b} in {} packets",
             count(*packets)
         ));
     }

@@ -1,5 +1,7 @@
 //! The explanation for programs. `docs/reference/explain.md` describes it; names are stable.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
 use tidegate_trace::detect::{Cause, Estimate, Judgement};
@@ -86,7 +88,10 @@ fn limit(kept: &Kept) -> Value {
     let depth = limit.and_then(|limit| limit.depth_bytes);
     let burst = limit.and_then(|limit| limit.burst);
     let switch = burst.and_then(|burst| burst.switch);
-    let ends = |estimate: Option<Estimate>| estimate.and_then(Estimate::interval).unzip();
+    let ends = |estimate: Option<Estimate>| {
+        let interval = estimate.and_then(Estimate::interval);
+        interval.map(RangeInclusive::into_inner).unzip()
+    };
     let (rate_low, rate_high) = ends(rate);
     let (depth_low, depth_high) = ends(depth);
     json!({

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::support::{Findings, Gate, alone, measured, permitted};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::{Namespace, Port};
-use tidegate_trace::write::{TcpFrame, UdpFrame};
+use tidegate_trace::write::{Ends, TcpFrame, UdpFrame};
 
 /// Number of kinds of frames. The source address says the kind.
 const KINDS: usize = 8;
@@ -127,10 +127,10 @@ fn from(kind: u8, mut frame: Vec<u8>) -> Vec<u8> {
 fn datagram(kind: u8, host: u8, port: u16, payload: u16) -> Vec<u8> {
     let frame = UdpFrame {
         payload,
-        ..UdpFrame::new(
-            ([198, 51, 100, 1], port).into(),
-            ([192, 0, 2, host], 9).into(),
-        )
+        ..UdpFrame::new(Ends {
+            src: ([198, 51, 100, 1], port).into(),
+            dst: ([192, 0, 2, host], 9).into(),
+        })
     };
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
@@ -277,10 +277,10 @@ fn hostile(random: &mut Random) -> Vec<u8> {
         5 => {
             let tcp = TcpFrame {
                 payload: u32::from(payload),
-                ..TcpFrame::new(
-                    ([198, 51, 100, 1], port).into(),
-                    ([192, 0, 2, host], 80).into(),
-                )
+                ..TcpFrame::new(Ends {
+                    src: ([198, 51, 100, 1], port).into(),
+                    dst: ([192, 0, 2, host], 80).into(),
+                })
             };
             let mut bytes = Vec::new();
             tcp.encode(&mut bytes);

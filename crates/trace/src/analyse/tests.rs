@@ -5,7 +5,7 @@ use crate::detect::Pd;
 use crate::read::LinkType;
 use crate::testing::{MS, START, client, server};
 use crate::wire::Flags;
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 /// What a sink gets, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +48,10 @@ fn two_connections(analysis: &mut Analysis, sink: &mut Events) {
                 flags,
                 payload: if flags == Flags::ACK { 100 } else { 0 },
                 seq: 1 + 100 * i as u32,
-                ..TcpFrame::new(client, server())
+                ..TcpFrame::new(Ends {
+                    src: client,
+                    dst: server(),
+                })
             }
             .encode(&mut bytes);
             let frame = Frame {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::annotate::{Layer, Tally};
@@ -129,8 +130,8 @@ impl Estimate {
     }
 
     /// The interval's ends; `None` where they are not known.
-    pub fn interval(self) -> Option<(f64, f64)> {
-        (self.low < self.high).then_some((self.low, self.high))
+    pub fn interval(self) -> Option<RangeInclusive<f64>> {
+        (self.low < self.high).then_some(self.low..=self.high)
     }
 
     /// The same in another unit.

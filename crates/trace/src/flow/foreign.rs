@@ -6,24 +6,32 @@ const KINDS: usize = 4;
 /// Counts of frames by Ethernet type, of the first few types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Foreign {
-    kinds: [(u16, u64); KINDS],
+    kinds: [ForeignKind; KINDS],
+}
+
+/// Frames of an Ethernet type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ForeignKind {
+    /// The Ethernet type. Below 1536 it is a length (IEEE 802.3 §3.2.6).
+    pub ether_type: u16,
+    /// Frames that have it.
+    pub frames: u64,
 }
 
 impl Foreign {
     pub(super) fn add(&mut self, kind: u16) {
-        let seen = |&&mut (other, count): &&mut (u16, u64)| count == 0 || other == kind;
-        if let Some((other, count)) = self.kinds.iter_mut().find(seen) {
-            *other = kind;
-            *count += 1;
+        let seen = |one: &&mut ForeignKind| one.frames == 0 || one.ether_type == kind;
+        if let Some(one) = self.kinds.iter_mut().find(seen) {
+            one.ether_type = kind;
+            one.frames += 1;
         }
     }
 
-    /// The Ethernet types with their counts, the most frequent first. A type below 1536 is a length
-    /// (IEEE 802.3 §3.2.6).
-    pub fn kinds(&self) -> Vec<(u16, u64)> {
+    /// The Ethernet types with their counts, the most frequent first.
+    pub fn kinds(&self) -> Vec<ForeignKind> {
         let mut kinds = self.kinds.to_vec();
-        kinds.retain(|&(_, count)| count > 0);
-        kinds.sort_by_key(|&(kind, count)| (std::cmp::Reverse(count), kind));
+        kinds.retain(|kind| kind.frames > 0);
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.frames), kind.ether_type));
         kinds
     }
 }
@@ -38,7 +46,8 @@ mod tests {
         for kind in [0x806, 0x88e5, 0x88e5, 0x88cc, 0x888e, 0x8899, 0x88e5] {
             foreign.add(kind);
         }
-        let kinds = [(0x88e5, 3), (0x806, 1), (0x888e, 1), (0x88cc, 1)];
+        let kind = |(ether_type, frames)| ForeignKind { ether_type, frames };
+        let kinds = [(0x88e5, 3), (0x806, 1), (0x888e, 1), (0x88cc, 1)].map(kind);
         assert_eq!(foreign.kinds(), kinds);
     }
 }

@@ -14,7 +14,7 @@ mod tracker;
 mod tests;
 
 pub(crate) use duplicate::Recent;
-pub use foreign::Foreign;
+pub use foreign::{Foreign, ForeignKind};
 pub(crate) use segmentation::SegmentSize;
 pub use settings::Settings;
 pub use sink::{Ended, FlowSink, FlowSummary};

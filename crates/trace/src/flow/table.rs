@@ -62,7 +62,7 @@ impl Counters {
 }
 
 /// The time from the earliest frame to the latest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     /// When the earliest frame was captured.
     pub first: Nanos,

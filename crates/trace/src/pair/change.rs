@@ -10,6 +10,15 @@ const MOST_KINDS: usize = 1024;
 /// The ECN bits of the traffic class, and the mark of congestion (RFC 3168).
 const ECN: u8 = 3;
 
+/// What a packet or stream had at the place that it passed first, and at the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Change<T> {
+    /// At the first place.
+    pub before: T,
+    /// At the second place.
+    pub after: T,
+}
+
 /// What differs between packets as the first and the second place saw them. All counts are of packets
 /// that both captures hold, in one way.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,22 +27,22 @@ pub struct Changes {
     pub packets: u64,
     /// By how much the time to live fell: packets by the difference.
     pub hops: BTreeMap<i16, u64>,
-    /// Code points that were changed: (from, to), with packets.
-    pub dscp: BTreeMap<(u8, u8), u64>,
-    /// ECN fields that were changed: (from, to), with packets.
-    pub ecn: BTreeMap<(u8, u8), u64>,
-    /// The segment size that SYNs offer: (from, to), with packets.
-    pub mss: BTreeMap<(Option<u16>, Option<u16>), u64>,
+    /// Code points that were changed, with packets.
+    pub dscp: BTreeMap<Change<u8>, u64>,
+    /// ECN fields that were changed, with packets.
+    pub ecn: BTreeMap<Change<u8>, u64>,
+    /// The segment size that SYNs offer, with packets.
+    pub mss: BTreeMap<Change<Option<u16>>, u64>,
     /// The window scale that SYNs offer.
-    pub window_scale: BTreeMap<(Option<u8>, Option<u8>), u64>,
+    pub window_scale: BTreeMap<Change<Option<u8>>, u64>,
     /// Streams whose timestamps one side lacks.
     pub timestamps_removed: u64,
     /// Packets with another IP identification.
     pub identification: u64,
     /// Packets with other payload.
     pub payload: u64,
-    /// Endpoints that were translated: (from, to), with streams.
-    pub translated: BTreeMap<(Endpoint, Endpoint), u64>,
+    /// Endpoints that were translated, with streams.
+    pub translated: BTreeMap<Change<Endpoint>, u64>,
 }
 
 impl Changes {
@@ -57,19 +66,12 @@ impl Changes {
         if !to_b {
             std::mem::swap(&mut from, &mut to);
         }
-        for (x, y) in [(from.src, to.src), (from.dst, to.dst)] {
-            if x != y {
-                count(&mut self.translated, (x, y));
-            }
-        }
+        count_change(&mut self.translated, from.src, to.src);
+        count_change(&mut self.translated, from.dst, to.dst);
         self.timestamps_removed += u64::from(from.timestamps != to.timestamps);
         if let (Some(x), Some(y)) = (from.syn, to.syn) {
-            if x.mss != y.mss {
-                count(&mut self.mss, (x.mss, y.mss));
-            }
-            if x.window_scale != y.window_scale {
-                count(&mut self.window_scale, (x.window_scale, y.window_scale));
-            }
+            count_change(&mut self.mss, x.mss, y.mss);
+            count_change(&mut self.window_scale, x.window_scale, y.window_scale);
         }
     }
 
@@ -80,12 +82,8 @@ impl Changes {
         }
         self.packets += 1;
         count(&mut self.hops, i16::from(from.hops) - i16::from(to.hops));
-        if from.class >> 2 != to.class >> 2 {
-            count(&mut self.dscp, (from.class >> 2, to.class >> 2));
-        }
-        if from.class & ECN != to.class & ECN {
-            count(&mut self.ecn, (from.class & ECN, to.class & ECN));
-        }
+        count_change(&mut self.dscp, from.class >> 2, to.class >> 2);
+        count_change(&mut self.ecn, from.class & ECN, to.class & ECN);
         self.identification += u64::from(from.ip_id != to.ip_id);
         // A SYN may carry data in its options' stead; what both prints are made of is the same.
         let known = from.print != 0 && to.print != 0 && !from.flags.has(Flags::SYN);
@@ -96,6 +94,12 @@ impl Changes {
     pub fn usual_hops(&self) -> Option<i16> {
         let most = self.hops.iter().max_by_key(|&(_, count)| count);
         most.map(|(&hops, _)| hops)
+    }
+}
+
+fn count_change<T: Ord>(changes: &mut BTreeMap<Change<T>, u64>, before: T, after: T) {
+    if before != after {
+        count(changes, Change { before, after });
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::record::Record;
-use crate::flow::{Counters, Recent, SegmentSize};
-use crate::read::{Frame, Nanos};
+use crate::flow::{Counters, Recent, SegmentSize, Span};
+use crate::read::Frame;
 use crate::wire::{Endpoint, Flags, decode};
 
 /// Packets that are kept of a capture; what comes later is counted only. With its comparison
@@ -69,7 +69,7 @@ pub struct Counts {
     /// Super-packets: larger than any wire packet.
     pub super_packets: u64,
     /// When the first and the last TCP packet were captured.
-    pub span: Option<(Nanos, Nanos)>,
+    pub span: Option<Span>,
 }
 
 impl Default for Gathered {
@@ -116,8 +116,15 @@ impl Gathered {
             self.counts.not_kept += 1;
             return;
         }
-        let (first, last) = self.counts.span.unwrap_or((packet.at, packet.at));
-        self.counts.span = Some((first.min(packet.at), last.max(packet.at)));
+        let at = packet.at;
+        let span = self.counts.span.unwrap_or(Span {
+            first: at,
+            last: at,
+        });
+        self.counts.span = Some(Span {
+            first: span.first.min(at),
+            last: span.last.max(at),
+        });
         let syn = packet.flags.has(Flags::SYN).then(|| Syn {
             seq: packet.seq,
             mss: packet.options.mss,

@@ -28,7 +28,7 @@ mod way;
 #[cfg(test)]
 mod tests;
 
-pub use change::Changes;
+pub use change::{Change, Changes};
 pub use clock::Clocks;
 pub use diagnosis::Diagnosis;
 pub use fit::{Beside, BucketFit, LEAST_LOSSES, MOST_FITTED};

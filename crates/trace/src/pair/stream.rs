@@ -4,6 +4,7 @@ use super::clock::Clocks;
 use super::gather::Wire;
 use super::joined::{ALONE, Joined, Order};
 use super::passage::{Elsewhere, Fate, Passage, Walk};
+use crate::flow::Span;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
 
@@ -177,8 +178,8 @@ impl<'a> Places<'a> {
                 let partner = self.partner[number];
                 let fate = if partner == ALONE {
                     let arrival = arrival(clocks, to_b, record.at);
-                    let (begin, end) = covered.unwrap_or_default();
-                    let inside = (begin as f64..=end as f64).contains(&arrival);
+                    let Span { first, last } = covered.unwrap_or_default();
+                    let inside = (first as f64..=last as f64).contains(&arrival);
                     if inside { Fate::Lost } else { Fate::Uncovered }
                 } else {
                     let there = self.second.records[partner as usize].at;
@@ -205,7 +206,7 @@ impl<'a> Places<'a> {
         let longest = times.fold(least, f64::max);
         // The queue may have been longer still.
         let later = (longest - least) * LONGER;
-        let end = self.second.counts.span.unwrap_or_default().1 as f64;
+        let end = self.second.counts.span.unwrap_or_default().last as f64;
         let last = passages.iter_mut().rev();
         for passage in last.take_while(|passage| passage.transit().is_none()) {
             if arrival(clocks, to_b, passage.at) + later >= end {
@@ -250,7 +251,7 @@ impl<'a> Places<'a> {
     /// Packets of the second place that the first capture does not hold, duplicates included.
     fn extra(&self, clocks: Option<Clocks>, to_b: bool) -> u64 {
         let covered = self.first.counts.span.unwrap_or_default();
-        let covered = covered.0 as f64..=covered.1 as f64;
+        let covered = covered.first as f64..=covered.last as f64;
         let alone = self.second.range(self.streams[1]);
         let alone = alone.filter(|&number| self.partner_there[number] == ALONE);
         alone

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::{Between, Diagnosis, Fate, Gathered, Order, StreamReport};
+use super::{Between, Change, Diagnosis, Fate, Gathered, Order, StreamReport};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::testing::{MS, START, client, server};
 use crate::wire::{Flags, Sacks};
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 /// What B's clock is ahead.
 const AHEAD: Nanos = 5_000 * MS;
@@ -62,7 +62,10 @@ impl Both {
     fn ack(&mut self, at: Nanos, number: u32) {
         let frame = TcpFrame {
             ack: number,
-            ..TcpFrame::new(client(), server())
+            ..TcpFrame::new(Ends {
+                src: client(),
+                dst: server(),
+            })
         };
         self.at_b(at - WAY, &frame);
         self.at_a(at, &frame);
@@ -86,7 +89,10 @@ fn nth(n: u32) -> TcpFrame {
         seq: 1 + n * LEN,
         ack: 1,
         payload: LEN,
-        ..TcpFrame::new(server(), client())
+        ..TcpFrame::new(Ends {
+            src: server(),
+            dst: client(),
+        })
     }
 }
 
@@ -140,7 +146,10 @@ fn what_was_sent_again_in_vain_was_lost_behind_or_not_at_all() {
     let report = TcpFrame {
         ack: 1 + 3 * LEN,
         sacks: Sacks::new(std::iter::once(1 + 2 * LEN..1 + 3 * LEN)),
-        ..TcpFrame::new(client(), server())
+        ..TcpFrame::new(Ends {
+            src: client(),
+            dst: server(),
+        })
     };
     both.at_b(62 * MS, &report);
     both.at_a(72 * MS, &report);
@@ -211,7 +220,10 @@ fn changes_on_the_way_are_named() {
         mss: Some(1460),
         dscp: 46,
         ip_id: 1,
-        ..TcpFrame::new(server(), client())
+        ..TcpFrame::new(Ends {
+            src: server(),
+            dst: client(),
+        })
     };
     both.passes(0, &syn);
     both.ack(21 * MS, 1);
@@ -227,13 +239,25 @@ fn changes_on_the_way_are_named() {
     let found = both.diagnose();
     let changes = &found.ways[0].changes;
     assert_eq!(changes.packets, 5);
-    assert_eq!(changes.dscp.get(&(46, 0)), Some(&5));
-    assert_eq!(changes.mss.get(&(Some(1460), Some(1360))), Some(&1));
+    assert_eq!(
+        changes.dscp.get(&Change {
+            before: 46,
+            after: 0
+        }),
+        Some(&5)
+    );
+    assert_eq!(
+        changes.mss.get(&Change {
+            before: Some(1460),
+            after: Some(1360)
+        }),
+        Some(&1)
+    );
     assert_eq!(changes.identification, 5);
     assert_eq!((changes.payload, changes.usual_hops()), (0, Some(0)));
-    let (from, to) = changes.translated.keys().next().expect("a translation");
+    let Change { before, after } = changes.translated.keys().next().expect("a translation");
     assert_eq!(
-        (from.to_string(), to.to_string()),
+        (before.to_string(), after.to_string()),
         (server().to_string(), "203.0.113.5:8443".into())
     );
     assert_eq!(found.main_way().verdict, Between::Nothing);

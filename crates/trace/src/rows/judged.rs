@@ -56,11 +56,11 @@ pub(super) trait Judged: Sized + 'static {
         verdict_basis: Text [""] "Which packets the verdict rests on: those of the segment, the connection or the client." = |r| r.judgement().basis.name();
         verdict_shared: Truth [""] "Whether other connections use the limiter too, seen or not; missing where the detector cannot tell." = |r| r.judgement().shared;
         limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known." = |r| r.rate().map(|rate| bits(rate.value));
-        limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|(low, _)| bits(low));
-        limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|(_, high)| bits(high));
+        limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|range| bits(*range.start()));
+        limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|range| bits(*range.end()));
         limit_depth_bytes: Integer ["B"] "What the limiter's bucket or queue holds, in bytes of frames." = |r| r.depth().map(|depth| bits(depth.value));
-        limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|(low, _)| bits(low));
-        limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.depth().and_then(Estimate::interval).map(|(_, high)| bits(high));
+        limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|range| bits(*range.start()));
+        limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.depth().and_then(Estimate::interval).map(|range| bits(*range.end()));
     };
 
     /// How the time divides.

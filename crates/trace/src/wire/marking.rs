@@ -64,7 +64,7 @@ fn print(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::read::LinkType;
-    use crate::write::TcpFrame;
+    use crate::write::{Ends, TcpFrame};
 
     fn marking(frame: &TcpFrame, change: impl Fn(&mut Vec<u8>)) -> Marking {
         let mut bytes = Vec::new();
@@ -84,7 +84,10 @@ mod tests {
         let v4 = TcpFrame {
             payload: 100,
             dscp: 46,
-            ..TcpFrame::new(([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into())
+            ..TcpFrame::new(Ends {
+                src: ([10, 0, 0, 1], 1).into(),
+                dst: ([10, 0, 0, 2], 2).into(),
+            })
         };
         let found = marking(&v4, |_| {});
         assert_eq!((found.hops, found.class), (64, 46 << 2));
@@ -96,10 +99,10 @@ mod tests {
 
         let v6 = TcpFrame {
             dscp: 10,
-            ..TcpFrame::new(
-                "[2001:db8::1]:1".parse().expect("an address"),
-                "[2001:db8::2]:2".parse().expect("an address"),
-            )
+            ..TcpFrame::new(Ends {
+                src: "[2001:db8::1]:1".parse().expect("an address"),
+                dst: "[2001:db8::2]:2".parse().expect("an address"),
+            })
         };
         let found = marking(&v6, |bytes| bytes[21] = 9);
         assert_eq!((found.hops, found.class, found.print), (9, 10 << 2, 0));

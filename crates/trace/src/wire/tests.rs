@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::read::Frame;
 use crate::read::LinkType;
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 mod links;
 mod options;
@@ -31,7 +31,10 @@ fn plain() -> TcpFrame {
         window: 500,
         payload: 100,
         ip_id: 77,
-        ..TcpFrame::new(server(), client())
+        ..TcpFrame::new(Ends {
+            src: server(),
+            dst: client(),
+        })
     }
 }
 
@@ -388,7 +391,10 @@ fn what_the_writer_writes_has_sound_checksums() {
 #[test]
 #[should_panic = "IPv4"]
 fn the_writer_refuses_mixed_versions() {
-    encode(&TcpFrame::new(client(), six(1, 1)));
+    encode(&TcpFrame::new(Ends {
+        src: client(),
+        dst: six(1, 1),
+    }));
 }
 
 const LINKS: [u16; 14] = [0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276, 147];

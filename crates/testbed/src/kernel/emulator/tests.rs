@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use tidegate_limiter::{
     Decision, LimiterConfig, Marking, PolicerConfig, Rate, SingleRateBursts, SingleRateConfig,
 };
-use tidegate_trace::write::TcpFrame;
+use tidegate_trace::write::{Ends, TcpFrame};
 
 use super::super::host;
 use super::super::transfer::Received;
@@ -67,10 +67,10 @@ fn data(flow: usize, length: u32) -> Vec<u8> {
     let frame = TcpFrame {
         seq: 1,
         payload: length - 40,
-        ..TcpFrame::new(
-            SocketAddr::from(([192, 0, 2, 1], host::port(flow))),
-            SocketAddr::from(([192, 0, 2, 2], 50_000)),
-        )
+        ..TcpFrame::new(Ends {
+            src: SocketAddr::from(([192, 0, 2, 1], host::port(flow))),
+            dst: SocketAddr::from(([192, 0, 2, 2], 50_000)),
+        })
     };
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
@@ -126,10 +126,10 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
 fn the_way_back_has_the_other_half_of_the_delay_and_no_limit() {
     let plan = plan(limiter(PolicerConfig::new(RATE, 1).unwrap()));
     let mut emulator = Emulator::new(&plan).unwrap();
-    let frame = TcpFrame::new(
-        SocketAddr::from(([192, 0, 2, 2], 50_000)),
-        SocketAddr::from(([192, 0, 2, 1], host::port(0))),
-    );
+    let frame = TcpFrame::new(Ends {
+        src: SocketAddr::from(([192, 0, 2, 2], 50_000)),
+        dst: SocketAddr::from(([192, 0, 2, 1], host::port(0))),
+    });
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     emulator.arrive(MILLISECOND, false, &bytes[14..]);

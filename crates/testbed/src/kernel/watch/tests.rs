@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use tidegate_trace::read::{Frame, LinkType};
 use tidegate_trace::wire::{self, Flags, Packet, Sacks};
-use tidegate_trace::write::TcpFrame;
+use tidegate_trace::write::{Ends, TcpFrame};
 
 use super::Watch;
 
@@ -13,7 +13,11 @@ const ISN: u32 = u32::MAX - 2000;
 fn packet(at: u64, frame: impl FnOnce(TcpFrame) -> TcpFrame) -> Packet {
     let [server, client] = [1, 2].map(|host| SocketAddr::from(([192, 0, 2, host], 5001)));
     let mut data = Vec::new();
-    let wire_len = frame(TcpFrame::new(server, client)).encode(&mut data);
+    let wire_len = frame(TcpFrame::new(Ends {
+        src: server,
+        dst: client,
+    }))
+    .encode(&mut data);
     let frame = Frame {
         at,
         link: LinkType::ETHERNET,

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use tidegate_limiter::{Decision, Marking, Rate, SingleRateBursts, SingleRateConfig};
-use tidegate_trace::write::TcpFrame;
+use tidegate_trace::write::{Ends, TcpFrame};
 
 use super::super::LinkPlan;
 use super::Stages;
@@ -26,7 +26,7 @@ fn frame(src: &str, dst: &str) -> Vec<u8> {
     let headers = if src.is_ipv4() { 40 } else { 60 };
     let frame = TcpFrame {
         payload: 1500 - headers,
-        ..TcpFrame::new(src, dst)
+        ..TcpFrame::new(Ends { src, dst })
     };
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);

@@ -6,7 +6,7 @@ use crate::annotate::Marks;
 use crate::flow::Settings;
 use crate::testing::*;
 use crate::wire::{Sacks, Timestamps};
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 /// A packet of a small world: few flows, few sequence numbers, any order of time.
 #[derive(Debug, Clone)]
@@ -82,7 +82,10 @@ fn play(packets: &[Any], settings: Settings, isn: u32, unit: u32, payload: u32) 
                 value: value.into(),
                 echo: echo.into(),
             }),
-            ..TcpFrame::new(talk.ends[src], talk.ends[dst])
+            ..TcpFrame::new(Ends {
+                src: talk.ends[src],
+                dst: talk.ends[dst],
+            })
         };
         talk.put(at as u64, frame);
     }

@@ -4,7 +4,7 @@ use crate::annotate::Marks;
 use crate::flow::Span;
 use crate::testing::*;
 use crate::wire::{Flags, Timestamps};
-use crate::write::TcpFrame;
+use crate::write::{Ends, TcpFrame};
 
 #[test]
 fn a_copy_with_the_same_ip_id_is_no_retransmission() {
@@ -271,7 +271,10 @@ fn counters_tell_what_became_of_the_frames() {
     let cut = |snaplen| TcpFrame {
         snaplen,
         timestamps: Some(Timestamps { value: 1, echo: 1 }),
-        ..TcpFrame::new(client(), server())
+        ..TcpFrame::new(Ends {
+            src: client(),
+            dst: server(),
+        })
     };
     talk.put(10 * MS, cut(58));
     talk.put(11 * MS, cut(40));
