@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::outcome::Outcome;
+use tidegate_lab::scenario::Parameter;
 use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_plot::{Axis, Plot};
 use tidegate_studies::experiment::{self, Report};
@@ -154,7 +155,9 @@ fn smallest(table: &mut String) -> Result<()> {
         let size = last_parameter(parameters.split_off(parameters.len() - 1));
         let named: Vec<String> = parameters
             .iter()
-            .map(|(key, value)| format!("{} {value}", key.rsplit('.').next().unwrap_or(key)))
+            .map(|Parameter { key, value }| {
+                format!("{} {value}", key.rsplit('.').next().unwrap_or(key))
+            })
             .collect();
         let name = named.join(", ");
         if order.last() != Some(&name) {
@@ -208,8 +211,8 @@ fn burst(table: &mut String) -> Result<()> {
 }
 
 /// The value of the key that runs fastest.
-fn last_parameter(mut parameters: Vec<(String, String)>) -> String {
-    parameters.pop().map(|(_, value)| value).unwrap_or_default()
+fn last_parameter(mut parameters: Vec<Parameter>) -> String {
+    parameters.pop().map(|last| last.value).unwrap_or_default()
 }
 
 /// Throughput in percent of 10 Mbit/s over each 100 ms from 300 ms before the first time in the

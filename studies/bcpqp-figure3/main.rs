@@ -50,7 +50,7 @@ fn run() -> Result<Report> {
             let parameters: Vec<String> = scenario
                 .parameters(run.point)
                 .into_iter()
-                .map(|(_, value)| value)
+                .map(|one| one.value)
                 .collect();
             let [gate @ .., rtt, queue] = &parameters[..] else {
                 anyhow::bail!("the scenario varies the gate, the round trip and the queue");
@@ -108,8 +108,8 @@ impl Point {
                 .bits_per_second()
                     / 1e6;
             }
-            let within = indices.iter().filter(|(at, _)| windows.contains(at));
-            self.jain[period].extend(within.map(|(_, index)| index));
+            let within = indices.iter().filter(|one| windows.contains(&one.window));
+            self.jain[period].extend(within.map(|one| one.index));
         }
         // The last five seconds with a mean that is nearer to the link's 8.42 Mbit/s of IP packets
         // than to the limiter's 7.5.

@@ -110,7 +110,7 @@ fn one(scheme: Scheme, rate: u64) -> Result<Found> {
         speed.count(&finished);
         let plan = &finished.group.plan;
         let busy = fairness(plan, &finished.outcome, 0);
-        let busy = busy.iter().map(|(_, index)| *index);
+        let busy = busy.iter().map(|one| one.index);
         if plan.aggregates[0].starts_with("mixed") {
             found.mixed.extend(busy.clone());
         }

@@ -233,7 +233,7 @@ fn recovery(table: &mut String) -> Result<()> {
     let text = include_str!("recovery.toml");
     simulate("recovery.toml", text, &[], None, |scenario, finished| {
         let values = scenario.parameters(finished.point);
-        let value = |i: usize| values.get(i).map_or("", |(_, value)| value).to_owned();
+        let value = |i: usize| values.get(i).map_or("", |one| &one.value).to_owned();
         let server = finished.point % 3;
         for flow in &finished.outcome.flows {
             let loss = 100.0 * flow.dropped as f64 / flow.sent_packets.max(1) as f64;

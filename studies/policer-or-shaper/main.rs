@@ -174,7 +174,7 @@ fn sums(file: &str, scenario: &str, settings: &[&[&str]]) -> Result<Vec<(String,
         |scenario, finished| {
             if finished.point == points.len() {
                 let values = scenario.parameters(finished.point);
-                let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
+                let values: Vec<String> = values.into_iter().map(|one| one.value).collect();
                 points.push((values.join(" "), Streams::default()));
             }
             if let Some((_, streams)) = points.get_mut(finished.point) {

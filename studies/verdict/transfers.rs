@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{self, Settings};
 use tidegate_lab::plan::Plan;
-use tidegate_lab::scenario::{Run, Scenario, Source};
+use tidegate_lab::scenario::{Parameter, Run, Scenario, Source};
 use tidegate_trace::detect::Cause;
 
 /// What all scenarios have in common.
@@ -102,8 +102,8 @@ pub fn simulations(half: Half) -> Result<Vec<Simulation>> {
             for point in 0..scenario.points() {
                 let parameters: Vec<String> = scenario
                     .parameters(point)
-                    .into_iter()
-                    .map(|(key, value)| format!("{key}={value}"))
+                    .iter()
+                    .map(Parameter::to_string)
                     .collect();
                 for &seed in scenario.seeds() {
                     for group in scenario.groups(Run {

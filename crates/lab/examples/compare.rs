@@ -7,6 +7,7 @@
 use std::error::Error;
 
 use tidegate_lab::experiment::{self, ExperimentError, Settings};
+use tidegate_lab::rows::label;
 use tidegate_lab::scenario::{Scenario, Source};
 use tidegate_lab::summary::Collector;
 
@@ -51,11 +52,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (point, collector) in points.into_iter().enumerate() {
         let summary = collector.finish();
         println!(
-            "{:7.2} M  {:5.1} %  {:6.1} ms  {:?}",
+            "{:7.2} M  {:5.1} %  {:6.1} ms  {}",
             summary.throughput.unwrap_or(0.0) / 1e6,
             summary.drop_rate.unwrap_or(0.0) * 100.0,
             summary.rtt_p50.unwrap_or(0) as f64 / 1e6,
-            scenario.parameters(point),
+            label(&scenario.parameters(point)),
         );
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::capture::{Captures, Recorder};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::scenario::{Group, Run, Scenario, ScenarioError};
+use crate::scenario::{Group, Parameter, Run, Scenario, ScenarioError};
 use crate::{Nanos, Observer, RunError, TappedPacket};
 
 #[cfg(test)]
@@ -210,10 +210,7 @@ fn jobs(
 /// Which simulation of a scenario it is.
 fn describe(scenario: &Scenario, point: usize, seed: u64) -> String {
     let parameters = scenario.parameters(point);
-    let parameters: Vec<String> = parameters
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let parameters: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
     match parameters.join(", ").as_str() {
         "" => format!("seed {seed}"),
         parameters => format!("point {point} ({parameters}), seed {seed}"),

@@ -66,9 +66,18 @@ fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
     }
 }
 
+/// How evenly the flows of an aggregate share a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fairness {
+    /// The window's number, from 0.
+    pub window: usize,
+    /// Jain's index, from 0 to 1, which is even.
+    pub index: f64,
+}
+
 /// Jain's index among the flows of an aggregate that have something to send, for each window in
 /// which there are at least two of them.
-pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<(usize, f64)> {
+pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<Fairness> {
     let flows: Vec<usize> = (0..outcome.flows.len())
         .filter(|&flow| outcome.flows[flow].aggregate == aggregate)
         .collect();
@@ -78,7 +87,8 @@ pub fn fairness(plan: &Plan, outcome: &Outcome, aggregate: usize) -> Vec<(usize,
             .filter(|&&flow| is_busy(plan, outcome, flow, window));
         let bytes = busy.map(|&flow| outcome.flows[flow].windows.get(window).copied());
         let shares: Vec<f64> = bytes.map(|bytes| bytes.unwrap_or(0) as f64).collect();
-        Some((window, jain(&shares)?))
+        let index = jain(&shares)?;
+        Some(Fairness { window, index })
     };
     windows_of_aggregate(outcome, aggregate)
         .filter_map(index)
@@ -199,7 +209,7 @@ impl Collector {
             }
             self.normalised.extend(normalised(finished, index));
             let indices = fairness(plan, outcome, index);
-            self.fairness.extend(indices.iter().map(|(_, index)| index));
+            self.fairness.extend(indices.iter().map(|one| one.index));
         }
         for flow in &outcome.flows {
             self.sent += flow.sent_packets;

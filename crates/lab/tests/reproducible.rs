@@ -186,7 +186,7 @@ fn outcomes(name: &str, text: &str) -> String {
     let mut lines = String::new();
     run::<ExperimentError>(&scenario, settings, |done| {
         let parameters = scenario.parameters(done.point);
-        let values: Vec<String> = parameters.into_iter().map(|(_, value)| value).collect();
+        let values: Vec<String> = parameters.into_iter().map(|one| one.value).collect();
         // All fields, as Rust writes them: a new count shows as a change, too.
         let counted = digest(format!("{:?}", done.outcome).as_bytes());
         let (packets, values) = (done.outcome.packets, values.join(" "));

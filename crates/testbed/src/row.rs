@@ -1,6 +1,7 @@
 //! Rows of comparisons of the lab with the kernel's TCP.
 
 use tidegate_lab::rows::label;
+use tidegate_lab::scenario::Parameter;
 use tidegate_table::convert::{millis, rounded};
 use tidegate_table::{Column, Row, columns};
 
@@ -17,7 +18,7 @@ pub struct LabKernelRow {
 
 impl LabKernelRow {
     /// The measures of a point.
-    pub fn of(point: usize, parameters: &[(String, String)], compared: &Compared) -> Vec<Self> {
+    pub fn of(point: usize, parameters: &[Parameter], compared: &Compared) -> Vec<Self> {
         let row = |&comparison: &Comparison| Self {
             point: point as u64,
             parameters: label(parameters).to_string(),

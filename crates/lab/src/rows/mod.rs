@@ -45,6 +45,7 @@ mod window;
 use std::sync::Arc;
 
 use crate::experiment::Finished;
+use crate::scenario::Parameter;
 
 pub use element::LabElementRow;
 pub use flow::LabFlowRow;
@@ -66,7 +67,7 @@ pub struct Simulation {
 
 impl Simulation {
     /// The simulation that was run; `parameters` are those of its point.
-    pub fn new(finished: &Finished, parameters: &[(String, String)]) -> Self {
+    pub fn new(finished: &Finished, parameters: &[Parameter]) -> Self {
         Self {
             point: finished.point as u64,
             parameters: label(parameters),
@@ -76,11 +77,8 @@ impl Simulation {
 }
 
 /// What is varied and its values at a point, as one text: that of a `parameters` column.
-pub fn label(parameters: &[(String, String)]) -> Arc<str> {
-    let parts: Vec<String> = parameters
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+pub fn label(parameters: &[Parameter]) -> Arc<str> {
+    let parts: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
     parts.join(", ").into()
 }
 

@@ -4,6 +4,7 @@ use tidegate_table::convert::{bits, millis, rounded, seconds};
 use tidegate_table::{Column, Row, columns};
 
 use super::label;
+use crate::scenario::Parameter;
 use crate::summary::Summary;
 
 /// What a point of a sweep comes to.
@@ -12,7 +13,7 @@ pub struct LabPointRow {
     /// Its number.
     pub point: u64,
     /// What is varied, and its values there.
-    pub parameters: Vec<(String, String)>,
+    pub parameters: Vec<Parameter>,
     /// What it comes to.
     pub summary: Summary,
 }

@@ -54,8 +54,8 @@ impl LabWindowRow {
                         / limit
                 });
                 row.jain = fairness
-                    .next_if(|(at, _)| *at == window.0)
-                    .map(|(_, jain)| jain);
+                    .next_if(|one| one.window == window.0)
+                    .map(|one| one.index);
                 rows.push(row);
             }
         }

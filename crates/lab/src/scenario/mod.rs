@@ -31,6 +31,7 @@ use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
 pub use error::ScenarioError;
 pub use keys::{SECTIONS, schema};
+pub use sweep::Parameter;
 
 use crate::RunError;
 use crate::element::limiter::Limiter;
@@ -261,7 +262,7 @@ impl Scenario {
     }
 
     /// What is varied, seeds apart: keys and their values at a point, in the order of the file.
-    pub fn parameters(&self, point: usize) -> Vec<(String, String)> {
+    pub fn parameters(&self, point: usize) -> Vec<Parameter> {
         self.sweep.parameters(point)
     }
 

@@ -1,11 +1,27 @@
 //! What is varied, and how it gets into the file's tables.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use tidegate_notation::{Mistake, Node, Place, Table, Value, instead};
 
 use super::keys::FILE;
 use super::{TABLES, name, tables};
+
+/// What is varied, and its value at a point of the sweep. It is displayed as `key=value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// The key, such as `gate.rate`.
+    pub key: String,
+    /// Its value, as it is written.
+    pub value: String,
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
 
 /// A sweep: the product of its axes, the last running fastest.
 #[derive(Debug)]
@@ -121,17 +137,20 @@ impl Sweep {
     }
 
     /// The values of a point, as text; of a table, each of its own.
-    pub fn parameters(&self, point: usize) -> Vec<(String, String)> {
+    pub fn parameters(&self, point: usize) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         for (path, node) in self.values(point) {
             match &node.value {
                 Value::Table(table) if !path.contains('.') => {
-                    let each = table.0.iter();
-                    let named =
-                        each.map(|(key, node)| (format!("{path}.{}", key.text), node.to_string()));
-                    parameters.extend(named);
+                    parameters.extend(table.0.iter().map(|(key, node)| Parameter {
+                        key: format!("{path}.{}", key.text),
+                        value: node.to_string(),
+                    }));
                 }
-                _ => parameters.push((path.to_owned(), node.to_string())),
+                _ => parameters.push(Parameter {
+                    key: path.to_owned(),
+                    value: node.to_string(),
+                }),
             }
         }
         parameters

@@ -211,10 +211,7 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     assert_eq!((scenario.points(), scenario.seeds()), (6, &[1, 2][..]));
     let labels: Vec<String> = (0..6)
         .map(|point| {
-            let values = scenario
-                .parameters(point)
-                .into_iter()
-                .map(|(_, value)| value);
+            let values = scenario.parameters(point).into_iter().map(|one| one.value);
             values.collect::<Vec<_>>().join(" ")
         })
         .collect();
@@ -261,8 +258,11 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     let sweep =
         "\n[sweep]\ngate = [{ kind = \"policer\", burst = \"8kB\" }, { rate = \"1mbit\" }]\n";
     let scenario = parse(&format!("{SMALL}{sweep}")).expect("sound");
-    let parameters = [("gate.kind", "policer"), ("gate.burst", "8kB")];
-    let parameters = parameters.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let parameters =
+        [("gate.kind", "policer"), ("gate.burst", "8kB")].map(|(key, value)| Parameter {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        });
     assert_eq!(scenario.parameters(0), parameters);
     let group = scenario
         .groups(Run {

@@ -7,6 +7,7 @@ use crate::packet::wire::{UDP_HEADERS, tcp_length};
 use crate::plan::Plan;
 use crate::random::{Owner, Random};
 use crate::record::FlowRecord;
+use crate::tcp::cc::Start;
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::traffic::datagrams::Datagrams;
 use crate::traffic::{Application, Ends, Source};
@@ -227,9 +228,11 @@ impl Tcp {
             self.timeouts += timeouts(&ends.server);
         }
         let seed = Random::new(self.seed, Owner::Sender(self.flow, self.opened)).long();
+        let (algorithm, mss) = (self.config.algorithm, self.config.mss.max(1));
         self.ends = Some(Ends {
             client: Connection::client(&self.config, now),
-            server: Connection::server(&self.config, now).seed(&self.config, now, seed),
+            server: Connection::server(&self.config, now)
+                .start(algorithm, Start { mss, now, seed }),
         });
         self.opened += 1;
         Some(self.opened - 1)

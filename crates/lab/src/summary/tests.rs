@@ -110,7 +110,7 @@ fn a_summary_by_hand() {
     let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
     assert_eq!(
         fairness(&plan, &finished.outcome, 0),
-        [(1, 0.5), (2, 1.0), (3, last)]
+        [(1, 0.5), (2, 1.0), (3, last)].map(|(window, index)| Fairness { window, index })
     );
     // All flows began later than the first window did.
     finished.outcome.flows[2].start = 200;
@@ -153,7 +153,7 @@ fn a_transfer_without_an_end_is_not_silence() {
     let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
     assert_eq!(
         fairness(&plan, &finished.outcome, 0),
-        [(1, 0.5), (2, 2.0 / 3.0), (3, last)]
+        [(1, 0.5), (2, 2.0 / 3.0), (3, last)].map(|(window, index)| Fairness { window, index })
     );
 }
 

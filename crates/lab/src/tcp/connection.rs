@@ -1,12 +1,12 @@
 //! A connection: the handshake, and what joins its two halves.
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 use tidegate_trace::wire::Timestamps;
 
-use super::cc::{LossState, Window};
+use super::cc::{LossState, Start, Window};
 use super::receiver::Receiver;
 use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Sender};
-use super::{Segment, TcpConfig};
+use super::{Algorithm, Segment, TcpConfig};
 use crate::MILLISECOND;
 
 /// The value of the timestamp clock, RFC 7323 §5.4: milliseconds. It does not begin at 0, which
@@ -78,11 +78,11 @@ impl Connection {
         Self::new(config, now, false)
     }
 
-    /// Has what is random in the congestion control (the phase in which BBR begins to probe) drawn
-    /// from this seed; before anything is sent. Give each connection its own, or they probe in
-    /// step.
-    pub fn seed(mut self, config: &TcpConfig, now: Nanos, seed: u64) -> Self {
-        self.sender.seed(config.algorithm, now, seed);
+    /// Begins its congestion control again, before anything is sent: the seed is for what is random
+    /// in it (the phase in which BBR begins to probe). Give each connection another seed, or they
+    /// probe in step.
+    pub fn start(mut self, algorithm: Algorithm, start: Start) -> Self {
+        self.sender.start(algorithm, start);
         self
     }
 
@@ -105,8 +105,8 @@ impl Connection {
         }
     }
 
-    /// The application gives this many bytes more; `u64::MAX / 2` does not end.
-    pub fn write(&mut self, now: Nanos, bytes: u64) {
+    /// The application gives these bytes more; `u64::MAX / 2` do not end.
+    pub fn write(&mut self, now: Nanos, bytes: Bytes) {
         self.sender.write(now, bytes);
     }
 

@@ -1,6 +1,6 @@
 //! One transfer, as long as it is.
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 
 use crate::outcome::Completion;
 use crate::tcp::Connection;
@@ -50,7 +50,7 @@ impl Bulk {
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if self.stage == Stage::Opening && server.established() {
             self.stage = Stage::Sending;
-            server.write(now, self.bytes.unwrap_or(ENDLESS));
+            server.write(now, Bytes::new(self.bytes.unwrap_or(ENDLESS)));
             if self.bytes.is_some() {
                 server.close(now);
             }

@@ -1,6 +1,6 @@
 //! Transfers of heavy-tailed size with pauses: the web, as [Crovella97] found it.
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 
 use super::Ends;
 use crate::outcome::Completion;
@@ -67,7 +67,7 @@ impl OnOff {
         match ends {
             Some(ends) if !self.reconnect => {
                 self.goal += self.bytes;
-                ends.server.write(now, self.bytes);
+                ends.server.write(now, Bytes::new(self.bytes));
                 self.stage = Stage::Sending;
                 false
             }
@@ -83,7 +83,7 @@ impl OnOff {
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if matches!(self.stage, Stage::Opening) && server.established() {
             self.stage = Stage::Sending;
-            server.write(now, self.bytes);
+            server.write(now, Bytes::new(self.bytes));
             if self.reconnect {
                 server.close(now);
             }

@@ -212,14 +212,14 @@ impl Stream {
     fn hand(&mut self, now: Nanos, server: &mut Connection, bytes: u64) {
         let bytes = bytes.min(self.length - self.written);
         self.written += bytes;
-        server.write(now, bytes);
+        server.write(now, Bytes::new(bytes));
     }
 
     /// Asks, and plays what has come.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         if self.stage == Stage::Opening && client.established() {
             self.stage = Stage::Asked;
-            client.write(now, self.plan.request.into());
+            client.write(now, Bytes::new(self.plan.request.into()));
         }
         let received = client.received();
         if received > self.received {

@@ -1,6 +1,6 @@
 //! Video as players fetch it: a request, a chunk, a pause [Flach16 §4.4].
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 
 use super::Ends;
 use crate::outcome::Completion;
@@ -71,7 +71,7 @@ impl Video {
     fn ask(&mut self, now: Nanos, client: &mut Connection) {
         self.stage = Stage::Fetching;
         self.asked += 1;
-        client.write(now, self.request.into());
+        client.write(now, Bytes::new(self.request.into()));
     }
 
     /// Answers a request that has come in full.
@@ -80,7 +80,7 @@ impl Video {
             && server.received() >= (self.written + 1) * u64::from(self.request)
         {
             self.written += 1;
-            server.write(now, self.chunk);
+            server.write(now, Bytes::new(self.chunk));
         }
     }
 

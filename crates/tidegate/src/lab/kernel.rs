@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_lab::RunError;
-use tidegate_lab::scenario::{Scenario, Source};
+use tidegate_lab::scenario::{Parameter, Scenario, Source};
 use tidegate_store::Writer;
 use tidegate_testbed::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
 use tidegate_testbed::{LabKernelRow, TestbedError};
@@ -105,10 +105,7 @@ impl View {
                     );
                     writeln!(out, "{}", paint.dim(&heading))?;
                 }
-                let parts = parameters
-                    .iter()
-                    .map(|(key, value)| format!("{key}={value}"));
-                let parts: Vec<String> = parts.collect();
+                let parts: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
                 if !parts.is_empty() {
                     writeln!(out, "{}", paint.bold(&parts.join("  ")))?;
                 }

@@ -45,9 +45,7 @@ impl Pictures {
                 .normalised
                 .extend(summary::normalised(finished, aggregate));
             let indices = summary::fairness(&finished.group.plan, outcome, aggregate);
-            values
-                .fairness
-                .extend(indices.iter().map(|(_, index)| index));
+            values.fairness.extend(indices.iter().map(|one| one.index));
         }
         for flow in &outcome.flows {
             if flow.rtt.count > 0 {
@@ -197,7 +195,7 @@ impl Pictures {
             for (&point, values) in self.points.iter().take(MOST_LINES) {
                 // The keys are the same for all.
                 let parameters = scenario.parameters(point);
-                let label: Vec<&str> = parameters.iter().map(|(_, value)| value.as_str()).collect();
+                let label: Vec<&str> = parameters.iter().map(|one| one.value.as_str()).collect();
                 if !pick(values).is_empty() {
                     plot.distribution(&label.join(" "), pick(values).iter().copied());
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use tidegate_lab::rows::{LabFlowRow, LabPointRow};
+use tidegate_lab::scenario::Parameter;
 use tidegate_table::{Row, Value};
 
 use crate::table::Paint;
@@ -25,11 +26,7 @@ pub fn points(
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for row in rows {
-        let mut parts: Vec<String> = row
-            .parameters
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let mut parts: Vec<String> = row.parameters.iter().map(Parameter::to_string).collect();
         if let Some(all) = partial.get(&row.point) {
             let done = count(row.summary.simulations);
             parts.push(format!("({done} of {} simulations)", count(*all)));

@@ -155,7 +155,7 @@ fn messages_name_what_is_meant() {
     }
     let sweep = "[sweep]\ntitle = [\"a\\u001b[31mb\", \"c\"]\n";
     let scenario = parse(&format!("{SMALL}{sweep}")).expect("sound");
-    assert_eq!(scenario.parameters(0)[0].1, "a\\u{1b}[31mb");
+    assert_eq!(scenario.parameters(0)[0].value, "a\\u{1b}[31mb");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::Nanos;
 use crate::tcp::Algorithm;
 use crate::tcp::cc::{
-    AckSample, CongestionControl, Controller, CustomAlgorithm, LossState, Start, Window,
+    AckSample, CongestionControl, Controller, CustomAlgorithm, LossState, Restart, Window,
 };
 
 /// The lab's algorithms, behind the interface for others.
@@ -43,8 +43,8 @@ impl Controller for Behind {
         self.0.on_state(now, state, &mut window);
     }
 
-    fn on_restart(&mut self, now: Nanos, idle: Nanos, window: &mut Window) {
-        self.0.on_restart(now, idle, window);
+    fn on_restart(&mut self, restart: Restart, window: &mut Window) {
+        self.0.on_restart(restart, window);
     }
 
     fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
@@ -59,10 +59,7 @@ impl Controller for Behind {
 fn behind(algorithm: Algorithm) -> CustomAlgorithm {
     macro_rules! made {
         ($algorithm:ident) => {
-            |Start { mss, now, seed }| {
-                let control = CongestionControl::new(Algorithm::$algorithm, mss, now, seed);
-                Box::new(Behind(control))
-            }
+            |start| Box::new(Behind(CongestionControl::new(Algorithm::$algorithm, start)))
         };
     }
     CustomAlgorithm {

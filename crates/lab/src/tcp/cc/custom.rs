@@ -31,8 +31,8 @@ pub trait Controller: CloneController + fmt::Debug + Send {
     /// The sender's state changes (`set_state`), just before it does.
     fn on_state(&mut self, _now: Nanos, _state: LossState) {}
 
-    /// Sending resumes with nothing in flight (`CA_EVENT_TX_START`), after this time.
-    fn on_restart(&mut self, _now: Nanos, _idle: Nanos, _window: &mut Window) {}
+    /// Sending resumes with nothing in flight (`CA_EVENT_TX_START`).
+    fn on_restart(&mut self, _restart: Restart, _window: &mut Window) {}
 
     /// Every acknowledgement that acknowledges anything (`pkts_acked`), in every state.
     fn on_acked(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
@@ -71,6 +71,15 @@ pub struct Start {
     pub now: Nanos,
     /// For what is random. Each connection has another one.
     pub seed: u64,
+}
+
+/// Sending resumes after a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// The time.
+    pub now: Nanos,
+    /// How long nothing was sent.
+    pub idle: Nanos,
 }
 
 /// An algorithm of another program. Its name stands for it: two of one name are the same.

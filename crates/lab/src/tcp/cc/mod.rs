@@ -19,7 +19,7 @@ mod reno;
 mod tests;
 mod vegas;
 
-pub use custom::{CloneController, Controller, CustomAlgorithm, Start};
+pub use custom::{CloneController, Controller, CustomAlgorithm, Restart, Start};
 
 use bbr::Bbr;
 use cubic::Cubic;
@@ -151,16 +151,16 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// The algorithm as a connection begins. `mss` is the largest payload in bytes. BBR draws from
-    /// `seed` in which phase its gain cycle starts, so that flows do not probe in step: give each
-    /// connection its own.
-    pub fn new(algorithm: Algorithm, mss: u32, now: Nanos, seed: u64) -> Self {
+    /// The algorithm as a connection begins. BBR draws from the seed in which phase its gain cycle
+    /// starts, so that flows do not probe in step: give each connection another one.
+    pub fn new(algorithm: Algorithm, start: Start) -> Self {
+        let Start { mss, now, seed } = start;
         match algorithm {
             Algorithm::Reno => Self::Reno(Reno::default()),
             Algorithm::Cubic => Self::Cubic(Cubic::new(mss, now)),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, now, seed))),
             Algorithm::Vegas => Self::Vegas(Vegas::default()),
-            Algorithm::Custom(custom) => Self::Custom((custom.make)(Start { mss, now, seed })),
+            Algorithm::Custom(custom) => Self::Custom((custom.make)(start)),
         }
     }
 
@@ -207,14 +207,15 @@ impl CongestionControl {
         }
     }
 
-    /// Sending resumes with nothing in flight (`cwnd_event(CA_EVENT_TX_START)`), after so long.
-    pub fn on_restart(&mut self, now: Nanos, idle: Nanos, window: &mut Window) {
+    /// Sending resumes with nothing in flight (`cwnd_event(CA_EVENT_TX_START)`).
+    pub fn on_restart(&mut self, restart: Restart, window: &mut Window) {
+        let Restart { now, idle } = restart;
         match self {
             Self::Reno(_) => {}
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
             Self::Bbr(bbr) => bbr.on_restart(now, window),
             Self::Vegas(vegas) => vegas.on_restart(),
-            Self::Custom(custom) => custom.on_restart(now, idle, window),
+            Self::Custom(custom) => custom.on_restart(restart, window),
         }
     }
 

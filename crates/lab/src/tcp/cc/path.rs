@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use tidegate_limiter::Nanos;
 
-use super::{AckSample, CongestionControl, LossState, Window, micros};
+use super::{AckSample, CongestionControl, LossState, Start, Window, micros};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
@@ -62,7 +62,14 @@ pub(super) struct Path {
 
 impl Path {
     pub(super) fn new(algorithm: Algorithm, bottleneck: Bottleneck, rtt: Nanos) -> Self {
-        let mut cc = CongestionControl::new(algorithm, MSS, 0, 1);
+        let mut cc = CongestionControl::new(
+            algorithm,
+            Start {
+                mss: MSS,
+                now: 0,
+                seed: 1,
+            },
+        );
         let mut window = Window {
             cwnd: 10,
             ssthresh: u32::MAX,

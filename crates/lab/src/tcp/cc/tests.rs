@@ -65,7 +65,7 @@ proptest! {
             (0..8u8, number(), prop::collection::vec(number(), 18)), 1..60),
     ) {
         let mut window = Window { cwnd, ssthresh: u32::MAX, pacing_rate: None };
-        let mut cc = CongestionControl::new(algorithm, mss, calls[0].1, calls[0].1);
+        let mut cc = CongestionControl::new(algorithm, Start { mss, now: calls[0].1, seed: calls[0].1 });
         for (call, now, numbers) in calls {
             let sample = sample(&numbers);
             match call {
@@ -75,7 +75,7 @@ proptest! {
                     prop_assert!(window.ssthresh >= 2);
                 }
                 2 => cc.on_state(now, sample.state, &mut window),
-                3 => cc.on_restart(now, numbers[0], &mut window),
+                3 => cc.on_restart(Restart { now, idle: numbers[0] }, &mut window),
                 4 => cc.on_acked(now, &sample, &mut window),
                 5 => cc.cong_avoid(now, &sample, &mut window),
                 6 => prop_assert!(cc.undo(&window) >= window.cwnd),
@@ -95,7 +95,7 @@ proptest! {
         let bottleneck = path::Bottleneck::Link { service: 1_000_000, queue: 60 };
         let run = || {
             let mut path = path::Path::new(algorithm, bottleneck, 20_000_000);
-            path.cc = CongestionControl::new(algorithm, path::MSS, 0, seed);
+            path.cc = CongestionControl::new(algorithm, Start { mss: path::MSS, now: 0, seed });
             path.cc.on_established(0, None, &mut path.window);
             let mut windows = Vec::new();
             path.run(crate::SECOND, |path| windows.push(path.window.clone()));

@@ -18,9 +18,9 @@ mod timeout;
 mod transmit;
 mod window;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 
-use super::cc::{CongestionControl, LossState, Window};
+use super::cc::{CongestionControl, LossState, Start, Window};
 use super::{Algorithm, Recovery, Sacks, TcpConfig};
 use pacing::Pacer;
 use prr::Reduction;
@@ -190,7 +190,7 @@ impl Sender {
             recovery: config.recovery,
             paced: config.pacing,
             forgetful: config.slow_start_after_idle,
-            cc: CongestionControl::new(config.algorithm, mss, now, 0),
+            cc: CongestionControl::new(config.algorithm, Start { mss, now, seed: 0 }),
             window: Window {
                 cwnd: config.initial_window.max(1),
                 ssthresh: u32::MAX,
@@ -266,19 +266,19 @@ impl Sender {
         self.update_pacing();
     }
 
-    /// Has the algorithm draw from this seed.
-    pub(super) fn seed(&mut self, algorithm: Algorithm, now: Nanos, seed: u64) {
-        self.cc = CongestionControl::new(algorithm, self.mss, now, seed);
+    /// Has the algorithm begin with this.
+    pub(super) fn start(&mut self, algorithm: Algorithm, start: Start) {
+        self.cc = CongestionControl::new(algorithm, start);
     }
 
     /// The application gives this many bytes more.
-    pub(super) fn write(&mut self, now: Nanos, bytes: u64) {
-        if self.closed || bytes == 0 {
+    pub(super) fn write(&mut self, now: Nanos, bytes: Bytes) {
+        if self.closed || bytes.get() == 0 {
             return;
         }
         self.mark_app_limited();
         self.restart_after_idle(now);
-        self.written = self.written.saturating_add(bytes).min(u64::MAX / 2);
+        self.written = self.written.saturating_add(bytes.get()).min(u64::MAX / 2);
     }
 
     /// The application has no more to give.

@@ -3,7 +3,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::super::cc::LossState;
+use super::super::cc::{LossState, Restart};
 use super::super::clock;
 use super::scoreboard::Sent;
 use super::timeout::Timer;
@@ -209,7 +209,7 @@ impl Sender {
         let nothing_out = self.board.front().is_none();
         if self.board.in_flight() == 0 {
             let idle = now.saturating_sub(self.last_data);
-            self.cc.on_restart(now, idle, &mut self.window);
+            self.cc.on_restart(Restart { now, idle }, &mut self.window);
         }
         self.last_data = now;
         let snapshot = self.rate.on_sent(now, nothing_out);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tidegate_limiter::Bytes;
 use tidegate_trace::wire::Timestamps;
 
 use super::pipe::{DELAY, Pipe};
@@ -128,7 +129,7 @@ proptest! {
         } else {
             Connection::client(&config, now)
         };
-        end.write(now, 1 << 20);
+        end.write(now, Bytes::new(1 << 20));
         let syn = Segment { syn: true, ack: 1, window: 60_000, ..Segment::default() };
         let first = [(syn, MILLISECOND), (Segment { seq: 1, syn: false, ..syn }, MILLISECOND)];
         let drain = |end: &mut Connection, now| {

@@ -1,5 +1,7 @@
 //! Transfers over a path that loses nothing.
 
+use tidegate_limiter::Bytes;
+
 use super::pipe::{DELAY, Pipe, RTT, clean, reno};
 use crate::tcp::{Algorithm, Segment, TcpConfig};
 use crate::{MILLISECOND, SECOND};
@@ -58,7 +60,7 @@ fn a_growing_window_lets_hystart_see_the_train() {
         vec![free - now + 20 * MILLISECOND]
     };
     let mut pipe = Pipe::new(&config, link);
-    pipe.server.write(0, 1000 * 1448);
+    pipe.server.write(0, Bytes::new(1000 * 1448));
     pipe.run(SECOND, |pipe| pipe.server.snapshot().ssthresh < u32::MAX);
     let ssthresh = pipe.server.snapshot().ssthresh;
     assert!((56..=61).contains(&ssthresh), "{ssthresh}");

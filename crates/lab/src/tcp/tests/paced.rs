@@ -1,6 +1,6 @@
 //! Segments spread over time, a rate limit at the sender, and silence.
 
-use tidegate_limiter::{Nanos, Rate};
+use tidegate_limiter::{Bytes, Nanos, Rate};
 
 use super::pipe::{Pipe, RTT, clean, reno};
 use crate::SECOND;
@@ -71,13 +71,13 @@ fn pacing_spreads_the_window_over_the_round_trip() {
 #[test]
 fn silence_shrinks_the_window() {
     let mut pipe = Pipe::new(&reno(), clean);
-    pipe.server.write(0, 500 * 1448);
+    pipe.server.write(0, Bytes::new(500 * 1448));
     pipe.pass(SECOND);
     assert_eq!(pipe.client.received(), 500 * 1448);
     let before = pipe.server.snapshot();
     assert!(before.cwnd > 100);
     pipe.pass(10 * SECOND);
-    pipe.server.write(pipe.now, 500 * 1448);
+    pipe.server.write(pipe.now, Bytes::new(500 * 1448));
     let after = pipe.server.snapshot();
     assert_eq!(after.cwnd, 10);
     let start = pipe.now;
@@ -91,7 +91,7 @@ fn an_unused_window_does_not_grow() {
     let mut pipe = Pipe::new(&reno(), clean);
     pipe.pass(RTT * 2);
     for _ in 0..100 {
-        pipe.server.write(pipe.now, 2 * 1448);
+        pipe.server.write(pipe.now, Bytes::new(2 * 1448));
         pipe.pass(RTT);
     }
     assert_eq!(pipe.client.received(), 200 * 1448);
@@ -103,7 +103,7 @@ fn an_unused_window_does_not_grow() {
 #[test]
 fn a_bound_holds_the_window_until_it_is_lifted() {
     let mut pipe = Pipe::new(&reno(), clean);
-    pipe.server.write(0, u64::MAX / 4);
+    pipe.server.write(0, Bytes::new(u64::MAX / 4));
     pipe.pass(8 * RTT);
     assert!(pipe.server.snapshot().cwnd > 100);
     pipe.server.clamp(Some(20));
@@ -127,7 +127,7 @@ fn a_bound_holds_the_window_until_it_is_lifted() {
 #[test]
 fn pacing_can_be_bounded_to_a_rate() {
     let mut pipe = Pipe::new(&reno(), clean);
-    pipe.server.write(0, u64::MAX / 4);
+    pipe.server.write(0, Bytes::new(u64::MAX / 4));
     pipe.pass(8 * RTT);
     pipe.server.pace(500_000);
     pipe.pass(2 * SECOND);
@@ -145,10 +145,10 @@ fn silence_may_leave_the_window() {
         ..reno()
     };
     let mut pipe = Pipe::new(&config, clean);
-    pipe.server.write(0, 500 * 1448);
+    pipe.server.write(0, Bytes::new(500 * 1448));
     pipe.pass(10 * SECOND);
     let before = pipe.server.snapshot().cwnd;
     assert!(before > 100);
-    pipe.server.write(pipe.now, 500 * 1448);
+    pipe.server.write(pipe.now, Bytes::new(500 * 1448));
     assert_eq!(pipe.server.snapshot().cwnd, before);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Bytes, Nanos};
 
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::{MILLISECOND, SECOND};
@@ -54,7 +54,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
     /// The server writes so much and closes; runs until the client has it all.
     pub fn transfer(config: &TcpConfig, bytes: u64, fate: F) -> Self {
         let mut pipe = Self::new(config, fate);
-        pipe.server.write(0, bytes);
+        pipe.server.write(0, Bytes::new(bytes));
         pipe.server.close(0);
         // With many losses the timeout backs off to two minutes.
         pipe.run(1_000_000 * SECOND, |pipe| pipe.server.finished());

@@ -1,5 +1,7 @@
 //! How losses are found and repaired.
 
+use tidegate_limiter::Bytes;
+
 use super::pipe::{DELAY, Pipe, RTT, losing, reno};
 use crate::tcp::cc::LossState;
 use crate::tcp::{Segment, TcpConfig};
@@ -74,10 +76,10 @@ fn the_tail_is_probed_before_the_timeout() {
 #[test]
 fn a_loss_that_only_the_probe_repairs_reduces_the_window() {
     let mut pipe = Pipe::new(&reno(), losing(&[29]));
-    pipe.server.write(0, 30 * 1448);
+    pipe.server.write(0, Bytes::new(30 * 1448));
     pipe.pass(SECOND);
     assert_eq!(pipe.client.received(), 30 * 1448);
-    pipe.server.write(pipe.now, 10 * 1448);
+    pipe.server.write(pipe.now, Bytes::new(10 * 1448));
     pipe.pass(SECOND);
     assert_eq!(pipe.again().len(), 1);
     let snapshot = pipe.server.snapshot();
@@ -125,7 +127,7 @@ fn slow_start_follows_a_timeout() {
         }
         vec![DELAY]
     });
-    pipe.server.write(0, 40 * 1448);
+    pipe.server.write(0, Bytes::new(40 * 1448));
     pipe.server.close(0);
     pipe.run(10 * SECOND, |pipe| {
         pipe.server.snapshot().counts.timeouts == 1

@@ -1,5 +1,7 @@
 //! Retransmissions that were needless, and what is made of that.
 
+use tidegate_limiter::Bytes;
+
 use super::pipe::{DELAY, Pipe, RTT, reno};
 use crate::tcp::Segment;
 use crate::tcp::cc::LossState;
@@ -47,7 +49,7 @@ fn a_reported_duplicate_takes_the_reduction_back() {
         }]
     };
     let mut pipe = Pipe::new(&config, late);
-    pipe.server.write(0, 4000 * 1448);
+    pipe.server.write(0, Bytes::new(4000 * 1448));
     pipe.run(SECOND, |pipe| {
         pipe.server.snapshot().state == LossState::Recovery
     });
@@ -77,7 +79,7 @@ fn timestamps_take_the_reduction_back_at_once() {
         }]
     };
     let mut pipe = Pipe::new(&reno(), late);
-    pipe.server.write(0, 4000 * 1448);
+    pipe.server.write(0, Bytes::new(4000 * 1448));
     pipe.run(SECOND, |pipe| pipe.server.snapshot().counts.undone > 0);
     let again = pipe.again();
     assert_eq!(again.len(), 1);
@@ -108,7 +110,7 @@ fn a_stall_is_not_taken_for_losses() {
             vec![until + DELAY]
         };
         let mut pipe = Pipe::new(&config, fate);
-        pipe.server.write(0, 1 << 30);
+        pipe.server.write(0, Bytes::new(1 << 30));
         pipe.run(SECOND, |pipe| pipe.server.snapshot().counts.timeouts > 0);
         assert_eq!(pipe.server.snapshot().state, LossState::Loss);
         pipe.run(3 * SECOND, |pipe| pipe.server.snapshot().counts.undone > 0);

@@ -1,5 +1,5 @@
-use super::super::CongestionControl;
 use super::super::path::{Bottleneck, MSS, Path};
+use super::super::{CongestionControl, Restart};
 use super::*;
 use crate::SECOND;
 use crate::tcp::Algorithm;
@@ -276,7 +276,11 @@ fn after_idling_it_paces_at_the_bandwidth() {
     path.run(3 * SECOND, |_| {});
     let found = bbr(&path).bandwidth();
     let (mut cc, mut window) = (path.cc.clone(), path.window.clone());
-    cc.on_restart(path.now + 20 * SECOND, 20 * SECOND, &mut window);
+    let restart = Restart {
+        now: path.now + 20 * SECOND,
+        idle: 20 * SECOND,
+    };
+    cc.on_restart(restart, &mut window);
     assert_eq!(
         window.pacing_rate,
         Some(bandwidth::bytes_per_second(found, MSS, GAIN))

@@ -29,7 +29,7 @@ impl Bench {
         };
         let mut sender = Sender::new(&config, RTT);
         sender.establish(RTT, 1 << 30, Some(RTT), 0);
-        sender.write(RTT, segments * u64::from(MSS));
+        sender.write(RTT, Bytes::new(segments * u64::from(MSS)));
         let mut bench = Self { sender, now: RTT };
         let sent = bench.sent();
         (bench, sent)
