@@ -26,7 +26,7 @@ const BATCH: usize = 8192;
 const AHEAD: usize = 2;
 /// Fewer bytes than this, even compressed, are read faster than a person could look at a bar.
 const WORTH_A_BAR: u64 = 4 << 20;
-/// Clients of a capture whose sums are kept: about 500 bytes each.
+/// Clients of a capture whose sums are kept: about 1 kB each.
 const MOST_CLIENTS: usize = 1 << 17;
 /// Rows of a live capture are handed on when they are this old.
 const MAX_AGE: Duration = Duration::from_secs(1);

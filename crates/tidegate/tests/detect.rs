@@ -199,6 +199,32 @@ fn rows_by_client_have_the_verdict_too() {
             (&5.into(), &5.into())
         );
         assert_eq!(row["share_policer"], 1.0);
+        // What the verdict rests on is that of the longest policed segment.
+        let policed = segments.iter().filter(|row| row["verdict"] == "policer");
+        let duration = |row: &&serde_json::Value| row["duration_s"].as_f64();
+        let longest = policed.max_by(|x, y| duration(x).partial_cmp(&duration(y)).expect("times"));
+        let longest = longest.expect("a policed segment");
+        for column in [
+            "path_rtt_ms",
+            "losses_explained",
+            "queue_filled",
+            "delay_p95_ms",
+        ] {
+            assert!(row[column].is_number(), "{by}, {column}");
+            assert_eq!(row[column], longest[column], "{by}, {column}");
+        }
+        let sum = |name: &str| -> u64 {
+            let sent = segments.iter().filter(|row| row["from_client"] == false);
+            sent.map(|row| row[name].as_u64().expect("a count")).sum()
+        };
+        for count in [
+            "retransmitted_packets",
+            "spurious_packets",
+            "unique_bytes",
+            "unseen_bytes",
+        ] {
+            assert_eq!(row[count], sum(count), "{by}, {count}");
+        }
     }
     let (code, table, _) = run(&["detect", "--by", "client", &capture()]);
     assert_eq!(code, 0);

@@ -214,6 +214,9 @@ pub struct Share {
     pub share: f64,
 }
 
+/// What only one detector says.
+pub(super) type Details = Arc<dyn Any + Send + Sync>;
+
 /// What a detector says of a transfer.
 #[derive(Debug, Clone)]
 pub struct Judgement {
@@ -237,7 +240,7 @@ pub struct Judgement {
     pub left: Vec<Cause>,
     /// How the transfer's time divides between causes; empty where the detector does not say.
     pub shares: Vec<Share>,
-    details: Option<Arc<dyn Any + Send + Sync>>,
+    details: Option<Details>,
 }
 
 impl Judgement {
@@ -263,6 +266,17 @@ impl Judgement {
     pub fn with_details(mut self, details: impl Any + Send + Sync) -> Self {
         self.details = Some(Arc::new(details));
         self
+    }
+
+    /// Adds what only the detector says of another transfer.
+    pub(super) fn with_details_of(mut self, other: &Details) -> Self {
+        self.details = Some(Arc::clone(other));
+        self
+    }
+
+    /// What only the detector says, of any type.
+    pub(super) fn any_details(&self) -> Option<&Details> {
+        self.details.as_ref()
     }
 
     /// What only one detector says, by its type: [`pd::Answer`](super::pd::Answer) for `pd` and

@@ -1,6 +1,6 @@
 //! The verdict on several transfers together: those of a flow or a client.
 
-use super::judgement::{Basis, Cause, Judgement, Limit, Share};
+use super::judgement::{Basis, Cause, Details, Judgement, Limit, Share};
 use crate::annotate::{Layer, TransferSummary};
 
 /// A cause that takes this share of the time decides alone.
@@ -35,6 +35,15 @@ struct Sums {
     shared: Option<bool>,
     left: Vec<Cause>,
     found: Option<Found>,
+    told: Option<Told>,
+}
+
+/// The details of the transfer that tells most.
+#[derive(Debug, Clone)]
+struct Told {
+    basis: Basis,
+    seconds: f64,
+    details: Details,
 }
 
 /// The limit of the transfer that tells most: that with the widest basis, and of these the longest.
@@ -82,6 +91,16 @@ impl Together {
                 sums.left.push(cause);
             }
         }
+        let told = sums.told.as_ref().map(|told| (told.basis, told.seconds));
+        if let Some(details) = judgement.any_details()
+            && told.is_none_or(|told| told < (judgement.basis, seconds))
+        {
+            sums.told = Some(Told {
+                basis: judgement.basis,
+                seconds,
+                details: Details::clone(details),
+            });
+        }
         let Some(limit) = judgement.limit else {
             return;
         };
@@ -106,6 +125,7 @@ impl Together {
                 shared: None,
                 left: Vec::new(),
                 found: None,
+                told: None,
             });
             self.causes.len() - 1
         });
@@ -137,7 +157,10 @@ impl Together {
             judgement.limit = first.found.map(|found| found.limit);
             judgement.shared = first.shared;
             judgement.left.clone_from(&first.left);
-            judgement
+            match &first.told {
+                Some(told) => judgement.with_details_of(&told.details),
+                None => judgement,
+            }
         };
         judgement.basis = self.basis.unwrap_or(Basis::Segment);
         judgement.shares = order

@@ -42,10 +42,14 @@ pub struct ClientSums {
     pub policed: u64,
     /// Sums over the flows; only what is counted, and the times of the first packet and the last.
     pub metrics: Metrics,
-    /// Sums over the flows; only bytes.
+    /// Sums over the flows; only bytes and duplicates.
     pub tally: Tally,
-    /// The least round-trip time.
+    /// Segments with bufferbloat.
+    pub bloated: u64,
+    /// The least round-trip time, and the greatest.
     pub rtt_min: Option<Nanos>,
+    /// See [`rtt_min`](Self::rtt_min).
+    pub rtt_max: Option<Nanos>,
     /// The verdicts on the transfers.
     pub together: Together,
 }
@@ -68,11 +72,19 @@ impl ClientSums {
         sum.data_packets += more.data_packets;
         sum.lost_packets += more.lost_packets;
         sum.delivered_bytes += more.delivered_bytes;
+        sum.retransmitted_packets += more.retransmitted_packets;
+        sum.spurious_packets += more.spurious_packets;
+        sum.unique_bytes += more.unique_bytes;
+        sum.max_in_flight = sum.max_in_flight.max(more.max_in_flight);
+        self.bloated += totals.bloated_segments;
+        self.tally.duplicates += totals.tally.duplicates;
+        self.tally.unseen_bytes += totals.tally.unseen_bytes;
         self.tally.payload_bytes += totals.tally.payload_bytes;
         self.tally.ip_bytes += totals.tally.ip_bytes;
         self.tally.link_bytes += totals.tally.link_bytes;
         let rtts = [self.rtt_min, totals.rtt_min()];
         self.rtt_min = rtts.into_iter().flatten().min();
+        self.rtt_max = self.rtt_max.max(totals.rtt_max());
     }
 }
 
@@ -97,6 +109,8 @@ impl Row for ClientRow {
                 ClientRow::SHARES,
                 ClientRow::ALLOWANCE,
                 ClientRow::BURST,
+                COUNTS,
+                ClientRow::EVIDENCE,
             ]
             .concat()
         });
@@ -123,4 +137,17 @@ const COLUMNS: &[Column<ClientRow>] = columns! { ClientRow;
     goodput_bps: Integer ["bit/s"] "Payload delivered, over the duration." = |r| r.sums.metrics.goodput_bps().map(bits);
     goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.sums.metrics.goodput_bps().map(|rate| bits(r.sums.tally.at_link(rate)));
     rtt_min_ms: Real ["ms"] "Least round-trip time." = |r| r.sums.rtt_min.map(millis);
+};
+
+const COUNTS: &[Column<ClientRow>] = columns! { ClientRow;
+    retransmitted_packets: Integer ["packets"] "Data packets that repeat bytes sent before." = |r| r.sums.metrics.retransmitted_packets;
+    spurious_packets: Integer ["packets"] "Data packets that were retransmitted although they had arrived." = |r| r.sums.metrics.spurious_packets;
+    duplicate_packets: Integer ["packets"] "Packets that the capture holds twice." = |r| r.sums.tally.duplicates;
+    unique_bytes: Integer ["B"] "Payload sent for the first time." = |r| r.sums.metrics.unique_bytes;
+    unseen_bytes: Integer ["B"] "Payload that the capture missed." = |r| r.sums.tally.unseen_bytes;
+    bufferbloat_segments: Integer [""] "Segments with bufferbloat." = |r| r.sums.bloated;
+    max_flight_bytes: Integer ["B"] "Most bytes in flight in a flow." = |r| u64::from(r.sums.metrics.max_in_flight);
+    goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.sums.metrics.goodput_bps().map(|rate| bits(r.sums.tally.at_ip(rate)));
+    rtt_max_ms: Real ["ms"] "Greatest round-trip time." = |r| r.sums.rtt_max.map(millis);
+    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.to_string();
 };

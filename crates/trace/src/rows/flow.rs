@@ -59,6 +59,8 @@ impl Row for FlowRow {
                 FlowRow::ALLOWANCE,
                 FlowRow::BURST,
                 RATIO,
+                MORE,
+                FlowRow::EVIDENCE,
             ]
             .concat()
         });
@@ -137,6 +139,15 @@ const KNOWN: &[Column<FlowRow>] = columns! { FlowRow;
 
 const RATIO: &[Column<FlowRow>] = columns! { FlowRow;
     rtt_ratio: Real [""] "90th over 10th percentile of round-trip times, as in figure 14 of the paper: shapers that let bursts pass raise it." = |r| percentile(r, 90).zip(percentile(r, 10)).map(|(high, low)| rounded(high / low, 3));
+};
+
+const MORE: &[Column<FlowRow>] = columns! { FlowRow;
+    start_offset_s: Real ["s"] "When the first data packet was sent, since the capture's first packet." = |r| seconds(r.totals.metrics.first_sent.saturating_sub(r.capture_start));
+    rtt_p10_ms: Real ["ms"] "10th percentile of unambiguous round-trip times." = |r| percentile(r, 10);
+    rtt_p95_ms: Real ["ms"] "95th percentile." = |r| percentile(r, 95);
+    losses_per_episode: Real ["packets"] "Lost packets in the median episode of the segment with the most losses." = |r| rounded(r.totals.metrics.evidence.losses_per_episode, 3);
+    flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight in that segment, where packets were lost." = |r| rounded(r.totals.metrics.evidence.flight_packets, 2);
+    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.to_string();
 };
 
 fn ended(why: Ended) -> &'static str {

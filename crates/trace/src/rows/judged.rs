@@ -4,6 +4,7 @@ use tidegate_table::convert::{bits, rounded};
 use tidegate_table::{Column, columns};
 
 use crate::annotate::{Layer, Tally};
+use crate::detect::cause::{Course, Findings, Losses};
 use crate::detect::{Burst, Cause, Estimate, Judgement, Limit};
 
 /// A row with a verdict.
@@ -49,6 +50,15 @@ pub(super) trait Judged: Sized + 'static {
         (!names.is_empty()).then(|| names.join(" "))
     }
 
+    /// What the detector `tidegate` measured.
+    fn course(&self) -> Option<&Course> {
+        self.judgement().details::<Findings>()?.course.as_ref()
+    }
+
+    fn losses(&self) -> Option<&Losses> {
+        self.judgement().details::<Findings>()?.losses.as_ref()
+    }
+
     /// The verdict and the limiter.
     const VERDICT: &'static [Column<Self>] = columns! { Self;
         verdict: Text [""] "What limited the data: policer, queue, aqm, shaper-burst, random-loss, receive-window, application, sender, round-trips, mixed or unclear." = |r| r.judgement().cause.name();
@@ -76,6 +86,21 @@ pub(super) trait Judged: Sized + 'static {
         share_sender: Real [""] "The same for the sender." = |r| r.share(Cause::Sender);
         share_round_trips: Real [""] "The same for the round trips while the window grows." = |r| r.share(Cause::RoundTrips);
         share_unclear: Real [""] "Share of the time in which the cause is not clear." = |r| r.share(Cause::Unclear);
+    };
+
+    /// What the verdict rests on.
+    const EVIDENCE: &'static [Column<Self>] = columns! { Self;
+        path_rtt_ms: Real ["ms"] "Round-trip time of the path without queues, as the verdict takes it. In rows of flows and clients, this column and the ten behind it are of the longest of the transfers with the verdict and its basis." = |r| r.course().map(|course| rounded(course.base * 1e3, 6));
+        waiting_ms: Real ["ms"] "By how much the median round-trip time exceeds that." = |r| r.course().map(|course| rounded(course.waiting * 1e3, 6));
+        round_trips: Real [""] "Round trips of the median length that the transfer took." = |r| r.course().map(|course| rounded(course.rounds, 2));
+        loss_episodes_apart: Integer32 [""] "Episodes of losses at least a round-trip time of the path apart; missing with fewer than 3 losses, as are the next nine." = |r| r.losses().map(|losses| losses.episodes as u64);
+        losses_explained: Real [""] "Share of the uncertainty about the losses that the best bucket removes (McFadden's R²), 1 at best; missing where none was fitted." = |r| r.losses().and_then(|losses| losses.explained).map(|share| rounded(share, 4));
+        gain_over_bursts_nats: Real ["nats"] "By how much the best bucket is likelier than losses that come in bursts by chance." = |r| r.losses().and_then(|losses| losses.beats_bursts).map(|gain| rounded(gain, 2));
+        gain_of_bursts_nats: Real ["nats"] "By how much losses in bursts by chance are likelier than losses by chance alone." = |r| r.losses().map(|losses| rounded(losses.bursts, 2));
+        delay_at_losses_ms: Real ["ms"] "Least delay above the path's round-trip time of packets beside the median loss." = |r| r.losses().and_then(|losses| losses.delay?.at_losses()).map(|delay| rounded(delay * 1e3, 6));
+        delay_p95_ms: Real ["ms"] "95th percentile of the delay of all packets." = |r| r.losses().and_then(|losses| losses.delay?.upper).map(|delay| rounded(delay * 1e3, 6));
+        queue_filled: Real [""] "Delay at the median loss over the time that a full queue of the fitted size takes to drain: near 0 at a policer, near 1 at a queue." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| rounded(limiter.filled, 4));
+        unseen_users: Truth [""] "Whether packets that the capture does not hold use the limiter too." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
     };
 
     /// The allowance of a burst-tolerant shaper.

@@ -7,7 +7,6 @@ use tidegate_table::{Column, Row, Time, columns};
 
 use super::judged::Judged;
 use crate::annotate::{Layer, Tally, TransferSummary};
-use crate::detect::cause::{Course, Findings, Losses};
 use crate::detect::pd::{Answer, Run};
 use crate::detect::{Cause, Judgement, Switch};
 use crate::read::Nanos;
@@ -39,15 +38,6 @@ impl SegmentRow {
     fn policed_rate(&self, layer: Layer) -> Option<u64> {
         let rate = self.judgement.policed_rate(&self.transfer.tally, layer);
         rate.map(bits)
-    }
-
-    /// What the detector `tidegate` measured.
-    fn course(&self) -> Option<&Course> {
-        self.judgement.details::<Findings>()?.course.as_ref()
-    }
-
-    fn losses(&self) -> Option<&Losses> {
-        self.judgement.details::<Findings>()?.losses.as_ref()
     }
 
     /// Bytes that wait in the queue of a burst-tolerant shaper that was fitted to losses.
@@ -94,7 +84,8 @@ impl Row for SegmentRow {
                 verdict,
                 PLACE,
                 SegmentRow::SHARES,
-                EVIDENCE,
+                KNOWN,
+                SegmentRow::EVIDENCE,
                 SegmentRow::ALLOWANCE,
                 SHAPER,
                 SegmentRow::BURST,
@@ -189,19 +180,8 @@ const PLACE: &[Column<SegmentRow>] = columns! { SegmentRow;
     syn_retransmissions: Integer32 ["packets"] "How often a SYN or the answer to it was sent again." = |r| r.transfer.flow.syn_seen.then(|| u64::from(r.transfer.flow.handshake.retransmissions));
 };
 
-const EVIDENCE: &[Column<SegmentRow>] = columns! { SegmentRow;
+const KNOWN: &[Column<SegmentRow>] = columns! { SegmentRow;
     roles_known: Truth [""] "Whether a SYN tells the client from the server. Otherwise that is a guess." = |r| r.transfer.flow.roles_known;
-    path_rtt_ms: Real ["ms"] "Round-trip time of the path without queues, as the verdict takes it." = |r| r.course().map(|course| rounded(course.base * 1e3, 6));
-    waiting_ms: Real ["ms"] "By how much the median round-trip time exceeds that." = |r| r.course().map(|course| rounded(course.waiting * 1e3, 6));
-    round_trips: Real [""] "Round trips of the median length that the transfer took." = |r| r.course().map(|course| rounded(course.rounds, 2));
-    loss_episodes_apart: Integer32 [""] "Episodes of losses at least a round-trip time of the path apart; missing with fewer than 3 losses, as are the next nine." = |r| r.losses().map(|losses| losses.episodes as u64);
-    losses_explained: Real [""] "Share of the uncertainty about the losses that the best bucket removes (McFadden's R²), 1 at best; missing where none was fitted." = |r| r.losses().and_then(|losses| losses.explained).map(|share| rounded(share, 4));
-    gain_over_bursts_nats: Real ["nats"] "By how much the best bucket is likelier than losses that come in bursts by chance." = |r| r.losses().and_then(|losses| losses.beats_bursts).map(|gain| rounded(gain, 2));
-    gain_of_bursts_nats: Real ["nats"] "By how much losses in bursts by chance are likelier than losses by chance alone." = |r| r.losses().map(|losses| rounded(losses.bursts, 2));
-    delay_at_losses_ms: Real ["ms"] "Least delay above the path's round-trip time of packets beside the median loss." = |r| r.losses().and_then(|losses| losses.delay?.at_losses()).map(|delay| rounded(delay * 1e3, 6));
-    delay_p95_ms: Real ["ms"] "95th percentile of the delay of all packets." = |r| r.losses().and_then(|losses| losses.delay?.upper).map(|delay| rounded(delay * 1e3, 6));
-    queue_filled: Real [""] "Delay at the median loss over the time that a full queue of the fitted size takes to drain: near 0 at a policer, near 1 at a queue." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| rounded(limiter.filled, 4));
-    unseen_users: Truth [""] "Whether packets that the capture does not hold use the limiter too." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
 };
 
 const SHAPER: &[Column<SegmentRow>] = columns! { SegmentRow;
