@@ -5,13 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
+use tidegate_limiter::Scheme;
 use tidegate_testbed::namespace::Namespace;
 
 /// A limiter before its rate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
+pub enum Means {
     /// `tidegate gate` with this scheme.
-    Gate(&'static str),
+    Gate(Scheme),
     /// Token bucket with one queue.
     Tbf,
     /// A class for each flow, which borrow from each other.
@@ -21,16 +22,16 @@ pub enum Scheme {
 }
 
 /// All of them, with their names in the table.
-pub const SCHEMES: [(&str, Scheme); 6] = [
-    ("gate, bc-pqp", Scheme::Gate("bc-pqp")),
-    ("gate, pqp", Scheme::Gate("pqp")),
-    ("gate, policer", Scheme::Gate("policer")),
-    ("nft policer", Scheme::Nft),
-    ("tbf", Scheme::Tbf),
-    ("htb, class a flow", Scheme::Htb),
+pub const MEANS: [(&str, Means); 6] = [
+    ("gate, bc-pqp", Means::Gate(Scheme::BcPqp)),
+    ("gate, pqp", Means::Gate(Scheme::Pqp)),
+    ("gate, policer", Means::Gate(Scheme::Policer)),
+    ("nft policer", Means::Nft),
+    ("tbf", Means::Tbf),
+    ("htb, class a flow", Means::Htb),
 ];
 
-/// What a scheme is set to.
+/// What a limiter is set to.
 pub struct Settings<'a> {
     /// Bits per second of frames with Ethernet headers.
     pub rate: u64,
@@ -42,7 +43,7 @@ pub struct Settings<'a> {
     pub tidegate: &'a Path,
 }
 
-impl Scheme {
+impl Means {
     /// Installs it on the way to the client. What is returned is to be kept as long as it is to
     /// limit.
     ///
@@ -96,10 +97,10 @@ impl Scheme {
         Ok(None)
     }
 
-    fn gate(self, scheme: &str, middle: &Namespace, set: &Settings<'_>) -> Result<TempDir> {
+    fn gate(self, scheme: Scheme, middle: &Namespace, set: &Settings<'_>) -> Result<TempDir> {
         let folder = tempfile::tempdir()?;
         let Settings { rate, bytes, .. } = *set;
-        let of_scheme = if scheme == "policer" {
+        let of_scheme = if scheme == Scheme::Policer {
             format!("burst = \"{bytes}B\"")
         } else {
             let queues = vec!["[1, \"queue\"]"; set.hosts.len()].join(", ");

@@ -8,7 +8,7 @@ use anyhow::Result;
 use tidegate_testbed::namespace::{Namespace, Port};
 use tidegate_trace::write::{Ends, UdpFrame};
 
-use tidegate_studies::schemes::{Scheme, Settings};
+use tidegate_studies::schemes::{Means, Settings};
 
 /// Frames in a batch.
 const BATCH: usize = 512;
@@ -75,9 +75,9 @@ pub struct Cost {
 
 /// What a limiter costs: a fourth of the batches took no longer, since the machine does other
 /// things as well.
-pub fn of(scheme: Scheme, set: &Settings<'_>) -> Result<Cost> {
+pub fn of(means: Means, set: &Settings<'_>) -> Result<Cost> {
     let (limited, plain) = (Bridge::new(set.hosts)?, Bridge::new(set.hosts)?);
-    let _kept = scheme.install(&limited.middle, set)?;
+    let _kept = means.install(&limited.middle, set)?;
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..BATCHES + WARM_UP {
         for (bridge, times) in [&limited, &plain].into_iter().zip(&mut times) {

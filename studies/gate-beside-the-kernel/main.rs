@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use tidegate_lab::{MILLISECOND, SECOND};
-use tidegate_studies::schemes::{SCHEMES, Scheme, Settings};
+use tidegate_studies::schemes::{MEANS, Means, Settings};
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::site::{LinkPosition, Site};
@@ -72,23 +72,23 @@ fn run(args: &Args) -> Result<()> {
         "{:<18} {:>7} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8}",
         "", "Mbit/s", "burst, kB", "Jain", "worst", "drops", "RTT, ms", "pass, ns", "drop, ns"
     );
-    let cost = |scheme, rate| cost::of(scheme, &settings(rate, tidegate));
+    let cost = |means, rate| cost::of(means, &settings(rate, tidegate));
     let mut alone = Vec::new();
-    for (name, scheme) in SCHEMES
+    for (name, means) in MEANS
         .into_iter()
         .filter(|(name, _)| name.contains(&args.only))
     {
         let figures = (0..args.runs)
-            .map(|_| in_time(scheme, tidegate))
+            .map(|_| in_time(means, tidegate))
             .collect::<Result<Vec<_>>>()?;
         let median = |of: fn(&Figures) -> f64| {
             let mut values: Vec<f64> = figures.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let pass = cost(scheme, FAST)?;
+        let pass = cost(means, FAST)?;
         // Nothing passes in the time of a batch but the bucket, which the warm-up took.
-        let drop = cost(scheme, SLOW)?;
+        let drop = cost(means, SLOW)?;
         alone.extend([pass.plain, drop.plain]);
         println!(
             "{name:<18} {:>7.2} {:>9.1} {:>6.3} {:>6.3} {:>6.2}% {:>8.1} {:>8.0} {:>8.0}",
@@ -136,10 +136,10 @@ struct Figures {
 }
 
 /// A run on a machine that was not too late for it.
-fn in_time(scheme: Scheme, tidegate: &Path) -> Result<Figures> {
+fn in_time(means: Means, tidegate: &Path) -> Result<Figures> {
     let mut tries = 0;
     loop {
-        let (figures, late) = measure(scheme, tidegate)?;
+        let (figures, late) = measure(means, tidegate)?;
         if late < LATE || tries == 3 {
             if late >= LATE {
                 eprintln!(
@@ -153,7 +153,7 @@ fn in_time(scheme: Scheme, tidegate: &Path) -> Result<Figures> {
     }
 }
 
-fn measure(scheme: Scheme, tidegate: &Path) -> Result<(Figures, u64)> {
+fn measure(means: Means, tidegate: &Path) -> Result<(Figures, u64)> {
     let round_trip =
         |prefix: &str, ms: u64| Ok::<_, anyhow::Error>((prefix.parse()?, ms * MILLISECOND));
     let plan = LinkPlan {
@@ -164,7 +164,7 @@ fn measure(scheme: Scheme, tidegate: &Path) -> Result<(Figures, u64)> {
         ..LinkPlan::default()
     };
     let site = Site::new(&plan, LinkPosition::Core)?;
-    let _kept = scheme.install(&site.middle, &settings(RATE, tidegate))?;
+    let _kept = means.install(&site.middle, &settings(RATE, tidegate))?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("client.pcap");
     let mut tcpdump = Command::new("tcpdump");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tidegate_lab::MILLISECOND;
+use tidegate_limiter::Scheme;
 use tidegate_testbed::iperf::{self, Bulk};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::site::{LinkPosition, Site};
@@ -15,14 +16,18 @@ use tidegate_trace::detect::{Basis, Cause, Judgement, Tidegate};
 use tidegate_trace::flow::Settings as Flows;
 use tidegate_trace::{Options, Sink, analyse};
 
-use crate::schemes::{Scheme, Settings};
+use crate::schemes::{Means, Settings};
 
 /// Limiters, and the verdict that is right.
-const SCHEMES: [(&str, Scheme, Cause); 4] = [
-    ("nft policer", Scheme::Nft, Cause::Policer),
-    ("gate, policer", Scheme::Gate("policer"), Cause::Policer),
-    ("tbf", Scheme::Tbf, Cause::Queue),
-    ("htb", Scheme::Htb, Cause::Queue),
+const MEANS: [(&str, Means, Cause); 4] = [
+    ("nft policer", Means::Nft, Cause::Policer),
+    (
+        "gate, policer",
+        Means::Gate(Scheme::Policer),
+        Cause::Policer,
+    ),
+    ("tbf", Means::Tbf, Cause::Queue),
+    ("htb", Means::Htb, Cause::Queue),
 ];
 /// Rates in bit/s, and bytes that a bucket or a queue holds.
 const LIMITS: [(u64, u64); 5] = [
@@ -47,9 +52,9 @@ const LEAST_PACKETS: u64 = 500;
 pub fn print(tidegate: &Path) -> Result<()> {
     ensure!(iperf::is_installed(), "iperf3 is missing");
     let (mut right, mut unclear, mut all) = (0, 0, 0);
-    for (name, scheme, truth) in SCHEMES {
+    for (name, means, truth) in MEANS {
         for (rate, bytes) in LIMITS {
-            for (transfer, judgement) in transfers(scheme, rate, bytes, tidegate)? {
+            for (transfer, judgement) in transfers(means, rate, bytes, tidegate)? {
                 let host = match transfer.receiver.ip() {
                     std::net::IpAddr::V4(address) => address.octets()[3],
                     std::net::IpAddr::V6(_) => 0,
@@ -78,7 +83,7 @@ pub fn print(tidegate: &Path) -> Result<()> {
 
 /// One transfer after the other through a limiter, 40 ms away, as the server sees it.
 fn transfers(
-    scheme: Scheme,
+    means: Means,
     rate: u64,
     bytes: u64,
     tidegate: &Path,
@@ -95,7 +100,7 @@ fn transfers(
         hosts: &hosts,
         tidegate,
     };
-    let _kept = scheme.install(&site.middle, &settings)?;
+    let _kept = means.install(&site.middle, &settings)?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("server.pcap");
     let mut tcpdump = Command::new("tcpdump");

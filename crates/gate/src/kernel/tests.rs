@@ -109,7 +109,7 @@ fn frame(to: [u8; 4], port: u16, bytes: u16) -> Vec<u8> {
 #[derive(Debug)]
 struct Draft {
     rate: Rate,
-    scheme: Scheme,
+    means: Means,
     program: Arc<Policy>,
     rules: Vec<tidegate_limiter::Rule>,
     default_class: Option<u16>,
@@ -118,7 +118,7 @@ struct Draft {
 
 /// What limits, with its bytes.
 #[derive(Debug, Clone, Copy)]
-enum Scheme {
+enum Means {
     PhantomQueues {
         size: u64,
         control: Option<BurstControl>,
@@ -131,26 +131,26 @@ enum Scheme {
 
 impl Draft {
     fn plan(&self) -> Plan {
-        let limiter = match self.scheme {
-            Scheme::PhantomQueues { size, control } => {
+        let limiter = match self.means {
+            Means::PhantomQueues { size, control } => {
                 let config = PhantomQueuesConfig::new(self.program.clone(), self.rate, size);
                 match control {
                     Some(control) => config.unwrap().with_burst_control(control).into(),
                     None => config.unwrap().into(),
                 }
             }
-            Scheme::Policer { burst } => PolicerConfig::new(self.rate, burst).unwrap().into(),
-            Scheme::Unlimited => LimiterConfig::Unlimited,
+            Means::Policer { burst } => PolicerConfig::new(self.rate, burst).unwrap().into(),
+            Means::Unlimited => LimiterConfig::Unlimited,
         };
         Plan::new(limiter, self.rules.clone(), self.default_class, self.excess).unwrap()
     }
 }
 
 /// A draft at 8 Mbit/s.
-fn draft(scheme: Scheme, policy: &PolicyTree) -> Draft {
+fn draft(means: Means, policy: &PolicyTree) -> Draft {
     Draft {
         rate: Rate::from_bits_per_second(8_000_000),
-        scheme,
+        means,
         program: Arc::new(Policy::new(policy)),
         rules: Vec::new(),
         default_class: None,
@@ -164,10 +164,10 @@ fn a_policer_and_phantom_queues_limit() {
         return;
     };
     let fair = PolicyTree::fair(16).unwrap();
-    let policer = draft(Scheme::Policer { burst: 10_000 }, &fair);
+    let policer = draft(Means::Policer { burst: 10_000 }, &fair);
     let control = Some(BurstControl::default());
     let queues = draft(
-        Scheme::PhantomQueues {
+        Means::PhantomQueues {
             size: 10_000,
             control,
         },
@@ -217,18 +217,18 @@ fn several_cores_pass_no_more_than_the_rate_together() {
     let fair = PolicyTree::fair(16).unwrap();
     let size = 1_000_000;
     let control = Some(BurstControl::default());
-    for (number, scheme) in [
-        (0, Scheme::Policer { burst: size }),
-        (1, Scheme::PhantomQueues { size, control }),
+    for (number, means) in [
+        (0, Means::Policer { burst: size }),
+        (1, Means::PhantomQueues { size, control }),
         (
             2,
-            Scheme::PhantomQueues {
+            Means::PhantomQueues {
                 size,
                 control: None,
             },
         ),
     ] {
-        let mut plan = draft(scheme, &fair);
+        let mut plan = draft(means, &fair);
         plan.rate = Rate::from_bits_per_second(2_000_000_000);
         let matched = Match::Prefix("192.0.2.1".parse().unwrap());
         let seat = Seat {
@@ -290,7 +290,7 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
         let accounting = (fields::OVERHEAD.of(&settings), fields::LAYER.of(&settings));
         (current, fields::HASH.of(&settings), accounting)
     };
-    let plan = draft(Scheme::Unlimited, &PolicyTree::queue());
+    let plan = draft(Means::Unlimited, &PolicyTree::queue());
     gate.kernel().put_plan(0, &plan.plan()).unwrap();
     let (before, words, accounting) = live(&mut gate);
     assert_eq!(words, *settings().hash.words());

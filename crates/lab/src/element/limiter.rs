@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_limiter::{
-    Class, Classifier, Fate, Limiter as Scheme, LimiterConfig, Nanos, Occupancy, PacketMeta,
-};
+use tidegate_limiter::{Class, Classifier, Fate, LimiterConfig, Nanos, Occupancy, PacketMeta};
 
 use crate::RunError;
 use crate::outcome::Sample;
@@ -24,7 +22,7 @@ const ONE: Class = Class {
 /// A limiter, and to which of its queues packets go.
 #[derive(Debug)]
 pub struct Limiter {
-    scheme: Scheme<PacketId>,
+    limiter: tidegate_limiter::Limiter<PacketId>,
     overhead: u32,
     sorting: Sorting,
 }
@@ -101,15 +99,15 @@ impl Limiter {
             return Err(fails("the element is no limiter".into()));
         };
         let sorting = Sorting::new(plan, index, config, classes.as_ref(), wires).map_err(fails)?;
-        let scheme = match config {
+        let limiter = match config {
             // What is random in a run comes from its seed.
             LimiterConfig::FairPolicer(config) if config.is_sketched() => {
-                Scheme::new(&config.clone().with_sketch(plan.seed).into(), 0)
+                tidegate_limiter::Limiter::new(&config.clone().with_sketch(plan.seed).into(), 0)
             }
-            config => Scheme::new(config, 0),
+            config => tidegate_limiter::Limiter::new(config, 0),
         };
         Ok(Self {
-            scheme,
+            limiter,
             overhead: *overhead,
             sorting,
         })
@@ -129,7 +127,7 @@ impl Limiter {
     #[inline]
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
         let meta = self.meta(packets.get(id));
-        match self.scheme.offer(now, &meta, id) {
+        match self.limiter.offer(now, &meta, id) {
             Fate::Pass(id) => Some(id),
             Fate::Mark(id, dscp) => {
                 packets.get_mut(id).dscp = dscp;
@@ -166,18 +164,18 @@ impl Limiter {
     /// A packet that it held and that leaves now.
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Option<PacketId> {
-        self.scheme.poll_release(now)
+        self.limiter.poll_release(now)
     }
 
     /// When the next one may leave.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.scheme.poll_timeout()
+        self.limiter.poll_timeout()
     }
 
     /// Tokens missing from buckets, or bytes in queues.
     pub fn sample(&mut self, now: Nanos) -> Sample {
-        let Occupancy { queues, magic } = self.scheme.occupancy(now);
+        let Occupancy { queues, magic } = self.limiter.occupancy(now);
         Sample {
             at: now,
             queues,

@@ -1,6 +1,6 @@
 //! Elements of a file, checked.
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, Scheme};
 use tidegate_notation::{Mistake, Node, Section, Value, quantity};
 
 use super::fields::Fields;
@@ -19,31 +19,47 @@ pub(super) struct Element<'a> {
     pub(super) shared: bool,
 }
 
-/// The kinds of elements.
-const KINDS: &[(&str, Section)] = &[
-    ("policer", POLICER),
-    ("srtcm", SRTCM),
-    ("trtcm", TRTCM),
-    ("fair-policer", FAIR_POLICER),
-    ("pqp", PQP),
-    ("bc-pqp", BC_PQP),
-    ("shaper", SHAPER),
-    ("link", LINK),
-    ("delay", DELAY),
-    ("loss", LOSS),
-    ("reorder", REORDER),
-    ("tap", TAP),
+/// What an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Limiter(Scheme),
+    Link,
+    Delay,
+    Loss,
+    Reorder,
+    Tap,
+}
+
+/// The kinds of elements, and the keys of each.
+const KINDS: &[(&str, Kind, Section)] = &[
+    limited(Scheme::Policer, POLICER),
+    limited(Scheme::SingleRate, SRTCM),
+    limited(Scheme::TwoRate, TRTCM),
+    limited(Scheme::FairPolicer, FAIR_POLICER),
+    limited(Scheme::Pqp, PQP),
+    limited(Scheme::BcPqp, BC_PQP),
+    limited(Scheme::Shaper, SHAPER),
+    ("link", Kind::Link, LINK),
+    ("delay", Kind::Delay, DELAY),
+    ("loss", Kind::Loss, LOSS),
+    ("reorder", Kind::Reorder, REORDER),
+    ("tap", Kind::Tap, TAP),
 ];
 
-/// An element's kind, and the keys that it may have.
-fn section(node: &Node) -> Result<(&'static str, Section), Mistake> {
+/// A limiter is of a kind that has its scheme's name.
+const fn limited(scheme: Scheme, keys: Section) -> (&'static str, Kind, Section) {
+    (scheme.name(), Kind::Limiter(scheme), keys)
+}
+
+/// An element's kind with its name, and the keys that it may have.
+fn section(node: &Node) -> Result<(&'static str, Kind, Section), Mistake> {
     let kind = match &node.value {
         Value::Table(table) => table.get("kind"),
         _ => None,
     };
     let Some(kind) = kind else {
         // It may be there with a slip of the pen; the keys of all kinds are none.
-        let all: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
+        let all: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();
         let fields = Fields::new(node, "an element", &[ELEMENT], &all)?;
         return Err(fields.missing("kind"));
     };
@@ -53,12 +69,12 @@ fn section(node: &Node) -> Result<(&'static str, Section), Mistake> {
 
 /// Whether an element is of a kind that adds a constant delay: how much.
 pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
-    let (kind, _) = section(node)?;
+    let (_, kind, _) = section(node)?;
     let Value::Table(table) = &node.value else {
         return Ok(0);
     };
     match table.get("delay") {
-        Some(delay) if kind == "delay" => {
+        Some(delay) if kind == Kind::Delay => {
             super::fields::range(delay, "delay", quantity::time).map(|(delay, _)| delay)
         }
         _ => Ok(0),
@@ -68,13 +84,13 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
 /// What an element does. `varied`: its kind is not that of the file alone, so that keys of other
 /// kinds are passed over. `rtt`: the longest round trip of the flows that pass.
 pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Mistake> {
-    let (name, keys) = section(node)?;
-    let others: Vec<Section> = KINDS.iter().map(|(_, section)| *section).collect();
+    let (name, kind, keys) = section(node)?;
+    let others: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();
     let what = format!("an element of kind {name}");
     let passed_over = if varied { others.as_slice() } else { &[] };
     let f = Fields::new(node, &what, &[ELEMENT, keys], passed_over)?;
-    Ok(match name {
-        "link" => {
+    Ok(match kind {
+        Kind::Link => {
             let rate = f.rate("rate")?.ok_or_else(|| f.missing("rate"))?;
             let queue = match f.node("queue")? {
                 None => None,
@@ -86,22 +102,22 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
             });
             ElementKind::Link { rate, queue }
         }
-        "delay" => ElementKind::Delay {
+        Kind::Delay => ElementKind::Delay {
             delay: f.delay("delay")?.ok_or_else(|| f.missing("delay"))?,
             jitter: f.delay("jitter")?.unwrap_or(0),
         },
-        "loss" => ElementKind::Loss {
+        Kind::Loss => ElementKind::Loss {
             probability: probability(&f)?,
             burst: f.real("burst", 1.0..=1e6)?.unwrap_or(1.0),
         },
-        "reorder" => ElementKind::Reorder {
+        Kind::Reorder => ElementKind::Reorder {
             probability: probability(&f)?,
             by: f.delay("by")?.ok_or_else(|| f.missing("by"))?,
         },
-        "tap" => ElementKind::Tap {
+        Kind::Tap => ElementKind::Tap {
             snaplen: f.small_bytes("snaplen", 1..=262_144)?.unwrap_or(128),
         },
-        _ => limiter::limiter(name, &f, rtt)?,
+        Kind::Limiter(scheme) => limiter::limiter(scheme, &f, rtt)?,
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_limiter::{
     BurstControl, Classifier, ClassifyError, ConfigError, Decision, FairPolicerConfig, HashKey,
     LimiterConfig, Marking, Nanos, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
-    Rule, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
+    Rule, Scheme, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
     WaterFillingConfig,
 };
 use tidegate_notation::{Mistake, Value, burst_control, policy, quantity, rule};
@@ -24,16 +24,17 @@ enum Form {
 }
 
 /// The limiter of a scheme. `rtt`: the longest round trip of the flows that pass.
-pub(super) fn limiter(scheme: &str, f: &Fields<'_>, rtt: Nanos) -> Result<ElementKind, Mistake> {
+pub(super) fn limiter(scheme: Scheme, f: &Fields<'_>, rtt: Nanos) -> Result<ElementKind, Mistake> {
     let rate = f.rate("rate")?.ok_or_else(|| f.missing("rate"))?;
     let config = match scheme {
-        "policer" => policer(f, rate, rtt)?,
-        "srtcm" => single_rate(f, rate, rtt)?,
-        "trtcm" => two_rate(f, rate, rtt)?,
-        "fair-policer" => fair_policer(f, rate, rtt)?,
-        "pqp" => pqp(f, rate, rtt)?,
-        "bc-pqp" => bc_pqp(f, rate, rtt)?,
-        _ => shaper(f, rate, rtt)?,
+        Scheme::Policer => policer(f, rate, rtt)?,
+        Scheme::SingleRate => single_rate(f, rate, rtt)?,
+        Scheme::TwoRate => two_rate(f, rate, rtt)?,
+        Scheme::FairPolicer => fair_policer(f, rate, rtt)?,
+        Scheme::Pqp => pqp(f, rate, rtt)?,
+        Scheme::BcPqp => bc_pqp(f, rate, rtt)?,
+        Scheme::Shaper => shaper(f, rate, rtt)?,
+        Scheme::Unlimited => LimiterConfig::Unlimited,
     };
     let classes = match config.program() {
         Some(program) => classes(f, program)?,

@@ -1,5 +1,6 @@
 use std::process::Command;
 
+use tidegate_limiter::Rate;
 use tidegate_testbed::namespace::Namespace;
 
 use super::*;
@@ -74,7 +75,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         let mut gate = Gate::<Kernel>::take_over(site.folders()).expect("ours");
         assert_eq!(gate.state(), &state);
         let setting = Setting {
-            down: Some(5_000_000),
+            down: Some(Rate::from_bits_per_second(5_000_000)),
             ..Setting::default()
         };
         gate.set("carol", &setting).expect("set");
@@ -249,7 +250,7 @@ fn a_hundred_thousand_subscribers_load() {
         gate.set(
             "user77",
             &Setting {
-                down: Some(5_000_000),
+                down: Some(Rate::from_bits_per_second(5_000_000)),
                 ..Setting::default()
             },
         )

@@ -45,7 +45,7 @@ fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
 }
 
 fn seated(gate: &mut Gate) {
-    let unlimited = draft(Scheme::Unlimited, &PolicyTree::queue());
+    let unlimited = draft(Means::Unlimited, &PolicyTree::queue());
     let kernel = gate.kernel();
     kernel.put_plan(0, &unlimited.plan()).unwrap();
     let seat = Seat {

@@ -19,7 +19,7 @@ fn packets_beyond_the_limit_are_marked() {
     let Some(mut gate) = gate("packets_beyond_the_limit_are_marked") else {
         return;
     };
-    let mut marking = draft(Scheme::Policer { burst: 1_000 }, &PolicyTree::queue());
+    let mut marking = draft(Means::Policer { burst: 1_000 }, &PolicyTree::queue());
     marking.excess = Excess::Mark(8);
     let seat = Seat {
         limiter: 0,

@@ -46,13 +46,13 @@ impl Subject {
         // Packets to port 443 are of class 0, others of class 1: one passes, the next does not.
         let two = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
         let control = None;
-        let mut plan = draft(Scheme::PhantomQueues { size: 1, control }, &two);
+        let mut plan = draft(Means::PhantomQueues { size: 1, control }, &two);
         plan.rules = vec![tidegate_limiter::Rule {
             destination_ports: 443..=443,
             ..Default::default()
         }];
         gate.kernel().put_plan(0, &plan.plan()).unwrap();
-        plan.scheme = Scheme::PhantomQueues {
+        plan.means = Means::PhantomQueues {
             size: 100_000,
             control,
         };

@@ -106,14 +106,14 @@ fn compare(gate: &mut Gate, recording: &Recording, plan: &Draft, version: u32) -
         assert_eq!(
             passed, passes,
             "packet {number}, {} under {:?}: {packet:?}",
-            plan.rate, plan.scheme
+            plan.rate, plan.means
         );
     }
     assert_eq!(kernel.read(0).unwrap().counters, expected);
     expected.excess_packets
 }
 
-/// All schemes, at rates that are too low for it by half and nearly enough.
+/// All means, at rates that are too low for it by half and nearly enough.
 fn compare_all(gate: &mut Gate, path: &Path) {
     let recording = Recording::read(path);
     let count = recording.packets.len() as u64;
@@ -131,26 +131,26 @@ fn compare_all(gate: &mut Gate, path: &Path) {
         let rate = recording.rate() * percent / 100;
         let size = (rate / 80).max(3_000); // 100 ms
         let control = Some(BurstControl::default());
-        for (scheme, policy) in [
-            (Scheme::Policer { burst: size }, &fair),
-            (Scheme::PhantomQueues { size, control }, &fair),
-            (Scheme::PhantomQueues { size, control }, &nested),
+        for (means, policy) in [
+            (Means::Policer { burst: size }, &fair),
+            (Means::PhantomQueues { size, control }, &fair),
+            (Means::PhantomQueues { size, control }, &nested),
             (
-                Scheme::PhantomQueues {
+                Means::PhantomQueues {
                     size,
                     control: None,
                 },
                 &fair,
             ),
             (
-                Scheme::PhantomQueues {
+                Means::PhantomQueues {
                     size,
                     control: None,
                 },
                 &nested,
             ),
         ] {
-            let mut plan = draft(scheme, policy);
+            let mut plan = draft(means, policy);
             plan.rate = Rate::from_bits_per_second(rate);
             if std::ptr::eq(policy, &nested) {
                 plan.rules = vec![server.clone()];
@@ -162,7 +162,7 @@ fn compare_all(gate: &mut Gate, path: &Path) {
                 "{dropped} of {count} of {}, {} under {:?}",
                 path.display(),
                 plan.rate,
-                plan.scheme
+                plan.means
             );
         }
     }

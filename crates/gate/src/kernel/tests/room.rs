@@ -13,7 +13,7 @@ fn numbered(number: u32) -> Draft {
     let policy = PolicyTree::weighted(parts.to_vec()).unwrap();
     let control = None;
     let mut plan = draft(
-        Scheme::PhantomQueues {
+        Means::PhantomQueues {
             size: SIZE,
             control,
         },

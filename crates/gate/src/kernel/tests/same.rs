@@ -30,14 +30,14 @@ impl Reference {
 
     /// Another plan of the same policy.
     fn set(&mut self, plan: &Draft, now: Nanos) {
-        match (self, &plan.scheme) {
-            (Self::Queues(queues), Scheme::PhantomQueues { control, .. }) => {
+        match (self, &plan.means) {
+            (Self::Queues(queues), Means::PhantomQueues { control, .. }) => {
                 queues.set(now, plan.rate, *control).unwrap();
             }
-            (Self::Bucket(bucket), &Scheme::Policer { burst }) => {
+            (Self::Bucket(bucket), &Means::Policer { burst }) => {
                 bucket.set(now, &PolicerConfig::new(plan.rate, burst).unwrap());
             }
-            _ => unreachable!("another scheme"),
+            _ => unreachable!("another limiter"),
         }
     }
 
@@ -286,10 +286,10 @@ fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
 /// Another plan of the same policy at random; its rate.
 fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
     pair.plan.rate = draw_rate(random);
-    match &mut pair.plan.scheme {
-        Scheme::PhantomQueues { control, .. } => *control = draw_control(random),
-        Scheme::Policer { burst } => *burst = random.random_range(1..100_000),
-        Scheme::Unlimited => {}
+    match &mut pair.plan.means {
+        Means::PhantomQueues { control, .. } => *control = draw_control(random),
+        Means::Policer { burst } => *burst = random.random_range(1..100_000),
+        Means::Unlimited => {}
     }
     pair.sit();
     pair.plan.rate.bits_per_second()
@@ -326,13 +326,13 @@ fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -
         let mut random = Pcg64::seed_from_u64(seed);
         let policy = policy(&mut random);
         let rate = draw_rate(&mut random);
-        let scheme = Scheme::PhantomQueues {
+        let means = Means::PhantomQueues {
             size: draw_size(&mut random, rate),
             control: draw_control(&mut random),
         };
         let mut plan = Draft {
             rate,
-            ..draft(scheme, &policy)
+            ..draft(means, &policy)
         };
         plan.rules = spread(&plan.program);
         let sent = compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
@@ -398,7 +398,7 @@ fn a_policer_decides_as_the_reference() {
         let burst = draw_size(&mut random, rate);
         let plan = Draft {
             rate,
-            ..draft(Scheme::Policer { burst }, &PolicyTree::fair(4).unwrap())
+            ..draft(Means::Policer { burst }, &PolicyTree::fair(4).unwrap())
         };
         compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
     }
@@ -418,7 +418,7 @@ fn burst_control_that_comes_back_starts_from_zero() {
         };
         let controls = [Some(BurstControl::default()), None];
         let mut plan = draft(
-            Scheme::PhantomQueues {
+            Means::PhantomQueues {
                 size: 100_000,
                 control: controls[0],
             },
@@ -433,7 +433,7 @@ fn burst_control_that_comes_back_starts_from_zero() {
             if random.random_ratio(1, 20) {
                 switches += 1;
                 flows = random.random_range(1..=FLOWS);
-                if let Scheme::PhantomQueues { control, .. } = &mut pair.plan.scheme {
+                if let Means::PhantomQueues { control, .. } = &mut pair.plan.means {
                     *control = controls[switches % 2];
                 }
                 pair.sit();
@@ -459,8 +459,8 @@ fn what_was_idle_for_any_time_is_empty() {
         let (upper, lower) = (2, 0);
         let control = Some(control(1_000_000, Thresholds { upper, lower }));
         let size = 1 << 54;
-        let scheme = Scheme::PhantomQueues { size, control };
-        let mut plan = draft(scheme, &PolicyTree::weighted(parts).unwrap());
+        let means = Means::PhantomQueues { size, control };
+        let mut plan = draft(means, &PolicyTree::weighted(parts).unwrap());
         plan.rate = Rate::from_bits_per_second(400_000_000_000);
         plan.rules = spread(&plan.program);
         let mut pair = Pair::new(&mut gate, plan);
@@ -498,7 +498,7 @@ fn queues_that_shrink_begin_empty() {
         let number = number as u32;
         let offer = |gate: &mut Gate, size, version, now| {
             let control = None;
-            let mut plan = draft(Scheme::PhantomQueues { size, control }, &policy);
+            let mut plan = draft(Means::PhantomQueues { size, control }, &policy);
             plan.rate = Rate::from_bits_per_second(size * 8);
             let at = number * 10 + version;
             gate.kernel().put_plan(at, &plan.plan()).unwrap();

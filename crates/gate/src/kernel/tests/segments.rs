@@ -100,7 +100,7 @@ fn six_with(protocol: u8, extensions: usize) -> Vec<u8> {
 fn subject(test: &str) -> Option<Gate> {
     let mut gate = gate(test)?;
     let burst = 1 << 30;
-    let plan = draft(Scheme::Policer { burst }, &PolicyTree::queue());
+    let plan = draft(Means::Policer { burst }, &PolicyTree::queue());
     gate.kernel().put_plan(0, &plan.plan()).unwrap();
     let seat = Seat {
         limiter: 0,

@@ -107,14 +107,14 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
         let policy = draw_policy(&mut random);
         let rate = draw_rate(&mut random);
         let size = draw_size(&mut random, rate);
-        let scheme = match seed % 4 {
-            0 => Scheme::Policer { burst: size },
-            _ => Scheme::PhantomQueues {
+        let means = match seed % 4 {
+            0 => Means::Policer { burst: size },
+            _ => Means::PhantomQueues {
                 size,
                 control: draw_control(&mut random),
             },
         };
-        let mut plan = draft(scheme, &policy);
+        let mut plan = draft(means, &policy);
         plan.rate = rate;
         plan.rules = spread(&plan.program);
         let mut sequence = Sequence {
