@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::units::choices;
+
 /// A scheme of limiting. Files and commands know it by its [`name`](Self::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -68,9 +70,7 @@ impl From<Scheme> for &'static str {
 
 /// A text is not the name of a scheme.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not the name of a limiter: write bc-pqp, pqp, policer, srtcm, trtcm, fair-policer, shaper or unlimited"
-)]
+#[error("'{0}' is not the name of a limiter: write {names}", names = choices(Scheme::ALL.map(Scheme::name)))]
 pub struct SchemeError(String);
 
 impl FromStr for Scheme {

@@ -160,6 +160,15 @@ pub(crate) fn quantity(text: &str, scale: impl Fn(&str) -> Option<u128>) -> Resu
     Ok(count)
 }
 
+/// Names as a sentence has them: `a, b or c`.
+pub(crate) fn choices<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Three significant digits and the unit that keeps the number below 1000, of units that are 1000
 /// times as large as the one before.
 pub(crate) fn three_digits(count: u64, units: [&str; 5]) -> String {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::units::choices;
+
 /// Packets of 1448 bytes, which a full Ethernet frame carries: the paper's bursts are of 10.
 const BURST: u64 = 10 * 1448;
 
@@ -27,9 +29,7 @@ pub enum Way {
 
 /// A text that is not the name of a way to pace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a way to pace: use trickle, application-64k, application-16k, max-pacing-rate or none"
-)]
+#[error("'{0}' is not a way to pace: use {ways}", ways = Way::choices())]
 pub struct WayError(String);
 
 impl Way {
@@ -52,6 +52,13 @@ impl Way {
         ("blocks", Self::APPLICATION_64K),
         ("max-rate", Self::MaxPacingRate),
     ];
+
+    /// The names without earlier ones, for messages and help.
+    #[must_use]
+    pub fn choices() -> String {
+        let present = Self::NAMES.iter().filter(|(name, way)| way.name() == *name);
+        choices(present.map(|(name, _)| *name))
+    }
 }
 
 impl FromStr for Way {
@@ -96,6 +103,10 @@ mod tests {
             assert_eq!(name.parse(), Ok(way));
             assert_eq!(way.to_string().parse(), Ok(way));
         }
-        assert!("fast".parse::<Way>().is_err());
+        let error = "fast".parse::<Way>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "'fast' is not a way to pace: use trickle, application-64k, application-16k, max-pacing-rate or none"
+        );
     }
 }

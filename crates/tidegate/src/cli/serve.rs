@@ -61,8 +61,8 @@ pub struct Serve {
     #[arg(long)]
     pub index: bool,
 
-    /// Way to pace connections: trickle, application-64k, application-16k, max-pacing-rate or none
     #[arg(
+        help = format!("Way to pace connections: {}", Way::choices()),
         long,
         value_name = "WAY",
         default_value = "trickle",
