@@ -55,7 +55,7 @@ fn server(kind: usize) -> Video {
         way,
         least_wait: Duration::ZERO,
         headroom,
-        spread,
+        spread: spread.map(Rate::from_bits_per_second),
     }
 }
 

@@ -38,14 +38,14 @@ impl Kernel {
         })
     }
 
-    /// Spreads a socket's packets over its round trip, at this many bit/s of payload at most.
+    /// Spreads a socket's packets over its round trip, at this rate of payload at most.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn spread(&self, socket: &TcpStream, most: u64) -> Result<()> {
+    pub fn spread(&self, socket: &TcpStream, most: Rate) -> Result<()> {
         Ok(self
             .pacing
-            .pace(socket, &Target::new(most).headroom(1000))?)
+            .pace(socket, &Target::new(most)?.headroom(1000)?)?)
     }
 }
 
@@ -63,8 +63,8 @@ pub struct Video {
     pub least_wait: Duration,
     /// Of Trickle, thousandths.
     pub headroom: u32,
-    /// Packets are spread from the beginning, at this many bit/s of payload at most.
-    pub spread: Option<u64>,
+    /// Packets are spread from the beginning, at this rate of payload at most.
+    pub spread: Option<Rate>,
 }
 
 /// Sends a video over an accepted connection. Returns how often the goodput fell behind, if there
@@ -95,7 +95,7 @@ pub fn send(kernel: &Kernel, mut socket: TcpStream, video: &Video, origin: Insta
             if let Some(rate) = wanted.clamp {
                 kernel
                     .clamp
-                    .pace(&socket, &Target::new(rate).headroom(video.headroom))?;
+                    .pace(&socket, &Target::new(rate)?.headroom(video.headroom)?)?;
                 clamped = true;
             }
             if let Some(rate) = wanted.max_pacing_rate {

@@ -11,14 +11,18 @@ fn main() {
     println!("cargo:rerun-if-changed=bpf");
     // The interface in C is kept within this number.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libtidegate_pace.so.0");
-    let header = fs::read_to_string("bpf/pace.h").expect("bpf/pace.h is in the crate");
-    let structures = wire::structures(&header);
+    let header = wire::PROGRAM.read();
+    let structures = wire::structures(&wire::PROGRAM, &header);
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     #[cfg(feature = "clamp")]
     {
         clang::compile_all();
         wire::check(&structures, &Path::new(&out).join("pace.bpf.o"));
     }
-    let text = wire::generate(&header, &structures);
-    fs::write(Path::new(&out).join("wire.rs"), text).expect("OUT_DIR can be written");
+    let text = wire::generate(&wire::PROGRAM, &header, &structures);
+    let write = |name: &str, text: String| {
+        fs::write(Path::new(&out).join(name), text).expect("OUT_DIR can be written");
+    };
+    write("wire.rs", text);
+    write("header.rs", wire::mirror(&wire::LIBRARY));
 }

@@ -1,10 +1,40 @@
-//! Rust for `bpf/pace.h`: its constants and structures. The Rust compiler asserts every size and offset, and
+//! Rust for the headers of this crate: their constants and structures. The Rust compiler asserts every size and offset, and
 //! `check` holds them against what clang made of the same header.
 
 use std::fmt::Write;
 
-/// Structures of the header, and their names in Rust; later ones may hold earlier ones.
-const STRUCTURES: [(&str, &str); 2] = [("pace_request", "Request"), ("pace", "Record")];
+/// A header that both sides share.
+pub struct Header {
+    pub path: &'static str,
+    /// What its constants' names begin with.
+    prefix: &'static str,
+    /// Its structures, and their names in Rust; later ones may hold earlier ones.
+    structures: &'static [(&'static str, &'static str)],
+}
+
+/// What the program in the kernel shares with the library.
+pub const PROGRAM: Header = Header {
+    path: "bpf/pace.h",
+    prefix: "PACE_",
+    structures: &[("pace_request", "Request"), ("pace", "Record")],
+};
+
+/// What the library shares with programs in C.
+pub const LIBRARY: Header = Header {
+    path: "include/tidegate_pace.h",
+    prefix: "TIDEGATE_PACE_",
+    structures: &[
+        ("tidegate_pace_target", "CTarget"),
+        ("tidegate_pace_stats", "CStats"),
+    ],
+};
+
+impl Header {
+    pub fn read(&self) -> String {
+        println!("cargo:rerun-if-changed={}", self.path);
+        std::fs::read_to_string(self.path).unwrap_or_else(|error| panic!("{}: {error}", self.path))
+    }
+}
 
 /// A structure of the header.
 pub struct Structure {
@@ -22,26 +52,27 @@ pub struct Field {
     size: usize,
 }
 
-/// The structures of the header, which have nothing but `__u32`, `__u64` and each other in them.
-pub fn structures(header: &str) -> Vec<Structure> {
+/// The structures of the header, which have nothing but numbers of 32 and 64 bits and each other in them.
+pub fn structures(of: &Header, header: &str) -> Vec<Structure> {
+    let path = of.path;
     let mut all: Vec<Structure> = Vec::new();
-    for (name, rust) in STRUCTURES {
+    for &(name, rust) in of.structures {
         let (_, body) = header
             .split_once(&format!("struct {name} {{"))
-            .unwrap_or_else(|| panic!("bpf/pace.h has no struct {name}"));
+            .unwrap_or_else(|| panic!("{path} has no struct {name}"));
         let (body, _) = body.split_once("\n};").expect("the structure ends");
         let (mut fields, mut end, mut align) = (Vec::new(), 0_usize, 1);
         for line in body.lines().filter(|line| line.contains(';')) {
             let (declared, _) = line.split_once(';').expect("one field a line");
             let (kind, field) = declared.trim().rsplit_once(' ').expect("type and name");
             let (rust, size, alignment) = match kind {
-                "__u32" => ("u32", 4, 4),
-                "__u64" => ("u64", 8, 8),
+                "__u32" | "uint32_t" => ("u32", 4, 4),
+                "__u64" | "uint64_t" => ("u64", 8, 8),
                 _ => {
                     let held = all
                         .iter()
                         .find(|held| kind == format!("struct {}", held.name));
-                    let held = held.unwrap_or_else(|| panic!("bpf/pace.h: {kind} in {name}"));
+                    let held = held.unwrap_or_else(|| panic!("{path}: {kind} in {name}"));
                     (held.rust, held.size, 8)
                 }
             };
@@ -89,17 +120,25 @@ pub fn check(structures: &[Structure], object: &std::path::Path) {
     }
 }
 
-/// The text of a module.
-pub fn generate(header: &str, structures: &[Structure]) -> String {
-    let mut text = constants(header);
+/// The text of a module: the header's constants and structures.
+pub fn generate(of: &Header, header: &str, structures: &[Structure]) -> String {
+    let mut text = constants(of, header);
     for structure in structures {
         write(structure, &mut text);
     }
     text
 }
 
-/// A constant for each `#define PACE_NAME number` and `PACE_NAME = number,`.
-fn constants(header: &str) -> String {
+/// The header's constants, and assertions for structures that are written in Rust.
+pub fn mirror(of: &Header) -> String {
+    let header = of.read();
+    let each = structures(of, &header);
+    let each: String = each.iter().map(asserts).collect();
+    constants(of, &header) + &each
+}
+
+/// A constant for each `#define PREFIX_NAME number` and `PREFIX_NAME = number,`.
+fn constants(of: &Header, header: &str) -> String {
     let mut text = String::new();
     for line in header.lines() {
         let line = line.trim();
@@ -107,7 +146,7 @@ fn constants(header: &str) -> String {
         let Some((name, rest)) = defined.split_once(' ') else {
             continue;
         };
-        let Some(name) = name.strip_prefix("PACE_") else {
+        let Some(name) = name.strip_prefix(of.prefix) else {
             continue;
         };
         let value = rest.trim_start_matches("= ");
@@ -118,15 +157,31 @@ fn constants(header: &str) -> String {
             "" => "i32",
             "u" => "u32",
             "ull" => "u64",
-            other => panic!("bpf/pace.h: {name} ends in {other}"),
+            other => panic!("{}: {name} ends in {other}", of.path),
         };
         writeln!(
             text,
-            "/// See `bpf/pace.h`.\npub(crate) const {name}: {rust} = {digits};"
+            "/// See `{}`.\npub(crate) const {name}: {rust} = {digits};",
+            of.path
         )
         .expect("text");
     }
     text
+}
+
+/// Assertions that a structure in Rust is as in the header.
+fn asserts(structure: &Structure) -> String {
+    let Structure {
+        rust: of,
+        fields,
+        size,
+        ..
+    } = structure;
+    let each = fields.iter().map(|Field { name, at, .. }| {
+        format!("    assert!(std::mem::offset_of!({of}, {name}) == {at});\n")
+    });
+    let each: String = each.collect();
+    format!("const _: () = {{\n    assert!(size_of::<{of}>() == {size});\n{each}}};\n")
 }
 
 /// A structure with its fields, and how it becomes bytes and is made of bytes.
@@ -139,9 +194,7 @@ fn write(structure: &Structure, text: &mut String) {
     } = structure;
     let each = |line: &dyn Fn(&Field) -> String| fields.iter().map(line).collect::<String>();
     let declared = each(&|field| format!("    pub(crate) {}: {},\n", field.name, field.rust));
-    let asserts = each(&|Field { name, at, .. }| {
-        format!("    assert!(std::mem::offset_of!({of}, {name}) == {at});\n")
-    });
+    let asserts = asserts(structure);
     let is_integer = |field: &Field| field.rust.starts_with('u');
     let to_bytes = each(&|field| {
         let Field { name, at, size, .. } = field;
@@ -171,10 +224,7 @@ fn write(structure: &Structure, text: &mut String) {
 pub(crate) struct {of} {{
 {declared}}}
 
-const _: () = {{
-    assert!(size_of::<{of}>() == {size});
-{asserts}}};
-
+{asserts}
 impl {of} {{
     /// As the program has it in memory.
     pub(crate) fn bytes(&self) -> [u8; {size}] {{

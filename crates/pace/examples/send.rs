@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while begin.elapsed() < Duration::from_secs(20) {
         if !paced && writer.phase() == Phase::Throttling {
             if let Some(rate) = writer.settings().clamp {
-                pacer.pace(&socket, &Target::new(rate))?;
+                pacer.pace(&socket, &Target::new(rate)?)?;
             }
             paced = true;
         }

@@ -3,7 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use tidegate_limiter::Rate;
+
 use crate::clamp::cgroup::CgroupError;
+use crate::target::Target;
 
 /// Why the clamp cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +37,28 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaceError {
-    /// A target out of bounds.
+    /// A rate that is not one of [`Target::RATES`].
+    #[error(
+        "{0} is out of range for a target rate: sockets are paced to {least} to {most}",
+        least = Target::RATES.start(),
+        most = Target::RATES.end()
+    )]
+    Rate(Rate),
+    /// A headroom that is not one of [`Target::HEADROOM`].
+    #[error(
+        "{0} is out of range for a headroom: it is {least} to {most} per mille of R * RTT",
+        least = Target::HEADROOM.start(),
+        most = Target::HEADROOM.end()
+    )]
+    Headroom(u32),
+    /// A floor that is not one of [`Target::FLOOR`].
+    #[error(
+        "{0} is out of range for a floor: it is {least} to {most} segments",
+        least = Target::FLOOR.start(),
+        most = Target::FLOOR.end()
+    )]
+    Floor(u32),
+    /// A target of the C interface that cannot be read.
     #[error("{0}")]
     Target(&'static str),
     /// The socket is in another cgroup.

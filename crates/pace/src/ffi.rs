@@ -16,11 +16,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
+use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::Hold;
 
 use crate::error::PaceError;
 use crate::pacer::{Mode, Options, Pacer};
 use crate::target::Target;
+
+// The header's constants, and assertions that the structures below are those of the header.
+include!(concat!(env!("OUT_DIR"), "/header.rs"));
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
@@ -86,7 +90,10 @@ fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {
             let number = match &error {
-                PaceError::Target(_) => libc::EINVAL,
+                PaceError::Rate(_)
+                | PaceError::Headroom(_)
+                | PaceError::Floor(_)
+                | PaceError::Target(_) => libc::EINVAL,
                 PaceError::OtherCgroup { .. } => libc::EXDEV,
                 PaceError::NotPaced { .. } => libc::ENOENT,
                 PaceError::Socket { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
@@ -134,34 +141,41 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
         reserved,
     } = given;
     let is_zero = |byte: &u8| *byte == 0;
-    if flags & !3 != 0 || reserved != 0 || !bytes[known..].iter().all(is_zero) {
+    if flags & !(HOLD_AVERAGE | CLAMP_ONLY) != 0
+        || reserved != 0
+        || !bytes[known..].iter().all(is_zero)
+    {
         return Err(PaceError::Target(
             "the target has flags or fields that are not known here",
         ));
     }
-    let mut target = Target::new(rate)
-        .hold_average(flags & 1 != 0)
-        .clamp_only(flags & 2 != 0);
+    let mut target = Target::new(Rate::from_bits_per_second(rate))?
+        .hold_average(flags & HOLD_AVERAGE != 0)
+        .clamp_only(flags & CLAMP_ONLY != 0);
     if credit != 0 {
         target = target.credit(credit);
     }
     if headroom != 0 {
-        target = target.headroom(headroom);
+        target = target.headroom(headroom)?;
     }
     if floor != 0 {
-        target = target.floor(floor);
+        target = target.floor(floor)?;
     }
     Ok(target)
 }
 
-fn number(hold: Hold) -> u32 {
-    match hold {
-        Hold::StartUp => 0,
-        Hold::Clamped => 1,
-        Hold::Floor => 2,
-        Hold::Behind => 3,
-        Hold::Fallback => 4,
-    }
+/// What holds a socket, by its number in the header.
+const HOLDS: [(c_int, Hold); 5] = [
+    (STARTUP, Hold::StartUp),
+    (CLAMPED, Hold::Clamped),
+    (FLOOR, Hold::Floor),
+    (BEHIND, Hold::Behind),
+    (NO_CLAMP, Hold::Fallback),
+];
+
+fn number(hold: Hold) -> c_int {
+    let found = HOLDS.iter().find(|(_, one)| *one == hold);
+    found.map_or(NO_CLAMP, |(number, _)| *number)
 }
 
 /// See the header.
@@ -196,7 +210,10 @@ pub unsafe extern "C" fn tidegate_pace_close(pace: *mut Opened) {
 pub unsafe extern "C" fn tidegate_pace_mode(pace: *const Opened) -> c_int {
     // SAFETY: NULL, or a pointer from tidegate_pace_open that is not closed yet.
     let mode = unsafe { pace.as_ref() }.map(|opened| opened.pace.mode());
-    c_int::from(matches!(mode, Some(Mode::Kernel)))
+    match mode {
+        Some(Mode::Kernel) => KERNEL,
+        _ => FALLBACK,
+    }
 }
 
 /// See the header.
@@ -244,9 +261,7 @@ pub unsafe extern "C" fn tidegate_pace_remove(pace: *const Opened, fd: c_int) ->
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_state(pace: *const Opened, fd: c_int) -> c_int {
-    with(pace, fd, |pace, socket| {
-        pace.hold(socket).map(|hold| number(hold).cast_signed())
-    })
+    with(pace, fd, |pace, socket| pace.hold(socket).map(number))
 }
 
 /// See the header.
@@ -266,7 +281,7 @@ pub unsafe extern "C" fn tidegate_pace_get(
     with(pace, fd, |pace, socket| {
         let stats = pace.stats(socket)?;
         let stats = CStats {
-            state: number(stats.hold),
+            state: number(stats.hold).cast_unsigned(),
             clamp: stats.clamp,
             window: stats.window,
             srtt: stats.srtt,

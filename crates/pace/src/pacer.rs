@@ -100,10 +100,9 @@ impl Pacer {
     /// full speed, and the phase begins when it is acknowledged.
     ///
     /// # Errors
-    /// If the target is out of bounds, or the kernel refuses.
+    /// If the kernel refuses.
     pub fn pace(&self, socket: impl AsFd, target: &Target) -> Result<(), PaceError> {
         let socket = socket.as_fd();
-        target.check()?;
         match &self.means {
             Means::Clamp(clamp) => {
                 let failed = PaceError::of(socket);
@@ -122,7 +121,6 @@ impl Pacer {
     /// If the target is out of bounds, or the socket is not paced.
     pub fn change(&self, socket: impl AsFd, target: &Target) -> Result<(), PaceError> {
         let socket = socket.as_fd();
-        target.check()?;
         match &self.means {
             Means::Clamp(clamp) => clamp
                 .change(socket, &target.request(clamp.owner, 0))

@@ -1,5 +1,9 @@
 //! What a socket is to be paced to.
 
+use std::ops::RangeInclusive;
+
+use tidegate_limiter::Rate;
+
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Request};
 use crate::error::PaceError;
 
@@ -14,35 +18,57 @@ pub struct Target {
 }
 
 impl Target {
-    /// This target rate R in bit/s (125 % of the encoding rate, in the paper), with 20 % headroom and
+    /// The rates that a socket can be paced to.
+    pub const RATES: RangeInclusive<Rate> =
+        Rate::from_bits_per_second(1)..=Rate::from_bits_per_second(8 * RATE_MOST);
+    /// The clamp in thousandths of R · RTT may be one of these.
+    pub const HEADROOM: RangeInclusive<u32> = 1000..=10_000;
+    /// The least clamp may be one of these, in segments.
+    pub const FLOOR: RangeInclusive<u32> = 1..=65_535;
+
+    /// This target rate R (125 % of the encoding rate, in the paper), with 20 % headroom and
     /// a floor of 10 segments.
-    #[must_use]
-    pub fn new(bits_per_second: u64) -> Self {
-        let rate = bits_per_second.div_ceil(8);
-        Self {
-            rate,
+    ///
+    /// # Errors
+    /// If the rate is not one of [`RATES`](Self::RATES).
+    pub fn new(rate: Rate) -> Result<Self, PaceError> {
+        if !Self::RATES.contains(&rate) {
+            return Err(PaceError::Rate(rate));
+        }
+        Ok(Self {
+            rate: rate.bits_per_second().div_ceil(8),
             headroom: 1200,
             floor: 10,
             credit: u64::MAX,
             flags: 0,
+        })
+    }
+
+    /// The clamp in thousandths of R · RTT.
+    ///
+    /// # Errors
+    /// If it is not one of [`HEADROOM`](Self::HEADROOM).
+    pub fn headroom(self, per_mille: u32) -> Result<Self, PaceError> {
+        match Self::HEADROOM.contains(&per_mille) {
+            true => Ok(Self {
+                headroom: per_mille,
+                ..self
+            }),
+            false => Err(PaceError::Headroom(per_mille)),
         }
     }
 
-    /// The clamp in thousandths of R · RTT, 1000 to 10,000.
-    #[must_use]
-    pub fn headroom(self, per_mille: u32) -> Self {
-        Self {
-            headroom: per_mille,
-            ..self
-        }
-    }
-
-    /// The least clamp, in segments, 1 to 65,535.
-    #[must_use]
-    pub fn floor(self, segments: u32) -> Self {
-        Self {
-            floor: segments,
-            ..self
+    /// The least clamp, in segments.
+    ///
+    /// # Errors
+    /// If it is not one of [`FLOOR`](Self::FLOOR).
+    pub fn floor(self, segments: u32) -> Result<Self, PaceError> {
+        match Self::FLOOR.contains(&segments) {
+            true => Ok(Self {
+                floor: segments,
+                ..self
+            }),
+            false => Err(PaceError::Floor(segments)),
         }
     }
 
@@ -84,25 +110,6 @@ impl Target {
         self.rate
     }
 
-    pub(crate) fn check(&self) -> Result<(), PaceError> {
-        let Self {
-            rate,
-            headroom,
-            floor,
-            ..
-        } = *self;
-        let problem = if rate == 0 || rate > RATE_MOST {
-            "the target rate must be between 1 bit/s and 100 Gbit/s"
-        } else if !(1000..=10_000).contains(&headroom) {
-            "the headroom must be between 1000 and 10000 per mille of R * RTT"
-        } else if !(1..=65_535).contains(&floor) {
-            "the floor must be between 1 and 65535 segments"
-        } else {
-            return Ok(());
-        };
-        Err(PaceError::Target(problem))
-    }
-
     /// The rate with its headroom, in bytes per second.
     pub(crate) fn with_headroom(&self) -> u64 {
         let rate = u128::from(self.rate) * u128::from(self.headroom) / 1000;
@@ -120,5 +127,31 @@ impl Target {
             flags: self.flags,
             queued,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_rejected_at_once() {
+        let rate = Rate::from_bits_per_second;
+        let words = |found: Result<Target, PaceError>| found.unwrap_err().to_string();
+        assert_eq!(
+            words(Target::new(rate(0))),
+            "0 bit/s is out of range for a target rate: sockets are paced to 1 bit/s to 100 Gbit/s"
+        );
+        assert!(Target::new(rate(100_000_000_001)).is_err());
+        let target = Target::new(rate(100_000_000_000)).unwrap();
+        assert_eq!(target.bytes_per_second(), RATE_MOST);
+        assert_eq!(
+            words(target.headroom(999)),
+            "999 is out of range for a headroom: it is 1000 to 10000 per mille of R * RTT"
+        );
+        assert_eq!(
+            words(target.floor(0)),
+            "0 is out of range for a floor: it is 1 to 65535 segments"
+        );
     }
 }

@@ -40,13 +40,13 @@ pub enum Ready {
     Wait(u64),
 }
 
-/// What to set on the socket when the throttling phase begins, bit/s each.
+/// What to set on the socket when the throttling phase begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
     /// For `tidegate_pace::Pacer::pace`.
-    pub clamp: Option<u64>,
+    pub clamp: Option<Rate>,
     /// For SO_MAX_PACING_RATE.
-    pub max_pacing_rate: Option<u64>,
+    pub max_pacing_rate: Option<Rate>,
 }
 
 /// The schedule of the throttling phase.
@@ -117,7 +117,7 @@ impl Writer {
     /// What the way wants on the socket, once [`Writer::phase`] is [`Phase::Throttling`].
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let rate = Some(self.rate.saturating_mul(8));
+        let rate = Some(Rate::from_bits_per_second(self.rate.saturating_mul(8)));
         match self.way {
             Way::None | Way::Application { .. } => Settings::default(),
             Way::MaxPacingRate => Settings {

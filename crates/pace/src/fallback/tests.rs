@@ -1,7 +1,13 @@
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
+use tidegate_limiter::Rate;
+
 use super::*;
+
+fn target(bits_per_second: u64) -> Target {
+    Target::new(Rate::from_bits_per_second(bits_per_second)).unwrap()
+}
 
 /// A connection of this process with itself: the server's end.
 fn connection(listener: &TcpListener) -> TcpStream {
@@ -14,7 +20,7 @@ fn sockets_that_are_closed_are_forgotten() {
     let fallback = Fallback::default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let kept = connection(&listener);
-    let target = Target::new(8_000_000);
+    let target = target(8_000_000);
     fallback.pace(kept.as_fd(), &target).unwrap();
     for _ in 0..2 * Paced::LEAST + 10 {
         let socket = connection(&listener);

@@ -5,15 +5,11 @@ use std::ffi::c_int;
 use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer, throttled_rate};
 use tidegate_limiter::{Bytes, Rate};
 
+use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE};
+
 fn hold(number: c_int) -> Option<Hold> {
-    Some(match number {
-        0 => Hold::StartUp,
-        1 => Hold::Clamped,
-        2 => Hold::Floor,
-        3 => Hold::Behind,
-        4 => Hold::Fallback,
-        _ => return None,
-    })
+    let found = super::HOLDS.iter().find(|(known, _)| *known == number);
+    found.map(|(_, hold)| *hold)
 }
 
 /// See the header.
@@ -27,12 +23,12 @@ pub extern "C" fn tidegate_pace_writer_new(
 ) -> *mut Writer {
     let percent = if percent == 0 { 125 } else { percent };
     let way = match way {
-        0 => Way::None,
-        1 => Way::Application {
+        WAY_NONE => Way::None,
+        WAY_APPLICATION => Way::Application {
             block: if block == 0 { 65_536 } else { block },
         },
-        2 => Way::MaxPacingRate,
-        3 => Way::TRICKLE,
+        WAY_MAX_PACING_RATE => Way::MaxPacingRate,
+        WAY_TRICKLE => Way::TRICKLE,
         _ => return std::ptr::null_mut(),
     };
     let encoding = Rate::from_bits_per_second(encoding_rate);

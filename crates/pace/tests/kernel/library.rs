@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Instant;
 
 use socket2::SockRef;
-use tidegate_pace::{Hold, Mode, Options, PaceError, Pacer, Target};
+use tidegate_pace::{Hold, Mode, Options, PaceError, Pacer};
 
 use super::net::{Net, SERVER};
-use super::{Killed, MS, alone, connection, near, open, read_all, wait_for, window, writing};
+use super::{
+    Killed, MS, alone, connection, near, open, read_all, target, wait_for, window, writing,
+};
 
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
@@ -29,13 +31,11 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
             pace.stats(&socket),
             Err(PaceError::NotPaced { .. })
         ));
-        let absurd = pace.pace(&socket, &Target::new(0));
-        assert!(matches!(absurd, Err(PaceError::Target(_))), "{absurd:?}");
-        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        pace.pace(&socket, &target(10_000_000)).unwrap();
         writing(&socket, || {
             wait_for("21", 10_000 * MS, || near(window(), 21, 25));
             let before = pace.stats(&socket).unwrap();
-            pace.change(&socket, &Target::new(20_000_000)).unwrap();
+            pace.change(&socket, &target(20_000_000)).unwrap();
             wait_for("41", 10_000 * MS, || near(window(), 41, 25));
             let after = pace.stats(&socket).unwrap();
             assert!(
@@ -49,7 +49,7 @@ fn a_rate_is_changed_and_removed_and_goes_with_the_library() {
             ));
             wait_for("no clamp", 10_000 * MS, || window() > 60);
             // Again, and then the library goes.
-            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            pace.pace(&socket, &target(10_000_000)).unwrap();
             wait_for("21 again", 10_000 * MS, || near(window(), 21, 25));
             drop(pace);
             wait_for("no clamp again", 10_000 * MS, || window() > 60);
@@ -69,17 +69,17 @@ fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
         net.link.set_rtt(20 * MS);
         let first = open(&net);
         let socket = connection(&net, SERVER, SERVER);
-        first.pace(&socket, &Target::new(10_000_000)).unwrap();
+        first.pace(&socket, &target(10_000_000)).unwrap();
         let second = open(&net);
         // Sockets of before the other began, and after.
         let later = connection(&net, SERVER, SERVER);
-        first.pace(&later, &Target::new(10_000_000)).unwrap();
+        first.pace(&later, &target(10_000_000)).unwrap();
         for socket in [&socket, &later] {
-            first.change(socket, &Target::new(20_000_000)).unwrap();
+            first.change(socket, &target(20_000_000)).unwrap();
             assert_eq!(first.stats(socket).unwrap().rate, 2_500_000);
             for refused in [
                 second.hold(socket).map(drop),
-                second.change(socket, &Target::new(5_000_000)),
+                second.change(socket, &target(5_000_000)),
                 second.remove(socket),
             ] {
                 assert!(
@@ -89,13 +89,13 @@ fn several_in_one_cgroup_leave_each_other_s_sockets_alone() {
             }
         }
         first.remove(&socket).unwrap();
-        let removed = first.change(&socket, &Target::new(5_000_000));
+        let removed = first.change(&socket, &target(5_000_000));
         assert!(
             matches!(removed, Err(PaceError::NotPaced { .. })),
             "{removed:?}"
         );
         drop(second);
-        first.change(&later, &Target::new(5_000_000)).unwrap();
+        first.change(&later, &target(5_000_000)).unwrap();
     });
 }
 
@@ -110,10 +110,10 @@ fn a_socket_is_the_same_by_another_descriptor() {
         net.link.set_rtt(20 * MS);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
-        pace.pace(&socket, &Target::new(20_000_000)).unwrap();
+        pace.pace(&socket, &target(20_000_000)).unwrap();
         let duplicate = socket.try_clone().unwrap();
         drop(socket);
-        pace.change(&duplicate, &Target::new(10_000_000)).unwrap();
+        pace.change(&duplicate, &target(10_000_000)).unwrap();
         assert_eq!(pace.stats(&duplicate).unwrap().rate, 1_250_000);
         writing(&duplicate, || {
             wait_for("21", 10_000 * MS, || near(window(), 21, 25));
@@ -137,7 +137,7 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
         SockRef::from(&socket)
             .set_send_buffer_size(100_000)
             .unwrap();
-        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        pace.pace(&socket, &target(10_000_000)).unwrap();
         let state = || pace.stats(&socket).unwrap();
         writing(&socket, || {
             // Ahead by 0.4 s of R, by the headroom.
@@ -154,7 +154,7 @@ fn a_change_after_a_silence_does_not_lift_the_clamp() {
         });
         let before = state();
         thread::sleep(100 * MS);
-        pace.change(&socket, &Target::new(200_000_000)).unwrap();
+        pace.change(&socket, &target(200_000_000)).unwrap();
         let after = state();
         let silence = begin.elapsed() + 100 * MS;
         // Of the silence, at the old rate; at the new one it would be 2.5 MB and more.
@@ -190,7 +190,7 @@ fn removing_a_clamp_does_not_forget_a_loss() {
             thread::sleep(2_000 * MS);
             let before = net.link.dropped();
             assert!(before > 0);
-            pace.pace(&socket, &Target::new(5_000_000)).unwrap();
+            pace.pace(&socket, &target(5_000_000)).unwrap();
             wait_for("the clamp", 10_000 * MS, || {
                 window() < 30 && pace.hold(&socket).is_ok_and(|s| s == Hold::Clamped)
             });
@@ -218,7 +218,7 @@ fn a_socket_of_another_cgroup_is_refused_with_words() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, _) = listener.accept().unwrap();
-    let refused = pace.pace(&socket, &Target::new(1_000_000)).unwrap_err();
+    let refused = pace.pace(&socket, &target(1_000_000)).unwrap_err();
     assert!(
         matches!(refused, PaceError::OtherCgroup { .. }),
         "{refused}"
@@ -242,7 +242,7 @@ fn without_the_kernel_s_help_it_falls_back_and_says_so() {
         };
         assert!(why.to_string().contains("cgroup /proc/self"), "{why}");
         let socket = connection(&net, SERVER, SERVER);
-        pace.pace(&socket, &Target::new(4_000_000)).unwrap();
+        pace.pace(&socket, &target(4_000_000)).unwrap();
         writing(&socket, || {
             thread::sleep(500 * MS);
             let first = pace.stats(&socket).unwrap();

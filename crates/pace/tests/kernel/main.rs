@@ -29,6 +29,10 @@ fn alone() -> MutexGuard<'static, ()> {
 
 const MS: Duration = Duration::from_millis(1);
 
+fn target(bits_per_second: u64) -> Target {
+    Target::new(Rate::from_bits_per_second(bits_per_second)).unwrap()
+}
+
 fn open(net: &Net) -> Pacer {
     let mut options = Options::default();
     options.cgroup = Some(net.cgroup.clone());
@@ -116,7 +120,7 @@ fn the_clamp_moves_tenfold_with_the_round_trip() {
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
         // 1.2 · 1,250,000 bytes/s · 20 ms / 1448 = 20.7; tenfold 207.
-        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        pace.pace(&socket, &target(10_000_000)).unwrap();
         writing(&socket, || {
             let mut windows = vec![];
             for (rtt, expected) in [(20, 21), (200, 207), (20, 21)] {
@@ -147,7 +151,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
         net.link.set_queue(60_000);
         let pace = open(&net);
         let socket = connection(&net, SERVER, SERVER);
-        pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+        pace.pace(&socket, &target(10_000_000)).unwrap();
         writing(&socket, || {
             let state = || pace.stats(&socket).unwrap();
             let clamped = |window: u32| {
@@ -196,11 +200,11 @@ fn losses_are_not_undone_by_the_clamp() {
         let measure = |paced: bool| {
             let pace = open(&net);
             let socket = connection(&net, SERVER, SERVER);
-            pace.pace(&socket, &Target::new(30_000_000)).unwrap();
+            pace.pace(&socket, &target(30_000_000)).unwrap();
             if !paced {
                 pace.remove(&socket).unwrap();
             }
-            let target = Target::new(30_000_000);
+            let target = target(30_000_000);
             writing(&socket, || {
                 // Past slow start.
                 thread::sleep(2_000 * MS);
@@ -236,7 +240,7 @@ fn both_families_are_paced() {
         // Of IPv6, and of IPv4 mapped into it.
         for connect in [SERVER6, SERVER] {
             let socket = connection(&net, "::", connect);
-            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            pace.pace(&socket, &target(10_000_000)).unwrap();
             writing(&socket, || {
                 wait_for(connect, 10_000 * MS, || near(window(), 21, 25));
                 assert_eq!(pace.hold(&socket).unwrap(), Hold::Clamped);
@@ -278,7 +282,7 @@ fn start_up_is_not_clamped() {
         // Two megabytes in the socket's buffer: 16 s at 1 Mbit/s, 0.4 s at the link's rate.
         (&socket).write_all(&vec![0; 2 << 20]).unwrap();
         let begin = Instant::now();
-        pace.pace(&socket, &Target::new(1_000_000)).unwrap();
+        pace.pace(&socket, &target(1_000_000)).unwrap();
         assert_eq!(pace.hold(&socket).unwrap(), Hold::StartUp);
         writing(&socket, || {
             wait_for("the end of start-up", 3_000 * MS, || {
@@ -316,7 +320,7 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
         let mut stalled = Duration::ZERO;
         while begin.elapsed() < 6_000 * MS {
             if writer.phase() == Phase::Throttling && paced.is_none() {
-                let target = Target::new(writer.settings().clamp.unwrap());
+                let target = Target::new(writer.settings().clamp.unwrap()).unwrap();
                 pace.pace(&socket, &target).unwrap();
                 paced = Some((Instant::now(), pace.stats(&socket).unwrap().delivered));
                 net.link.clear();
@@ -392,7 +396,7 @@ fn a_window_that_does_not_limit_is_paced_instead() {
         let socket = listener.accept().unwrap().0;
         writing(&socket, || {
             wait_for("a wide window", 10_000 * MS, || window() > 60);
-            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            pace.pace(&socket, &target(10_000_000)).unwrap();
             wait_for("pacing", 10_000 * MS, || {
                 pace.stats(&socket).unwrap().pacing == 1_500_000
             });
@@ -409,7 +413,7 @@ fn a_window_that_does_not_limit_is_paced_instead() {
                 "{rate} {last:?}"
             );
             // The paper's algorithm alone does not hold it.
-            let alone = Target::new(10_000_000).clamp_only(true);
+            let alone = target(10_000_000).clamp_only(true);
             pace.change(&socket, &alone).unwrap();
             wait_for("no pacing", 10_000 * MS, || {
                 pace.stats(&socket).unwrap().pacing == 0
@@ -441,7 +445,7 @@ fn the_average_is_held_where_it_is_asked_for() {
         let mut rates = vec![];
         for hold in [false, true] {
             let socket = connection(&net, SERVER, SERVER);
-            let target = Target::new(10_000_000).hold_average(hold);
+            let target = target(10_000_000).hold_average(hold);
             pace.pace(&socket, &target).unwrap();
             writing(&socket, || {
                 let delivered = || pace.stats(&socket).unwrap().delivered;
@@ -486,7 +490,7 @@ fn bbr_is_bounded_too() {
         }
         writing(&socket, || {
             wait_for("a wide window", 10_000 * MS, || window() > 60);
-            pace.pace(&socket, &Target::new(10_000_000)).unwrap();
+            pace.pace(&socket, &target(10_000_000)).unwrap();
             wait_for("the clamp", 10_000 * MS, || near(window(), 21, 25));
             assert_eq!(pace.hold(&socket).unwrap(), Hold::Clamped);
         });

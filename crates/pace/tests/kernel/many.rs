@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Instant;
 
 use socket2::SockRef;
-use tidegate_pace::{Hold, PaceError, Pacer, Target};
+use tidegate_pace::{Hold, PaceError, Pacer};
 
 use super::net::Net;
-use super::{Killed, MS, alone, open, wait_for};
+use super::{Killed, MS, alone, open, target, wait_for};
 
 const SOCKETS: usize = 10_000;
 /// Further connections, which are not paced.
@@ -192,7 +192,8 @@ fn ten_thousand_sockets_at_once() {
 
         // So slow that all are ahead of it. Windows begin at 10, and would grow beyond the clamp.
         for socket in sockets {
-            pace.pace(socket, &Target::new(8_000).floor(12)).unwrap();
+            pace.pace(socket, &target(8_000).floor(12).unwrap())
+                .unwrap();
         }
         let (runs, time, acks) = transfer(&pace, sockets);
         println!(

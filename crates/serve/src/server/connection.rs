@@ -246,7 +246,8 @@ impl Connection {
     /// A response enters its throttling phase.
     pub fn throttle(&self, number: u64, writer: &Writer) {
         let settings = writer.settings();
-        let rate = settings.clamp.or(settings.max_pacing_rate).unwrap_or(0);
+        let rate = settings.clamp.or(settings.max_pacing_rate);
+        let rate = rate.map_or(0, |rate| rate.bits_per_second());
         let mut changing = self.changing();
         changing.rate.set(number, Some(rate));
         let first = changing.notes.begin_throttling(self.progress.written());

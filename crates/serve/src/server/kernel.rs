@@ -1,5 +1,6 @@
 //! What the kernel keeps for a connection: the pace of its socket, and how it goes.
 
+use tidegate_limiter::Rate;
 use tidegate_pace::{Hold, Mode, Pacer, Target, Way, socket as tcp};
 use tokio::net::TcpStream;
 
@@ -76,12 +77,13 @@ impl Sockets {
     pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, new_phase: bool) -> bool {
         let result = match (way, &self.clamp, rate) {
             (Way::Trickle { .. }, Some(clamp), Some(rate)) => {
-                let target = Target::new(rate);
-                if new_phase {
-                    clamp.pace(socket, &target)
-                } else {
-                    clamp.change(socket, &target)
-                }
+                Target::new(Rate::from_bits_per_second(rate)).and_then(|target| {
+                    if new_phase {
+                        clamp.pace(socket, &target)
+                    } else {
+                        clamp.change(socket, &target)
+                    }
+                })
             }
             (Way::Trickle { .. }, Some(clamp), None) => clamp.remove(socket),
             (Way::MaxPacingRate, _, rate) => {

@@ -229,10 +229,13 @@ fn no_way_never_waits_and_sets_nothing() {
     );
     let mut paced = at_125_percent(Way::MaxPacingRate, 1_000_000, 0);
     assert_eq!(paced.ready(0, None), Ready::Write(u64::MAX));
-    assert_eq!(paced.settings().max_pacing_rate, Some(1_250_000));
+    assert_eq!(
+        paced.settings().max_pacing_rate,
+        Some(Rate::from_bits_per_second(1_250_000))
+    );
     assert_eq!(
         at_125_percent(Way::TRICKLE, 1_000_000, 0).settings().clamp,
-        Some(1_250_000)
+        Some(Rate::from_bits_per_second(1_250_000))
     );
 }
 
