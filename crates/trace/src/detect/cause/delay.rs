@@ -191,7 +191,10 @@ impl Slope {
     }
 
     /// Compares the quarter of packets with the least predicted backlog with that of the most.
-    pub fn of<'a>(samples: impl Iterator<Item = (f64, &'a Arrival)>, fit: &Fit) -> Option<Self> {
+    pub(crate) fn of<'a>(
+        samples: impl Iterator<Item = (f64, &'a Arrival)>,
+        fit: &Fit,
+    ) -> Option<Self> {
         let bucket = fit.bucket;
         let backlog = |level: f64, arrival: &Arrival| {
             (bucket.depth - level + f64::from(arrival.weight)) / bucket.rate
