@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
-use tidegate_gate::kernel::{Kernel, Seat};
-use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Settings, Unknown};
+use tidegate_gate::Kernel;
+use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Seat, Settings, Unknown};
 use tidegate_limiter::{
     BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
 };

@@ -6,10 +6,8 @@ mod shared;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_limiter::Rate;
-
 use crate::change::Report;
-use crate::gate::Missing;
+use crate::gate::{Missing, Setting};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::table::{LimiterState, PerDirection};
 
@@ -36,17 +34,13 @@ pub enum ControlError {
     Other(String),
 }
 
-/// What to change of one subscriber, live. `None` leaves as it is.
+/// What to change of one subscriber, live.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adjustment {
     /// Return to the configuration's plan and rates before anything else.
     pub reset: bool,
-    /// Another plan, by name.
-    pub plan: Option<String>,
-    /// Another rate down.
-    pub down: Option<Rate>,
-    /// Another rate up.
-    pub up: Option<Rate>,
+    /// What to set; `None` leaves as it is.
+    pub setting: Setting,
 }
 
 /// A running gate.

@@ -50,6 +50,9 @@ pub enum LimitsError {
     /// A text of a rule cannot be read.
     #[error("{0}")]
     Rule(String),
+    /// A round-trip time above [`Template::MAX_RTT`].
+    #[error("`rtt` must be at most {}s", Template::MAX_RTT / 1_000_000_000)]
+    Rtt,
 }
 
 impl LimitsError {
@@ -60,6 +63,7 @@ impl LimitsError {
             Self::Limiter(error) => error.field().name(),
             Self::Plan(error) => error.key(),
             Self::Rule(_) => "rule",
+            Self::Rtt => "rtt",
         }
     }
 }

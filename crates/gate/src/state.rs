@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tidegate_limiter::{HashKey, Scheme};
+use tidegate_limiter::{HashKey, Rate, Scheme};
 
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::subscriber::Declaration;
@@ -18,12 +18,12 @@ pub struct Setting {
     /// Another plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Another rate to the subscriber, in bit/s.
+    /// Another rate to the subscriber.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub down: Option<u64>,
-    /// Another rate from the subscriber, in bit/s.
+    pub down: Option<Rate>,
+    /// Another rate from the subscriber.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub up: Option<u64>,
+    pub up: Option<Rate>,
 }
 
 /// The plans of a subscriber's limiter in one direction.
@@ -304,7 +304,7 @@ impl GateState {
             None => None,
         };
         let default = Template::default();
-        let limits = |direction, set: Option<u64>| {
+        let limits = |direction, set: Option<Rate>| {
             let template = plan.map_or(&default, |plan| plan.of(direction));
             if set.is_some() && template.scheme == Scheme::Unlimited {
                 let name = name.unwrap_or_default();
@@ -314,7 +314,7 @@ impl GateState {
             }
             // The subscriber's rates belong to the plan of the file. Another plan has other rates.
             let rate = declared.rates[direction].filter(|_| setting.plan.is_none());
-            let limits = template.limits(direction, set.or(rate));
+            let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
             limits.map(Arc::new).map_err(|error| error.to_string())
         };
         Ok(PerDirection {

@@ -22,6 +22,8 @@ mod tests;
 /// assert_eq!(rate.to_string(), "1.50 Mbit/s");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Rate(u64);
 
 /// Why a text is not a rate.

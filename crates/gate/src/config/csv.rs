@@ -223,17 +223,11 @@ fn by_keys(
         roll.add(Draft {
             name: row.cell(of("name")),
             plan: if named.is_empty() { plan } else { Some(named) },
-            rates: PerDirection {
-                down: sheet.rate(&row, of("down"), quantity::rate),
-                up: sheet.rate(&row, of("up"), quantity::rate),
-            },
+            rates: PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate)),
             matches: found,
             place,
             plan_place: place,
-            rate_places: PerDirection {
-                down: place,
-                up: place,
-            },
+            rate_places: PerDirection::new(|_| place),
         });
     }
 }
@@ -329,10 +323,7 @@ fn shaped_devices(
             matches: circuit.matches,
             place: circuit.place,
             plan_place: circuit.place,
-            rate_places: PerDirection {
-                down: circuit.place,
-                up: circuit.place,
-            },
+            rate_places: PerDirection::new(|_| circuit.place),
         });
     }
 }

@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
 use crate::limits::{FlowRule, PlanTemplate, Template};
-use crate::table::{Direction, MAX_RULES};
+use crate::table::Direction;
 
 /// Reads a plan, and reports what is wrong with it.
 pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
@@ -18,7 +18,7 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
         return plan;
     };
     let common = read_template(&f, Template::default());
-    let mut directions = [Direction::Down, Direction::Up].map(|direction| {
+    let mut directions = Direction::BOTH.map(|direction| {
         let key = direction.name();
         let mut template = common.clone();
         match f.node(key).map(|node| (node, &node.value)) {
@@ -27,7 +27,7 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
                 if let Some(inner) =
                     Fields::new(node, "a direction of a plan", &[PLAN, DIRECTION], sink)
                 {
-                    for key in ["down", "up"] {
+                    for key in Direction::BOTH.map(Direction::name) {
                         if let Some(node) = inner.node(key) {
                             inner.wrong(
                                 node,
@@ -61,7 +61,10 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
         }
         template
     });
-    if f.node("down").is_none() && f.node("up").is_none() && common.scheme != Scheme::Unlimited {
+    let neither = Direction::BOTH
+        .iter()
+        .all(|way| f.node(way.name()).is_none());
+    if neither && common.scheme != Scheme::Unlimited {
         // A rate may come with each subscriber; all else must be sound at any.
         check(&f, &common, Direction::Down, sink);
     }
@@ -120,13 +123,7 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
         (template.rules, template.default_class) = (Vec::new(), None);
     }
     let rules = f.tables("rule");
-    if rules.len() > MAX_RULES {
-        let found = rules.len();
-        f.wrong(
-            &rules[MAX_RULES],
-            format!("at most {MAX_RULES} rules can be given, these are {found}"),
-        );
-    } else if f.node("rule").is_some() {
+    if f.node("rule").is_some() {
         let classes = Program::new(&template.policy).classes().len();
         let rules = rules
             .iter()
@@ -147,12 +144,10 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             *into = Some(size);
         }
     }
-    if let Some(rtt) = f.time("rtt") {
-        if rtt > 60_000_000_000 {
-            f.wrong_key("rtt", "`rtt` must be at most 60s");
-        } else {
-            template.rtt = rtt;
-        }
+    if let Some(rtt) = f.time("rtt")
+        && let Err(error) = template.set_rtt(rtt)
+    {
+        f.wrong_key("rtt", error.to_string());
     }
     match burst_control::read(f.known(), template.control) {
         Ok(control) => template.control = control,
@@ -170,7 +165,7 @@ fn flow_rule(node: &Node, classes: usize, sink: &Sink) -> Option<FlowRule> {
         }
     };
     let prefix = |prefix: Prefix| (prefix != Prefix::ALL).then(|| prefix.to_string());
-    let ports = |ports: RangeInclusive<u16>| (ports != (0..=u16::MAX)).then(|| ports.into_inner());
+    let ports = |ports: RangeInclusive<u16>| (ports != (0..=u16::MAX)).then_some(ports);
     let dscp = match &node.value {
         Value::Table(table) => table.get("dscp"),
         _ => None,

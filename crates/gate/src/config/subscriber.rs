@@ -31,10 +31,7 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
     read("qinq", matches::qinq);
     read("pppoe", matches::pppoe);
     let place = |key: &str| -> Place { f.known().place_of(key) };
-    let rates = PerDirection {
-        down: f.rate("down"),
-        up: f.rate("up"),
-    };
+    let rates = PerDirection::new(|way| f.rate(way.name()));
     let (name, plan) = (f.text("name"), f.text("plan"));
     if f.node("name").is_none() {
         f.missing("name");
@@ -46,9 +43,6 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
         matches: found,
         place: place("name"),
         plan_place: place("plan"),
-        rate_places: PerDirection {
-            down: place("down"),
-            up: place("up"),
-        },
+        rate_places: PerDirection::new(|way| place(way.name())),
     })
 }

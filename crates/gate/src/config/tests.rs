@@ -245,7 +245,7 @@ addresses = "0.0.0.0/0"
 #[test]
 fn rules_mean_the_same_in_both_directions() {
     let rule = FlowRule {
-        remote_ports: Some((443, 443)),
+        remote_ports: Some(443..=443),
         remote: Some("198.51.100.0/24".into()),
         ..FlowRule::default()
     };

@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_limiter::Rate;
-
 use super::{Adjustment, Control, ControlError};
 use crate::change::Report;
 use crate::config::Config;
@@ -144,9 +142,10 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         let member = gate.state().members.get(name);
         let before = member.and_then(|member| member.setting.clone());
         let mut setting = before.filter(|_| !adjustment.reset).unwrap_or_default();
-        setting.plan = adjustment.plan.clone().or(setting.plan);
-        setting.down = adjustment.down.map(Rate::bits_per_second).or(setting.down);
-        setting.up = adjustment.up.map(Rate::bits_per_second).or(setting.up);
+        let wanted = &adjustment.setting;
+        setting.plan = wanted.plan.clone().or(setting.plan);
+        setting.down = wanted.down.or(setting.down);
+        setting.up = wanted.up.or(setting.up);
         if adjustment.reset && setting == Setting::default() {
             gate.reset(name)?;
         } else {

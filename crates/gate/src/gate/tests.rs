@@ -5,6 +5,8 @@ mod undone;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use tidegate_limiter::Rate;
+
 use super::*;
 use crate::memory::Memory;
 use crate::path::Others;
@@ -207,7 +209,7 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     let rate = |rate: u64| Setting {
-        down: Some(rate),
+        down: Some(Rate::from_bits_per_second(rate)),
         ..Setting::default()
     };
     gate.set("alice", &rate(5_000_000)).expect("set");
@@ -279,7 +281,7 @@ fn many_settings_do_not_fill_the_journal_or_the_plans() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
     for round in 0..1100u64 {
-        let down = Some(1_000_000 + round);
+        let down = Some(Rate::from_bits_per_second(1_000_000 + round));
         gate.set(
             "bob",
             &Setting {

@@ -1,5 +1,7 @@
 //! Which packets belong to which class.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{DscpError, Prefix, Rule};
 
@@ -17,12 +19,20 @@ pub struct FlowRule {
     /// Addresses of the subscriber's side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    /// Ports of the other side, first and last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote_ports: Option<(u16, u16)>,
+    /// Ports of the other side.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "first_and_last"
+    )]
+    pub remote_ports: Option<RangeInclusive<u16>>,
     /// Ports of the subscriber's side.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub local_ports: Option<(u16, u16)>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "first_and_last"
+    )]
+    pub local_ports: Option<RangeInclusive<u16>>,
     /// The transport protocol's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
@@ -41,12 +51,9 @@ impl FlowRule {
             None => Ok(Prefix::ALL),
             Some(text) => text.parse::<Prefix>().map_err(|error| error.to_string()),
         };
-        let ports = |ports: Option<(u16, u16)>| {
-            let (first, last) = ports.unwrap_or((0, u16::MAX));
-            first..=last
-        };
+        let ports = |ports: &Option<RangeInclusive<u16>>| ports.clone().unwrap_or(0..=u16::MAX);
         let (remote, local) = (prefix(&self.remote)?, prefix(&self.local)?);
-        let (remote_ports, local_ports) = (ports(self.remote_ports), ports(self.local_ports));
+        let (remote_ports, local_ports) = (ports(&self.remote_ports), ports(&self.local_ports));
         let mut rule = Rule {
             protocol: self.protocol,
             class: self.class,
@@ -62,5 +69,24 @@ impl FlowRule {
             std::mem::swap(&mut rule.source_ports, &mut rule.destination_ports);
         }
         Ok(rule)
+    }
+}
+
+/// Ports are stored as a list of the first and the last.
+mod first_and_last {
+    use std::ops::RangeInclusive;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Ports = Option<RangeInclusive<u16>>;
+
+    pub fn serialize<S: Serializer>(ports: &Ports, serializer: S) -> Result<S::Ok, S::Error> {
+        let ends = ports.as_ref().map(|ports| [*ports.start(), *ports.end()]);
+        ends.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ports, D::Error> {
+        let ends = Option::<[u16; 2]>::deserialize(deserializer)?;
+        Ok(ends.map(|[first, last]| first..=last))
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
-    BurstControl, ConfigError, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
-    Scheme, sizing,
+    BurstControl, ConfigError, LimiterConfig, Nanos, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Rate, Scheme, sizing,
 };
 
 use super::{FlowRule, Limits, LimitsError};
@@ -32,8 +32,8 @@ pub struct Template {
     pub default_class: Option<u16>,
     /// Packets beyond the limit go on with this code point, or are dropped.
     pub mark: Option<u8>,
-    /// The longest round-trip time that is to be served well, nanoseconds.
-    pub rtt: u64,
+    /// The longest round-trip time that is to be served well.
+    pub(super) rtt: Nanos,
     /// Bytes of each phantom queue.
     pub queue: Option<u64>,
     /// Bytes of a policer's bucket.
@@ -69,6 +69,21 @@ impl Template {
         Scheme::Policer,
         Scheme::Unlimited,
     ];
+
+    /// The longest round-trip time that can be served well: a minute.
+    pub const MAX_RTT: Nanos = 60_000_000_000;
+
+    /// Sizes that are left to us follow from another round-trip time.
+    ///
+    /// # Errors
+    /// If it is above [`MAX_RTT`](Self::MAX_RTT).
+    pub fn set_rtt(&mut self, rtt: Nanos) -> Result<(), LimitsError> {
+        if rtt > Self::MAX_RTT {
+            return Err(LimitsError::Rtt);
+        }
+        self.rtt = rtt;
+        Ok(())
+    }
 
     /// The limits in this direction, at this rate or else the plan's.
     ///

@@ -21,13 +21,14 @@ use serde::{Deserialize, Serialize};
 use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
 use tidegate_gate::reading;
 use tidegate_gate::table::{LimiterState, PerDirection};
+use tidegate_gate::{Direction, Setting};
 use tidegate_limiter::Rate;
 use tokio::sync::Notify;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
 use super::logs;
 use super::metrics::{self, Bounds};
-use super::view::{self, Page, Patch, Problem, Reloaded, Status, Subscriber};
+use super::view::{self, Page, Patch, Problem, Reloaded, Status, SubscriberJson};
 
 /// Most bytes of a request's body. Requests need less than a tenth of it.
 const BODY: usize = 16 << 10;
@@ -339,14 +340,14 @@ async fn subscribers(
         let next = page.last().filter(|_| more);
         Ok(Page {
             matched: all.iter().filter(|one| fits(one)).count() as u64,
-            next: next.map(|last: &Subscriber| last.name.clone()),
+            next: next.map(|last: &SubscriberJson| last.name.clone()),
             subscribers: page,
         })
     });
     Ok(Json(page.await?))
 }
 
-type Detail = Result<Json<Subscriber>, Refusal>;
+type Detail = Result<Json<SubscriberJson>, Refusal>;
 
 fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>)) -> Detail {
     Ok(Json(view::detail(&subscriber, &states)))
@@ -355,7 +356,7 @@ fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>
 /// One subscriber, with its queues
 #[utoipa::path(get, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
     responses(
-    (status = 200, description = "The subscriber with its queues, as it is now", body = Subscriber),
+    (status = 200, description = "The subscriber with its queues, as it is now", body = SubscriberJson),
     (status = 404, description = "There is no such subscriber", body = Problem),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejection>) -> Detail {
@@ -368,7 +369,7 @@ async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejec
 /// The change stays in force across reloads and restarts of the daemon, until it is set again or deleted.
 #[utoipa::path(patch, path = "/v1/subscribers/{name}", params(("name", description = "The subscriber's name")),
     request_body = Patch, responses(
-    (status = 200, description = "The subscriber, as it is now", body = Subscriber),
+    (status = 200, description = "The subscriber, as it is now", body = SubscriberJson),
     (status = 404, description = "There is no such subscriber", body = Problem),
     (status = 422, description = "There is no such plan, or a rate is out of range; nothing was changed", body = Problem),
     (status = "default", description = "What went wrong", body = Problem)))]
@@ -383,12 +384,8 @@ async fn set(
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
         let done = api.gate.set(&name, &adjustment)?;
-        let Adjustment {
-            reset,
-            plan,
-            down,
-            up,
-        } = adjustment;
+        let Adjustment { reset, setting } = adjustment;
+        let Setting { plan, down, up } = setting;
         let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
         let (down, up) = (text(down), text(up));
         tracing::info!(subscriber = name, reset, plan, down, up, by, "set");
@@ -399,16 +396,18 @@ async fn set(
 
 /// The adjustment that a request asks for, checked.
 fn adjustment(patch: Patch) -> Result<Adjustment, String> {
-    let rate = |key: &str, text: Option<String>| {
+    let rate = |way: Direction, text: Option<String>| {
         text.map(|text| text.parse::<Rate>())
             .transpose()
-            .map_err(|error| format!("{key}: {error}"))
+            .map_err(|error| format!("{}: {error}", way.name()))
     };
     let adjustment = Adjustment {
         reset: patch.reset,
-        plan: patch.plan,
-        down: rate("down", patch.down)?,
-        up: rate("up", patch.up)?,
+        setting: Setting {
+            plan: patch.plan,
+            down: rate(Direction::Down, patch.down)?,
+            up: rate(Direction::Up, patch.up)?,
+        },
     };
     if adjustment == Adjustment::default() {
         return Err("nothing to change: give at least one of plan, down, up and reset".into());
@@ -419,7 +418,7 @@ fn adjustment(patch: Patch) -> Result<Adjustment, String> {
 /// Return one subscriber to the configuration
 #[utoipa::path(delete, path = "/v1/subscribers/{name}/set", params(("name", description = "The subscriber's name")),
     responses(
-    (status = 200, description = "The subscriber, as it is now", body = Subscriber),
+    (status = 200, description = "The subscriber, as it is now", body = SubscriberJson),
     (status = 404, description = "There is no such subscriber", body = Problem),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn reset(

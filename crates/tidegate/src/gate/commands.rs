@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_gate::config::{Config, Log};
 use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
-use tidegate_gate::gate::{Folders, Gate, GateError};
-use tidegate_gate::path::DataPath;
+use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting};
 
 use super::daemon::Endpoints;
 use super::logs;
@@ -155,9 +154,11 @@ fn drive<D: DataPath + Send, T>(
 pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Exit> {
     let adjustment = Adjustment {
         reset: options.reset,
-        plan: options.plan.clone(),
-        down: options.down,
-        up: options.up,
+        setting: Setting {
+            plan: options.plan.clone(),
+            down: options.down,
+            up: options.up,
+        },
     };
     let name = &options.name;
     drive::<D, _>(

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_gate::Missing;
 use tidegate_gate::config::{Config, Listen};
 use tidegate_gate::control::{Control, SharedGate};
-use tidegate_gate::gate::Missing;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
+use tidegate_gate::Missing;
 use tidegate_gate::change::Report;
 use tidegate_gate::config::Log;
 use tidegate_gate::control::ControlError;
-use tidegate_gate::gate::Missing;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 

@@ -22,8 +22,7 @@ mod view;
 use std::io::Write;
 
 use tidegate_gate::control::{ControlError, LocalGate};
-use tidegate_gate::kernel::Kernel;
-use tidegate_gate::path::DataPath;
+use tidegate_gate::{DataPath, Kernel};
 
 use crate::cli::gate::{Command, Gate};
 use crate::cli::{Common, RightsError};

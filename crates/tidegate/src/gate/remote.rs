@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tidegate_gate::control::{Adjustment, ControlError};
+use tidegate_gate::{Direction, Setting};
 
 use super::view::Reloaded;
 
@@ -36,14 +37,15 @@ impl Remote {
     /// Changes one subscriber.
     pub fn set(self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
         let path = format!("/v1/subscribers/{}", encoded(name));
-        let bits = |rate: tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
+        let bits = |rate: &tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
         let mut patch = json!({ "reset": adjustment.reset });
-        if let Some(plan) = &adjustment.plan {
+        let Setting { plan, down, up } = &adjustment.setting;
+        if let Some(plan) = plan {
             patch["plan"] = json!(plan);
         }
-        for (key, rate) in [("down", adjustment.down), ("up", adjustment.up)] {
+        for (way, rate) in [(Direction::Down, down), (Direction::Up, up)] {
             if let Some(rate) = rate {
-                patch[key] = json!(bits(rate));
+                patch[way.name()] = json!(bits(rate));
             }
         }
         let _: Value = self.ask("PATCH", &path, &patch)?;

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tidegate_gate::Direction;
 use tidegate_gate::control::{Control, ControlError, inspect};
 use tidegate_gate::reading::Reading;
 
-use super::view::{self, Counted, Limited, Status, Subscriber};
+use super::view::{self, Counted, Limited, Status, SubscriberJson};
 use crate::cli::gate::{self, SortStatus};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -69,7 +70,7 @@ pub fn run(
 struct All<'a> {
     status: &'a Status,
     #[serde(rename = "subscribers")]
-    listed: &'a [Subscriber],
+    listed: &'a [SubscriberJson],
 }
 
 fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
@@ -78,12 +79,12 @@ fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(control: &mut dyn Control, name: &str) -> Result<Subscriber, ControlError> {
+fn one(control: &mut dyn Control, name: &str) -> Result<SubscriberJson, ControlError> {
     let (subscriber, states) = inspect(control, name)?;
     Ok(view::detail(&subscriber, &states))
 }
 
-fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<Subscriber> {
+fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<SubscriberJson> {
     let key = |&index: &usize| {
         let counters = reading.counters[index];
         let both = counters.down.plus(counters.up);
@@ -136,7 +137,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         let text = "a change was made only in part: `tidegate gate reload` tries again";
         writeln!(out, "  {}", paint.alarm(text))?;
     }
-    for (way, counted) in [("down", &status.down), ("up", &status.up)] {
+    for (way, counted) in both(&status.down, &status.up) {
         writeln!(
             out,
             "  {way:<5} {:>9} passed, {:>9} beyond limits ({} of packets)",
@@ -155,6 +156,11 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
     writeln!(out)
 }
 
+/// What is to be shown of each direction, with the direction's name.
+fn both<T>(down: T, up: T) -> [(&'static str, T); 2] {
+    [(Direction::Down.name(), down), (Direction::Up.name(), up)]
+}
+
 fn drop_share(counted: &Counted) -> f64 {
     let all = counted
         .passed_packets
@@ -166,11 +172,11 @@ fn drop_share(counted: &Counted) -> f64 {
     }
 }
 
-fn list(out: &mut impl Write, subscribers: &[Subscriber], paint: Paint) -> io::Result<()> {
+fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> io::Result<()> {
     if subscribers.is_empty() {
         return Ok(());
     }
-    let name = |one: &Subscriber| {
+    let name = |one: &SubscriberJson| {
         let mark = if one.set { "*" } else { "" };
         format!("{}{mark}", one.name)
     };
@@ -187,7 +193,7 @@ fn list(out: &mut impl Write, subscribers: &[Subscriber], paint: Paint) -> io::R
     writeln!(out, "{}", paint.dim(&heading))?;
     for one in subscribers {
         let mut title = (name(one), one.plan.clone());
-        for (way, limited) in [("down", &one.down), ("up", &one.up)] {
+        for (way, limited) in both(&one.down, &one.up) {
             let Some(limited) = limited else {
                 continue;
             };
@@ -217,11 +223,11 @@ fn limit(limited: &Limited) -> String {
 }
 
 /// One subscriber, with its queues.
-fn detail(out: &mut impl Write, one: &Subscriber, paint: Paint) -> io::Result<()> {
+fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Result<()> {
     let set = if one.set { ", set live" } else { "" };
     writeln!(out, "{}  plan {}{set}", paint.bold(&one.name), one.plan)?;
     writeln!(out, "{}", one.matches.join(", "))?;
-    for (way, limited) in [("down", &one.down), ("up", &one.up)] {
+    for (way, limited) in both(&one.down, &one.up) {
         let Some(limited) = limited else {
             writeln!(out, "\n{way}  no limiter")?;
             continue;

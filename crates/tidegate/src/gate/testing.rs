@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_gate::Setting;
 use tidegate_gate::change::Report;
 use tidegate_gate::control::{Adjustment, Control, ControlError};
 use tidegate_gate::reading::{Limit, Overview, Reading, Roster, Subscriber};
@@ -134,18 +135,18 @@ impl Control for Fake {
     }
 
     fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
-        if let Some(plan) = &adjustment.plan
+        if let Some(plan) = &adjustment.setting.plan
             && plan != "gold"
             && plan != "basic"
         {
             return Err(ControlError::Invalid(format!("there is no plan '{plan}'")));
         }
-        let change = adjustment.clone();
+        let change = adjustment.setting.clone();
         let entry = self.find(name)?;
-        if change.reset {
+        if adjustment.reset {
             entry.set = false;
             entry.plan = Some("basic".into());
-            if change.plan.is_none() && change.down.is_none() && change.up.is_none() {
+            if change == Setting::default() {
                 return Ok(());
             }
         }
@@ -168,7 +169,7 @@ impl Control for Fake {
             .map_err(|reason| ControlError::Invalid(reason.into()))
     }
 
-    fn heal(&mut self) -> Vec<tidegate_gate::gate::Missing> {
+    fn heal(&mut self) -> Vec<tidegate_gate::Missing> {
         Vec::new()
     }
 }

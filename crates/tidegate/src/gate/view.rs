@@ -70,7 +70,8 @@ pub struct Counted {
 
 /// A subscriber.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Subscriber {
+#[schema(as = Subscriber)]
+pub struct SubscriberJson {
     /// Name in the configuration.
     pub name: String,
     /// Name of the plan, `-` if there is none.
@@ -117,7 +118,7 @@ pub struct Page {
     /// Number of subscribers that match, on all pages.
     pub matched: u64,
     /// The subscribers of this page.
-    pub subscribers: Vec<Subscriber>,
+    pub subscribers: Vec<SubscriberJson>,
     /// The parameter `after` of the next page; null if this is the last page.
     pub next: Option<String>,
 }
@@ -219,7 +220,7 @@ impl From<&Report> for Reloaded {
     }
 }
 
-impl Subscriber {
+impl SubscriberJson {
     fn new(subscriber: &reading::Subscriber, counters: PerDirection<Counters>) -> Self {
         let limited = |direction| {
             Some(Limited {
@@ -277,15 +278,18 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
 }
 
 /// A subscriber without its queues: what is at this index in a reading.
-pub fn subscriber(reading: &Reading, index: usize) -> Subscriber {
-    Subscriber::new(&reading.roster.subscribers[index], reading.counters[index])
+pub fn subscriber(reading: &Reading, index: usize) -> SubscriberJson {
+    SubscriberJson::new(&reading.roster.subscribers[index], reading.counters[index])
 }
 
 /// A subscriber with its queues, from the state of its limiters.
-pub fn detail(subscriber: &reading::Subscriber, states: &PerDirection<LimiterState>) -> Subscriber {
+pub fn detail(
+    subscriber: &reading::Subscriber,
+    states: &PerDirection<LimiterState>,
+) -> SubscriberJson {
     let counters = PerDirection::new(|direction| states[direction].counters);
     let queues = |state: &LimiterState| Some(state.queues.iter().map(Queue::from).collect());
-    let mut subscriber = Subscriber::new(subscriber, counters);
+    let mut subscriber = SubscriberJson::new(subscriber, counters);
     if let Some(down) = &mut subscriber.down {
         down.queues = queues(&states.down);
     }

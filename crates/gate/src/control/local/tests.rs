@@ -25,25 +25,26 @@ fn settings_add_up_until_they_are_reset() {
     };
     let rate = |text: &str| Some(text.parse().expect("a rate"));
     let none = Adjustment::default;
+    let only = |setting: Setting| Adjustment { setting, ..none() };
     let mbit = |down: u64, up: u64| [Some(down * 1_000_000), Some(up * 1_000_000)];
 
-    let down = Adjustment {
+    let down = only(Setting {
         down: rate("20mbit"),
-        ..none()
-    };
+        ..Setting::default()
+    });
     assert_eq!(
         set(down.clone()).expect("set"),
         ("gold".into(), mbit(20, 10))
     );
-    let up = Adjustment {
+    let up = only(Setting {
         up: rate("5mbit"),
-        ..none()
-    };
+        ..Setting::default()
+    });
     assert_eq!(set(up).expect("set"), ("gold".into(), mbit(20, 5)));
-    let plan = Adjustment {
+    let plan = only(Setting {
         plan: Some("basic".into()),
-        ..none()
-    };
+        ..Setting::default()
+    });
     assert_eq!(
         set(plan.clone()).expect("set"),
         ("basic".into(), mbit(20, 5))
@@ -59,10 +60,10 @@ fn settings_add_up_until_they_are_reset() {
     };
     assert_eq!(set(reset).expect("reset"), ("gold".into(), mbit(50, 10)));
 
-    let lead = Adjustment {
+    let lead = only(Setting {
         plan: Some("lead".into()),
-        ..none()
-    };
+        ..Setting::default()
+    });
     assert!(matches!(set(lead), Err(ControlError::Invalid(_))));
     assert!(matches!(set(none()), Err(ControlError::Invalid(_))));
     let unknown = gate.set("alise", &down);
@@ -88,7 +89,10 @@ fn who_looks_sees_what_others_change() {
     ));
 
     let set = Adjustment {
-        down: Some("20mbit".parse().expect("a rate")),
+        setting: Setting {
+            down: Some("20mbit".parse().expect("a rate")),
+            ..Setting::default()
+        },
         ..Adjustment::default()
     };
     gate.set("alice", &set).expect("set");

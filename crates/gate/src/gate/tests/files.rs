@@ -10,7 +10,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
     gate.set(
         "bob",
         &Setting {
-            down: Some(2_000_000),
+            down: Some(Rate::from_bits_per_second(2_000_000)),
             ..Setting::default()
         },
     )
@@ -20,7 +20,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
     gate.set(
         "bob",
         &Setting {
-            down: Some(4_000_000),
+            down: Some(Rate::from_bits_per_second(4_000_000)),
             ..Setting::default()
         },
     )
@@ -34,7 +34,7 @@ fn a_torn_line_of_the_journal_was_not_begun() {
         gate.set(
             "alice",
             &Setting {
-                down: Some(9_000_000),
+                down: Some(Rate::from_bits_per_second(9_000_000)),
                 ..Setting::default()
             },
         )
@@ -130,7 +130,7 @@ fn a_folder_of_another_user_is_refused_and_links_are_not_followed() {
         std::os::unix::fs::symlink(&elsewhere, site.state().join(name)).expect("a link");
         let made = match name {
             "journal" => {
-                let down = Some(2_000_000);
+                let down = Some(Rate::from_bits_per_second(2_000_000));
                 let setting = Setting {
                     down,
                     ..Setting::default()

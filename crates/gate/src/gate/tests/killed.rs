@@ -12,7 +12,7 @@ fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own))
         gate.set(
             "alice",
             &Setting {
-                up: Some(3_000_000),
+                up: Some(Rate::from_bits_per_second(3_000_000)),
                 ..Setting::default()
             },
         )
@@ -71,7 +71,7 @@ fn a_setting_that_is_killed_at_any_step_is_made_whole() {
             gate.set(
                 "bob",
                 &Setting {
-                    down: Some(2_000_000),
+                    down: Some(Rate::from_bits_per_second(2_000_000)),
                     ..Setting::default()
                 },
             )
@@ -91,7 +91,7 @@ fn a_reload_that_is_killed_before_it_is_written_whole_is_made_again() {
     gate.set(
         "alice",
         &Setting {
-            up: Some(3_000_000),
+            up: Some(Rate::from_bits_per_second(3_000_000)),
             ..Setting::default()
         },
     )
@@ -221,7 +221,7 @@ fn a_gate_that_was_killed_while_it_went_up_and_cannot_be_made_whole_is_taken_off
 
 #[test]
 fn what_a_kill_left_and_cannot_be_done_at_once_is_done_with_the_next_change() {
-    let down = Some(2_000_000);
+    let down = Some(Rate::from_bits_per_second(2_000_000));
     let setting = Setting {
         down,
         ..Setting::default()

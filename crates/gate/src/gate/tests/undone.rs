@@ -46,8 +46,8 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             let site = Site::new();
             let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
             let setting = Setting {
-                down: Some(2_000_000),
-                up: Some(1_000_000),
+                down: Some(Rate::from_bits_per_second(2_000_000)),
+                up: Some(Rate::from_bits_per_second(1_000_000)),
                 ..Setting::default()
             };
             Memory::at(site.pins(), |memory| memory.left = Some(step));

@@ -1,7 +1,7 @@
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
-use tidegate_gate::memory::Memory;
+use tidegate_gate::Memory;
 
 use super::*;
 use crate::gate::testing::Site;
