@@ -59,10 +59,20 @@ impl Scheme {
     pub fn size(self, rate: Rate) -> u64 {
         match self {
             Self::Shaper | Self::Policer => sizing::bdp(rate, LONGEST_RTT),
-            Self::PolicerPlus | Self::FairPolicer | Self::Pqp => {
-                sizing::correct_rate(rate, LONGEST_RTT, PACKET)
-            }
-            Self::BcPqp | Self::BcPqp200 => sizing::phantom_queue(rate, LONGEST_RTT, PACKET),
+            Self::PolicerPlus | Self::FairPolicer | Self::Pqp => sizing::correct_rate(
+                rate,
+                sizing::Path {
+                    rtt: LONGEST_RTT,
+                    mss: PACKET,
+                },
+            ),
+            Self::BcPqp | Self::BcPqp200 => sizing::phantom_queue(
+                rate,
+                sizing::Path {
+                    rtt: LONGEST_RTT,
+                    mss: PACKET,
+                },
+            ),
             Self::PolicerPlusScript | Self::FairPolicerScript => script_size(rate),
         }
     }
@@ -89,8 +99,22 @@ impl Scheme {
 /// need": its CUBIC is 0.072 / RTT · BDP^(4/3), with the BDP in bytes where the formula is of packets.
 /// That is (0.072 / 0.0357) · 1500^(1/3) = 23.087 times ours, and exceeds Reno's at all rates here.
 fn script_size(rate: Rate) -> u64 {
-    let cubic = sizing::cubic(rate, LONGEST_RTT, PACKET) * 23_087 / 1000;
-    sizing::reno(rate, LONGEST_RTT, PACKET).max(cubic)
+    let cubic = sizing::cubic(
+        rate,
+        sizing::Path {
+            rtt: LONGEST_RTT,
+            mss: PACKET,
+        },
+    ) * 23_087
+        / 1000;
+    sizing::reno(
+        rate,
+        sizing::Path {
+            rtt: LONGEST_RTT,
+            mss: PACKET,
+        },
+    )
+    .max(cubic)
 }
 
 /// Bytes of the mean short transfer: what the rate carries in 0.3 s.

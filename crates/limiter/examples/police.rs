@@ -7,7 +7,11 @@ use tidegate_limiter::{Decision, PacketMeta, PolicerConfig, Rate, TokenBucket, s
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rate: Rate = "8mbit".parse()?;
     // Enough for TCP to come near the rate at round trips of up to 50 ms.
-    let burst = sizing::correct_rate(rate, 50_000_000, 1500);
+    let path = sizing::Path {
+        rtt: 50_000_000,
+        mss: 1500,
+    };
+    let burst = sizing::correct_rate(rate, path);
     let mut policer = TokenBucket::new(&PolicerConfig::new(rate, burst)?, 0);
 
     let packet = PacketMeta {

@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Class 0 is one queue, class 1 has 8 queues; class 0 is served first.
     let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::fair(8)?])?;
     let rate: Rate = "10mbit".parse()?;
-    let queue = sizing::phantom_queue(rate, 100_000_000, 1500);
+    let path = sizing::Path {
+        rtt: 100_000_000,
+        mss: 1500,
+    };
+    let queue = sizing::phantom_queue(rate, path);
     let config = PhantomQueuesConfig::new(&policy, rate, queue)?;
     let config = config.with_burst_control(BurstControl::DEFAULT);
 

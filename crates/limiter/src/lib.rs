@@ -55,7 +55,7 @@
 //! // Voice first; what it leaves is shared equally by all other flows.
 //! let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::fair(8)?])?;
 //! let rate = "10mbit".parse()?;
-//! let queue = sizing::phantom_queue(rate, 100_000_000, 1500);
+//! let queue = sizing::phantom_queue(rate, sizing::Path { rtt: 100_000_000, mss: 1500 });
 //! let config = PhantomQueuesConfig::new(&policy, rate, queue)?
 //!     .with_burst_control(BurstControl::DEFAULT);
 //! let voice = Rule { dscp: "ef".parse()?, class: 0, ..Rule::default() };

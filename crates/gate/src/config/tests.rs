@@ -92,7 +92,11 @@ fn a_small_file_says_all_that_is_needed() {
     assert_eq!(*down.program().policy(), PolicyTree::default());
     assert_eq!(down.burst_control(), Some(BurstControl::DEFAULT));
     let rate = tidegate_limiter::Rate::from_bits_per_second(100_000_000);
-    let advice = tidegate_limiter::sizing::phantom_queue(rate, 100_000_000, 1500);
+    let path = tidegate_limiter::sizing::Path {
+        rtt: 100_000_000,
+        mss: 1500,
+    };
+    let advice = tidegate_limiter::sizing::phantom_queue(rate, path);
     assert_eq!(down.queue(), advice);
     assert_eq!(
         (config.accounting.layer, config.accounting.overhead),

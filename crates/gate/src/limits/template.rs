@@ -117,11 +117,15 @@ impl Template {
             let config = PhantomQueuesConfig::new(&self.policy, rate, queue)?;
             Ok::<_, ConfigError>(config)
         };
+        let path = sizing::Path {
+            rtt: self.rtt,
+            mss: PACKET,
+        };
         Ok(match self.scheme {
-            Scheme::BcPqp => phantom(sizing::phantom_queue(rate, self.rtt, PACKET))?
+            Scheme::BcPqp => phantom(sizing::phantom_queue(rate, path))?
                 .with_burst_control(self.control)
                 .into(),
-            Scheme::Pqp => phantom(sizing::correct_rate(rate, self.rtt, PACKET))?.into(),
+            Scheme::Pqp => phantom(sizing::correct_rate(rate, path))?.into(),
             Scheme::Policer => {
                 let needed = sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST);
                 PolicerConfig::new(rate, self.burst.unwrap_or(needed))?.into()

@@ -97,7 +97,11 @@ fn sizes_follow_the_rate() {
         other => panic!("{other:?}"),
     };
     let rate = Rate::from_bits_per_second(50_000_000);
-    let correct = tidegate_limiter::sizing::correct_rate(rate, 100_000_000, 1500);
+    let path = tidegate_limiter::sizing::Path {
+        rtt: 100_000_000,
+        mss: 1500,
+    };
+    let correct = tidegate_limiter::sizing::correct_rate(rate, path);
     assert_eq!(queue(Scheme::Pqp, 50_000_000), correct);
     assert_eq!(queue(Scheme::BcPqp, 50_000_000), 10 * correct);
     let policer = PolicerConfig::new(rate, 625_000).expect("a policer");

@@ -17,10 +17,10 @@ pub(super) fn bdp(rate: Rate, rtt: Nanos) -> u64 {
 
 /// What Reno and CUBIC both need for their average rate to be right.
 pub(super) fn phantom(rate: Rate, rtt: Nanos) -> u64 {
-    sizing::correct_rate(rate, rtt, PACKET).clamp(LEAST, MOST)
+    sizing::correct_rate(rate, sizing::Path { rtt, mss: PACKET }).clamp(LEAST, MOST)
 }
 
 /// The same where burst control keeps the room from being filled by a burst.
 pub(super) fn controlled(rate: Rate, rtt: Nanos) -> u64 {
-    sizing::phantom_queue(rate, rtt, PACKET).clamp(10 * LEAST, MOST)
+    sizing::phantom_queue(rate, sizing::Path { rtt, mss: PACKET }).clamp(10 * LEAST, MOST)
 }
