@@ -1,21 +1,18 @@
-//! One large capture, made of the shared ones.
+//! One large capture, made of small ones.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
-use std::net::Ipv4Addr;
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tidegate_trace::read::{Capture, Frame, LinkType, Nanos};
 
+use super::traffic::{Losing, parts};
+
 /// The client in all of the shared captures.
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 /// Between the end of a capture and the beginning of the next.
 const PAUSE: Nanos = 1_000_000_000;
-/// Captures are taken in the order of multiples of this number, so that a few of them are
-/// a mixture of what there is: neighbours in name are alike.
-const STRIDE: usize = 37;
-
 /// The capture to measure on.
 pub struct Big {
     /// Where it is.
@@ -45,15 +42,15 @@ impl Big {
     /// The one in target/bench, made if it is not there.
     ///
     /// With a snapshot length it has as many packets as a full one of that size, cut off.
-    pub fn made(size: u64, snaplen: Option<usize>) -> Result<Self> {
+    pub fn made(size: u64, snaplen: Option<usize>, losing: Losing) -> Result<Self> {
         let folder = target().join("bench");
-        let suffix = snaplen.map_or(String::new(), |snaplen| format!("-snap{snaplen}"));
-        let path = folder.join(format!("{size}{suffix}.pcap"));
+        let cut = snaplen.map_or(String::new(), |snaplen| format!("-snap{snaplen}"));
+        let path = folder.join(format!("{size}{}{cut}.pcap", losing.suffix()));
         if !path.exists() {
             std::fs::create_dir_all(&folder)?;
             // Under another name until it is whole.
             let part = path.with_extension("part");
-            make(&part, size, snaplen.unwrap_or(65_535))?;
+            make(&part, size, snaplen.unwrap_or(65_535), losing)?;
             std::fs::rename(&part, &path)?;
         }
         Self::existing(&path)
@@ -72,53 +69,37 @@ pub fn tidegate() -> PathBuf {
     target().join("release").join("tidegate")
 }
 
-fn make(path: &Path, size: u64, snaplen: usize) -> Result<()> {
-    let Some(traces) = std::env::var_os("TIDEGATE_TRACES") else {
-        bail!(
-            "TIDEGATE_TRACES is not set: the capture to measure on is made from the shared \
-             captures, which it names the folder of. Or name a capture with --file"
-        );
-    };
-    let folder = PathBuf::from(traces).join("usc");
-    let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.to_string_lossy().ends_with(".pcap.xz"))
-        .collect();
-    files.sort();
-    if files.is_empty() {
-        bail!("no captures in {}", folder.display());
-    }
+fn make(path: &Path, size: u64, snaplen: usize, losing: Losing) -> Result<()> {
+    let parts = parts(losing)?;
     let file = File::create(path).with_context(|| path.display().to_string())?;
     let mut out = Out::new(file, snaplen)?;
-    let n = files.len();
-    // Coprime with the number of files, or the walk would miss some; wanted more, they come again.
-    let stride = (STRIDE..).find(|&stride| gcd(stride, n) == 1).unwrap_or(1);
-    let mut number = 0;
-    while out.whole_bytes < size {
-        let file = &files[number * stride % n];
-        let input = BufReader::new(File::open(file)?);
-        out.append(Capture::new(input)?, client(number))
-            .with_context(|| file.display().to_string())?;
-        number += 1;
+    // Wanted more, they come again.
+    for (number, part) in parts.iter().cycle().enumerate() {
+        if out.whole_bytes >= size {
+            break;
+        }
+        out.append(Capture::new(part.open()?)?, number)
+            .with_context(|| format!("{part:?}"))?;
         eprintln!(
-            "{}: {} MB of {number} captures",
+            "{}: {} MB of {} captures",
             path.display(),
-            out.whole_bytes / 1_000_000
+            out.whole_bytes / 1_000_000,
+            number + 1
         );
     }
     out.file.flush()?;
     Ok(())
 }
 
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Another client for each capture, so that their flows are others: from 10.1.0.1 on.
-fn client(number: usize) -> Ipv4Addr {
-    let [_, _, high, low] = (number as u32 / 250 * 256 + number as u32 % 250 + 1).to_be_bytes();
-    Ipv4Addr::new(10, 1, high, low)
+/// Another client for each capture, so that their flows are others: the only one in the shared captures
+/// from 10.1.0.1 on, those of simulations from 10.129.0.1 on.
+fn moved(address: [u8; 4], number: usize) -> [u8; 4] {
+    let [.., high, low] = (number as u32 / 250 * 256 + number as u32 % 250 + 1).to_be_bytes();
+    match address {
+        CLIENT => [10, 1, high, low],
+        [10, 128, 0, host] => [10, 129 + high, low, host],
+        other => other,
+    }
 }
 
 struct Out {
@@ -148,7 +129,7 @@ impl Out {
         })
     }
 
-    fn append(&mut self, mut capture: Capture, client: Ipv4Addr) -> Result<()> {
+    fn append(&mut self, mut capture: Capture, number: usize) -> Result<()> {
         let begin = self.now + PAUSE;
         let mut first = None;
         while let Some(frame) = capture.frame()? {
@@ -158,23 +139,25 @@ impl Out {
             let first = *first.get_or_insert(frame.at);
             let at = begin + frame.at.saturating_sub(first);
             self.now = self.now.max(at);
-            self.write(at, &frame, client)?;
+            self.write(at, &frame, number)?;
         }
         Ok(())
     }
 
     /// The checksums are not mended: the tools do not look at them, since captures of a sending
     /// host have none that are right.
-    fn write(&mut self, at: Nanos, frame: &Frame<'_>, client: Ipv4Addr) -> Result<()> {
+    fn write(&mut self, at: Nanos, frame: &Frame<'_>, number: usize) -> Result<()> {
         self.frame.clear();
         self.frame
             .extend_from_slice(&frame.data[..frame.data.len().min(self.snaplen)]);
         if self.frame.get(12..14) == Some(&[8, 0]) {
             for i in [26, 30] {
-                if let Some(address) = self.frame.get_mut(i..i + 4)
-                    && address == CLIENT
-                {
-                    address.copy_from_slice(&client.octets());
+                let address = self
+                    .frame
+                    .get_mut(i..i + 4)
+                    .and_then(|at| at.first_chunk_mut());
+                if let Some(address) = address {
+                    *address = moved(*address, number);
                 }
             }
         }

@@ -7,11 +7,14 @@ mod limiters;
 mod record;
 mod stages;
 mod tools;
+mod traffic;
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
+
+use traffic::Losing;
 
 #[derive(Parser)]
 #[command(about = "Measures `tidegate detect` beside other tools on one core")]
@@ -44,12 +47,15 @@ struct Options {
     /// How often each tool is measured, in turn; tshark, which is slow, only once
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
-    /// Least size of the capture that is made from the shared ones
+    /// Least size of the capture that is made
     #[arg(long, default_value = "1GB", value_parser = size, global = true)]
     size: u64,
     /// Keep only this many bytes of each packet, as captures for analysis do
     #[arg(long, global = true)]
     snaplen: Option<usize>,
+    /// How many of the capture's transfers lose packets
+    #[arg(long, default_value = "most", global = true)]
+    losing: Losing,
     /// Measure on this capture instead
     #[arg(long, global = true)]
     file: Option<PathBuf>,
@@ -146,7 +152,7 @@ fn main() -> Result<()> {
     }
     let capture = match &options.file {
         Some(file) => capture::Big::existing(file)?,
-        None => capture::Big::made(options.size, options.snaplen)?,
+        None => capture::Big::made(options.size, options.snaplen, options.losing)?,
     };
     let mut figures = Figures::default();
     figures.add("capture.size", capture.bytes as f64 / 1e6, "MB");
@@ -165,7 +171,11 @@ fn main() -> Result<()> {
         let cut = options
             .snaplen
             .map_or(String::new(), |snaplen| format!("-snap{snaplen}"));
-        let path = record::write(&format!("{name}{cut}"), options.rounds, &figures.0)?;
+        let path = record::write(
+            &format!("{name}{}{cut}", options.losing.suffix()),
+            options.rounds,
+            &figures.0,
+        )?;
         eprintln!("written to {}", path.display());
     }
     if options.file.is_none() && !options.keep {

@@ -51,8 +51,23 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     let mut tools = [
         Tool::new(
             "tidegate",
-            tidegate,
+            &tidegate,
             &["detect", "--format", "csv", "--jobs", "1", "FILE"],
+        ),
+        // What the explanation of losses adds.
+        Tool::new(
+            "pd",
+            &tidegate,
+            &[
+                "detect",
+                "--detector",
+                "pd",
+                "--format",
+                "csv",
+                "--jobs",
+                "1",
+                "FILE",
+            ],
         ),
         Tool::new("tcptrace", "tcptrace", &["FILE"]),
         Tool::new("tcpdump", "tcpdump", &["-r", "FILE", "-w", "/dev/null"]),

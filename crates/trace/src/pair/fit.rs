@@ -3,7 +3,7 @@
 use super::likely::Likely;
 use super::passage::{Fate, Passage};
 use super::waiting::{Waiting, modelled, stays};
-use crate::detect::cause::{Arrival, Bucket, Fitter, Interval, bursty, intervals, uniform};
+use crate::detect::cause::{Arrival, Bucket, Interval, bursty, fit_bucket, intervals, uniform};
 
 /// A bucket, or a queue's free space, that explains which packets were lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,7 +154,7 @@ fn explained(arrivals: &[Arrival], log_likelihood: f64) -> f64 {
 
 /// The likeliest bucket.
 fn likeliest(arrivals: &[Arrival]) -> Option<Likely> {
-    let fit = Fitter::default().fit(arrivals, &STARTS)?;
+    let fit = fit_bucket(arrivals, &STARTS)?;
     Some(Likely::new(arrivals, &fit))
 }
 

@@ -97,7 +97,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    #[inline]
+    #[inline(always)]
     pub fn at(self, agreement: f32) -> f32 {
         let place = agreement * self.scale + (CERTAIN * PER_WIDTH + 0.5);
         self.table[(place as usize).min(ENTRIES - 1)]

@@ -1,5 +1,7 @@
 //! How likely the losses are without any bucket: by chance alone, or in bursts as on a radio link.
 
+use std::sync::LazyLock;
+
 use super::arrival::Arrival;
 
 /// Gaps in seconds at which the classes of a packet's distance from the one before end.
@@ -94,12 +96,20 @@ impl Count {
         if self.all() == 0 {
             return 0.0;
         }
-        let (passed, lost) = (f64::from(self.passed), f64::from(self.lost));
-        ln_gamma(passed + 0.5) + ln_gamma(lost + 0.5)
-            - ln_gamma(passed + lost + 1.0)
-            - std::f64::consts::PI.ln()
+        let [halves, wholes] = &*LN_GAMMA;
+        let at_half = |n: u32| {
+            let known = halves.get(n as usize).copied();
+            known.unwrap_or_else(|| ln_gamma(f64::from(n) + 0.5))
+        };
+        let known = wholes.get(self.all() as usize).copied();
+        let all = known.unwrap_or_else(|| ln_gamma(f64::from(self.all()) + 1.0));
+        at_half(self.passed) + at_half(self.lost) - all - std::f64::consts::PI.ln()
     }
 }
+
+/// For the first whole numbers n the logarithms of Γ(n + 1/2) and Γ(n + 1): most counts are small.
+static LN_GAMMA: LazyLock<[[f64; 4096]; 2]> =
+    LazyLock::new(|| [0.5, 1.0].map(|more| std::array::from_fn(|n| ln_gamma(n as f64 + more))));
 
 /// The logarithm of the gamma function by Stirling's series, for arguments from 0.5 on.
 fn ln_gamma(x: f64) -> f64 {

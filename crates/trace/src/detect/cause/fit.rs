@@ -2,8 +2,9 @@
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
-use super::lanes::{LANES, Step, costs, likeliest_noises, log_likelihoods, merged, singly};
+use super::lanes::{LANES, costs, least, likeliest_noises, log_likelihoods};
 use super::screen::{Costs, DEPTHS, RATES, WIDTHS, screen};
+use super::step::{Merges, Step};
 use crate::read::Nanos;
 
 /// A bucket, and how well it explains the losses.
@@ -32,6 +33,7 @@ const SMALL_STEP: f64 = 600.0;
 const MOST_DEPTH: f64 = 5e6;
 /// Bytes by which a level may be wrong because packets are replayed together.
 const REFINE_MERGE: f64 = 60.0;
+const POLISH_MERGE: f64 = 20.0;
 /// Noise widths that the likelihood is taken for, in bytes.
 const NOISES: [Noise; 8] = [
     Noise { width: 60.0 },
@@ -47,119 +49,139 @@ const NOISES: [Noise; 8] = [
 /// steps, the rounds, and the widest noise (an index). What is only nearly right fits loosely alone.
 const STAGES: [(usize, f64, usize, usize); 3] = [(8, 1.0, 5, 2), (3, 0.5, 5, 1), (2, 0.25, 5, 0)];
 /// How far a grid reaches at first, in logarithms.
-const RATE_REACH: f64 = 0.04;
+const RATE_REACH: f64 = 0.05;
 const DEPTH_REACH: f64 = 0.14;
 
-/// Fits buckets; keeps its memory between fits.
-#[derive(Debug, Default)]
-pub struct Fitter {
-    steps: Vec<Step>,
-    merged: Vec<Step>,
+/// A candidate is not looked at closer if what it leaves unexplained is so many times what the best one
+/// does, in nats, and some more.
+const HOPELESS: f64 = 3.0;
+const FEW_NATS: f64 = 30.0;
+/// Candidates this near to a likelier one, in logarithms, lead to where it does.
+const SAME_RATE: f64 = 0.005;
+const SAME_DEPTH: f64 = 0.02;
+
+/// The bucket under which the fates of the packets, in the order of their times, are most
+/// likely. It held one of these shares of its depth at first. `None` with fewer than two losses.
+pub fn fit_bucket(arrivals: &[Arrival], starts: &[f64]) -> Option<Fit> {
+    if arrivals.iter().filter(|arrival| arrival.lost).count() < 2 {
+        return None;
+    }
+    let mut merges = Merges::new(arrivals);
+    let found = candidates(&mut merges, arrivals, starts);
+    let fastest = found.iter().map(|candidate| candidate.bucket.rate);
+    let merge = REFINE_MERGE / fastest.fold(f64::MIN_POSITIVE, f64::max);
+    let mut found = rank(merges.within(merge), found);
+    for (survivors, reach, rounds, most_width) in STAGES {
+        found.truncate(survivors);
+        let refined: Vec<Candidate> = found
+            .iter()
+            .map(|(candidate, _)| {
+                let width = candidate.width.min(most_width);
+                let steps = merges.within(REFINE_MERGE / candidate.bucket.rate);
+                refine(
+                    steps,
+                    Candidate {
+                        width,
+                        ..*candidate
+                    },
+                    reach,
+                    rounds,
+                )
+            })
+            .collect();
+        found.extend(rank(merges.within(merge), refined));
+        leave_best(&mut found);
+    }
+    let (_, best) = found.into_iter().next()?;
+    let merge = POLISH_MERGE / best.bucket.rate;
+    Some(polish(merges.within(merge), best))
 }
 
-impl Fitter {
-    /// The bucket under which the fates of the packets, in the order of their times, are most
-    /// likely. It held one of these shares of its depth at first. `None` with fewer than two losses.
-    pub fn fit(&mut self, arrivals: &[Arrival], starts: &[f64]) -> Option<Fit> {
-        if arrivals.iter().filter(|arrival| arrival.lost).count() < 2 {
-            return None;
-        }
-        singly(arrivals, &mut self.steps);
-        let mut found = self.rank(candidates(arrivals, starts));
-        for (survivors, reach, rounds, most_width) in STAGES {
-            found.truncate(survivors);
-            let refined: Vec<Candidate> = found
+/// Candidates with what makes them likeliest: the likeliest first, and none that need not be looked at.
+fn rank(steps: &[Step], candidates: Vec<Candidate>) -> Vec<(Candidate, Fit)> {
+    let mut ranked = Vec::with_capacity(candidates.len());
+    for group in candidates.chunks(LANES) {
+        let buckets = filled_up(group.iter().map(|candidate| candidate.bucket));
+        let likeliest = likeliest_noises(steps, &buckets, &NOISES);
+        ranked.extend(
+            group
                 .iter()
-                .map(|(candidate, _)| {
-                    let width = candidate.width.min(most_width);
-                    self.refine(
-                        arrivals,
-                        Candidate {
-                            width,
-                            ..*candidate
-                        },
-                        reach,
-                        rounds,
-                    )
-                })
-                .collect();
-            let refined = self.rank(refined);
-            found.extend(refined);
-            found.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
-        }
-        let (_, best) = found.into_iter().next()?;
-        Some(self.polish(best))
-    }
-
-    /// Candidates with what makes them likeliest, the likeliest first.
-    fn rank(&self, candidates: Vec<Candidate>) -> Vec<(Candidate, Fit)> {
-        let mut ranked = Vec::with_capacity(candidates.len());
-        for group in candidates.chunks(LANES) {
-            let buckets = filled_up(group.iter().map(|candidate| candidate.bucket));
-            let likeliest = likeliest_noises(&self.steps, &buckets, &NOISES);
-            ranked.extend(group.iter().zip(likeliest).map(
-                |(&candidate, (noise, log_likelihood))| {
+                .zip(likeliest)
+                .map(|(&candidate, (noise, log_likelihood))| {
                     let fit = Fit {
                         bucket: candidate.bucket,
                         noise,
                         log_likelihood,
                     };
                     (candidate, fit)
-                },
-            ));
-        }
-        ranked.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
-        ranked
+                }),
+        );
     }
+    leave_best(&mut ranked);
+    ranked
+}
 
-    /// Narrows a grid around a candidate down to its least cost.
-    fn refine(
-        &mut self,
-        arrivals: &[Arrival],
-        candidate: Candidate,
-        reach: f64,
-        rounds: usize,
-    ) -> Candidate {
-        let Candidate { mut bucket, width } = candidate;
-        merged(arrivals, REFINE_MERGE / bucket.rate, &mut self.merged);
-        let mut reach = reach;
-        let mut least = f32::INFINITY;
-        for _ in 0..rounds {
-            let around = grid(bucket, RATE_REACH * reach, DEPTH_REACH * reach);
-            let costs = costs(&self.merged, &around, WIDTHS[width]);
-            for (&cost, near) in costs.iter().zip(around) {
-                if cost < least {
-                    (least, bucket) = (cost, near);
-                }
-            }
-            reach *= 0.5;
-        }
-        Candidate { bucket, width }
-    }
-
-    /// Climbs to the greatest likelihood near a fit.
-    fn polish(&self, fit: Fit) -> Fit {
-        let alone = [fit.bucket; LANES];
-        let [now, ..] = log_likelihoods(&self.steps, &alone, fit.noise);
-        let mut best = Fit {
-            log_likelihood: now,
-            ..fit
+/// The likeliest first, without those that are hopeless or near a likelier one.
+fn leave_best(found: &mut Vec<(Candidate, Fit)>) {
+    found.sort_by(|a, b| b.1.log_likelihood.total_cmp(&a.1.log_likelihood));
+    let mut left: Vec<(Candidate, Fit)> = Vec::with_capacity(found.len());
+    for &(candidate, fit) in found.iter() {
+        let is_near = |other: &(Candidate, Fit)| {
+            let [a, b] = [candidate, other.0].map(|candidate| candidate.bucket);
+            (a.rate / b.rate).ln().abs() < SAME_RATE && (a.depth / b.depth).ln().abs() < SAME_DEPTH
         };
-        for reach in [0.006, 0.002, 0.0007] {
-            let around = grid(best.bucket, reach, 2.0 * reach);
-            let likelihoods = log_likelihoods(&self.steps, &around, best.noise);
-            for (log_likelihood, bucket) in likelihoods.into_iter().zip(around) {
-                if log_likelihood > best.log_likelihood {
-                    best = Fit {
-                        bucket,
-                        log_likelihood,
-                        ..best
-                    };
-                }
+        let least = left.first().map_or(f64::NEG_INFINITY, |(_, best)| {
+            HOPELESS * best.log_likelihood - FEW_NATS
+        });
+        if fit.log_likelihood >= least && !left.iter().any(is_near) {
+            left.push((candidate, fit));
+        }
+    }
+    *found = left;
+}
+
+/// Narrows a grid around a candidate down to its least cost.
+fn refine(steps: &[Step], candidate: Candidate, reach: f64, rounds: usize) -> Candidate {
+    let Candidate { mut bucket, width } = candidate;
+    let mut reach = reach;
+    let mut least = f32::INFINITY;
+    for _ in 0..rounds {
+        let around = grid(bucket, RATE_REACH * reach, DEPTH_REACH * reach);
+        let costs = costs(steps, &around, WIDTHS[width]);
+        for (&cost, near) in costs.iter().zip(around) {
+            if cost < least {
+                (least, bucket) = (cost, near);
             }
         }
-        best
+        reach *= 0.5;
     }
+    Candidate { bucket, width }
+}
+
+/// Climbs to the greatest likelihood near a fit.
+fn polish(steps: &[Step], fit: Fit) -> Fit {
+    let mut best = Fit {
+        log_likelihood: f64::NEG_INFINITY,
+        ..fit
+    };
+    for reach in [0.006, 0.003, 0.001_2, 0.000_5, 0.000_2] {
+        let mut around = grid(best.bucket, reach, 2.0 * reach);
+        // The likelihood that is known is of packets that were taken together.
+        if best.log_likelihood == f64::NEG_INFINITY {
+            around[0] = best.bucket;
+        }
+        let likelihoods = log_likelihoods(steps, &around, best.noise);
+        for (log_likelihood, bucket) in likelihoods.into_iter().zip(around) {
+            if log_likelihood > best.log_likelihood {
+                best = Fit {
+                    bucket,
+                    log_likelihood,
+                    ..best
+                };
+            }
+        }
+    }
+    best
 }
 
 /// A bucket worth a closer look, and the noise width (an index) under which it is.
@@ -193,34 +215,34 @@ fn filled_up(buckets: impl Iterator<Item = Bucket>) -> [Bucket; LANES] {
 }
 
 /// Rates and depths around which a bucket may fit.
-fn candidates(arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
+fn candidates(merges: &mut Merges<'_>, arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
     let mut passed = passing_rate(arrivals, Nanos::MAX);
-    let mut found = candidates_near(passed, arrivals, starts);
+    let mut found = candidates_near(passed, merges, starts);
     for pause in PAUSES {
         let faster = passing_rate(arrivals, pause);
         if faster > HIGHER * passed {
             passed = faster;
-            found.extend(candidates_near(passed, arrivals, starts));
+            found.extend(candidates_near(passed, merges, starts));
         }
     }
     found
 }
 
 /// The same for rates around that at which packets passed.
-fn candidates_near(passed: f64, arrivals: &[Arrival], starts: &[f64]) -> Vec<Candidate> {
+fn candidates_near(passed: f64, merges: &mut Merges<'_>, starts: &[f64]) -> Vec<Candidate> {
     let depths = depths();
     let rates: [f64; RATES] = std::array::from_fn(|i| {
         let share = i as f64 / (RATES - 1) as f64;
         passed * LEAST_RATE * (MOST_RATE / LEAST_RATE).powf(share)
     });
-    let mut found = Vec::new();
+    let screened = screen(merges, &rates, &depths);
     // What a bucket that is not full holds at first is not screened for, but tried.
     let (full, others): (Vec<f64>, Vec<f64>) = starts.iter().partition(|&&start| start == 1.0);
-    for (starts, full) in [(full, true), (others, false)] {
+    let mut found = Vec::new();
+    for (starts, costs) in [(full, screened.full), (others, screened.partly)] {
         if starts.is_empty() {
             continue;
         }
-        let costs = screen(arrivals, full, &rates, &depths);
         for candidate in lowest(&rates, &depths, &costs) {
             found.extend(starts.iter().map(|&start| {
                 let mut candidate = candidate;
@@ -272,7 +294,7 @@ fn lowest(rates: &[f64; RATES], depths: &[f64; DEPTHS], costs: &[Costs]) -> Vec<
     for width in 0..WIDTHS.len() {
         let least: Vec<f32> = costs
             .iter()
-            .map(|row| row[width].iter().copied().fold(f32::INFINITY, f32::min))
+            .map(|row| row[width].iter().copied().fold(f32::INFINITY, least))
             .collect();
         for i in lowest_valleys(&least, 2, f32::INFINITY, 4) {
             for j in lowest_valleys(&costs[i][width], 3, least[i] + 60.0, 2) {

@@ -8,7 +8,8 @@
 use super::arrival::Arrival;
 use super::bucket::Bucket;
 use super::fit::Fit;
-use super::lanes::{LANES, Step, log_likelihoods, singly};
+use super::lanes::{LANES, log_likelihoods};
+use super::step::{Merges, Step};
 
 /// Nats by which a bucket may be less likely than the best. For a model without fault 1.9 would
 /// hold the truth 19 times in 20. What a real router does and the model lacks shows in fates that the
@@ -21,6 +22,8 @@ const TRIED: [f64; LANES] = [
 ];
 /// Farther than a factor of this from the best nothing is tried.
 const FARTHEST: f64 = 8.0;
+/// Bytes by which a level may be wrong because packets are replayed together.
+const MERGE: f64 = 20.0;
 /// Halvings of the last step.
 const HALVINGS: usize = 3;
 /// What an interval at least reaches to each side: routers round rates, and refill in small steps.
@@ -47,10 +50,10 @@ impl Interval {
 
 /// Intervals of a bucket's rate (bytes a second) and depth (bytes).
 pub fn intervals(arrivals: &[Arrival], fit: &Fit) -> (Interval, Interval) {
-    let mut steps = Vec::new();
-    singly(arrivals, &mut steps);
+    let mut merges = Merges::new(arrivals);
+    let steps = merges.within(MERGE / fit.bucket.rate);
     // The fit may rest on more packets than these.
-    let [best, ..] = log_likelihoods(&steps, &[fit.bucket; LANES], fit.noise);
+    let [best, ..] = log_likelihoods(steps, &[fit.bucket; LANES], fit.noise);
     let profile = Profile {
         steps,
         fit,
@@ -80,7 +83,7 @@ enum Quantity {
 }
 
 struct Profile<'a> {
-    steps: Vec<Step>,
+    steps: &'a [Step],
     fit: &'a Fit,
     /// The least likelihood, as a logarithm, of a bucket in the interval.
     least: f64,
@@ -134,7 +137,7 @@ impl Profile<'_> {
                 ..best
             }
         });
-        log_likelihoods(&self.steps, &buckets, self.fit.noise)
+        log_likelihoods(self.steps, &buckets, self.fit.noise)
             .into_iter()
             .zip(tried)
             .filter(|&(likelihood, _)| likelihood > self.least)

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::arrival::Arrival;
-use super::fit::{Fit, Fitter};
+use super::fit::{Fit, fit_bucket};
 use super::interval::{Interval, intervals};
 use crate::read::Nanos;
 
@@ -33,7 +33,7 @@ impl Scope {
     /// `apart` from each other are separate episodes.
     pub fn new(arrivals: Vec<Arrival>, starts: &[f64], apart: Nanos) -> Self {
         let part = densest(&arrivals);
-        let fit = Fitter::default().fit(part, starts);
+        let fit = fit_bucket(part, starts);
         let levels = fit.map_or_else(Vec::new, |fit| fit.bucket.levels(arrivals.iter()).collect());
         let mut places: HashMap<u32, Vec<u32>> = HashMap::new();
         for (i, arrival) in arrivals.iter().enumerate() {

@@ -4,14 +4,20 @@
 //! of a bucket without a bound, and b less the backlog of a queue that drains at r. Neither depends
 //! on b. So packets are replayed for each rate only, and depths are compared at losses. The level
 //! behind a loss, less than one packet, is taken from the bucket without a bound.
+//!
+//! What a loss costs rises and falls with the depth in straight lines. So only the ends of these lines
+//! are noted for each loss, and the costs of all depths are summed up once.
 
-use super::arrival::Arrival;
-use super::lanes::{CAP, LANES, Lanes, Step, least, merged, most};
+use super::lanes::{CAP, LANES, Lanes, least, most};
+use super::step::{Merges, Step};
+
+#[cfg(test)]
+mod tests;
 
 /// Noise widths in bytes under which costs are compared.
 pub(super) const WIDTHS: [f32; 3] = [250.0, 1200.0, 6000.0];
 /// Rates and depths that are tried.
-pub(super) const RATES: usize = 96;
+pub(super) const RATES: usize = 64;
 pub(super) const DEPTHS: usize = 64;
 /// Bytes by which a level may be wrong because packets are replayed together.
 const MERGE: f64 = 300.0;
@@ -22,54 +28,137 @@ const UNBOUNDED: f32 = 1e15;
 /// contradicts the packets' fates, over the width.
 pub(super) type Costs = [[f32; DEPTHS]; WIDTHS.len()];
 
-/// The costs of all buckets, by rate. Where the bucket did not begin full, nothing is known before
-/// the first loss.
+/// The costs of all buckets, by rate.
+pub(super) struct Screened {
+    /// Of those that began full.
+    pub full: Vec<Costs>,
+    /// Of those that did not: nothing is known before the first loss.
+    pub partly: Vec<Costs>,
+}
+
+/// Replays the packets for all rates.
 pub(super) fn screen(
-    arrivals: &[Arrival],
-    full: bool,
+    merges: &mut Merges<'_>,
     rates: &[f64; RATES],
     depths: &[f64; DEPTHS],
-) -> Vec<Costs> {
-    let depths = depths.map(|depth| depth as f32);
-    let mut steps = Vec::new();
-    let mut all = Vec::with_capacity(RATES);
+) -> Screened {
+    let depths = Depths::new(depths);
+    let mut ends = Box::new(Ends::NONE);
+    let mut screened = Screened {
+        full: Vec::with_capacity(RATES),
+        partly: Vec::with_capacity(RATES),
+    };
     for rates in rates.chunks_exact(LANES) {
-        let lanes: Lanes = std::array::from_fn(|i| rates[i] as f32);
-        let mut table = Table::new(&depths);
-        merged(arrivals, MERGE / rates[LANES - 1], &mut steps);
-        table.replay(&steps, &lanes, full);
-        all.extend(table.costs());
-    }
-    all
-}
-
-/// Costs of buckets of some rates, as they add up.
-struct Table<'a> {
-    depths: &'a [f32; DEPTHS],
-    /// For losses that met too much, by rate.
-    surplus: Box<[Costs; LANES]>,
-    /// Bytes that were missing for packets that passed, by rate: those without a bound on the level,
-    /// and those for each depth.
-    missing: Lanes,
-    missing_by_depth: Box<[[f32; DEPTHS]; LANES]>,
-}
-
-impl<'a> Table<'a> {
-    fn new(depths: &'a [f32; DEPTHS]) -> Self {
-        Self {
-            depths,
-            surplus: Box::new([[[0.0; DEPTHS]; WIDTHS.len()]; LANES]),
-            missing: [0.0; LANES],
-            missing_by_depth: Box::new([[0.0; DEPTHS]; LANES]),
+        let mut lanes = [0f32; LANES];
+        for (lane, &rate) in lanes.iter_mut().zip(rates) {
+            *lane = rate as f32;
         }
+        let steps = merges.within(MERGE / rates[LANES - 1]);
+        *ends = Ends::NONE;
+        let (missing, first) = ends.replay(steps, &lanes, &depths);
+        ends.costs(&missing, &depths, &mut screened.partly);
+        if let Some(first) = first {
+            ends.add(&first, &depths);
+        }
+        ends.costs(&missing, &depths, &mut screened.full);
+    }
+    screened
+}
+
+/// The depths that are tried, in rising order.
+struct Depths {
+    /// Behind them one without a bound.
+    depths: [f32; DEPTHS + 1],
+    /// For each class of sizes how many depths are in lower classes.
+    lower: [u8; CLASSES],
+}
+
+/// Sizes up to 2^24 bytes are told apart, in 32 classes each time they double. No two depths are in the
+/// same.
+const CLASSES: usize = class(16_777_216.0) + 1;
+
+/// Exponent and five bits of the mantissa of a size from 1 on.
+#[inline(always)]
+const fn class(size: f32) -> usize {
+    const SHIFT: u32 = 18;
+    (size.to_bits() >> SHIFT).saturating_sub(1f32.to_bits() >> SHIFT) as usize
+}
+
+impl Depths {
+    fn new(tried: &[f64; DEPTHS]) -> Self {
+        let mut depths = [f32::INFINITY; DEPTHS + 1];
+        for (depth, &tried) in depths.iter_mut().zip(tried) {
+            *depth = tried as f32;
+        }
+        let mut lower = [0; CLASSES];
+        for (limit, lower) in lower.iter_mut().enumerate() {
+            *lower = depths[..DEPTHS].partition_point(|&depth| class(depth) < limit) as u8;
+        }
+        Self { depths, lower }
     }
 
-    fn replay(&mut self, steps: &[Step], rates: &Lanes, full: bool) {
+    /// How many depths are less than a size.
+    #[inline(always)]
+    fn below(&self, size: f32) -> usize {
+        let lower = usize::from(self.lower[class(size).min(CLASSES - 1)]);
+        lower + usize::from(self.depths[lower] < size)
+    }
+}
+
+/// What a loss shows under each rate.
+struct Loss {
+    /// What the level exceeds the packet by without a bound.
+    surplus: Lanes,
+    /// The depth from which the bound leaves a surplus.
+    from: Lanes,
+    /// The depth that packets before it needed.
+    needed: Lanes,
+}
+
+/// Ends of lines, by how many depths are less and by rate: how many ends there are, and the sum of their
+/// distances from a depth beside them.
+struct Line {
+    count: [Lanes; DEPTHS + 1],
+    distance: [Lanes; DEPTHS + 1],
+}
+
+impl Line {
+    const NONE: Self = Self {
+        count: [[0.0; LANES]; DEPTHS + 1],
+        distance: [[0.0; LANES]; DEPTHS + 1],
+    };
+
+    #[inline(always)]
+    fn add(&mut self, below: usize, lane: usize, distance: f32) {
+        self.count[below][lane] += 1.0;
+        self.distance[below][lane] += distance;
+    }
+}
+
+/// Where costs begin to rise with the depth, where they end to for each noise width, and where those
+/// end that fall with it.
+struct Ends {
+    rise: Line,
+    stop: [Line; WIDTHS.len()],
+    fall: Line,
+}
+
+impl Ends {
+    const NONE: Self = Self {
+        rise: Line::NONE,
+        stop: [Line::NONE; WIDTHS.len()],
+        fall: Line::NONE,
+    };
+
+    /// Notes all losses but the first one. Returns the bytes that were missing for packets that passed, by
+    /// rate, at any depth, and the first loss.
+    fn replay(&mut self, steps: &[Step], rates: &Lanes, depths: &Depths) -> (Lanes, Option<Loss>) {
         // What a bucket without a bound holds, the backlog, and the most of that since the last loss.
         let mut level = [UNBOUNDED; LANES];
         let mut backlog = [0f32; LANES];
         let mut peak = [0f32; LANES];
-        let mut counts = full;
+        let mut missing = [0f32; LANES];
+        let mut first = None;
         for step in steps {
             let weight = step.weight;
             if !step.lost {
@@ -77,63 +166,86 @@ impl<'a> Table<'a> {
                     let fill = rates[i] * step.gap;
                     let left = level[i] + fill - weight;
                     level[i] = most(left, 0.0);
-                    self.missing[i] += level[i] - left;
+                    missing[i] += level[i] - left;
                     backlog[i] = most(backlog[i] - fill, 0.0) + weight;
                     peak[i] = most(peak[i], backlog[i]);
                 }
                 continue;
             }
+            let mut loss = Loss {
+                surplus: [0.0; LANES],
+                from: [0.0; LANES],
+                needed: peak,
+            };
             for i in 0..LANES {
                 let fill = rates[i] * step.gap;
-                level[i] += fill;
-                backlog[i] = most(backlog[i] - fill, 0.0);
-                if counts {
-                    self.loss(i, level[i] - weight, backlog[i] + weight, peak[i]);
-                }
+                let met = level[i] + fill;
+                loss.surplus[i] = most(met - weight, 0.0);
+                loss.from[i] = most(backlog[i] - fill, 0.0) + weight;
                 // Where the bound must have held, anything below a packet may be left.
-                level[i] = if level[i] > 1.5 * weight {
-                    0.5 * weight
-                } else {
-                    least(level[i], weight)
-                };
+                let limit = if met > 1.5 * weight { 0.5 } else { 1.0 };
+                level[i] = least(met, limit * weight);
                 backlog[i] = 0.0;
                 peak[i] = 0.0;
             }
-            counts = true;
-        }
-    }
-
-    /// Counts a loss at the `i`th rate: the surplus without a bound, the depth from which the bound
-    /// leaves one, and the depth that packets before it needed.
-    fn loss(&mut self, i: usize, surplus: f32, from: f32, needed: f32) {
-        let surplus = most(surplus, 0.0);
-        let missing = &mut self.missing_by_depth[i];
-        if needed > self.depths[0] {
-            for (missing, &depth) in missing.iter_mut().zip(self.depths) {
-                *missing += most(needed - depth, 0.0);
+            match first {
+                None => first = Some(loss),
+                Some(_) => self.add(&loss, depths),
             }
         }
-        if surplus == 0.0 {
-            return;
+        (missing, first)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, loss: &Loss, depths: &Depths) {
+        for i in 0..LANES {
+            let below = depths.below(loss.needed[i]);
+            // No depth that is tried is less than what is needed where this is 0.
+            let beside = depths.depths[below.saturating_sub(1)];
+            self.fall.add(below, i, loss.needed[i] - beside);
         }
-        let [narrow, middle, wide] = &mut self.surplus[i];
-        for j in 0..DEPTHS {
-            let over = least(most(self.depths[j] - from, 0.0), surplus);
-            narrow[j] += least(over, CAP * WIDTHS[0]);
-            middle[j] += least(over, CAP * WIDTHS[1]);
-            wide[j] += least(over, CAP * WIDTHS[2]);
+        for i in 0..LANES {
+            if loss.surplus[i] == 0.0 {
+                continue;
+            }
+            let below = depths.below(loss.from[i]);
+            let beside = depths.depths[below];
+            self.rise.add(below, i, beside - loss.from[i]);
+            for (stop, width) in self.stop.iter_mut().zip(WIDTHS) {
+                let to = loss.from[i] + least(loss.surplus[i], CAP * width);
+                let below = depths.below(to);
+                stop.add(below, i, depths.depths[below] - to);
+            }
         }
     }
 
-    fn costs(self) -> impl Iterator<Item = Costs> {
-        (0..LANES).map(move |i| {
-            let mut costs = self.surplus[i];
-            for (row, width) in costs.iter_mut().zip(WIDTHS) {
-                for (j, cost) in row.iter_mut().enumerate() {
-                    *cost = (*cost + self.missing[i] + self.missing_by_depth[i][j]) / width;
+    /// The costs for each rate.
+    fn costs(&self, missing: &Lanes, depths: &Depths, all: &mut Vec<Costs>) {
+        let depths = &depths.depths;
+        let mut fallen = [[0f32; LANES]; DEPTHS];
+        let (mut count, mut value) = ([0f32; LANES], *missing);
+        for j in (0..DEPTHS).rev() {
+            let step = depths[(j + 1).min(DEPTHS - 1)] - depths[j];
+            for i in 0..LANES {
+                value[i] += count[i] * step + self.fall.distance[j + 1][i];
+                count[i] += self.fall.count[j + 1][i];
+            }
+            fallen[j] = value;
+        }
+        let begin = all.len();
+        all.resize(begin + LANES, [[0.0; DEPTHS]; WIDTHS.len()]);
+        for (row, (stop, width)) in self.stop.iter().zip(WIDTHS).enumerate() {
+            let (mut count, mut value) = ([0f32; LANES], [0f32; LANES]);
+            for j in 0..DEPTHS {
+                let step = depths[j] - depths[j.saturating_sub(1)];
+                for i in 0..LANES {
+                    value[i] += count[i] * step + (self.rise.distance[j][i] - stop.distance[j][i]);
+                    count[i] += self.rise.count[j][i] - stop.count[j][i];
+                }
+                for i in 0..LANES {
+                    all[begin + i][row][j] = (value[i] + fallen[j][i]) / width;
                 }
             }
-            costs
-        })
+        }
     }
 }

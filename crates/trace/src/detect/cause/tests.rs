@@ -4,12 +4,14 @@
 mod capture;
 
 use super::arrival::Arrival;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Noise};
 use super::delay;
-use super::fit::Fitter;
+use super::fit::fit_bucket;
 use super::interval::intervals;
+use super::lanes::{LANES, log_likelihoods};
 use super::limiter::{Losses, Mechanism, Towards, explain};
 use super::scope::episodes;
+use super::step::{Merges, Step};
 use crate::detect::Basis;
 
 const PATH: u64 = 40_000_000;
@@ -94,9 +96,7 @@ fn a_fit_finds_rate_and_depth() {
     for (megabits, depth) in [(2.0, 40e3), (5.0, 100e3), (20.0, 300e3)] {
         let truth = bucket(megabits, depth);
         let arrivals = send(truth, &Device::Policer, 400, 7);
-        let fit = Fitter::default()
-            .fit(&arrivals, &[1.0])
-            .expect("there are losses");
+        let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
         let off = |found: f64, truth: f64| (found / truth - 1.0).abs();
         assert!(off(fit.bucket.rate, truth.rate) < 0.005, "{fit:?}");
         let (rates, depths) = intervals(&arrivals, &fit);
@@ -104,6 +104,29 @@ fn a_fit_finds_rate_and_depth() {
             rates.holds(truth.rate) && depths.holds(depth),
             "{rates:?} {depths:?}"
         );
+    }
+}
+
+#[test]
+fn packets_that_are_replayed_together_are_as_likely_as_one_by_one() {
+    let truth = bucket(5.0, 100e3);
+    let arrivals = send(truth, &Device::Policer, 400, 7);
+    let mut merges = Merges::new(&arrivals);
+    let fits = |steps: &[Step], factor: f64, width| {
+        let tried = Bucket {
+            rate: truth.rate * factor,
+            ..truth
+        };
+        log_likelihoods(steps, &[tried; LANES], Noise { width })[0]
+    };
+    let together = merges.within(60.0 / truth.rate).to_vec();
+    let singly = merges.within(0.0);
+    assert!(singly.len() == arrivals.len() && together.len() * 2 < singly.len());
+    for factor in [0.9, 1.0, 1.1] {
+        for width in [400.0, 2_500.0] {
+            let [one, other] = [singly, &together].map(|steps| fits(steps, factor, width));
+            assert!((one - other).abs() < 0.05 * one.abs(), "{one} {other}");
+        }
     }
 }
 
@@ -120,9 +143,7 @@ fn pauses_between_bursts_do_not_hide_a_fast_limiter() {
             ..packet
         }));
     }
-    let fit = Fitter::default()
-        .fit(&arrivals, &[1.0])
-        .expect("there are losses");
+    let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
     assert!((fit.bucket.rate / truth.rate - 1.0).abs() < 0.02, "{fit:?}");
 }
 
@@ -132,8 +153,8 @@ fn too_few_losses_are_not_fitted() {
     for arrival in &mut arrivals {
         arrival.lost = false;
     }
-    assert!(Fitter::default().fit(&arrivals, &[1.0]).is_none());
-    assert!(Fitter::default().fit(&[], &[1.0]).is_none());
+    assert!(fit_bucket(&arrivals, &[1.0]).is_none());
+    assert!(fit_bucket(&[], &[1.0]).is_none());
 }
 
 #[test]
