@@ -35,16 +35,16 @@ impl Bank {
     fn agreement(&mut self, step: Step) -> Lanes {
         let mut agrees = [0f32; LANES];
         if step.lost {
-            for i in 0..LANES {
+            for (i, agrees) in agrees.iter_mut().enumerate() {
                 let met = least(self.levels[i] + self.rates[i] * step.gap, self.depths[i]);
-                agrees[i] = step.weight - met;
+                *agrees = step.weight - met;
                 self.levels[i] = least(met, step.weight);
             }
         } else {
-            for i in 0..LANES {
+            for (i, agrees) in agrees.iter_mut().enumerate() {
                 let met = least(self.levels[i] + self.rates[i] * step.gap, self.depths[i]);
-                agrees[i] = met - step.weight;
-                self.levels[i] = most(agrees[i], 0.0);
+                *agrees = met - step.weight;
+                self.levels[i] = most(*agrees, 0.0);
             }
         }
         agrees
