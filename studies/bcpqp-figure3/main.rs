@@ -56,7 +56,8 @@ fn run() -> Result<Report> {
                 anyhow::bail!("the scenario varies the gate, the round trip and the queue");
             };
             points.push(Point {
-                gate: gate.join(" "),
+                // The paper's form is the only one here.
+                gate: gate.join(" ").replace("bc-pqp-paper", "bc-pqp"),
                 rtt: rtt.clone(),
                 queue: queue.clone(),
                 ..Point::default()

@@ -84,7 +84,7 @@ impl Scheme {
             Self::Policer | Self::PolicerPlus | Self::PolicerPlusScript => ("policer", "burst"),
             Self::FairPolicer | Self::FairPolicerScript => ("fair-policer", "burst"),
             Self::Pqp => ("pqp", "queue"),
-            Self::BcPqp | Self::BcPqp200 => ("bc-pqp", "queue"),
+            Self::BcPqp | Self::BcPqp200 => ("bc-pqp-paper", "queue"),
         };
         let size = self.size(rate);
         let mut settings = vec![format!("gate.kind={kind}"), format!("gate.{key}={size}B")];

@@ -52,7 +52,7 @@ const LIMITERS: [(&str, &[&str]); 7] = [
         &["gate.kind=fair-policer", "gate.burst=625kB"],
     ),
     ("PQP, no burst control", &["gate.kind=pqp"]),
-    ("BC-PQP", &["gate.kind=bc-pqp"]),
+    ("BC-PQP", &["gate.kind=bc-pqp-paper"]),
 ];
 
 /// What else the senders could be, or the path, behind a limiter.

@@ -127,8 +127,8 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 		queue->seen = 0;
 		queue->magic = 0;
 		queue->accepted = 0;
-		queue->spare = 0;
-		queue->began = 0;
+		queue->served = 0;
+		queue->mark = 0;
 		queue->passed &= kept;
 		queue->excess &= kept;
 	}
@@ -154,12 +154,13 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 		} else {
 			phantom_advance(s, old, direct, now);
 			// The old plan had no periods: count from time 0, as Queue::set_period of the limiter
-			// does.
-			if (s->due == ENDLESS && plan->control) {
+			// does. Or the new one has none: burst buckets begin empty.
+			if ((s->control == PAPER) != (plan->control == PAPER)) {
+				u64 kept = -(u64)(s->control == PAPER);
 				for (u32 i = 0; i < QUEUES; i++) {
 					volatile struct queue *queue = s->queues + i;
-					queue->began = 0;
-					queue->accepted = 0;
+					queue->mark = queue->served & kept;
+					queue->accepted &= kept;
 				}
 			}
 		}
@@ -167,6 +168,7 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 	s->due = plan->control ? 0 : ENDLESS;
 	s->rate = plan->rate;
 	s->size = plan->size;
+	s->control = plan->control;
 	s->shape = plan->shape;
 	s->plan = seat->plan;
 	s->version = seat->version;

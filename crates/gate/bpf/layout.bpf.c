@@ -7,6 +7,7 @@
 struct {
 	enum sizes sizes;
 	enum scheme scheme;
+	enum control control;
 	enum link link;
 	enum reason reason;
 	struct limiter limiter;

@@ -7,6 +7,8 @@
 
 // Most rounds of settling while the lock is held. Then other packets may take it.
 enum { ROUNDS = 2 };
+// Bytes of a full packet.
+enum { PACKET = 1500 };
 
 static __always_inline u64 divide_up(u64 number, u32 by)
 {
@@ -173,6 +175,7 @@ static __always_inline int settle_fair(struct limiter *s)
 			length -= drained;
 			queue->length = length;
 			queue->seen = clock;
+			queue->served += drained;
 			u64 stays = any(length);
 			left |= (u32)stays << (SHARES + number);
 			weight += stays;
@@ -200,6 +203,7 @@ static __always_inline void settle_queue(struct limiter *s, const struct shape *
 	u64 drained = least(((clock - at->seen) * t->weight[part & 31]) & pulls, length);
 	at->seen = clock;
 	at->length = length - drained;
+	at->credit += drained;	// a queue's `served`
 }
 
 static __always_inline u64 magic_of(const struct queue *queue)
@@ -207,8 +211,9 @@ static __always_inline u64 magic_of(const struct queue *queue)
 	return queue->magic < queue->length ? queue->magic : queue->length;
 }
 
-// The part of `total` with which a queue is served.
-static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u32 part, u64 total)
+// The part of `total` with which a queue is served. Queues of higher priority count if `behind` is a mask of
+// all bits, not if it is 0.
+static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u32 part, u64 total, u32 behind)
 {
 	for (u32 level = 0; level < SHARES; level++) {
 		u32 slot = t->parent[part & 31];
@@ -216,7 +221,7 @@ static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u3
 		struct share *above = s->shares + slot;
 		// By priority: all or nothing.
 		u64 priority = -(u64)(FRESH(t->priority) >> (slot & 31) & 1);
-		u64 nothing = any(t->before[part & 31] & above->active) & priority;
+		u64 nothing = any(t->before[part & 31] & above->active & behind) & priority;
 		u32 weight = (above->weight & ~(u32)priority) | (priority & 1);
 		u32 alone = 1 - any(weight);
 		total = (total * t->weight[part & 31] / (weight | alone)) & (nothing - 1);
@@ -227,22 +232,32 @@ static __always_inline u64 share_of(struct limiter *s, const struct shape *t, u3
 	return total;
 }
 
-// Ends the period of a queue, and removes its magic bytes if it accepted less than its share of `lower`.
-static __always_inline void end_period(struct limiter *s, const struct shape *t, struct queue *queue, u32 part, u64 now,
-				       u64 period, u64 lower)
+static __always_inline u64 is_filled(const struct limiter *s, u32 number)
 {
-	u64 periods = (now - queue->began) / period;
-	u64 accepted = queue->accepted & -(1 - any(periods - 1));
-	queue->began += periods * period;
-	queue->accepted = 0;
-	u64 share = share_of(s, t, part, lower), behind = -(u64)(FRESH(t->behind) >> (part & 31) & 1);
-	share = (share & ~behind) | (any(share) & behind);
-	if (accepted >= share)
-		return;
-	u64 gone = magic_of(queue);
+	return s->filled >> (number & 63) & 1;
+}
+
+// Bytes in a queue's burst bucket.
+static __always_inline u64 burst_of(const struct queue *queue)
+{
+	u64 burst = queue->mark - queue->served;
+	return burst & ((burst >> 63) - 1);
+}
+
+// Puts accepted bytes into a queue's burst bucket: three quarters if it is filled.
+static __always_inline void pour(struct queue *queue, u64 bytes, u64 filled)
+{
+	queue->mark = queue->served + burst_of(queue) + bytes - (bytes >> 2 & -filled);
+	queue->accepted += bytes;
+}
+
+// Removes the magic bytes of a queue.
+static __always_inline void remove_magic(struct limiter *s, const struct shape *t, struct queue *queue, u32 part)
+{
+	u64 gone = magic_of(queue), left = queue->length - gone;
 	queue->magic = 0;
-	u64 left = queue->length - gone;
 	queue->length = left;
+	s->filled &= ~(1ULL << ((part - SHARES) & 63));
 	for (u32 level = 0; level < SHARES; level++) {
 		u32 slot = t->parent[part & 31];
 		BELOW(slot, SHARES);
@@ -259,6 +274,40 @@ static __always_inline void end_period(struct limiter *s, const struct shape *t,
 			break;
 		part = slot;
 	}
+}
+
+// Ends a period of the paper's, and removes the magic bytes of a queue that accepted less than its share of
+// `lower`.
+static __always_inline void end_period(struct limiter *s, const struct plan *plan, const struct shape *t,
+				       struct queue *queue, u32 part, u64 now)
+{
+	u64 periods = (now - queue->began) / plan->period;
+	u64 accepted = queue->accepted & -(1 - any(periods - 1));
+	queue->began += periods * plan->period;
+	queue->accepted = 0;
+	u64 share = share_of(s, t, part, plan->lower, ~0U), behind = -(u64)(FRESH(t->behind) >> (part & 31) & 1);
+	share = (share & ~behind) | (any(share) & behind);
+	if (accepted < share)
+		remove_magic(s, t, queue, part);
+}
+
+// Removes the magic bytes of a queue that accepted less than its share of `lower` lately. The others get
+// back what it made no use of.
+static __always_inline void look_back(struct limiter *s, const struct plan *plan, const struct shape *t,
+				      struct queue *queue, u32 part, u64 now)
+{
+	u64 due = s->due, missed = due ? (now - due) / plan->period : 0;
+	u64 accepted = queue->accepted >> least(missed, 63);
+	queue->accepted = accepted >> 1;
+	u64 few = share_of(s, t, part, plan->lower, ~0U), fewer = few >> 3;
+	few = few > PACKET ? few - PACKET : 0;
+	if (accepted >= few && accepted >= fewer)
+		return;
+	u64 refund = least(plan->size - queue->length, share_of(s, t, part, plan->upper, ~0U));
+	remove_magic(s, t, queue, part);
+	refund = least(refund, s->shares->length);
+	s->shares->length -= refund;
+	s->shares->credit += refund;
 }
 
 // Adds bytes to a queue that is settled.
@@ -290,6 +339,19 @@ static __always_inline void add(struct limiter *s, const struct shape *t, u32 pa
 		part = slot;
 		below = above;
 	}
+}
+
+// Leaves no room to a queue. This many bytes count as accepted lately.
+static __always_inline void fill(struct limiter *s, const struct plan *plan, const struct shape *t, u32 number,
+				 u64 accepted)
+{
+	BELOW(number, QUEUES);
+	struct queue *queue = s->queues + number;
+	u64 room = plan->size - queue->length;
+	queue->magic = magic_of(queue) + room;
+	queue->accepted = accepted;
+	s->filled |= 1ULL << number;
+	add(s, t, SHARES + number, room);
 }
 
 static __always_inline u64 is_over(const struct plan *plan, const struct queue *queue, u64 now)
@@ -330,9 +392,13 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 			break;
 		struct queue *queue = s->queues + number;
 		settle_queue(s, t, SHARES + number);
-		if (is_over(plan, queue, now))
-			end_period(s, t, queue, SHARES + number, now, plan->period, plan->lower);
-		s->filled &= ~((1 - any(magic_of(queue))) << number);
+		s->filled &= ~((1 - any(queue->length)) << number);
+		if (plan->control == BUCKET) {
+			if (is_filled(s, number))
+				look_back(s, plan, t, queue, SHARES + number, now);
+		} else if (is_over(plan, queue, now)) {
+			end_period(s, plan, t, queue, SHARES + number, now);
+		}
 		number++;
 	}
 	*looked = number;
@@ -353,60 +419,43 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	u32 part = SHARES + number;
 	struct queue *queue = s->queues + number;
 	settle_queue(s, t, part);
-	if (is_over(plan, queue, now)) {
-		end_period(s, t, queue, part, now, plan->period, plan->lower);
+	u32 control = plan->control;
+	if (control == PAPER && is_over(plan, queue, now)) {
+		end_period(s, plan, t, queue, part, now);
 		return DECIDE;
 	}
 	u64 length = queue->length;
+	s->filled &= ~((1 - any(length)) << number);
+	u64 filled = is_filled(s, number);
+	if (control == BUCKET && length) {
+		u64 burst = burst_of(queue) << (1 - filled);
+		if (burst > PACKET && burst > share_of(s, t, part, plan->upper, 0)) {
+			if (!filled)
+				fill(s, plan, t, number, 2 * share_of(s, t, part, plan->lower, ~0U));
+			return EXCESS;
+		}
+	}
 	if (length + bytes > plan->size)
 		return EXCESS;
 	queue->magic = magic_of(queue);
-	if (plan->control) {
+	if (control == PAPER) {
 		if (!length) {
 			queue->accepted = 0;
 			queue->began = now;
 		}
 		queue->accepted += bytes;
+	} else {
+		if (!length)
+			queue->mark = queue->served;
+		pour(queue, bytes, filled);
 	}
 	add(s, t, part, bytes);
-	if (plan->control) {
-		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper);
+	if (control == PAPER) {
+		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper, ~0U);
 		// A queue behind a busy one of higher priority is filled only once.
-		if (accepted > share && (share || !queue->magic)) {
-			u64 room = plan->size - length - bytes;
-			queue->magic += room;
-			s->filled |= 1ULL << number;
-			add(s, t, part, room);
-		}
+		if (accepted > share && (share || !queue->magic))
+			fill(s, plan, t, number, accepted);
 	}
-	return PASS;
-}
-
-// Decides without settling if the outcome is the same. Otherwise settling must come first.
-static __always_inline int phantom_unsettled(struct limiter *s, const struct plan *plan, u32 number, u64 bytes)
-{
-	struct share *root = s->shares;
-	struct queue *queue = s->queues + number;
-	if (!(root->active >> ((SHARES + number) & 31) & 1))
-		return DECIDE;
-	u64 weight = root->weight, until = root->empties - root->clock, credit = root->credit;
-	if (until >> 46 || credit >= until * weight || !root->length || !queue->length)
-		return DECIDE;
-	u64 length = queue->length - (root->clock - queue->seen);
-	u64 held = queue->magic + credit;
-	if (held < credit || length < held)
-		return DECIDE;
-	u64 full = length + bytes, beyond = full > plan->size ? full - plan->size : 0;
-	if (beyond >> 46)
-		return DECIDE;
-	if (beyond * weight > credit)
-		return EXCESS;
-	u64 accepted = queue->accepted + bytes;
-	if (accepted * weight > plan->upper)
-		return DECIDE;
-	queue->accepted = accepted;
-	queue->length += bytes;
-	root->length += bytes;
 	return PASS;
 }
 
@@ -422,9 +471,9 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 	return s->at;
 }
 
-// Decides about a packet to a queue of a fair node, unless magic bytes must be removed. It does what
-// phantom_settled would do, without nodes above and without weights.
-static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u64 now, u32 number, u64 bytes)
+// Decides about a packet to a queue of a fair node. It does what phantom_settled would do, without nodes above
+// and without weights.
+static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u32 number, u64 bytes)
 {
 	struct share *root = s->shares;
 	struct queue *queue = s->queues + number;
@@ -435,48 +484,46 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	if (root->active & bit) {
 		u64 share = clock - queue->seen;
 		length = queue->length;
-		length -= share < length ? share : length;
+		share = share < length ? share : length;
+		length -= share;
 		queue->seen = clock;
 		queue->length = length;
-		u64 elapsed = now - queue->began;
-		if (length && elapsed >= plan->period) {
-			u64 periods = elapsed / plan->period, accepted = periods > 1 ? 0 : queue->accepted;
-			if (queue->magic && accepted < plan->lower / (weight ?: 1))
-				return DECIDE;
-			queue->began += periods * plan->period;
-			queue->accepted = 0;
+		queue->served += share;
+		if (!length)
+			return DECIDE;
+	}
+	u64 filled = is_filled(s, number) & any(length);
+	u64 magic = queue->magic < length ? queue->magic : length;
+	if (plan->control && length) {
+		u64 burst = burst_of(queue) << (1 - filled);
+		if (burst > PACKET && burst * weight > plan->upper && burst > plan->upper / (weight ?: 1)) {
+			if (!filled) {
+				u64 room = plan->size - length;
+				queue->magic = magic + room;
+				queue->accepted = plan->lower / (weight ?: 1) * 2;
+				queue->length = length + room;
+				root->length += room;
+				s->filled |= 1ULL << number;
+			}
+			return EXCESS;
 		}
 	}
-	u64 full = length + bytes, magic = queue->magic < length ? queue->magic : length;
+	u64 full = length + bytes;
 	if (full > plan->size)
 		return EXCESS;
 	if (!length) {
-		if (root->active & bit)
-			return DECIDE;
 		queue->seen = clock;
 		if (!weight || full < root->empties - clock)
 			root->empties = clock + full;
-		root->weight = ++weight;
+		root->weight = weight + 1;
 		root->active |= bit;
+		queue->mark = queue->served;
+		s->filled &= ~(1ULL << number);
 	}
-	u64 room = 0;
-	if (plan->control) {
-		u64 accepted = bytes;
-		if (length)
-			accepted += queue->accepted;
-		else
-			queue->began = now;
-		queue->accepted = accepted;
-		if (accepted * weight > plan->upper) {
-			u64 share = plan->upper / weight;
-			if (accepted > share && (share || !magic))
-				room = plan->size - full;
-		}
-	}
-	queue->magic = magic + room;
-	s->filled |= any(room) << number;
-	queue->length = full + room;
-	root->length += bytes + room;
+	pour(queue, bytes, filled);
+	queue->magic = magic;
+	queue->length = full;
+	root->length += bytes;
 	return PASS;
 }
 
@@ -486,18 +533,12 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	u64 at = phantom_advance(s, plan->rate, plan->direct, *now);
 	*now = at;
 	BELOW(number, QUEUES);
-	struct queue *queue = s->queues + number;
 	if (at >= s->due) {
 		if (s->filled)
 			return PERIODS;
 		look_later(s, plan, at);
 	}
-	if (!plan->fair)
+	if (!plan->fair || plan->control == PAPER)
 		return DECIDE;
-	if (at - queue->began < plan->period) {
-		int verdict = phantom_unsettled(s, plan, number, bytes);
-		if (verdict != DECIDE)
-			return verdict;
-	}
-	return phantom_fair(s, plan, at, number, bytes);
+	return phantom_fair(s, plan, number, bytes);
 }

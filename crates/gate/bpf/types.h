@@ -36,6 +36,7 @@ enum sizes {
 };
 
 enum scheme { UNLIMITED, POLICER, PHANTOM };
+enum control { NO_CONTROL, PAPER, BUCKET };
 // The fate of a packet, or the step that must come before it is known.
 enum verdict { PASS, EXCESS, OFFER, CHANGE, PERIODS, DECIDE, MARKED = 256 };
 
@@ -56,9 +57,12 @@ struct queue {
 	u64 length;	// bytes
 	u64 seen;
 	u64 magic;	// magic bytes among them
-	u64 accepted;	// bytes in this period
-	u64 spare;	// written where a share has its credit, and never read
-	u64 began;	// when this period began
+	u64 accepted;	// bytes lately; with burst control as in the paper: in this period
+	u64 served;	// bytes so far; in the place of a share's credit
+	union {
+		u64 mark;	// what `served` is when the burst bucket is empty
+		u64 began;	// with burst control as in the paper: when this period began
+	};
 	u64 passed;	// bytes since the limiter was reset
 	u64 excess;
 };
@@ -80,11 +84,13 @@ struct limiter {
 			u64 due;	// when all queues are looked at next
 			union {
 				u64 tokens;	// of a policer
-				u64 filled;	// of phantom queues, a bit for each that may have magic bytes
+				u64 filled;	// of phantom queues, a bit for each that was filled with magic bytes
 			};
 			u8 second[sizeof(struct share) - 2 * sizeof(u64)];
 			u64 rate;	// of the plan, for when it changes
 			u64 size;	// of the plan, for the same purpose
+			u8 third[sizeof(struct share) - 2 * sizeof(u64)];
+			u64 control;	// of the plan, for the same purpose
 		};
 	};
 	struct queue queues[QUEUES];
@@ -94,8 +100,8 @@ struct plan {
 	u64 rate;	// bit/s
 	u64 direct;	// ns: the longest time whose bits fit into 64 bits
 	u64 size;	// bytes of each queue, or of the bucket
-	u64 period;	// ns; ENDLESS without burst control
-	u64 upper, lower;	// bytes
+	u64 period;	// ns after which all queues are looked at; ENDLESS without burst control
+	u64 upper, lower;	// bytes: of a filled queue's burst bucket, and to stay filled; in the paper, of a period
 	u32 shape;	// number of the policy: limiters keep their queues while it stays the same
 	u32 rules;	// number of the set of rules, or 0; for both see place_of
 	u8 scheme, fair, control;

@@ -111,6 +111,7 @@ gate = [
     { kind = "fair-policer", weights = [4, 2, 1] },
     { kind = "pqp" },
     { kind = "bc-pqp" },
+    { kind = "bc-pqp-paper" },
     { kind = "bc-pqp", policy = { weighted = [[3, "queue"], [1, { fair = 4 }]] }, rule = [{ class = 0, dscp = "ef" }] },
     { kind = "shaper", policy = "queue", queue = "50 packets" },
     { kind = "shaper", policy = { priority = ["queue", { fair = 4 }] }, rule = [{ class = 0, dscp = "ef" }] },

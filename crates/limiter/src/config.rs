@@ -1,8 +1,8 @@
 //! What limiters can be configured to do: one type for all of them.
 
 use crate::{
-    FairPolicerConfig, PhantomQueuesConfig, PolicerConfig, Program, Rate, Scheme, ShaperConfig,
-    SingleRateConfig, TwoRateConfig, WaterFillingConfig,
+    BurstControl, FairPolicerConfig, PhantomQueuesConfig, PolicerConfig, Program, Rate, Scheme,
+    ShaperConfig, SingleRateConfig, TwoRateConfig, WaterFillingConfig,
 };
 
 #[cfg(test)]
@@ -39,8 +39,11 @@ impl LimiterConfig {
             Self::SingleRate(_) => Scheme::SingleRate,
             Self::TwoRate(_) => Scheme::TwoRate,
             Self::FairPolicer(_) | Self::WaterFilling(_) => Scheme::FairPolicer,
-            Self::PhantomQueues(queues) if queues.burst_control().is_some() => Scheme::BcPqp,
-            Self::PhantomQueues(_) => Scheme::Pqp,
+            Self::PhantomQueues(queues) => match queues.burst_control() {
+                Some(BurstControl::Bucket) => Scheme::BcPqp,
+                Some(BurstControl::Paper(_)) => Scheme::BcPqpPaper,
+                None => Scheme::Pqp,
+            },
             Self::Shaper(_) => Scheme::Shaper,
         }
     }

@@ -118,7 +118,8 @@ pub use marker::{
 };
 pub use meter::Meter;
 pub use phantom::{
-    BurstControl, PhantomQueues, PhantomQueuesConfig, QueueFill, SizedPhantomQueues, Thresholds,
+    BurstControl, PaperControl, PhantomQueues, PhantomQueuesConfig, QueueFill, SizedPhantomQueues,
+    Thresholds,
 };
 pub use policy::{Class, PolicyError, PolicyTree, Program, Room};
 pub use rate::{Rate, RateError};

@@ -14,9 +14,9 @@ use crate::policy::Room;
 use crate::prefetch::prefetch;
 use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Program, Rate};
 use ahead::Ahead;
-use tree::Tree;
+use tree::{PACKET, Tree};
 
-pub use config::{BurstControl, PhantomQueuesConfig, Thresholds};
+pub use config::{BurstControl, PaperControl, PhantomQueuesConfig, Thresholds};
 pub use roomy::PhantomQueues;
 
 #[cfg(test)]
@@ -32,20 +32,23 @@ mod tests;
 pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     ahead: Ahead,
     // What some need besides, in another.
-    /// T; endless without burst control.
+    /// After which time queues are looked at again that nothing may be sent to any more; endless
+    /// without burst control.
     period: Nanos,
-    /// Of how many active queues `least` and what is known ahead are.
+    /// Of how many active queues what is known ahead is.
     active: u32,
     /// Fair shares among the queues, and nothing else: things can be known ahead.
     fair: bool,
-    /// The part of each queue of θ− rT, in bytes; 0 without burst control.
-    least: u64,
-    /// When queues that nothing is sent to any more are looked for next.
+    /// Burst control as in the paper. Then nothing is known ahead.
+    paper: bool,
+    /// When they are looked at next. 0 before the first packet.
     due: Nanos,
     meter: Meter,
     program: Arc<Program>,
     tree: Tree<QUEUES, SHARES>,
-    /// θ+ rT and θ− rT of the aggregate, in bytes; endless and 0 without burst control.
+    /// Of the aggregate, in bytes: what a filled queue may have in its burst bucket, and what it must
+    /// accept to keep its magic bytes; endless and 0 without burst control. In the paper's: θ+ rT
+    /// and θ− rT.
     thresholds: (u64, u64),
 }
 
@@ -72,8 +75,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             period: Nanos::MAX,
             due: Nanos::MAX,
             thresholds: (0, 0),
-            least: 0,
             active: 0,
+            paper: false,
         };
         new.apply(now, config.rate(), config.burst_control());
         new
@@ -102,13 +105,31 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             (control.upper_bytes(rate), control.lower_bytes(rate))
         });
         let period = control.map_or(Nanos::MAX, |control| control.period());
-        for at in &mut self.tree.queues {
-            at.set_period(self.period, period);
-        }
-        self.period = period;
+        let paper = matches!(control, Some(BurstControl::Paper(_)));
+        self.set_form(paper, period);
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
         // The next packet settles, and looks ahead again.
         (self.ahead.event, self.active) = (0, 0);
+    }
+
+    /// Prepares what queues keep for another form of burst control, or other periods of the paper's.
+    fn set_form(&mut self, paper: bool, period: Nanos) {
+        let program = &*self.program;
+        if paper || self.paper {
+            self.tree.settle_all(program);
+        }
+        for queue in 0..program.queues() {
+            if !self.tree.queues[queue].is_active() {
+                continue;
+            }
+            if paper {
+                let old = if self.paper { self.period } else { Nanos::MAX };
+                self.tree.queues[queue].set_period(old, period);
+            } else if self.paper {
+                self.tree.empty_bucket(program.path(queue as u16), queue);
+            }
+        }
+        (self.paper, self.tree.buckets, self.period) = (paper, !paper, period);
     }
 
     /// Decides about a packet. Times that go back count as the latest so far.
@@ -139,34 +160,57 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     /// Decides about a packet with everything that it depends on brought up to date.
     #[inline(never)]
     fn offer_settled(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        if now < self.ahead.event {
-            // Nothing happened but to this queue.
-            let at = &mut self.tree.queues[usize::from(packet.queue)];
-            at.begin_next_period(now, self.period, self.least);
-            let ahead = &mut self.ahead;
-            if let Some(decision) = ahead.offer_exactly(at, now, packet.bytes, self.active) {
-                return decision;
-            }
-        }
         self.advance(now);
         if now >= self.due {
-            self.end_periods(now);
+            self.look_at_all(now);
         }
-        let decision = self.decide(now, packet);
+        let decision = match self.paper {
+            false => self.decide(packet),
+            true => self.decide_by_periods(now, packet),
+        };
         self.look_ahead();
         decision
     }
 
+    /// A packet that finds the burst bucket too full is dropped. The first one fills the queue with
+    /// magic bytes.
     #[inline(always)]
-    fn decide(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+    fn decide(&mut self, packet: &PacketMeta) -> Decision {
         let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         let program = &*self.program;
         let path = program.path(packet.queue);
-        let tree = &mut self.tree;
+        let (tree, (upper, lower)) = (&mut self.tree, self.thresholds);
+        tree.settle(program, path);
+        if self.period != Nanos::MAX && tree.bursts(path, queue, upper) {
+            if !tree.queues[queue].is_filled() {
+                tree.fill(path, queue, 2 * tree.share_of(program, path, lower));
+            }
+            return Decision::Drop;
+        }
+        let length = tree.length(path, queue);
+        if length + bytes > tree.size {
+            return Decision::Drop;
+        }
+        if length + bytes > 0 {
+            tree.add(path, queue, bytes);
+            if length == 0 {
+                tree.empty_bucket(path, queue);
+            }
+            tree.pour(path, queue, bytes);
+        }
+        Decision::Pass
+    }
+
+    /// Burst control as in the paper: a queue that accepts too much in a period is filled.
+    fn decide_by_periods(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
+        let program = &*self.program;
+        let path = program.path(packet.queue);
+        let (tree, (upper, lower)) = (&mut self.tree, self.thresholds);
         tree.settle(program, path);
         let at = &tree.queues[queue];
-        if at.is_active() && now >= at.until && at.until != Nanos::MAX {
-            tree.end_period(program, path, queue, now, self.period, self.thresholds.1);
+        if at.is_active() && now >= at.mark {
+            tree.end_period(program, path, queue, now, self.period, lower);
             tree.settle(program, path);
         }
         let length = tree.length(path, queue);
@@ -177,13 +221,11 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             return Decision::Pass;
         }
         tree.add(path, queue, bytes);
-        if self.period != Nanos::MAX {
-            if length == 0 {
-                tree.queues[queue].until = now.saturating_add(self.period);
-            }
-            if tree.is_to_be_filled(program, path, queue, self.thresholds.0) {
-                tree.add_magic(path, queue, tree.size - length - bytes);
-            }
+        if length == 0 {
+            tree.queues[queue].mark = now.saturating_add(self.period);
+        }
+        if tree.is_to_be_filled(program, path, queue, upper) {
+            tree.add_magic(path, queue, tree.size - length - bytes);
         }
         Decision::Pass
     }
@@ -192,15 +234,14 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     #[inline]
     fn look_ahead(&mut self) {
         let (ahead, root) = (&mut self.ahead, &self.tree.shares[0]);
-        if !self.fair || root.weight == 0 {
+        if !self.fair || self.paper || root.weight == 0 {
             ahead.event = 0;
             return;
         }
         if self.active != root.weight {
             self.active = root.weight;
-            let (upper, lower) = self.thresholds;
-            ahead.share(root.weight, upper / u64::from(root.weight));
-            self.least = lower / u64::from(root.weight);
+            let most = self.thresholds.0 / u64::from(root.weight);
+            ahead.share(root.weight, most.max(PACKET));
         }
         let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.
@@ -209,23 +250,26 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             (self.meter.at(), self.meter.rate().bits_per_second()),
             root.weight,
             (root.clock, until, owed),
-            self.tree.size,
         );
         ahead.event = ahead.event.min(self.due);
     }
 
-    /// Ends all periods that are over, also of queues that nothing is sent to any more.
+    /// Looks at all queues, also those that nothing is sent to any more.
     #[cold]
-    fn end_periods(&mut self, now: Nanos) {
+    fn look_at_all(&mut self, now: Nanos) {
         let program = &*self.program;
-        self.tree.settle_all(program);
+        let tree = &mut self.tree;
+        tree.settle_all(program);
+        let missed = match self.due {
+            0 => 0,
+            due => (now - due) / self.period,
+        };
         for queue in 0..program.queues() {
-            let at = &self.tree.queues[queue];
-            if at.is_active() && now >= at.until {
-                let path = program.path(queue as u16);
-                let lower = self.thresholds.1;
-                self.tree
-                    .end_period(program, path, queue, now, self.period, lower);
+            let (at, path) = (&tree.queues[queue], program.path(queue as u16));
+            if !self.paper && at.is_filled() {
+                tree.look_back(program, path, queue, missed, self.thresholds);
+            } else if self.paper && at.is_active() && now >= at.mark {
+                tree.end_period(program, path, queue, now, self.period, self.thresholds.1);
             }
         }
         self.due = now.saturating_add(self.period);

@@ -12,6 +12,8 @@ use crate::units::choices;
 pub enum Scheme {
     /// Phantom queues with burst control.
     BcPqp,
+    /// Phantom queues with burst control as in the paper.
+    BcPqpPaper,
     /// Phantom queues.
     Pqp,
     /// One token bucket.
@@ -30,8 +32,9 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BcPqp,
+        Self::BcPqpPaper,
         Self::Pqp,
         Self::Policer,
         Self::SingleRate,
@@ -45,6 +48,7 @@ impl Scheme {
     pub const fn name(self) -> &'static str {
         match self {
             Self::BcPqp => "bc-pqp",
+            Self::BcPqpPaper => "bc-pqp-paper",
             Self::Pqp => "pqp",
             Self::Policer => "policer",
             Self::SingleRate => "srtcm",

@@ -7,9 +7,9 @@ use std::alloc::System;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tidegate_limiter::{
     BurstControl, Classifier, Decision, FairPolicerConfig, Fate, HashKey, Headers, Limiter,
-    LimiterConfig, Marking, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree,
-    Ports, Program, Rate, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig,
-    TwoRates, WaterFillingConfig,
+    LimiterConfig, Marking, Nanos, PacketMeta, PaperControl, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Ports, Program, Rate, ShaperConfig, SingleRateBursts, SingleRateConfig,
+    TwoRateConfig, TwoRates, WaterFillingConfig,
 };
 
 #[global_allocator]
@@ -83,7 +83,8 @@ fn shaper(policy: &PolicyTree) -> LimiterConfig {
 /// All limiters, and from how many queues their packets come.
 fn limiters() -> Vec<(&'static str, u64, LimiterConfig)> {
     let (fair, nested) = (PolicyTree::fair(16).unwrap(), nested());
-    let control = Some(BurstControl::DEFAULT);
+    let control = Some(BurstControl::Bucket);
+    let paper = Some(BurstControl::Paper(PaperControl::DEFAULT));
     let marking = Marking {
         green: Decision::Pass,
         yellow: Decision::Mark(12),
@@ -116,8 +117,10 @@ fn limiters() -> Vec<(&'static str, u64, LimiterConfig)> {
         ("water-filling", 16, LimiterConfig::WaterFilling(water)),
         ("pqp", 16, phantom(&fair, None)),
         ("bc-pqp", 16, phantom(&fair, control)),
+        ("bc-pqp paper", 16, phantom(&fair, paper)),
         ("pqp nested", 8, phantom(&nested, None)),
         ("bc-pqp nested", 8, phantom(&nested, control)),
+        ("bc-pqp paper nested", 8, phantom(&nested, paper)),
         ("shaper", 16, shaper(&fair)),
         ("shaper nested", 8, shaper(&nested)),
     ]
@@ -177,7 +180,7 @@ fn main() {
     assert_eq!(found, expected);
 }
 
-const EXPECTED: [(&str, u64); 13] = [
+const EXPECTED: [(&str, u64); 15] = [
     ("policer", 0x1097_272f_7b68_d1fe),
     ("srtcm", 0x1b06_42ff_a5dc_be29),
     ("trtcm", 0x4296_63de_539b_5b12),
@@ -185,9 +188,11 @@ const EXPECTED: [(&str, u64); 13] = [
     ("fair sketch", 0x7f1e_b9bd_eeb7_d184),
     ("water-filling", 0x79b1_9c3c_4b2a_2d02),
     ("pqp", 0x9fd7_af8c_8916_7e71),
-    ("bc-pqp", 0x7243_1d9d_a38f_212e),
+    ("bc-pqp", 0xb63d_3b91_47f1_0520),
+    ("bc-pqp paper", 0x7243_1d9d_a38f_212e),
     ("pqp nested", 0xd416_5816_0af6_87a2),
-    ("bc-pqp nested", 0x25ba_4ec1_f23a_a64f),
+    ("bc-pqp nested", 0xcd7e_1b80_70a0_2f45),
+    ("bc-pqp paper nested", 0x25ba_4ec1_f23a_a64f),
     ("shaper", 0x3700_a838_25c6_c5fb),
     ("shaper nested", 0x573a_7eb4_a64f_cf86),
     ("classifier", 0x40b9_624f_aef6_3955),

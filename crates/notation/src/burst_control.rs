@@ -1,6 +1,6 @@
-//! How burst control is written.
+//! How burst control as in the paper is written.
 
-use tidegate_limiter::{BurstControl, Thresholds};
+use tidegate_limiter::{PaperControl, Thresholds};
 
 use crate::{Fields, Key, Mistake, quantity};
 
@@ -9,28 +9,28 @@ pub const PERIOD: Key = Key {
     name: "period",
     value: "time",
     default: "100ms",
-    doc: "T of `bc-pqp`: the time over which accepted bytes are counted.",
+    doc: "T of `bc-pqp-paper`: the time over which accepted bytes are counted.",
 };
 /// θ+.
 pub const UPPER: Key = Key {
     name: "upper",
     value: "number",
     default: "1.5",
-    doc: "θ+ of `bc-pqp`: a queue that accepts more than this share of its rate in a period is filled with magic bytes.",
+    doc: "θ+ of `bc-pqp-paper`: a queue that accepts more than this share of its rate in a period is filled with magic bytes.",
 };
 /// θ−.
 pub const LOWER: Key = Key {
     name: "lower",
     value: "number",
     default: "0.5",
-    doc: "θ− of `bc-pqp`: a queue that accepts less than this share is cleared of them.",
+    doc: "θ− of `bc-pqp-paper`: a queue that accepts less than this share is cleared of them.",
 };
 
 /// Reads what a table says of burst control; what it does not say stays.
 ///
 /// # Errors
 /// All mistakes in it.
-pub fn read(fields: &Fields<'_>, mut control: BurstControl) -> Result<BurstControl, Vec<Mistake>> {
+pub fn read(fields: &Fields<'_>, mut control: PaperControl) -> Result<PaperControl, Vec<Mistake>> {
     let mut mistakes = Vec::new();
     if let Some(node) = fields.node(PERIOD.name) {
         let period = node.quantity(PERIOD.name, quantity::time);

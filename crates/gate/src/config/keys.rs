@@ -25,13 +25,13 @@ section! { INTERFACE = "[[interface]]", "A network interface that subscribers' p
 section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction without a rate is not limited, but counted.";
     "down": "rate or table", "no limit", "Rate to the subscriber. Or a table with `rate` and any of the keys below, which then apply to this direction only.";
     "up": "rate or table", "no limit", "The same for the rate from the subscriber.";
-    "scheme": "\"bc-pqp\", \"pqp\", \"policer\" or \"unlimited\"", "bc-pqp", "The limiter: phantom queues with burst control, phantom queues without, one token bucket, or none.";
+    "scheme": "\"bc-pqp\", \"bc-pqp-paper\", \"pqp\", \"policer\" or \"unlimited\"", "bc-pqp", "The limiter: phantom queues with burst control, the same as in the paper that proposed it, phantom queues without, one token bucket, or none.";
     "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed, with at most 24 queues and 5 nodes that share. Its leaves are the classes, numbered from 0 in the order of the text.";
     "rule": "tables", "none", "Which packets belong to which class. The first rule that matches counts. At most 32.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "excess": "\"drop\" or DSCP", "drop", "What happens to packets beyond the limit: they are dropped, or they pass with this code point (`\"cs1\"`, `8`).";
     "rtt": "time", "100ms", "The longest round-trip time to serve well. `auto` sizes follow from it.";
-    "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with `bc-pqp`; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
+    "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with burst control; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
     "burst": "size", "auto", "Depth of a policer's bucket. `auto` is the bandwidth-delay product at `rtt`, at least 128 KiB (two super-packets of the kernel).";
     use burst_control::PERIOD;
     use burst_control::UPPER;

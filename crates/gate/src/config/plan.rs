@@ -106,13 +106,13 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             );
         }
     };
-    let phantom = [Scheme::BcPqp, Scheme::Pqp];
+    let phantom = [Scheme::BcPqp, Scheme::BcPqpPaper, Scheme::Pqp];
     for key in ["policy", "rule", "default-class", "queue"] {
         needs(key, &phantom);
     }
     needs("burst", &[Scheme::Policer]);
     for key in ["period", "upper", "lower"] {
-        needs(key, &phantom[..1]);
+        needs(key, &[Scheme::BcPqpPaper]);
     }
     if let Some(policy) = f
         .node("policy")

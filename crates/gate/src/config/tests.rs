@@ -155,6 +155,7 @@ up = { rate = "2mbit", policy = { fair = 4 }, queue = "300kB" }
 policy = { priority = ["queue", { weighted = [[4, { fair = 8 }], [1, "queue"]] }] }
 default-class = 1
 excess = "cs1"
+scheme = "bc-pqp-paper"
 period = "50ms"
 upper = 2
 lower = 0.25

@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 
 use libbpf_rs::MapHandle;
 use tidegate_limiter::program::Kind;
-use tidegate_limiter::{LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule};
+use tidegate_limiter::{
+    BurstControl, LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule,
+};
 
 use super::KernelError;
 use super::kept::{FIRST_RESERVED, Kept};
@@ -20,6 +22,14 @@ type Maps = HashMap<&'static str, MapHandle>;
 /// In place of the number of a policy, in plans without queues.
 const POLICER_SHAPE: u32 = FIRST_RESERVED + 1;
 const UNLIMITED_SHAPE: u32 = FIRST_RESERVED;
+
+/// The form of burst control.
+const fn control_of(control: BurstControl) -> u8 {
+    match control {
+        BurstControl::Bucket => layout::BUCKET as u8,
+        BurstControl::Paper(_) => layout::PAPER as u8,
+    }
+}
 
 /// The policies and rules that are in the kernel.
 #[derive(Debug)]
@@ -68,7 +78,7 @@ impl Registry {
             LimiterConfig::PhantomQueues(config) => {
                 let program = config.program();
                 if let Some(burst) = config.burst_control() {
-                    (period, control) = (burst.period(), 1);
+                    (period, control) = (burst.period(), control_of(burst));
                     upper = burst.upper_bytes(config.rate());
                     lower = burst.lower_bytes(config.rate());
                 }

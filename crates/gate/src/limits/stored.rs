@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
-    BurstControl, ConfigError, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+    BurstControl, ConfigError, LimiterConfig, PaperControl, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Rate,
 };
 
 use super::{FlowRule, Limits};
@@ -30,8 +31,11 @@ pub(super) struct Stored {
 enum Means {
     BcPqp {
         queue: u64,
+    },
+    BcPqpPaper {
+        queue: u64,
         #[serde(flatten)]
-        control: BurstControl,
+        control: PaperControl,
     },
     Pqp {
         queue: u64,
@@ -48,7 +52,8 @@ impl From<Limits> for Stored {
             LimiterConfig::PhantomQueues(config) => {
                 let queue = config.queue();
                 let means = match config.burst_control() {
-                    Some(control) => Means::BcPqp { queue, control },
+                    Some(BurstControl::Bucket) => Means::BcPqp { queue },
+                    Some(BurstControl::Paper(control)) => Means::BcPqpPaper { queue, control },
                     None => Means::Pqp { queue },
                 };
                 (means, config.program().policy().clone())
@@ -79,7 +84,12 @@ impl TryFrom<Stored> for Limits {
         let rate = Rate::from_bits_per_second(stored.rate);
         let phantom = |queue| PhantomQueuesConfig::new(&stored.policy, rate, queue);
         let limiter = match stored.means {
-            Means::BcPqp { queue, control } => phantom(queue)?.with_burst_control(control).into(),
+            Means::BcPqp { queue } => phantom(queue)?
+                .with_burst_control(BurstControl::Bucket)
+                .into(),
+            Means::BcPqpPaper { queue, control } => phantom(queue)?
+                .with_burst_control(BurstControl::Paper(control))
+                .into(),
             Means::Pqp { queue } => phantom(queue)?.into(),
             Means::Policer { burst } => PolicerConfig::new(rate, burst)?.into(),
             Means::Unlimited => LimiterConfig::Unlimited,

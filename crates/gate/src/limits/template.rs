@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
-    BurstControl, ConfigError, LimiterConfig, Nanos, PhantomQueuesConfig, PolicerConfig,
-    PolicyTree, Rate, Scheme, sizing,
+    BurstControl, ConfigError, LimiterConfig, Nanos, PaperControl, PhantomQueuesConfig,
+    PolicerConfig, PolicyTree, Rate, Scheme, sizing,
 };
 
 use super::{FlowRule, Limits, LimitsError};
@@ -38,9 +38,9 @@ pub struct Template {
     pub queue: Option<u64>,
     /// Bytes of a policer's bucket.
     pub burst: Option<u64>,
-    /// T, θ+ and θ−.
+    /// T, θ+ and θ− of burst control as in the paper.
     #[serde(flatten)]
-    pub control: BurstControl,
+    pub control: PaperControl,
 }
 
 impl Default for Template {
@@ -56,15 +56,16 @@ impl Default for Template {
             rtt: 100_000_000,
             queue: None,
             burst: None,
-            control: BurstControl::DEFAULT,
+            control: PaperControl::DEFAULT,
         }
     }
 }
 
 impl Template {
     /// The schemes that the gate enforces.
-    pub const SCHEMES: [Scheme; 4] = [
+    pub const SCHEMES: [Scheme; 5] = [
         Scheme::BcPqp,
+        Scheme::BcPqpPaper,
         Scheme::Pqp,
         Scheme::Policer,
         Scheme::Unlimited,
@@ -121,9 +122,13 @@ impl Template {
             rtt: self.rtt,
             mss: PACKET,
         };
+        let controlled = || phantom(sizing::phantom_queue(rate, path));
         Ok(match self.scheme {
-            Scheme::BcPqp => phantom(sizing::phantom_queue(rate, path))?
-                .with_burst_control(self.control)
+            Scheme::BcPqp => controlled()?
+                .with_burst_control(BurstControl::Bucket)
+                .into(),
+            Scheme::BcPqpPaper => controlled()?
+                .with_burst_control(BurstControl::Paper(self.control))
                 .into(),
             Scheme::Pqp => phantom(sizing::correct_rate(rate, path))?.into(),
             Scheme::Policer => {

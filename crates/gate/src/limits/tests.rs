@@ -1,4 +1,4 @@
-use tidegate_limiter::{BurstControl, PolicerConfig, PolicyTree, Rate, Scheme, Thresholds};
+use tidegate_limiter::{PaperControl, PolicerConfig, PolicyTree, Rate, Scheme, Thresholds};
 
 use super::*;
 use crate::table::MAX_RULES;
@@ -6,11 +6,12 @@ use crate::table::MAX_RULES;
 /// The state's file keeps its form: another release of the gate takes it over.
 #[test]
 fn limits_are_stored_flat() {
-    let text = r#"{"direction":"down","rate":1000000,"means":{"bc-pqp":{"queue":5000,"period":100000000,"upper":1500,"lower":500}},"policy":{"priority":["queue",{"weighted":[[4,{"fair":8}],[1,"queue"]]}]},"mark":8}"#;
+    let text = r#"{"direction":"down","rate":1000000,"means":{"bc-pqp-paper":{"queue":5000,"period":100000000,"upper":1500,"lower":500}},"policy":{"priority":["queue",{"weighted":[[4,{"fair":8}],[1,"queue"]]}]},"mark":8}"#;
     let limits: Limits = serde_json::from_str(text).expect("limits");
     assert_eq!(serde_json::to_string(&limits).expect("text"), text);
     assert_eq!((limits.queues(), limits.rate()), (10, Some(1_000_000)));
     for text in [
+        r#"{"direction":"up","rate":1000000,"means":{"bc-pqp":{"queue":3000}},"policy":{"fair":16}}"#,
         r#"{"direction":"up","rate":1000000,"means":{"policer":{"burst":3000}},"policy":"queue"}"#,
         r#"{"direction":"up","rate":1000000,"means":{"pqp":{"queue":3000}},"policy":{"fair":16}}"#,
         r#"{"direction":"up","rate":0,"means":"unlimited","policy":"queue"}"#,
@@ -118,7 +119,7 @@ fn sizes_follow_the_rate() {
 
 #[test]
 fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
-    let slow = BurstControl::DEFAULT;
+    let slow = PaperControl::DEFAULT;
     let slow = slow.with_period(60_000_000_000).expect("a period");
     let high = Thresholds {
         upper: 1_000_000,
@@ -126,6 +127,7 @@ fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
     };
     let limited = |control| {
         let template = Template {
+            scheme: Scheme::BcPqpPaper,
             control,
             ..Template::default()
         };

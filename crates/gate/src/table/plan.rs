@@ -12,7 +12,7 @@ pub const ROOM: Room = Room {
 };
 /// Most rules of a plan: each packet may have to try all of them.
 pub const MAX_RULES: usize = 32;
-/// Most bytes of θ+ rT. The kernel's program multiplies them with weights.
+/// Most bytes of a burst bucket, or of θ+ rT. The kernel's program multiplies them with weights.
 pub const MAX_UPPER: u64 = 1 << 49;
 
 /// The fate of a packet that exceeds the limit.
@@ -37,7 +37,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A scheme that the kernel's program does not have.
-    #[error("the gate has no limiter {0}: write bc-pqp, pqp, policer or unlimited")]
+    #[error("the gate has no limiter {0}: write bc-pqp, bc-pqp-paper, pqp, policer or unlimited")]
     Scheme(Scheme),
     /// A policy that needs more than [`ROOM`].
     #[error(transparent)]

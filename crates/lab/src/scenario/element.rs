@@ -5,8 +5,8 @@ use tidegate_notation::{Mistake, Node, Section, Value, quantity};
 
 use super::fields::Fields;
 use super::keys::{
-    BC_PQP, DELAY, ELEMENT, FAIR_POLICER, LINK, LOSS, POLICER, PQP, REORDER, SHAPER, SRTCM, TAP,
-    TRTCM,
+    BC_PQP, BC_PQP_PAPER, DELAY, ELEMENT, FAIR_POLICER, LINK, LOSS, POLICER, PQP, REORDER, SHAPER,
+    SRTCM, TAP, TRTCM,
 };
 use super::{limiter, queue, sizing};
 use crate::plan::{ElementKind, QueueKind};
@@ -38,6 +38,7 @@ const KINDS: &[(&str, Kind, Section)] = &[
     limited(Scheme::FairPolicer, FAIR_POLICER),
     limited(Scheme::Pqp, PQP),
     limited(Scheme::BcPqp, BC_PQP),
+    limited(Scheme::BcPqpPaper, BC_PQP_PAPER),
     limited(Scheme::Shaper, SHAPER),
     ("link", Kind::Link, LINK),
     ("delay", Kind::Delay, DELAY),

@@ -114,6 +114,14 @@ section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is 10 times that of `pqp`, at least 100 full packets.";
+    "overhead": "size", "0B", "As for a policer.";
+}
+section! { BC_PQP_PAPER = "kind = \"bc-pqp-paper\"", "Phantom queues with burst control as in the paper that proposed it: it costs rate where round trips are short.";
+    "rate": "rate", "", "Rate of the aggregate.";
+    "policy": "a policy", "{ fair = 16 }", "As for `pqp`.";
+    "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
+    "default-class": "number", "the last", "The class of packets that match no rule.";
+    "queue": "size", "auto", "As for `bc-pqp`.";
     use burst_control::PERIOD;
     use burst_control::UPPER;
     use burst_control::LOWER;
@@ -130,7 +138,7 @@ section! { SHAPER = "kind = \"shaper\"", "Real queues, released at the rate.";
 }
 pub(super) const RULE: Section = Section {
     name: "[[element.rule]]",
-    doc: "Which packets belong to a class of the policy of `pqp`, `bc-pqp` or `shaper`. A packet must match every key that is given. The remote side is the server's and the local side the client's, so a rule means the same for both directions. With rules or a `default-class`, the hash of a flow gives its queue, and its `class` and `queue` have no effect.",
+    doc: "Which packets belong to a class of the policy of `pqp`, `bc-pqp`, `bc-pqp-paper` or `shaper`. A packet must match every key that is given. The remote side is the server's and the local side the client's, so a rule means the same for both directions. With rules or a `default-class`, the hash of a flow gives its queue, and its `class` and `queue` have no effect.",
     keys: rule::KEYS,
 };
 section! { AGGREGATE = "[[aggregate]]", "A subscriber, whose traffic shares limiters.";
@@ -232,6 +240,7 @@ pub const SECTIONS: &[Section] = &[
     FAIR_POLICER,
     PQP,
     BC_PQP,
+    BC_PQP_PAPER,
     SHAPER,
     RULE,
     AGGREGATE,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tidegate_limiter::{
     BurstControl, Classifier, ClassifyError, ConfigError, Decision, FairPolicerConfig, HashKey,
-    LimiterConfig, Marking, Nanos, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
-    Rule, Scheme, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig, TwoRates,
-    WaterFillingConfig,
+    LimiterConfig, Marking, Nanos, PaperControl, PhantomQueuesConfig, PolicerConfig, PolicyTree,
+    Program, Rate, Rule, Scheme, ShaperConfig, SingleRateBursts, SingleRateConfig, TwoRateConfig,
+    TwoRates, WaterFillingConfig,
 };
 use tidegate_notation::{Mistake, Value, burst_control, policy, quantity, rule};
 
@@ -32,7 +32,14 @@ pub(super) fn limiter(scheme: Scheme, f: &Fields<'_>, rtt: Nanos) -> Result<Elem
         Scheme::TwoRate => two_rate(f, rate, rtt)?,
         Scheme::FairPolicer => fair_policer(f, rate, rtt)?,
         Scheme::Pqp => pqp(f, rate, rtt)?,
-        Scheme::BcPqp => bc_pqp(f, rate, rtt)?,
+        Scheme::BcPqp => bc_pqp(f, rate, rtt)?
+            .with_burst_control(BurstControl::Bucket)
+            .into(),
+        Scheme::BcPqpPaper => {
+            let control = burst_control::read(f.known(), PaperControl::DEFAULT).map_err(first)?;
+            let control = BurstControl::Paper(control);
+            bc_pqp(f, rate, rtt)?.with_burst_control(control).into()
+        }
         Scheme::Shaper => shaper(f, rate, rtt)?,
         Scheme::Unlimited => LimiterConfig::Unlimited,
     };
@@ -126,11 +133,9 @@ fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake>
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
+fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<PhantomQueuesConfig, Mistake> {
     let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::controlled(rate, rtt));
-    let config = PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))?;
-    let control = burst_control::read(f.known(), BurstControl::DEFAULT).map_err(first)?;
-    Ok(config.with_burst_control(control).into())
+    PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))
 }
 
 fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {

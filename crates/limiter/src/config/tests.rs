@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BurstControl, PolicyTree};
+use crate::{BurstControl, PaperControl, PolicyTree};
 
 #[test]
 fn the_range_of_rates_is_as_its_words_say() {
@@ -14,10 +14,13 @@ fn configurations_know_their_schemes() {
     let rate = Rate::from_bits_per_second(1_000_000);
     let queues = PhantomQueuesConfig::new(&PolicyTree::queue(), rate, 1).unwrap();
     let controlled = queues.clone().with_burst_control(BurstControl::DEFAULT);
+    let paper = BurstControl::Paper(PaperControl::DEFAULT);
+    let paper = queues.clone().with_burst_control(paper);
     let fair = WaterFillingConfig::new(rate, 1, &[1, 2]).unwrap();
     for (config, name) in [
         (LimiterConfig::PhantomQueues(queues), "pqp"),
         (LimiterConfig::PhantomQueues(controlled), "bc-pqp"),
+        (LimiterConfig::PhantomQueues(paper), "bc-pqp-paper"),
         (LimiterConfig::WaterFilling(fair), "fair-policer"),
         (LimiterConfig::Unlimited, "unlimited"),
     ] {
@@ -34,6 +37,10 @@ fn configurations_know_their_schemes() {
 fn what_paper_and_defaults_say_of_burst_control() {
     let rate = Rate::from_bits_per_second(8_000_000);
     // 100 kB in 100 ms.
-    assert_eq!(BurstControl::DEFAULT.upper_bytes(rate), 150_000);
-    assert_eq!(BurstControl::DEFAULT.lower_bytes(rate), 50_000);
+    let paper = BurstControl::Paper(PaperControl::DEFAULT);
+    assert_eq!(paper.upper_bytes(rate), 150_000);
+    assert_eq!(paper.lower_bytes(rate), 50_000);
+    // In a bucket of 0.2 s; 0.3 of the rate for twice 100 ms.
+    assert_eq!(BurstControl::Bucket.upper_bytes(rate), 200_000);
+    assert_eq!(BurstControl::Bucket.lower_bytes(rate), 60_000);
 }

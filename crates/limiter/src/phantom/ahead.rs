@@ -1,8 +1,6 @@
 //! What a packet needs until anything happens but packets.
 
-use std::hint::select_unpredictable;
-
-use super::queue::Queue;
+use super::queue::{Queue, WHOLE};
 use crate::meter::BYTE;
 use crate::{Decision, Nanos};
 
@@ -22,18 +20,18 @@ pub(super) struct Ahead {
     /// Wraps.
     base: u64,
     rate: u64,
-    /// 2^64 divided by what a byte for each queue takes of them.
+    /// Of a division by what a byte for each queue takes of them, see [`inverse`].
     inverse: u64,
-    /// The root's clock when nothing is left, and the size of a queue.
-    full: u64,
-    /// What a queue may accept in a period before it is filled.
-    pub(super) most: u64,
+    /// The root's clock when nothing is left.
+    clock: u64,
+    /// What a queue that is filled may have in its burst bucket.
+    most: u64,
     /// Bytes accepted that the root does not know of.
     pub(super) added: u64,
 }
 
 /// Bit-nanoseconds that are looked ahead at most.
-const FAR: u64 = 1 << 62;
+const FAR: u64 = 1 << 56;
 
 impl Ahead {
     /// Nothing is known ahead.
@@ -43,16 +41,16 @@ impl Ahead {
         base: 0,
         rate: 0,
         inverse: 0,
-        full: 0,
+        clock: 0,
         most: 0,
         added: 0,
     };
 
-    /// With this many active queues, at least 1, each of which may accept `most` bytes in a period
-    /// (its part of θ+ rT).
+    /// With this many active queues, at least 1, each of which may have `most` bytes in its burst
+    /// bucket.
     #[inline]
     pub(super) fn share(&mut self, active: u32, most: u64) {
-        self.inverse = u64::MAX / (u64::from(active) * BYTE);
+        self.inverse = inverse(u64::from(active) * BYTE);
         self.most = most;
     }
 
@@ -64,7 +62,6 @@ impl Ahead {
         (now, rate): (Nanos, u64),
         active: u32,
         (clock, mut until, owed): (u64, u64, u64),
-        size: u64,
     ) {
         let unit = u64::from(active) * BYTE;
         let mut left = until.saturating_mul(unit);
@@ -77,62 +74,52 @@ impl Ahead {
         self.event = now.saturating_add(left.div_ceil(rate));
         // Rounded up: a byte counts until all of it is given.
         self.base = rate.wrapping_mul(now).wrapping_add(left + unit - 1);
-        self.full = clock.wrapping_add(until).wrapping_add(size);
+        self.clock = clock.wrapping_add(until);
     }
 
     /// Decides about a packet, if that is all that happens. Otherwise nothing is changed.
     #[inline(always)]
     pub(super) fn offer(&mut self, at: &mut Queue, now: Nanos, bytes: u32) -> Option<Decision> {
-        if now >= self.event || now >= at.until {
-            return None;
-        }
-        // Below 2^63, so this is the quotient or one less.
-        let left = self.base.wrapping_sub(self.rate.wrapping_mul(now));
-        let left = ((u128::from(left) * u128::from(self.inverse)) >> 64) as i64;
-        // How many bytes may be left for the queue to have room for the packet, and for it to have
-        // no packets any more, but magic bytes.
-        let ends = at.ends.wrapping_add(bytes.into());
-        let room = self.full.wrapping_sub(ends) as i64;
-        let gone = self.full.wrapping_sub(at.ends).wrapping_sub(at.room) as i64;
-        let passes = room > left;
-        let unclear =
-            (room == left) | passes & ((gone > left) | (ends.wrapping_sub(at.before) > self.most));
-        if unclear {
-            return None;
-        }
-        let added = select_unpredictable(passes, u64::from(bytes), 0);
-        at.ends = at.ends.wrapping_add(added);
-        self.added += added;
-        Some(select_unpredictable(passes, Decision::Pass, Decision::Drop))
-    }
-
-    /// The same with a division: also where the queue's magic bytes drain, since no packets are
-    /// left in it, and where a byte more or less decides.
-    #[inline]
-    pub(super) fn offer_exactly(
-        &mut self,
-        at: &mut Queue,
-        now: Nanos,
-        bytes: u32,
-        active: u32,
-    ) -> Option<Decision> {
-        if now >= self.event || now >= at.until {
+        if now >= self.event || at.room == 0 {
             return None;
         }
         let left = self.base.wrapping_sub(self.rate.wrapping_mul(now));
-        let left = left / (u64::from(active) * BYTE);
-        let ends = at.ends.wrapping_add(bytes.into());
-        if (self.full.wrapping_sub(ends) as i64) < left as i64 {
+        let left = quotient(left, self.inverse);
+        let drained = self.clock.wrapping_sub(left);
+        let bytes = u64::from(bytes);
+        let whole = at.room == WHOLE;
+        let exceeds = at.burst(drained) << u32::from(whole) > self.most;
+        if exceeds & whole {
+            return None;
+        }
+        let free = drained.wrapping_sub(at.full);
+        if exceeds | (free < bytes) {
             return Some(Decision::Drop);
         }
-        if ends.wrapping_sub(at.before) > self.most {
-            return None;
-        }
-        // The size less what is in it.
-        let free = self.full.wrapping_sub(at.ends).wrapping_sub(left);
         at.room = at.room.max(free);
-        at.ends = ends;
-        self.added += u64::from(bytes);
+        at.full = at.full.wrapping_add(bytes);
+        at.pour(bytes, drained);
+        self.added += bytes;
         Some(Decision::Pass)
     }
 }
+
+/// For [`quotient`], of a divisor of at least 2^32: 2^(64 + n) divided by it, rounded up, where n makes it
+/// a number from 2^63 on. Its six lowest bits are n; that rounds it up by less than 64 more.
+#[inline]
+fn inverse(divisor: u64) -> u64 {
+    let n = u64::from(divisor.ilog2());
+    let least = (1u128 << (64 + n)).div_ceil(divisor.into()) as u64;
+    least + (n.wrapping_sub(least) & 63)
+}
+
+/// A number up to 2^57 divided by what this is the inverse of: exactly, since the number times the
+/// inverse's error is less than 1 of the divisor's.
+#[inline(always)]
+fn quotient(number: u64, inverse: u64) -> u64 {
+    let product = (u128::from(number) * u128::from(inverse)) >> 64;
+    product as u64 >> (inverse & 63)
+}
+
+#[cfg(test)]
+mod tests;

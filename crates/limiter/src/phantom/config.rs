@@ -65,11 +65,70 @@ impl PhantomQueuesConfig {
     }
 }
 
-/// Burst control, [BCPQP §4]: what fills a phantom queue before its flow has done so.
+/// What the burst bucket of a filled queue holds: its rate in this time. Since three quarters of a
+/// packet count, bursts are of 0.267 s at most; before it is filled, of 0.1 s. A sender that waits for a
+/// timeout of 200 ms misses 0.2 s and a round trip.
+const BUCKET: Nanos = 200_000_000;
+/// After which time queues are looked at.
+const LOOK: Nanos = 100_000_000;
+/// A queue keeps its magic bytes while its flow sends more than this many thousandths of its rate.
+const KEEP: u32 = 300;
+
+/// Burst control: what bounds the bursts of a flow that has a phantom queue as large as TCP needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum BurstControl {
+    /// Each queue has a burst bucket beside it, which allows 4/3 of the queue's rate. A packet that
+    /// finds it too full is dropped, and the first one fills the queue with magic bytes: from then
+    /// on the flow has the room that it leaves unused, which is what its congestion control needs.
+    /// They are taken out when the flow slows down or ends.
+    #[default]
+    Bucket,
+    /// As in the paper [BCPQP §4].
+    Paper(PaperControl),
+}
+
+impl BurstControl {
+    /// The first form.
+    pub const DEFAULT: Self = Self::Bucket;
+
+    /// After which time queues are looked at that nothing may be sent to any more.
+    pub fn period(&self) -> Nanos {
+        match self {
+            Self::Bucket => LOOK,
+            Self::Paper(control) => control.period,
+        }
+    }
+
+    /// What the burst bucket of a queue that is alone may hold in bytes, or θ+ rT in the paper's form.
+    pub fn upper_bytes(&self, rate: Rate) -> u64 {
+        match self {
+            Self::Bucket => bytes(rate, BUCKET, 1000),
+            Self::Paper(control) => bytes(rate, control.period, control.upper),
+        }
+    }
+
+    /// What a queue that is alone must accept to keep its magic bytes, in bytes: lately, see
+    /// [`period`](Self::period), or in a period of the paper's form, θ− rT.
+    pub fn lower_bytes(&self, rate: Rate) -> u64 {
+        match self {
+            Self::Bucket => bytes(rate, 2 * LOOK, KEEP),
+            Self::Paper(control) => bytes(rate, control.period, control.lower),
+        }
+    }
+}
+
+/// rate × time × thousandths: for rates that limiters enforce, below 2^64 after the division.
+fn bytes(rate: Rate, time: Nanos, thousandths: u32) -> u64 {
+    let product = u128::from(rate.bits_per_second()) * u128::from(time) * u128::from(thousandths);
+    u64::try_from(product / 8_000_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// Settings of burst control as in the paper, [BCPQP §4]: a queue that accepts too much in a period is
+/// filled before its flow has done so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Unchecked"))]
-pub struct BurstControl {
+pub struct PaperControl {
     pub(crate) period: Nanos,
     pub(crate) upper: u32,
     pub(crate) lower: u32,
@@ -84,7 +143,7 @@ pub struct Thresholds {
     pub lower: u32,
 }
 
-impl BurstControl {
+impl PaperControl {
     /// What the paper recommends [BCPQP §4]: a period T of 100 ms, in place of the 99th percentile of
     /// round-trip times where that is not known; θ+ of 1.5 and θ− of 0.5.
     pub const DEFAULT: Self = Self {
@@ -135,33 +194,16 @@ impl BurstControl {
             lower: self.lower,
         }
     }
-
-    /// θ+ rT: what a queue that is alone may accept in a period, in bytes.
-    pub fn upper_bytes(&self, rate: Rate) -> u64 {
-        self.part(rate, self.upper)
-    }
-
-    /// θ− rT: what a queue that is alone must accept in a period to keep its magic bytes, in bytes.
-    pub fn lower_bytes(&self, rate: Rate) -> u64 {
-        self.part(rate, self.lower)
-    }
-
-    fn part(&self, rate: Rate, thousandths: u32) -> u64 {
-        // bit/s × ns × thousandths: for rates that limiters enforce, below 2^64 after the division.
-        let product =
-            u128::from(rate.bits_per_second()) * u128::from(self.period) * u128::from(thousandths);
-        u64::try_from(product / 8_000_000_000_000).unwrap_or(u64::MAX)
-    }
 }
 
-impl Default for BurstControl {
+impl Default for PaperControl {
     /// [`DEFAULT`](Self::DEFAULT).
     fn default() -> Self {
         Self::DEFAULT
     }
 }
 
-/// Burst control as it was written down.
+/// The settings as they were written down.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Unchecked {
@@ -171,7 +213,7 @@ struct Unchecked {
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<Unchecked> for BurstControl {
+impl TryFrom<Unchecked> for PaperControl {
     type Error = ConfigError;
 
     fn try_from(read: Unchecked) -> Result<Self, ConfigError> {

@@ -10,35 +10,46 @@ use crate::Nanos;
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(32))]
 pub(super) struct Queue {
-    /// What `drained` is when all of it is drained.
-    pub(super) ends: u64,
-    /// Its size less the magic bytes in it: what there is room for of packets.
+    /// What `drained` is when it is just full: its room is what was drained since.
+    pub(super) full: u64,
+    /// Its size less the magic bytes in it: what there is room for of packets. [`WHOLE`] if it was
+    /// not filled with magic bytes, 0 if the queue is empty.
     pub(super) room: u64,
-    /// Of `ends`, what is not of packets accepted in the current period.
+    /// Of `full`, what is not of packets that count as accepted lately.
     pub(super) before: u64,
-    /// When the current period ends. 0 of an empty queue.
-    pub(super) until: Nanos,
+    /// What `drained` is when the burst bucket is empty. With burst control as in the paper: when
+    /// the current period ends.
+    pub(super) mark: u64,
 }
+
+/// The room of a queue that was not filled with magic bytes.
+pub(super) const WHOLE: u64 = u64::MAX;
 
 impl Queue {
     pub(super) const EMPTY: Self = Self {
-        ends: 0,
+        full: 0,
         room: 0,
         before: 0,
-        until: 0,
+        mark: 0,
     };
 
     /// Whether it has anything, or may have.
     #[inline]
     pub(super) fn is_active(&self) -> bool {
-        self.until != 0
+        self.room != 0
+    }
+
+    /// Whether magic bytes were put in, and not taken out.
+    #[inline]
+    pub(super) fn is_filled(&self) -> bool {
+        self.is_active() && self.room != WHOLE
     }
 
     /// Bytes in it, if nothing above it has to be settled.
     #[inline]
-    pub(super) fn length(&self, drained: u64) -> u64 {
+    pub(super) fn length(&self, size: u64, drained: u64) -> u64 {
         if self.is_active() {
-            self.ends.wrapping_sub(drained)
+            self.full.wrapping_add(size).wrapping_sub(drained)
         } else {
             0
         }
@@ -47,73 +58,81 @@ impl Queue {
     /// Of these, magic ones. Packets leave before them, so they are no more than what is there.
     #[inline]
     pub(super) fn magic(&self, size: u64, drained: u64) -> u64 {
-        (size - self.room).min(self.length(drained))
+        size.saturating_sub(self.room)
+            .min(self.length(size, drained))
     }
 
-    /// Bytes of packets accepted in the current period.
+    /// Bytes of packets that count as accepted lately.
     #[inline]
     pub(super) fn accepted(&self) -> u64 {
-        self.ends.wrapping_sub(self.before)
+        self.full.wrapping_sub(self.before)
     }
 
-    /// Begins the next period if this one is just over and accepted at least `least` bytes.
-    #[inline]
-    pub(super) fn begin_next_period(&mut self, now: Nanos, period: Nanos, least: u64) {
-        let over = self.is_active() && now >= self.until && now - self.until < period;
-        if over && self.accepted() >= least {
-            self.until = self.until.saturating_add(period);
-            self.before = self.ends;
-        }
+    /// Bytes in the burst bucket.
+    #[inline(always)]
+    pub(super) fn burst(&self, drained: u64) -> u64 {
+        (self.mark.wrapping_sub(drained) as i64).max(0) as u64
     }
 
-    /// Another length of periods, from the beginning of the current one on. Without one so far,
-    /// it is the time's first.
+    /// Puts accepted bytes into the burst bucket. It drains at the queue's rate, and while the queue
+    /// is filled, only three quarters of the bytes count: so it allows 4/3 of the rate.
+    #[inline(always)]
+    pub(super) fn pour(&mut self, bytes: u64, drained: u64) {
+        let quarter = if self.room == WHOLE { 0 } else { bytes / 4 };
+        let empty = drained.wrapping_add(self.burst(drained));
+        self.mark = empty.wrapping_add(bytes - quarter);
+    }
+
+    /// Another length of the paper's periods, from the beginning of the current one on. Without one
+    /// so far, it is the time's first.
     pub(super) fn set_period(&mut self, old: Nanos, new: Nanos) {
-        if !self.is_active() {
-            return;
-        }
         if old == Nanos::MAX {
-            (self.until, self.before) = (0, self.ends);
+            (self.mark, self.before) = (0, self.full);
         } else {
-            self.until -= old.min(self.until);
+            self.mark -= old.min(self.mark);
         }
-        self.until = self.until.saturating_add(new);
+        self.mark = self.mark.saturating_add(new);
     }
 
     /// Takes bytes out at once, which are there.
     #[inline]
     pub(super) fn take(&mut self, bytes: u64) {
-        self.ends = self.ends.wrapping_sub(bytes);
+        self.full = self.full.wrapping_sub(bytes);
         self.before = self.before.wrapping_sub(bytes);
     }
 
     /// Serves it at most `bytes` bytes, where the parent serves by priority. Returns what it served.
     #[inline]
-    pub(super) fn serve(&mut self, bytes: u64) -> u64 {
-        let served = bytes.min(self.length(0));
+    pub(super) fn serve(&mut self, bytes: u64, size: u64, bucket: bool) -> u64 {
+        let served = bytes.min(self.length(size, 0));
         self.take(served);
-        if self.ends == 0 {
-            self.until = 0;
+        if bucket {
+            self.mark = self.burst(served);
+        }
+        if self.length(size, 0) == 0 {
+            self.room = 0;
         }
         served
     }
 
-    /// Puts in a packet. Into an empty queue, it begins a period that is endless, until it is given
-    /// an end.
+    /// Puts in a packet. Into an empty queue, it begins a period of the paper's that is endless,
+    /// until it is given an end.
     #[inline]
     pub(super) fn add(&mut self, bytes: u64, size: u64, drained: u64) {
-        let length = self.length(drained);
-        self.room = self.room.max(size - length);
-        if !self.is_active() {
-            (self.ends, self.before, self.until) = (drained, drained, Nanos::MAX);
+        let length = self.length(size, drained);
+        if self.is_active() {
+            self.room = self.room.max(size - length);
+        } else {
+            self.full = drained.wrapping_sub(size);
+            (self.room, self.before) = (WHOLE, self.full);
         }
-        self.ends = self.ends.wrapping_add(bytes);
+        self.full = self.full.wrapping_add(bytes);
     }
 
     /// Makes this many of the bytes that were just put in magic ones.
     #[inline]
-    pub(super) fn conjure(&mut self, bytes: u64) {
+    pub(super) fn conjure(&mut self, bytes: u64, size: u64) {
         self.before = self.before.wrapping_add(bytes);
-        self.room -= bytes;
+        self.room = self.room.min(size) - bytes;
     }
 }

@@ -1,3 +1,4 @@
-mod burst;
+mod bucket;
 pub(super) mod fluid;
+mod paper;
 mod sharing;

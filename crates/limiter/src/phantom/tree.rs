@@ -8,12 +8,15 @@
 //! batch makes when it treats packets as present that came in its course: queues share as the
 //! fluid reference does, to the byte.
 
-use super::queue::Queue;
+use super::queue::{Queue, WHOLE};
 use crate::Nanos;
 use crate::policy::{Kind, Program, Step};
 
 #[cfg(test)]
 mod tests;
+
+/// Bytes of a full packet.
+pub(super) const PACKET: u64 = 1500;
 
 /// No node.
 const NONE: u16 = u16::MAX;
@@ -79,6 +82,8 @@ pub(super) struct Tree<const QUEUES: usize, const SHARES: usize> {
     pub(super) shares: [Share; SHARES],
     /// Of each queue, in bytes.
     pub(super) size: u64,
+    /// Whether queues have burst buckets: always, but for burst control as in the paper.
+    pub(super) buckets: bool,
     /// For each queue, the next child in the list of the node above it.
     next: [u16; QUEUES],
     pub(super) queues: [Queue; QUEUES],
@@ -92,6 +97,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             shares: [Share::EMPTY; SHARES],
             next: [NONE; QUEUES],
             size,
+            buckets: true,
         }
     }
 
@@ -108,13 +114,23 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     /// Bytes in a queue that is settled.
     #[inline]
     pub(super) fn length(&self, path: &[Step], queue: usize) -> u64 {
-        self.queues[queue].length(self.drained(&path[0]))
+        self.queues[queue].length(self.size, self.drained(&path[0]))
     }
 
     /// Of these, magic ones.
     #[inline]
     pub(super) fn magic(&self, path: &[Step], queue: usize) -> u64 {
         self.queues[queue].magic(self.size, self.drained(&path[0]))
+    }
+
+    /// Bytes in the burst bucket of a queue that is settled.
+    #[inline]
+    pub(super) fn burst(&self, path: &[Step], queue: usize) -> u64 {
+        let at = &self.queues[queue];
+        match at.is_active() {
+            true => at.burst(self.drained(&path[0])),
+            false => 0,
+        }
     }
 
     /// All bytes that are to be drained.
@@ -247,13 +263,13 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
                 Kind::Queue(_) => {
                     let at = &mut self.queues[slot];
                     let drained = clock.wrapping_mul(u64::from(node.weight));
-                    let left = at.ends.wrapping_sub(drained) as i64;
+                    let left = at.full.wrapping_add(self.size).wrapping_sub(drained) as i64;
                     if !all && left < 0 {
                         credit += left.unsigned_abs();
                     }
                     let length = if all { 0 } else { left.max(0) as u64 };
                     if length == 0 {
-                        at.until = 0;
+                        at.room = 0;
                     }
                     (length, &mut self.next[slot])
                 }
@@ -287,9 +303,9 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             let queue = usize::from(child) - 1;
             let (at, next) = (&mut self.queues[queue], &mut self.next[queue]);
             let following = *next;
-            let length = at.ends.wrapping_sub(clock);
+            let length = at.full.wrapping_add(self.size).wrapping_sub(clock);
             if all || length == 0 {
-                at.until = 0;
+                at.room = 0;
             } else {
                 (*next, active) = (active, child);
                 weight += 1;
@@ -310,7 +326,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             let node = &program.nodes()[child];
             let slot = usize::from(node.slot);
             if matches!(node.kind, Kind::Queue(_)) {
-                credit -= self.queues[slot].serve(credit);
+                credit -= self.queues[slot].serve(credit, self.size, self.buckets);
             } else {
                 let below = &mut self.shares[slot];
                 let drained = credit.min(below.length);
@@ -363,17 +379,35 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     #[inline(never)]
     pub(super) fn add_magic(&mut self, path: &[Step], queue: usize, bytes: u64) {
         self.add(path, queue, bytes);
-        self.queues[queue].conjure(bytes);
+        self.queues[queue].conjure(bytes, self.size);
+    }
+
+    /// Puts the bytes of an accepted packet into the burst bucket of a queue that they were just
+    /// added to.
+    #[inline(always)]
+    pub(super) fn pour(&mut self, path: &[Step], queue: usize, bytes: u64) {
+        let drained = self.drained(&path[0]);
+        self.queues[queue].pour(bytes, drained);
+    }
+
+    /// Empties the burst bucket of a queue.
+    #[inline]
+    pub(super) fn empty_bucket(&mut self, path: &[Step], queue: usize) {
+        self.queues[queue].mark = self.drained(&path[0]);
     }
 
     /// Takes all magic bytes out of a queue that is settled, and is not settled then.
     pub(super) fn remove_magic(&mut self, path: &[Step], queue: usize) {
+        if !self.queues[queue].is_active() {
+            return;
+        }
         let mut gone = self.magic(path, queue);
+        let drained = self.drained(&path[0]);
         let at = &mut self.queues[queue];
-        at.room = self.size;
+        at.room = WHOLE;
         at.take(gone);
-        if path[0].priority && at.ends == 0 {
-            at.until = 0;
+        if path[0].priority && at.length(self.size, drained) == 0 {
+            at.room = 0;
         }
         for step in path {
             let share = &mut self.shares[usize::from(step.slot)];
@@ -385,8 +419,63 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Ends the period of a settled queue, and takes its magic out if it accepted less than its
-    /// share of θ− rT: its flow has slowed down or ended.
+    /// Leaves no room to a queue, which is settled and has something. This many bytes count as
+    /// accepted lately.
+    #[cold]
+    pub(super) fn fill(&mut self, path: &[Step], queue: usize, accepted: u64) {
+        self.add_magic(path, queue, self.size - self.length(path, queue));
+        let at = &mut self.queues[queue];
+        at.before = at.full.wrapping_sub(accepted);
+    }
+
+    /// Whether a queue, which is settled, has more in its burst bucket than its share of `upper`, or
+    /// than half of that before it is filled. A packet is never too much.
+    ///
+    /// Queues of higher priority do not count here: behind busy ones the share would be nothing and
+    /// all in turn, packet by packet. The bucket drains by what is served there.
+    #[inline(always)]
+    pub(super) fn bursts(&self, path: &[Step], queue: usize, upper: u64) -> bool {
+        let at = &self.queues[queue];
+        let burst = self.burst(path, queue) << u32::from(!at.is_filled());
+        // With weights of at least 1, this needs no division; nearly always it is the answer.
+        let weights = path.iter().filter(|step| !step.priority);
+        let least = weights.fold(burst, |least, step| {
+            let weight = self.shares[usize::from(step.slot)].weight;
+            least.saturating_mul(u64::from(weight))
+        });
+        burst > PACKET && least > upper && burst > self.share_by_weight(path, upper)
+    }
+
+    /// Takes the magic out of a settled queue that accepted less lately than its share of `lower`:
+    /// its flow has slowed down or ended. What was accepted is halved each time, and also for each
+    /// time that was `missed`. A packet more or less does not count.
+    ///
+    /// Magic bytes were served meanwhile that the flow made no use of. The other queues get these
+    /// back, at most a share of `upper`: otherwise each flow that ends would cost rate.
+    #[cold]
+    pub(super) fn look_back(
+        &mut self,
+        program: &Program,
+        path: &[Step],
+        queue: usize,
+        missed: u64,
+        (upper, lower): (u64, u64),
+    ) {
+        let at = &mut self.queues[queue];
+        let accepted = at.accepted() >> missed.min(63);
+        at.before = at.full.wrapping_sub(accepted / 2);
+        let least = self.share_of(program, path, lower);
+        let least = least.saturating_sub(PACKET).max(least / 8);
+        if accepted < least {
+            let unused = self.size - self.length(path, queue);
+            let refund = unused.min(self.share_of(program, path, upper));
+            self.remove_magic(path, queue);
+            self.give(refund);
+        }
+    }
+
+    /// Ends the paper's period of a settled queue, and takes its magic out if it accepted less than
+    /// its share of θ− rT: its flow has slowed down or ended.
     #[cold]
     pub(super) fn end_period(
         &mut self,
@@ -398,25 +487,26 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         lower: u64,
     ) {
         let at = &mut self.queues[queue];
-        let missed = (now - at.until) / period;
+        let missed = (now - at.mark) / period;
         // After more than one, nothing was accepted in the last.
         let accepted = if missed == 0 { at.accepted() } else { 0 };
-        at.until = at.until.saturating_add((missed + 1).saturating_mul(period));
-        at.before = at.ends;
+        at.mark = at.mark.saturating_add((missed + 1).saturating_mul(period));
+        at.before = at.full;
         // What is served behind a queue of higher priority is all or nothing at a moment, and
         // something between over a period: there, only silence shows that a flow has ended.
-        let behind = path
-            .iter()
-            .any(|step| step.priority && step.below != program.share(step.slot.into()).first);
         let share = self.share_of(program, path, lower);
-        let least = if behind { share.min(1) } else { share };
+        let least = if is_behind(program, path) {
+            share.min(1)
+        } else {
+            share
+        };
         if accepted < least {
             self.remove_magic(path, queue);
         }
     }
 
-    /// Whether no room is to be left to a queue, which is settled and has something: it accepted
-    /// more in this period than its share of `total`, which is θ+ rT.
+    /// Whether no room is to be left to a queue, by the paper's rule; it is settled and has
+    /// something: it accepted more in this period than its share of `total`, which is θ+ rT.
     ///
     /// Behind a busy queue of higher priority, which serves it now and then, the share is nothing
     /// and that is so from the first packet on. Once is enough there: room that a filled queue has
@@ -430,7 +520,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         total: u64,
     ) -> bool {
         let at = &self.queues[queue];
-        // With weights of at least 1, this needs no division; nearly always it is the answer.
+        // As in `bursts`.
         let mut least = at.accepted();
         for step in path {
             let weight = self.shares[usize::from(step.slot)].weight;
@@ -448,21 +538,25 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
 
     /// The part of `total` that a queue is served. The queue is settled and has something.
     #[inline(never)]
-    fn share_of(&self, program: &Program, path: &[Step], mut total: u64) -> u64 {
-        for step in path {
-            let slot = usize::from(step.slot);
-            if step.priority {
-                let first = usize::from(program.share(slot).first);
-                let mut before = first..usize::from(step.below);
-                if before.any(|other| self.has_anything(program, other)) {
-                    return 0;
-                }
-            } else {
-                let weight = self.shares[slot].weight.max(1);
-                total = divide(total.saturating_mul(u64::from(step.weight)), weight);
-            }
+    pub(super) fn share_of(&self, program: &Program, path: &[Step], total: u64) -> u64 {
+        let precedes = |step: &Step| {
+            let first = usize::from(program.share(step.slot.into()).first);
+            let mut before = first..usize::from(step.below);
+            step.priority && before.any(|other| self.has_anything(program, other))
+        };
+        match path.iter().any(precedes) {
+            true => 0,
+            false => self.share_by_weight(path, total),
         }
-        total
+    }
+
+    /// The same if nothing of higher priority were there.
+    fn share_by_weight(&self, path: &[Step], total: u64) -> u64 {
+        let weights = path.iter().filter(|step| !step.priority);
+        weights.fold(total, |total, step| {
+            let weight = self.shares[usize::from(step.slot)].weight.max(1);
+            divide(total.saturating_mul(u64::from(step.weight)), weight)
+        })
     }
 
     fn has_anything(&self, program: &Program, node: usize) -> bool {
@@ -502,6 +596,12 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
             assert!(matches!(node.kind, Kind::Priority) || weight == share.weight);
         }
     }
+}
+
+/// Whether other queues precede this one by priority, there or higher up.
+fn is_behind(program: &Program, path: &[Step]) -> bool {
+    let behind = |step: &Step| step.priority && step.below != program.share(step.slot.into()).first;
+    path.iter().any(behind)
 }
 
 /// Steps of the clock until this many bytes are given to a child of that weight; 1 nearly always.

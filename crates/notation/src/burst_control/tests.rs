@@ -1,10 +1,10 @@
 use super::*;
 use crate::parse_value;
 
-fn control(toml: &str) -> Result<BurstControl, Vec<(usize, String)>> {
+fn control(toml: &str) -> Result<PaperControl, Vec<(usize, String)>> {
     let node = parse_value(0, &format!("{{ {toml} }}")).expect("TOML");
     let fields = Fields::of(&node, "a plan").expect("a table");
-    let read = read(&fields, BurstControl::DEFAULT);
+    let read = read(&fields, PaperControl::DEFAULT);
     read.map_err(|mistakes| {
         let located = |mistake: Mistake| (mistake.place.byte, mistake.message);
         mistakes.into_iter().map(located).collect()
@@ -18,8 +18,8 @@ fn documented_defaults_are_those_of_the_limiter() {
         "time" => format!("{} = '{}'", key.name, key.default),
         _ => format!("{} = {}", key.name, key.default),
     });
-    assert_eq!(control(&written.join(", ")), Ok(BurstControl::DEFAULT));
-    assert_eq!(control(""), Ok(BurstControl::DEFAULT));
+    assert_eq!(control(&written.join(", ")), Ok(PaperControl::DEFAULT));
+    assert_eq!(control(""), Ok(PaperControl::DEFAULT));
 }
 
 #[test]

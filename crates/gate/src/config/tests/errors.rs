@@ -74,8 +74,13 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "up = \"20mbit\"",
-            "lower = 2",
-            "11:9: the lower threshold of burst control must be below the upper one",
+            "scheme = \"bc-pqp-paper\"\nlower = 2",
+            "12:9: the lower threshold of burst control must be below the upper one",
+        ),
+        (
+            "up = \"20mbit\"",
+            "period = \"50ms\"",
+            "11:10: `period` belongs to scheme bc-pqp-paper, this plan's is bc-pqp",
         ),
         (
             "up = \"20mbit\"",
@@ -85,7 +90,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "scheme = \"policer\"\npolicy = \"queue\"",
-            "12:10: `policy` belongs to scheme bc-pqp or pqp, this plan's is policer",
+            "12:10: `policy` belongs to scheme bc-pqp or bc-pqp-paper or pqp, this plan's is policer",
         ),
         (
             "up = \"20mbit\"",

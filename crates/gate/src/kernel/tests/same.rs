@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tidegate_limiter::{
-    Classifier, Decision, Headers, Nanos, PacketMeta, Ports, SizedPhantomQueues, Thresholds,
-    TokenBucket,
+    Classifier, Decision, Headers, Nanos, PacketMeta, PaperControl, Ports, SizedPhantomQueues,
+    Thresholds, TokenBucket,
 };
 
 use super::*;
@@ -207,8 +207,8 @@ fn draw_rate(random: &mut Pcg64) -> Rate {
 }
 
 fn control(period: Nanos, thresholds: Thresholds) -> BurstControl {
-    let control = BurstControl::DEFAULT.with_period(period).unwrap();
-    control.with_thresholds(thresholds).unwrap()
+    let control = PaperControl::DEFAULT.with_period(period).unwrap();
+    BurstControl::Paper(control.with_thresholds(thresholds).unwrap())
 }
 
 fn draw_control(random: &mut Pcg64) -> Option<BurstControl> {
@@ -220,8 +220,9 @@ fn draw_control(random: &mut Pcg64) -> Option<BurstControl> {
             let lower = random.random_range(0..2);
             Some(control(period, Thresholds { upper, lower }))
         }
-        2 => Some(control(1_000_000, BurstControl::DEFAULT.thresholds())),
-        _ => Some(BurstControl::default()),
+        2 => Some(control(1_000_000, PaperControl::DEFAULT.thresholds())),
+        3 => Some(BurstControl::Paper(PaperControl::DEFAULT)),
+        _ => Some(BurstControl::Bucket),
     }
 }
 
@@ -416,7 +417,12 @@ fn burst_control_that_comes_back_starts_from_zero() {
         } else {
             draw_policy(&mut random)
         };
-        let controls = [Some(BurstControl::default()), None];
+        let paper = BurstControl::Paper(PaperControl::DEFAULT);
+        let controls = match seed % 3 {
+            0 => [Some(paper), None],
+            1 => [Some(BurstControl::Bucket), None],
+            _ => [Some(BurstControl::Bucket), Some(paper)],
+        };
         let mut plan = draft(
             Means::PhantomQueues {
                 size: 100_000,

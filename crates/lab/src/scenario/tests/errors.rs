@@ -170,11 +170,11 @@ fn what_a_limiter_or_the_engine_would_refuse_is_refused_at_once() {
     };
     for (text, complaint) in [
         (
-            with("kind = \"bc-pqp\"\nperiod = \"2min\"", ""),
+            with("kind = \"bc-pqp-paper\"\nperiod = \"2min\"", ""),
             "7:10: the period of burst control",
         ),
         (
-            with("kind = \"bc-pqp\"\nupper = 1.5\nlower = 1.5", ""),
+            with("kind = \"bc-pqp-paper\"\nupper = 1.5\nlower = 1.5", ""),
             "8:9: the lower threshold",
         ),
         (

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_limiter::{
-    BurstControl, ConfigError, Decision, FairPolicerConfig, LimiterConfig, Marking,
+    BurstControl, ConfigError, Decision, FairPolicerConfig, LimiterConfig, Marking, PaperControl,
     PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate, ShaperConfig, SingleRateBursts,
     SingleRateConfig, WaterFillingConfig,
 };
@@ -80,7 +80,11 @@ fn limiter(rate: Rate, burst: u64, which: u8, queues: u16) -> Result<LimiterConf
         4 => WaterFillingConfig::new(rate, burst, &vec![1; queues.into()])?.into(),
         5 => {
             let config = PhantomQueuesConfig::new(&policy, rate, burst)?;
-            let control = BurstControl::DEFAULT.with_period(50 * MILLISECOND)?;
+            let paper = PaperControl::DEFAULT.with_period(50 * MILLISECOND)?;
+            let control = match burst % 4 {
+                0 => BurstControl::Bucket,
+                _ => BurstControl::Paper(paper),
+            };
             match burst % 2 {
                 0 => config.with_burst_control(control).into(),
                 _ => config.into(),

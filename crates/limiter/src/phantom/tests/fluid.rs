@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{BurstControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues};
+use super::super::{
+    BurstControl, PaperControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues,
+};
 use crate::policy::Kind;
 use crate::{Decision, Meter, PacketMeta, PolicyTree, Program, Rate};
 
@@ -98,6 +100,15 @@ pub(in super::super) fn policies() -> impl Strategy<Value = PolicyTree> {
     })
 }
 
+fn controls() -> impl Strategy<Value = Option<BurstControl>> {
+    let paper = BurstControl::Paper(PaperControl::DEFAULT);
+    prop_oneof![
+        Just(None),
+        Just(Some(BurstControl::Bucket)),
+        Just(Some(paper))
+    ]
+}
+
 /// Gaps in nanoseconds, queues and lengths of packets.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     let gap = prop_oneof![
@@ -161,12 +172,12 @@ proptest! {
         arrivals in arrivals(),
         bits in 1_000_000u64..60_000_000,
         size in 1_500u64..60_000,
-        period in prop::option::of(1u64..400_000_000),
+        controlled in any::<bool>(),
         change in (0usize..250, 1_000_000u64..60_000_000),
     ) {
         let program = Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
         let rate = Rate::from_bits_per_second(bits);
-        let control = period.map(|period| BurstControl { period, ..BurstControl::default() });
+        let control = controlled.then_some(BurstControl::Bucket);
         let mut lazy = phantom(program, rate, size, control);
         prop_assert!(lazy.fair);
         let mut eager = lazy.clone();
@@ -194,11 +205,10 @@ proptest! {
         arrivals in arrivals(),
         bits in 8_000u64..60_000_000,
         size in 1_500u64..60_000,
-        control in any::<bool>(),
+        control in controls(),
     ) {
         let program = Arc::new(Program::new(&policy));
         let rate = Rate::from_bits_per_second(bits);
-        let control = control.then(BurstControl::default);
         let mut limiter = phantom(program.clone(), rate, size, control);
         let queues = program.queues();
         let mut now = 0;
@@ -218,15 +228,26 @@ proptest! {
             // What was given and not handed on is in the queues still.
             prop_assert!(limiter.backlog() <= held.iter().map(|fill| fill.bytes).sum());
         }
-        // Theorem 1 and its corollary, upper bounds: rΔt + B a queue, rΔt + ΣB together.
+        // Theorem 1 and its corollary, upper bounds: rΔt + B a queue, rΔt + ΣB together. Served in the
+        // interval is also what others made no use of before it.
+        let bucket = match control {
+            Some(BurstControl::Bucket) => BurstControl::Bucket.upper_bytes(rate),
+            _ => 0,
+        };
         for from in 0..accepted.len() {
+            let unused = if from == 0 { 0 } else { bucket.min(size) * queues as u64 };
             let mut sums = vec![0u64; queues];
             for &(at, queue, bytes) in &accepted[from..] {
                 sums[queue] += bytes;
                 let elapsed = u128::from(at - accepted[from].0);
-                let served = (elapsed * u128::from(bits)).div_ceil(8_000_000_000) as u64;
+                let served = (elapsed * u128::from(bits)).div_ceil(8_000_000_000) as u64 + unused;
                 prop_assert!(sums[queue] <= size + served);
                 prop_assert!(sums.iter().sum::<u64>() <= size * queues as u64 + served);
+                // Three quarters of a burst fit into the bucket, beside what drains from it.
+                if bucket > 0 {
+                    let most = bucket.max(1500) + 1600 + served;
+                    prop_assert!(sums[queue] * 3 <= most * 4);
+                }
             }
         }
     }

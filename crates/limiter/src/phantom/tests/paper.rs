@@ -1,9 +1,12 @@
-//! Burst control, [BCPQP §4].
+//! Burst control as in the paper, [BCPQP §4].
 
-use super::super::{BurstControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues, Thresholds};
+use super::super::{
+    BurstControl, PaperControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues, Thresholds,
+};
 use crate::{ConfigError, Decision, Field, PacketMeta, PolicyTree, Rate};
 
 const MS: u64 = 1_000_000;
+const PAPER: BurstControl = BurstControl::Paper(PaperControl::DEFAULT);
 
 type Flat = SizedPhantomQueues<16, 1>;
 
@@ -69,7 +72,7 @@ fn what_most_packets_need_is_in_two_cache_lines() {
 /// then a burst finds as much room as packets and magic leave.
 #[test]
 fn magic_drains_when_no_packets_are_left() {
-    let mut limiter = limiter(2, Some(BurstControl::default()));
+    let mut limiter = limiter(2, Some(PAPER));
     burst(&mut limiter, 0, 1, 2000);
     burst(&mut limiter, 0, 0, 2000);
     let (_, magic) = occupancy(&mut limiter, 0, 0);
@@ -92,7 +95,7 @@ fn magic_drains_when_no_packets_are_left() {
 #[test]
 fn a_burst_ends_at_the_upper_threshold() {
     // X+ = 1.5 · 1 MB/s · 100 ms = 150 kB: the packet that exceeds it is the last.
-    let mut with = limiter(16, Some(BurstControl::default()));
+    let mut with = limiter(16, Some(PAPER));
     assert_eq!(burst(&mut with, 0, 0, 2000), 151);
     assert_eq!(occupancy(&mut with, 0, 0), (1_000_000, 849_000));
     let mut without = limiter(16, None);
@@ -102,7 +105,7 @@ fn a_burst_ends_at_the_upper_threshold() {
 #[test]
 fn later_queues_burst_less() {
     // X+/n each: the harmonic series of [BCPQP §4].
-    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let mut limiter = limiter(16, Some(PAPER));
     let bursts: Vec<_> = (0..4)
         .map(|queue| burst(&mut limiter, 0, queue, 2000))
         .collect();
@@ -111,7 +114,7 @@ fn later_queues_burst_less() {
 
 #[test]
 fn a_filled_queue_passes_at_its_rate() {
-    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let mut limiter = limiter(16, Some(PAPER));
     burst(&mut limiter, 0, 0, 2000);
     // A packet each 0.5 ms is twice the rate, for ten seconds.
     let passed = (1..=20_000)
@@ -122,7 +125,7 @@ fn a_filled_queue_passes_at_its_rate() {
 
 #[test]
 fn magic_goes_when_the_flow_does() {
-    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let mut limiter = limiter(16, Some(PAPER));
     burst(&mut limiter, 0, 0, 2000);
     // Queue 1 sends; at the end of the first full period without a packet, queue 0 is given back
     // what no packet is there for.
@@ -143,7 +146,7 @@ fn magic_goes_when_the_flow_does() {
 
 #[test]
 fn magic_stays_while_the_flow_sends_at_its_rate() {
-    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let mut limiter = limiter(16, Some(PAPER));
     burst(&mut limiter, 0, 0, 2000);
     for ms in 1..=3000 {
         assert_eq!(limiter.offer(ms * MS, &packet(0)), Decision::Pass);
@@ -155,17 +158,17 @@ fn magic_stays_while_the_flow_sends_at_its_rate() {
 fn what_is_behind_others_is_filled_at_once() {
     // r* = 0 for a queue behind a busy one of higher priority [BCPQP §4].
     let policy = PolicyTree::priority(vec![PolicyTree::queue(), PolicyTree::queue()]).unwrap();
-    let mut limiter = limiter_of(&policy, 8_000_000, Some(BurstControl::default()));
+    let mut limiter = limiter_of(&policy, 8_000_000, Some(PAPER));
     assert_eq!(burst(&mut limiter, 0, 0, 10), 10);
     assert_eq!(burst(&mut limiter, 0, 1, 10), 1);
 }
 
 #[test]
 fn another_rate_holds_at_once() {
-    let mut limiter = limiter(1, Some(BurstControl::default()));
+    let mut limiter = limiter(1, Some(PAPER));
     burst(&mut limiter, 0, 0, 2000);
     let half = Rate::from_bits_per_second(4_000_000);
-    limiter.set(0, half, Some(BurstControl::default())).unwrap();
+    limiter.set(0, half, Some(PAPER)).unwrap();
     let passed = (1..=10_000)
         .filter(|&n| limiter.offer(n * MS, &packet(0)) == Decision::Pass)
         .count();
@@ -174,7 +177,7 @@ fn another_rate_holds_at_once() {
 
 #[test]
 fn years_of_silence_and_time_that_goes_back() {
-    let mut limiter = limiter(16, Some(BurstControl::default()));
+    let mut limiter = limiter(16, Some(PAPER));
     burst(&mut limiter, 5 * MS, 0, 2000);
     assert_eq!(burst(&mut limiter, 0, 0, 10), 0);
     let decade = 10 * 365 * 86_400_000 * MS;
@@ -203,14 +206,14 @@ fn what_cannot_be_is_rejected_with_the_field_that_is_wrong() {
         assert_eq!(field(rate, 1), Some(Field::Rate));
     }
     let field = |upper, lower| {
-        let control = BurstControl::DEFAULT.with_thresholds(Thresholds { upper, lower });
+        let control = PaperControl::DEFAULT.with_thresholds(Thresholds { upper, lower });
         control.err().map(|error| error.field())
     };
     assert_eq!(field(1_000_000, 999_999), None);
     assert_eq!(field(1_000_001, 500), Some(Field::Upper));
     assert_eq!(field(1500, 1500), Some(Field::Lower));
     for period in [0, 60_000_000_001] {
-        let control = BurstControl::DEFAULT.with_period(period);
+        let control = PaperControl::DEFAULT.with_period(period);
         assert_eq!(control.unwrap_err().field(), Field::Period);
     }
 }
