@@ -249,6 +249,8 @@ pub struct FlowPlan {
     pub address: Option<Ipv4Addr>,
     /// Port of its server.
     pub port: u16,
+    /// Address of its client; one for each flow if `None`.
+    pub client: Option<Ipv4Addr>,
     /// When it begins.
     pub start: Nanos,
     /// What is sent.

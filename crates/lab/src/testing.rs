@@ -56,6 +56,7 @@ pub fn flow(traffic: Traffic) -> FlowPlan {
         dscp: 0,
         address: None,
         port: 443,
+        client: None,
         start: 0,
         traffic,
         tcp: TcpConfig::default(),

@@ -117,6 +117,7 @@ fn captures(path: Path, flows: usize, seconds: u64) -> ([Vec<Captured>; 2], [u64
         dscp: 0,
         address: None,
         port: 443,
+        client: None,
         start: i as u64 * 100 * MILLISECOND,
         traffic: Traffic::Bulk { bytes: None },
         tcp: TcpConfig::default(),

@@ -66,6 +66,7 @@ fn plan(algorithm: Algorithm, duration: u64) -> Plan {
             dscp: 0,
             address: None,
             port: 443,
+            client: None,
             start: 0,
             traffic: Traffic::Bulk { bytes: None },
             tcp: TcpConfig {

@@ -40,6 +40,7 @@ pub struct Wire {
     /// The secret of the hash, one for the simulation.
     hash_key: HashKey,
     server: SocketAddrV4,
+    client: Ipv4Addr,
     /// None for datagrams.
     tcp: Option<TcpConfig>,
 }
@@ -67,25 +68,26 @@ impl Wire {
         let [.., high, low] = (plan.flows[flow].aggregate as u32 + 1).to_be_bytes();
         let usual = Ipv4Addr::new(10, 0, high, low);
         let server = plan.flows[flow].address.unwrap_or(usual);
+        // Each flow has a client in 10.128.0.0/9, unless it names another.
+        let [_, a, b, c] = (flow as u32 + 1).to_be_bytes();
+        let usual = Ipv4Addr::new(10, 128 | a, b, c);
         Self {
             seed: plan.seed,
             flow,
             flows: plan.flows.len(),
             hash_key: hash_key(plan.seed),
             server: SocketAddrV4::new(server, plan.flows[flow].port),
+            client: plan.flows[flow].client.unwrap_or(usual),
             tcp: (!datagrams).then(|| plan.flows[flow].tcp.clone()),
         }
     }
 
-    /// The client of the flow's connection of this number: each flow has one, each connection a
-    /// port.
+    /// The client of the flow's connection of this number: each connection has a port.
     #[inline]
     fn client(&self, number: u32) -> SocketAddrV4 {
-        // 10.128.0.0/9.
-        let [_, a, b, c] = (self.flow as u32 + 1).to_be_bytes();
         let port = self.flow as u64 + u64::from(number) * self.flows as u64;
         let port = 10_000 + (port % 50_000) as u16;
-        SocketAddrV4::new(Ipv4Addr::new(10, 128 | a, b, c), port)
+        SocketAddrV4::new(self.client, port)
     }
 
     /// The headers of the packets of this connection with this code point, as they go to the

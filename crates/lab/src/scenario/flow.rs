@@ -44,6 +44,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
     ];
     let mss = f.integer("mss", SEGMENT)?;
     let window = f.integer("initial-window", 1..=10_000)?;
+    let threshold = f.integer("slow-start-threshold", 2..=1_000_000)?;
     let tcp = TcpConfig {
         mss: mss.map_or(default.mss, |mss| mss as u32),
         initial_window: window.map_or(default.initial_window, |window| window as u32),
@@ -51,10 +52,16 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         recovery: f.word("recovery", &recoveries)?.unwrap_or(default.recovery),
         pacing: f.truth("pacing")?.unwrap_or(default.pacing),
         rate_limit: f.rate("rate-limit")?,
+        slow_start_threshold: threshold.map(|segments| segments as u32),
+        send_buffer: f.small_bytes("send-buffer", 4096..=1 << 30)?,
         // 1 GiB is the largest that RFC 7323 can say.
         receive_window: f
             .small_bytes("receive-window", 1..=1 << 30)?
             .unwrap_or(default.receive_window),
+        read_rate: f.rate("read-rate")?,
+        read_block: f
+            .small_bytes("read-block", 1..=1 << 30)?
+            .unwrap_or(default.read_block),
         sack: f.truth("sack")?.unwrap_or(default.sack),
         timestamps: f.truth("timestamps")?.unwrap_or(default.timestamps),
         rack: f.truth("rack")?.unwrap_or(default.rack),
@@ -83,8 +90,9 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         class: class.map(|class| class as u16),
         queue: queue.map(|queue| u16::try_from(queue).unwrap_or(u16::MAX)),
         dscp: f.code_point("dscp")?.unwrap_or(0),
-        address: address(f)?,
+        address: server(f)?,
         port: f.integer("port", 1..=u64::from(u16::MAX))?.unwrap_or(443) as u16,
+        client: client(f)?,
         start: f.time("start")?.unwrap_or(0),
         traffic: traffic(f)?,
         tcp,
@@ -92,23 +100,39 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
 }
 
 /// The server's address.
-fn address(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Mistake> {
-    let Some(node) = f.node("address")? else {
+fn server(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Mistake> {
+    address(f, "address", |is_client| {
+        is_client.then_some("10.128.0.0/9 are the clients: choose another address")
+    })
+}
+
+/// The client's address.
+fn client(f: &Fields<'_>) -> Result<Option<Ipv4Addr>, Mistake> {
+    address(f, "client", |is_client| {
+        (!is_client).then_some("clients are in 10.128.0.0/9: choose an address there")
+    })
+}
+
+/// An address; `complaint` is given whether it is among those of clients.
+fn address(
+    f: &Fields<'_>,
+    key: &str,
+    complaint: impl Fn(bool) -> Option<&'static str>,
+) -> Result<Option<Ipv4Addr>, Mistake> {
+    let Some(node) = f.node(key)? else {
         return Ok(None);
     };
     let Value::Text(text) = &node.value else {
-        return Err(node.wrong(format!("`address` is text in quotes, not {}", node.kind())));
+        return Err(node.wrong(format!("`{key}` is text in quotes, not {}", node.kind())));
     };
     let address: Ipv4Addr = text.parse().map_err(|_| {
         node.wrong(format!(
             "'{text}' is not an IPv4 address: write one such as 192.0.2.1"
         ))
     })?;
-    match address.octets() {
-        [10, 128..=255, ..] => {
-            Err(node.wrong("10.128.0.0/9 are the clients: choose another address"))
-        }
-        _ => Ok(Some(address)),
+    match complaint(matches!(address.octets(), [10, 128..=255, ..])) {
+        Some(complaint) => Err(node.wrong(complaint)),
+        None => Ok(Some(address)),
     }
 }
 

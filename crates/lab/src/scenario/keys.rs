@@ -159,6 +159,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: this number, by hash, or `own` for a separate one.";
     "dscp": "number or name", "0", "The code point of its packets, such as `46` or `\"ef\"`.";
     "address": "address", "10.0.0.N", "The server's IPv4 address. The default follows the aggregate's number. Clients have 10.128.0.1 and so on.";
+    "client": "address", "10.128.0.N", "The client's IPv4 address, in 10.128.0.0/9. The default differs for each flow: flows that name the same address belong to one client.";
     "port": "number", "443", "The server's port. Clients have 10000 and so on.";
     "cc": "\"reno\", \"cubic\", \"bbr\" or \"vegas\"", "cubic", "Congestion control.";
     "mss": "number", "1448", "Largest payload of a segment in bytes.";
@@ -166,7 +167,11 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "recovery": "\"conservative\" or \"slow-start\"", "conservative", "How much is sent while losses are repaired: packet conservation first, as in Linux since 4.2, or slow start at once.";
     "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
     "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
+    "slow-start-threshold": "number", "none", "Window in segments from which on it grows slowly, before anything is lost. Linux keeps it by destination.";
+    "send-buffer": "size", "without end", "What the sender keeps until it is acknowledged. The application fills it when a third is free.";
     "receive-window": "size", "6MiB", "Largest receive window.";
+    "read-rate": "rate", "at once", "How fast the receiving application reads. What it has not read takes from the receive window, down to zero.";
+    "read-block": "size", "64KiB", "What it reads at a time.";
     "sack": "true or false", "true", "Selective acknowledgements.";
     "timestamps": "true or false", "true", "Timestamps, RFC 7323.";
     "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985. Without them, three duplicates show a loss.";

@@ -454,3 +454,23 @@ fn every_key_is_documented() {
     let docs = std::fs::read_to_string(docs).expect("the documentation");
     assert!(docs.contains(&schema()), "put this into it:\n{}", schema());
 }
+
+#[test]
+fn limits_of_the_ends_are_read() {
+    let ends = "read-rate = \"1mbit\"\nread-block = \"8kB\"\nsend-buffer = \"64kB\"\n\
+                slow-start-threshold = 20\nclient = \"10.200.0.7\"\npath =";
+    let scenario = parse(&SMALL.replace("path =", ends)).expect("sound");
+    for flow in one(&scenario).plan.flows {
+        let tcp = flow.tcp;
+        assert_eq!(tcp.read_rate.map(Rate::bits_per_second), Some(1_000_000));
+        assert_eq!((tcp.read_block, tcp.send_buffer), (8000, Some(64_000)));
+        assert_eq!(tcp.slow_start_threshold, Some(20));
+        assert_eq!(flow.client, Some([10, 200, 0, 7].into()));
+    }
+    let elsewhere = SMALL.replace("path =", "client = \"10.1.0.7\"\npath =");
+    let error = parse(&elsewhere).expect_err("not a client's address");
+    assert!(error.contains("10.128.0.0/9"), "{error}");
+    let server = SMALL.replace("path =", "address = \"10.200.0.7\"\npath =");
+    let error = parse(&server).expect_err("a client's address");
+    assert!(error.contains("10.128.0.0/9"), "{error}");
+}

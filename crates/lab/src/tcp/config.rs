@@ -32,8 +32,17 @@ pub struct TcpConfig {
     pub pacing: bool,
     /// Upper bound of the sending rate (bytes on the wire), smooth: a rate limit at the sender.
     pub rate_limit: Option<Rate>,
+    /// Segments from which on the window grows slowly, before anything is lost: Linux keeps it by
+    /// destination (route metric `ssthresh`).
+    pub slow_start_threshold: Option<u32>,
+    /// Bytes that are kept until they are acknowledged; the application waits for space. `None`: without end.
+    pub send_buffer: Option<u32>,
     /// Largest receive window in bytes.
     pub receive_window: u32,
+    /// How fast the receiving application reads; `None`: at once.
+    pub read_rate: Option<Rate>,
+    /// Bytes that it reads at a time.
+    pub read_block: u32,
     /// Selective acknowledgements with DSACK; without them, NewReno.
     pub sack: bool,
     /// Timestamps, RFC 7323.
@@ -62,7 +71,11 @@ impl Default for TcpConfig {
             recovery: Recovery::default(),
             pacing: false,
             rate_limit: None,
+            slow_start_threshold: None,
+            send_buffer: None,
             receive_window: 6 << 20,
+            read_rate: None,
+            read_block: 65_536,
             sack: true,
             timestamps: true,
             rack: true,

@@ -276,7 +276,7 @@ impl Connection {
         self.sender.unsent()
     }
 
-    /// Bytes of payload received in order; the application reads them at once.
+    /// Bytes of payload received in order, whether the application has read them or not.
     pub fn received(&self) -> u64 {
         self.receiver.received()
     }

@@ -43,6 +43,7 @@ fn plan(algorithm: Algorithm, duration: u64, elements: Vec<ElementKind>) -> Plan
         dscp: 0,
         address: None,
         port: 443,
+        client: None,
         start: 0,
         traffic: Traffic::Bulk { bytes: None },
         tcp: TcpConfig {

@@ -131,6 +131,7 @@ fn plan(link: &LinkPlan) -> Plan {
         dscp: 0,
         address: None,
         port: 443,
+        client: None,
         start: 0,
         // Any: nothing of it is sent.
         traffic: Traffic::Datagrams {

@@ -1,10 +1,11 @@
 //! The receiving half of a connection: puts data in order, and decides when to acknowledge what.
 //!
-//! The application reads at once, so the window is always all it may be: Linux's grows from
+//! If the application reads at once, the window is always all it may be: Linux's grows from
 //! 64 kB, and here only the acknowledgements are as if it did. Not modelled: PAWS (sequence numbers
 //! here do not wrap), and segments that the host merges before TCP sees them.
 
 mod growth;
+mod reading;
 mod sacks;
 
 use tidegate_limiter::Nanos;
@@ -13,6 +14,7 @@ use tidegate_trace::wire::Timestamps;
 use super::{Sacks, Segment, TcpConfig};
 use crate::MILLISECOND;
 use growth::Growth;
+use reading::Reading;
 use sacks::SackList;
 
 #[cfg(test)]
@@ -59,6 +61,7 @@ pub(super) struct Receiver {
     fin: Option<u64>,
 
     growth: Growth,
+    reading: Reading,
     /// Length of a full segment.
     full: u32,
     /// Acknowledgements still to be sent at once, and when data arrived last.
@@ -96,6 +99,7 @@ impl Receiver {
             duplicate: None,
             fin: None,
             growth: Growth::new(config.mss, config.receive_window),
+            reading: Reading::new(config),
             full: SMALL_MSS.min(config.mss.max(1)),
             quick: 0,
             last_data: None,
@@ -115,6 +119,7 @@ impl Receiver {
     pub(super) fn establish(&mut self, syn: &Segment) {
         self.next = syn.seq.saturating_add(1);
         self.acked = self.next;
+        self.reading.establish(self.next);
         self.echo = syn.timestamps.map_or(0, |times| times.value);
     }
 
@@ -145,7 +150,7 @@ impl Receiver {
             return;
         }
         self.duplicate = None;
-        let edge = self.next.saturating_add(u64::from(self.window));
+        let edge = self.reading.edge(self.next);
         // A FIN takes no space.
         let beyond = end.saturating_sub(u64::from(segment.fin)) > edge;
         if end <= self.next {
@@ -210,6 +215,7 @@ impl Receiver {
         }
         // RFC 5681 §4.2: at once when a hole is filled. Linux: when the last one is.
         self.ack_now |= filled && self.early.is_empty();
+        self.reading.come(now, self.next);
         self.list.remove_below(self.next);
         // A FIN is answered at once, so that transfers end when they do.
         self.ack_now |= self.fin_received();
@@ -300,12 +306,19 @@ impl Receiver {
     }
 
     /// When an acknowledgement that is put off is due.
-    pub(super) fn next_timeout(&self) -> Option<Nanos> {
+    fn ack_due(&self) -> Option<Nanos> {
         self.due.into_iter().chain(self.compressed_due).min()
     }
 
+    /// When there is something to do.
+    pub(super) fn next_timeout(&self) -> Option<Nanos> {
+        let reading = self.reading.next_timeout();
+        self.ack_due().into_iter().chain(reading).min()
+    }
+
     pub(super) fn on_timeout(&mut self, now: Nanos) {
-        self.ack_now |= self.next_timeout().is_some_and(|due| due <= now);
+        self.ack_now |= self.ack_due().is_some_and(|due| due <= now);
+        self.ack_now |= self.reading.on_timeout(now, self.next);
     }
 
     /// Whether an acknowledgement is to be sent now.
@@ -329,7 +342,7 @@ impl Receiver {
     /// acknowledgements, for which there is no space in them: these leave by themselves.
     pub(super) fn fill(&mut self, segment: &mut Segment) {
         segment.ack = self.next;
-        segment.window = self.window;
+        segment.window = self.reading.announce(self.next);
         let has_sacks = self.overdue.is_some() || self.duplicate.is_some() || !self.list.is_empty();
         if segment.payload > 0 && has_sacks {
             return;

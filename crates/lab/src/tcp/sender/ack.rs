@@ -82,6 +82,7 @@ impl Sender {
         }
         self.take_window(now, segment, &mut ack);
         self.una = segment.ack;
+        self.fill_buffer();
         if self.sack && !segment.sacks.is_empty() {
             self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
         }

@@ -116,6 +116,9 @@ pub(super) struct Sender {
     written: u64,
     closed: bool,
     fin_sent: bool,
+    /// Size of the send buffer, and the byte behind what it holds.
+    send_buffer: Option<u64>,
+    buffered: u64,
 
     peer_window: u32,
     /// The largest window the peer ever had.
@@ -193,7 +196,7 @@ impl Sender {
             cc: CongestionControl::new(config.algorithm, Start { mss, now, seed: 0 }),
             window: Window {
                 cwnd: config.initial_window.max(1),
-                ssthresh: u32::MAX,
+                ssthresh: config.slow_start_threshold.unwrap_or(u32::MAX),
                 pacing_rate: None,
             },
             clamp: None,
@@ -204,6 +207,8 @@ impl Sender {
             written: FIRST,
             closed: false,
             fin_sent: false,
+            send_buffer: config.send_buffer.map(u64::from),
+            buffered: FIRST,
             peer_window: 0,
             max_window: 0,
             window_seq: 0,
@@ -279,6 +284,19 @@ impl Sender {
         self.mark_app_limited();
         self.restart_after_idle(now);
         self.written = self.written.saturating_add(bytes.get()).min(u64::MAX / 2);
+        self.fill_buffer();
+    }
+
+    /// The application fills the send buffer when a third of it is free (`sk_stream_is_writeable`).
+    fn fill_buffer(&mut self) {
+        let Some(size) = self.send_buffer else {
+            self.buffered = self.written;
+            return;
+        };
+        if self.buffered < self.written && 3 * (self.buffered - self.una) <= 2 * size {
+            self.mark_app_limited();
+            self.buffered = self.written.min(self.una + size);
+        }
     }
 
     /// The application has no more to give.
@@ -289,7 +307,7 @@ impl Sender {
     /// Before the application writes: whether the network was idle for want of data
     /// (`tcp_rate_check_app_limited`).
     fn mark_app_limited(&mut self) {
-        if self.written - self.data_sent() < u64::from(self.mss)
+        if self.buffered.saturating_sub(self.data_sent()) < u64::from(self.mss)
             && self.board.in_flight() < self.window.cwnd
             && self.board.lost_out <= self.board.retrans_out
         {

@@ -109,9 +109,12 @@ impl Sender {
 
     /// Payload and FIN of the next new segment, if there is one.
     pub(super) fn next_length(&self) -> Option<(u32, bool)> {
-        let left = self.written.saturating_sub(self.data_sent());
+        let left = self.buffered.saturating_sub(self.data_sent());
         let payload = left.min(u64::from(self.mss)) as u32;
-        let fin = self.closed && !self.fin_sent && u64::from(payload) == left;
+        let fin = self.closed
+            && !self.fin_sent
+            && self.buffered == self.written
+            && u64::from(payload) == left;
         (payload > 0 || fin).then_some((payload, fin))
     }
 
@@ -172,7 +175,7 @@ impl Sender {
         const RECENT: Nanos = crate::MILLISECOND;
         /// What an application writes is held in pieces of this size.
         const PIECE: u64 = 65_536;
-        let left = self.written.saturating_sub(self.data_sent());
+        let left = self.buffered.saturating_sub(self.data_sent());
         let piece = left.min(PIECE);
         if matches!(self.state, LossState::Recovery | LossState::Loss)
             || piece <= u64::from(self.mss)
@@ -216,7 +219,7 @@ impl Sender {
         let end = self.next + u64::from(payload);
         // Linux pushes the end of every burst of several segments as well (`__tcp_transmit_skb`).
         let ends_burst = self.burst.0 > 0 && self.burst_left == 1;
-        let psh = payload > 0 && (end == self.written || ends_burst);
+        let psh = payload > 0 && (end == self.buffered || ends_burst);
         let segment = Sent::new(self.next, payload, fin, psh, now, snapshot);
         let outgoing = Outgoing {
             seq: self.next,

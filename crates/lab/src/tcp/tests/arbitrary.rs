@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tidegate_limiter::Bytes;
+use tidegate_limiter::{Bytes, Rate};
 use tidegate_trace::wire::Timestamps;
 
 use super::pipe::{DELAY, Pipe};
@@ -21,16 +21,23 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         algorithms,
         any::<[bool; 4]>(),
         prop_oneof![Just(3_000u32), Just(64_000), Just(6 << 20)],
-        any::<bool>(),
+        any::<[bool; 3]>(),
     )
         .prop_map(
-            |(algorithm, [pacing, sack, timestamps, rack], receive_window, slow)| TcpConfig {
+            |(
+                algorithm,
+                [pacing, sack, timestamps, rack],
+                receive_window,
+                [slow, reads_slowly, keeps_little],
+            )| TcpConfig {
                 algorithm,
                 pacing,
                 sack,
                 timestamps,
                 rack,
                 receive_window,
+                read_rate: reads_slowly.then(|| Rate::from_bits_per_second(10_000_000)),
+                send_buffer: keeps_little.then_some(20_000),
                 recovery: if slow {
                     Recovery::SlowStart
                 } else {

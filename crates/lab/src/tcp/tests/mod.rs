@@ -1,4 +1,5 @@
 mod arbitrary;
+mod ends;
 mod lossless;
 mod paced;
 mod pipe;

@@ -37,6 +37,7 @@ fn plan(kind: ElementKind) -> Plan {
         dscp: 0,
         address: None,
         port: 443,
+        client: None,
         start: 0,
         traffic: Traffic::Bulk { bytes: None },
         tcp: TcpConfig::default(),

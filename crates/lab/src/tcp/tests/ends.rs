@@ -1,0 +1,69 @@
+//! Limits at both ends: a receiver that reads slowly, a send buffer, and a threshold known beforehand.
+
+use tidegate_limiter::{Nanos, Rate};
+
+use super::pipe::{Pipe, RTT, clean, reno};
+use crate::SECOND;
+use crate::tcp::TcpConfig;
+
+/// 1 Mbit/s in blocks of 20 kB, one each 160 ms. The window of 40 kB closes, probes do not end that, and
+/// what arrives is what was read.
+#[test]
+fn a_slow_reader_closes_the_window() {
+    let config = TcpConfig {
+        receive_window: 40_000,
+        read_rate: Some(Rate::from_bits_per_second(1_000_000)),
+        read_block: 20_000,
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 1_000_000, clean);
+    let closed = pipe.acks().filter(|sent| sent.segment.window < 1448);
+    assert!(closed.count() >= 20);
+    // All but the window must have been read.
+    let expected = 960_000 * 8 * SECOND / 1_000_000;
+    assert!(
+        (expected..expected + SECOND).contains(&pipe.now),
+        "{} ns",
+        pipe.now
+    );
+    assert!(pipe.again().is_empty());
+}
+
+/// What is sent and not acknowledged never exceeds the buffer, and a buffer a round trip is sent at most.
+#[test]
+fn a_send_buffer_bounds_what_is_in_flight() {
+    let config = TcpConfig {
+        send_buffer: Some(30_000),
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 600_000, clean);
+    let (mut acked, mut sent) = (1, 1);
+    let mut log = pipe.log.iter().peekable();
+    while let Some(entry) = log.next() {
+        if entry.data {
+            sent = sent.max(entry.segment.end());
+        }
+        // An acknowledgement counts when it has come.
+        let now = log.peek().map_or(pipe.now, |next| next.at);
+        let come = pipe.acks().take_while(|ack| ack.at + RTT / 2 <= now);
+        acked = come.map(|ack| ack.segment.ack).max().unwrap_or(acked);
+        assert!(sent <= acked + 30_000 + 1, "{sent} {acked}");
+    }
+    let least = 600_000 / 30_000 * RTT;
+    assert!((least..2 * least).contains(&pipe.now), "{}", pipe.now);
+}
+
+/// From the threshold on the window grows by a segment a round trip.
+#[test]
+fn a_known_threshold_ends_slow_start_before_anything_is_lost() {
+    let config = TcpConfig {
+        slow_start_threshold: Some(20),
+        ..reno()
+    };
+    let pipe = Pipe::transfer(&config, 300 * 1448, clean);
+    let mut rounds = [0; 20];
+    for sent in pipe.data() {
+        rounds[((sent.at as Nanos) / RTT) as usize] += 1;
+    }
+    assert_eq!(rounds[..5], [0, 10, 20, 21, 22]);
+}
