@@ -79,6 +79,10 @@ pub(crate) struct Sender {
     /// Since when the receiver's window has been full, and for how long it was in all.
     window_full_since: Option<Nanos>,
     pub window_limited: Nanos,
+    /// Since when nothing is in flight and the window leaves no room, and for how long before more data
+    /// came.
+    shut_since: Option<Nanos>,
+    shut: Nanos,
     /// Since when nothing is in flight, and for how long in all while data followed.
     idle_since: Option<Nanos>,
     pub idle: Nanos,
@@ -175,6 +179,10 @@ impl Sender {
     pub fn send(&mut self, packet: &Packet, position: u64, mss: u32, seen: Seen) -> i64 {
         let now = packet.at;
         self.account_window(now);
+        self.open(now);
+        self.window_limited = self
+            .window_limited
+            .saturating_add(std::mem::take(&mut self.shut));
         if let Some(since) = self.idle_since.take() {
             // The acknowledgement and the data were on their way meanwhile. Behind a queue that takes
             // longer than the least: a pause tells of the application where it is much longer.
@@ -523,6 +531,22 @@ impl Sender {
             self.window_full_since = None;
         }
         self.window = window;
+        if self.is_quiet() && window.is_some_and(|window| window < self.full) {
+            self.shut_since.get_or_insert(now);
+        } else {
+            self.open(now);
+        }
+    }
+
+    /// The window leaves room: until now the receiver held the sender back, not the application.
+    #[inline]
+    fn open(&mut self, now: Nanos) {
+        if let Some(since) = self.shut_since.take() {
+            self.shut = self.shut.saturating_add(now.saturating_sub(since));
+            if let Some(idle) = &mut self.idle_since {
+                *idle = now;
+            }
+        }
     }
 
     /// Adds the time that the window was full, up to now.
@@ -538,6 +562,8 @@ impl Sender {
     /// It has had nothing to send in this segment yet: that is not idleness.
     pub fn forget_idle(&mut self) {
         self.idle_since = None;
+        self.shut_since = None;
+        self.shut = 0;
     }
 }
 

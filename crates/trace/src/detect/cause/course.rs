@@ -1,6 +1,7 @@
 //! How a transfer went: which share of its time the endpoints held it back.
 
 use crate::annotate::TransferSummary;
+use crate::read::Nanos;
 
 /// Segments that a sender may send before the first acknowledgement (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
@@ -31,6 +32,8 @@ pub struct Course {
     pub window: f64,
     /// The share in which the window could still double each round trip.
     pub doubling: f64,
+    /// The share in which one loss was repaired a round trip.
+    pub repairing: f64,
     /// The path's round-trip time in seconds.
     pub base: f64,
     /// By how much the median round-trip time exceeds it, in seconds.
@@ -43,8 +46,8 @@ pub struct Course {
 
 impl Course {
     /// The course of a transfer over a path with this round-trip time in seconds. `None` where no
-    /// round-trip time is known.
-    pub fn of(summary: &TransferSummary, base: Option<f64>) -> Option<Self> {
+    /// round-trip time is known. `repairing`: the time in which one loss was repaired a round trip.
+    pub fn of(summary: &TransferSummary, base: Option<f64>, repairing: Nanos) -> Option<Self> {
         let metrics = &summary.metrics;
         let rtt = metrics.rtt?;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
@@ -64,6 +67,7 @@ impl Course {
             idle: share(summary.tally.idle),
             window: share(summary.tally.window_limited),
             doubling: (doublings(summary) / rounds).min(1.0),
+            repairing: share(repairing),
             base,
             waiting,
             queued: saturated && waiting >= STANDING.max(STANDING_SHARE * base)

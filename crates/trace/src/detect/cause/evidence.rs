@@ -80,6 +80,14 @@ pub(super) fn sentences(
             )
             .into(),
         ),
+        Cause::Sender if course.repairing >= PART => said.push(
+            format!(
+                "For {} of the time one loss was repaired a round trip: each retransmission waited for the \
+                 acknowledgement of the one before, and none was lost.",
+                percent(course.repairing)
+            )
+            .into(),
+        ),
         Cause::Sender => {
             said.push(waiting(course));
             said.extend(at_most_in_flight(summary));

@@ -10,6 +10,7 @@ mod fit;
 mod interval;
 mod lanes;
 mod limiter;
+mod repair;
 mod scope;
 mod screen;
 mod shift;

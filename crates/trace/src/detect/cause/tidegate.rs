@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use super::arrival::Arrival;
 use super::limiter::{LEAST_LOSSES, Towards, explain};
+use super::repair::slow_repairs;
 use super::shift::Shift;
 use super::verdict;
 use crate::annotate::{Metrics, Transfer, TransferSummary};
@@ -71,12 +72,22 @@ impl Group {
     }
 }
 
+/// A transfer with losses that is not judged yet.
+#[derive(Debug)]
+struct Waiting {
+    /// Its number in [`Kept::towards`].
+    number: u32,
+    summary: TransferSummary,
+    /// See [`slow_repairs`].
+    repairing: Nanos,
+    shift: Option<Shift>,
+}
+
 /// What is kept of a group.
 #[derive(Debug, Default)]
 struct Kept {
     towards: Towards,
-    /// Transfers with losses, which are not judged yet, with their numbers in `towards`.
-    waiting: Vec<(u32, TransferSummary, Option<Shift>)>,
+    waiting: Vec<Waiting>,
     /// The least round-trip time in seconds.
     least_rtt: Option<f64>,
     /// When its last transfer ended, and when it was last judged.
@@ -114,10 +125,15 @@ impl Kept {
         if metrics.lost_packets < LEAST_LOSSES as u64 {
             verdicts.give(
                 summary.id,
-                verdict::judge(summary, self.least_rtt, None, shift.as_ref(), basis),
+                verdict::judge(summary, self.least_rtt, 0, None, shift.as_ref(), basis),
             );
         } else {
-            self.waiting.push((number, *summary, shift));
+            self.waiting.push(Waiting {
+                number,
+                summary: *summary,
+                repairing: slow_repairs(transfer.sent),
+                shift,
+            });
         }
     }
 
@@ -130,9 +146,22 @@ impl Kept {
         // Transfers come when they are done, each in the order of its packets.
         self.towards.arrivals.sort_by_key(|arrival| arrival.at);
         let explained = explain(&self.towards, basis);
-        for (number, summary, shift) in waiting {
+        for waiting in waiting {
+            let Waiting {
+                number,
+                summary,
+                repairing,
+                shift,
+            } = waiting;
             let losses = explained[number as usize].as_ref();
-            let judgement = verdict::judge(&summary, self.least_rtt, losses, shift.as_ref(), basis);
+            let judgement = verdict::judge(
+                &summary,
+                self.least_rtt,
+                repairing,
+                losses,
+                shift.as_ref(),
+                basis,
+            );
             verdicts.give(summary.id, judgement);
         }
         self.towards.judged = self.towards.flows.len();

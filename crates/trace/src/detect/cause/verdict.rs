@@ -6,6 +6,7 @@ use super::limiter::{Limiter, Losses, Mechanism};
 use super::shift::Shift;
 use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
+use crate::read::Nanos;
 
 /// What held a transfer back while neither end did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,16 +84,17 @@ const FEW_NOISE: f64 = 4.0;
 /// Episodes of losses without which their delay says little.
 const EPISODES: usize = 3;
 
-/// Judges a transfer, given the path's round-trip time in seconds and what explains its losses, both
-/// from packets of up to a basis.
+/// Judges a transfer, given the path's round-trip time in seconds, the time of slow repairs, and what
+/// explains its losses, the first and the last from packets of up to a basis.
 pub(super) fn judge(
     summary: &TransferSummary,
     base: Option<f64>,
+    repairing: Nanos,
     losses: Option<&Losses>,
     shift: Option<&Shift>,
     basis: Basis,
 ) -> Judgement {
-    let course = Course::of(summary, base);
+    let course = Course::of(summary, base, repairing);
     let network = network(course.as_ref(), losses).seen_at(summary.path.vantage());
     let network = match shift {
         Some(_) if network.allows_shift() => Network {
@@ -351,6 +353,8 @@ fn shares(
         false => course.idle.min(1.0 - window),
     };
     let rest = (1.0 - idle - window).max(0.0);
+    let repairing = course.repairing.min(rest);
+    let rest = rest - repairing;
     // Until the window has grown, only the round trips limit; a network that drops or queues ends that.
     let doubling = match network {
         Cause::Sender | Cause::RoundTrips => course.doubling.min(rest),
@@ -374,10 +378,18 @@ fn shares(
             share: doubling,
         },
         Share {
-            cause: others,
-            share: rest - doubling,
+            cause: Cause::Sender,
+            share: repairing,
         },
     ];
+    let others = Share {
+        cause: others,
+        share: rest - doubling,
+    };
+    match shares.iter_mut().find(|share| share.cause == others.cause) {
+        Some(same) => same.share += others.share,
+        None => shares.push(others),
+    }
     shares.retain(|share| share.share > 0.0);
     shares.sort_by(|a, b| b.share.total_cmp(&a.share));
     shares
@@ -414,6 +426,9 @@ fn decide(
         ),
         Cause::ReceiveWindow => (Cause::ReceiveWindow, 0.95, "the receive window was full"),
         Cause::RoundTrips => (Cause::RoundTrips, 0.9, "over before the window had grown"),
+        Cause::Sender if !matches!(network.cause, Cause::Sender | Cause::RoundTrips) => {
+            (Cause::Sender, 0.9, "one loss was repaired a round trip")
+        }
         _ if network.cause == Cause::RoundTrips => {
             (Cause::Sender, 0.9, "the sender's window or pacing")
         }

@@ -236,6 +236,22 @@ fn zero_window_probes_are_no_data() {
     assert_eq!(kept.tally.probes, 3);
     assert_eq!(kept.metrics.lost_packets, 0);
     assert_eq!(kept.metrics.retransmitted_packets, 0);
+    // The receiver held the sender back, and the application has let it wait for a millisecond.
+    assert_eq!(kept.tally.window_limited, 1480 * MS);
+    assert_eq!(kept.tally.idle, MS);
+}
+
+#[test]
+fn a_window_that_closes_after_the_last_packet_holds_nothing_back() {
+    let mut talk = Talk::begun();
+    talk.full(10 * MS, 0);
+    talk.window = 0;
+    talk.ack(20 * MS, nth(1));
+    talk.window = 500;
+    talk.ack(1500 * MS, nth(1));
+    let found = talk.end();
+    assert_eq!(found.response().tally.window_limited, 0);
+    assert_eq!(found.response().tally.idle, 0);
 }
 
 #[test]
