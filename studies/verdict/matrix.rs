@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
+use tidegate_lab::plan::QueueKind;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::{Basis, Cause, Judgement, Tidegate};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Nanos;
 use tidegate_trace::{Options, Sink, analyse};
 
+use super::kinds::Kinds;
 use super::shapers::Shapers;
 use super::transfers::{Half, Simulation, simulations};
 use super::truth::Truth;
@@ -25,6 +27,7 @@ pub struct Matrix {
     /// By confidence in percent: right verdicts, all verdicts. `unclear` is none.
     calibration: BTreeMap<u32, (usize, usize)>,
     shapers: Shapers,
+    kinds: Kinds,
     /// What was not judged right, in words.
     wrong: Vec<String>,
 }
@@ -80,6 +83,12 @@ impl Matrix {
             ..
         } = judged;
         let verdict = judgement.cause;
+        if let Some(queue) = &judged.queue
+            && *truth == Cause::Aqm
+            && verdict == Cause::Aqm
+        {
+            self.kinds.count(queue, judgement.aqm_kind);
+        }
         if let Some(switch) = judged.switch
             && verdict == *truth
         {
@@ -157,6 +166,9 @@ impl fmt::Display for Matrix {
             let (confidence, right) = (format!("{confidence} %"), percent(*right, *all));
             writeln!(f, "{confidence:<12} {all:>9} {right:>9}")?;
         }
+        if !self.kinds.is_empty() {
+            write!(f, "\n{}", self.kinds)?;
+        }
         if self.shapers.found > 0 {
             write!(f, "\n{}", self.shapers)?;
         }
@@ -169,6 +181,8 @@ struct Judged {
     truth: Cause,
     transfer: TransferSummary,
     judgement: Judgement,
+    /// The bottleneck's queue, if it is a link.
+    queue: Option<QueueKind>,
     /// When a burst-tolerant shaper began to queue, and its rate in bit/s.
     switch: Option<(Nanos, f64)>,
 }
@@ -187,6 +201,7 @@ fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
     let judged = verdicts.0.into_iter().filter_map(|(transfer, judgement)| {
         Some(Judged {
             truth: truth.cause(&transfer)?,
+            queue: truth.queue().cloned(),
             switch: truth.switch(&transfer),
             transfer,
             judgement,

@@ -124,6 +124,11 @@ impl Truth {
         Some((at, self.shaping?)).filter(|_| is_switch)
     }
 
+    /// The bottleneck's queue, if it is a link.
+    pub fn queue(&self) -> Option<&QueueKind> {
+        Some(&self.link.as_ref()?.1)
+    }
+
     /// What limited a transfer; `None` where the lab cannot say either.
     pub fn cause(&self, transfer: &TransferSummary) -> Option<Cause> {
         let first = transfer.metrics.first_sent;

@@ -3,6 +3,7 @@
 pub mod captures;
 pub mod cost;
 pub mod kernel;
+mod kinds;
 pub mod matrix;
 mod shapers;
 pub mod transfers;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
-use tidegate_trace::detect::{Cause, Estimate, Judgement};
+use tidegate_trace::detect::{AqmKind, Cause, Estimate, Judgement};
 
 use super::account::{Account, Kept, Other};
 use super::model::Replay;
@@ -34,6 +34,7 @@ pub(super) fn explanation(account: &Account, replay: &Replay) -> Value {
         "confidence": judgement.confidence.map(|confidence| rounded(confidence, 4)),
         "basis": judgement.basis.name(),
         "shared": judgement.shared,
+        "aqm_kind": judgement.aqm_kind.map(AqmKind::name),
         "limit": limit(kept),
         "shares": shares.collect::<Vec<_>>(),
         "evidence": judgement.evidence,

@@ -76,6 +76,25 @@ impl fmt::Display for Cause {
     }
 }
 
+/// A kind of active queue management that drops can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AqmKind {
+    /// CoDel, or FQ-CoDel (RFC 8289, 8290).
+    Codel,
+    /// RED, random early detection.
+    Red,
+}
+
+impl AqmKind {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Codel => "codel",
+            Self::Red => "red",
+        }
+    }
+}
+
 /// Which packets a judgement rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Basis {
@@ -230,6 +249,8 @@ pub struct Judgement {
     pub basis: Basis,
     /// What the limiter is set to, if there is one and its rate is known.
     pub limit: Option<Limit>,
+    /// The kind of a managed queue, where it can be told.
+    pub aqm_kind: Option<AqmKind>,
     /// Whether other connections use the limiter too; `None`: the detector cannot tell.
     pub shared: Option<bool>,
     /// Why it is this cause, in sentences with numbers.
@@ -252,6 +273,7 @@ impl Judgement {
             confidence: None,
             basis: Basis::Segment,
             limit: None,
+            aqm_kind: None,
             shared: None,
             evidence: Vec::new(),
             ruled_out: Vec::new(),

@@ -15,7 +15,7 @@ pub use cause::Tidegate;
 pub use clusters::{Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
 pub use judgement::{
-    Basis, Burst, Cause, Estimate, Extent, Judgement, Limit, RuledOut, Share, Switch,
+    AqmKind, Basis, Burst, Cause, Estimate, Extent, Judgement, Limit, RuledOut, Share, Switch,
 };
 pub use pd::Pd;
 pub use together::Together;

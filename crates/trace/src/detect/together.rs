@@ -1,6 +1,6 @@
 //! The verdict on several transfers together: those of a flow or a client.
 
-use super::judgement::{Basis, Cause, Details, Judgement, Limit, Share};
+use super::judgement::{AqmKind, Basis, Cause, Details, Judgement, Limit, Share};
 use crate::annotate::{Layer, TransferSummary};
 
 /// A cause that takes this share of the time decides alone.
@@ -33,6 +33,8 @@ struct Sums {
     /// … and of the former by their confidence. `None`: the detector does not say.
     sure: Option<f64>,
     shared: Option<bool>,
+    /// Of managed queues: each kind that was told.
+    kinds: Vec<AqmKind>,
     left: Vec<Cause>,
     found: Option<Found>,
     told: Option<Told>,
@@ -86,6 +88,9 @@ impl Together {
         }
         let sums = self.of(judgement.cause);
         sums.shared = sums.shared.max(judgement.shared);
+        if let Some(kind) = judgement.aqm_kind.filter(|kind| !sums.kinds.contains(kind)) {
+            sums.kinds.push(kind);
+        }
         for &cause in &judgement.left {
             if !sums.left.contains(&cause) {
                 sums.left.push(cause);
@@ -123,6 +128,7 @@ impl Together {
                 attributed: 0.0,
                 sure: None,
                 shared: None,
+                kinds: Vec::new(),
                 left: Vec::new(),
                 found: None,
                 told: None,
@@ -156,6 +162,9 @@ impl Together {
             judgement.confidence = first.sure.map(|sure| sure / first.decided.max(LEAST));
             judgement.limit = first.found.map(|found| found.limit);
             judgement.shared = first.shared;
+            if let [kind] = first.kinds[..] {
+                judgement.aqm_kind = Some(kind);
+            }
             judgement.left.clone_from(&first.left);
             match &first.told {
                 Some(told) => judgement.with_details_of(&told.details),

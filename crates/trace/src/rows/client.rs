@@ -111,6 +111,7 @@ impl Row for ClientRow {
                 ClientRow::BURST,
                 COUNTS,
                 ClientRow::EVIDENCE,
+                ClientRow::KIND,
             ]
             .concat()
         });

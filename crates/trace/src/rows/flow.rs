@@ -61,6 +61,7 @@ impl Row for FlowRow {
                 RATIO,
                 MORE,
                 FlowRow::EVIDENCE,
+                FlowRow::KIND,
             ]
             .concat()
         });

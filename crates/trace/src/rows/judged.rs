@@ -112,4 +112,9 @@ pub(super) trait Judged: Sized + 'static {
     const BURST: &'static [Column<Self>] = columns! { Self;
         burst_rate_bps: Integer ["bit/s"] "With a burst-tolerant shaper: the rate of frames on the link that passed before packets waited. The shaping rate is limit_rate_bps." = |r| r.burst().and_then(|burst| burst.rate_bps).map(bits);
     };
+
+    /// The kind of a managed queue.
+    const KIND: &'static [Column<Self>] = columns! { Self;
+        aqm_kind: Text [""] "With a managed queue, its kind: codel (or fq-codel) or red; missing where that cannot be told." = |r| r.judgement().aqm_kind.map(|kind| kind.name());
+    };
 }

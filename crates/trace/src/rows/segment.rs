@@ -90,6 +90,7 @@ impl Row for SegmentRow {
                 SHAPER,
                 SegmentRow::BURST,
                 SWITCH,
+                SegmentRow::KIND,
             ]
             .concat()
         });

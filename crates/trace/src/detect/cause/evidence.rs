@@ -6,9 +6,10 @@ use std::borrow::Cow;
 
 use super::course::Course;
 use super::limiter::{Limiter, Losses, Mechanism};
+use super::managed::Managed;
 use super::shift::Shift;
 use crate::annotate::TransferSummary;
-use crate::detect::{Basis, Cause};
+use crate::detect::{AqmKind, Basis, Cause};
 
 pub(super) use against::ruled_out;
 
@@ -46,6 +47,10 @@ pub(super) fn sentences(
     let by_shift = findings.shift.filter(|_| cause == Cause::ShaperBurst);
     if let Some(shift) = by_shift {
         about_shift(&shift, &mut said);
+    }
+    let managed = findings.losses.and_then(|losses| losses.managed);
+    if let Some(managed) = managed.filter(|_| cause == Cause::Aqm) {
+        said.push(about_kind(&managed));
     }
     let Some(course) = &findings.course else {
         return said;
@@ -241,6 +246,21 @@ fn about_shift(shift: &Shift, said: &mut Vec<Sentence>) {
         )
         .into(),
     );
+}
+
+fn about_kind(managed: &Managed) -> Sentence {
+    let least = milliseconds(managed.least);
+    match managed.kind {
+        AqmKind::Codel => format!(
+            "In the 100 ms before three of four drops no packet waited less than {least}, and no two drops came \
+             within 20 ms: so drops CoDel."
+        ),
+        AqmKind::Red => format!(
+            "In the 100 ms before half of the drops no packet waited less than {least}. CoDel and PIE do not let \
+             such a queue stand, RED does."
+        ),
+    }
+    .into()
 }
 
 /// [Flach16 figure 14].

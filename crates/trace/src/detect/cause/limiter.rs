@@ -7,6 +7,7 @@ use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
 use super::delay::{self, Delay, Slope, has_burst_allowance};
 use super::interval::Interval;
+use super::managed::Managed;
 use super::scope::Scope;
 use super::shift;
 use super::subject::Subject;
@@ -70,6 +71,8 @@ pub struct Losses {
     pub bursts: f64,
     /// Nats by which the best bucket is likelier than bursts of chance.
     pub beats_bursts: Option<f64>,
+    /// The kind of managed queue that drops so, where no bucket explains the losses.
+    pub managed: Option<Managed>,
     /// Whether something speaks for a policer whose other users are not seen, though not enough.
     pub might_be_policed: bool,
 }
@@ -99,7 +102,8 @@ const DRAINS_TOO_FAST: f64 = 0.002;
 const HALF: f64 = 0.5;
 /// Delay of this many times the path's noise is not told from none.
 const NOISY: f64 = 3.0;
-/// Where the round-trip time is seen not to rise with the backlog, it may be this many times.
+/// Where the round-trip time is seen not to rise with the backlog, and is no higher beside losses, it may be
+/// this many times.
 const LEVEL_NOISY: f64 = 6.0;
 /// A burst-tolerant shaper's queue delays by at least this, in seconds, …
 const SHORT_DELAY: f64 = 0.005;
@@ -204,6 +208,10 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
                     }
                 }
             }
+            if search.goes_on() {
+                let base = subject.delay.map(|delay| delay.base);
+                search.losses.managed = base.and_then(|base| Managed::of(&subject.arrivals, base));
+            }
             explained[*i] = Some(search.losses);
         }
     }
@@ -249,6 +257,7 @@ impl<'a> Search<'a> {
                 explained: None,
                 bursts: subject.by_bursts - subject.by_chance,
                 beats_bursts: None,
+                managed: None,
                 might_be_policed: false,
             },
         }
@@ -301,7 +310,11 @@ impl<'a> Search<'a> {
         let empty = filled < EMPTY || short && filled < HALF;
         let mechanism = if bursts {
             Mechanism::BurstShaper
-        } else if (empty || level && at_losses < LEVEL_NOISY * jitter) && !rises && known {
+        } else if (empty
+            || level && at_losses < LEVEL_NOISY * jitter && !delay.is_higher_at_losses())
+            && !rises
+            && known
+        {
             Mechanism::Policer
         } else if in_noise || drains < DRAINS_TOO_FAST && at_losses < TOO_SHORT || empty && !rises {
             Mechanism::Either

@@ -175,6 +175,29 @@ fn a_burst_allowance_before_a_queue_is_told_from_either() {
     assert_eq!(mechanism(arrivals), Some(Mechanism::BurstShaper));
 }
 
+/// What htb does with a burst of ten packets and a queue of thirteen, on a path whose round-trip times go up and
+/// down by some milliseconds: the queue's delay is not much more than that.
+#[test]
+fn a_short_queue_behind_a_burst_is_no_policer_on_a_noisy_path() {
+    for seed in 0..4 {
+        let mut arrivals = send(bucket(20.0, 35e3), &Device::BurstShaper(20e3), 300, seed);
+        let mut random = seed;
+        let (mut noise, mut until) = (0, 0);
+        for arrival in &mut arrivals {
+            if arrival.at >= until {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                noise = (random >> 33) % (4 * MILLISECOND);
+                until = arrival.at + 20 * MILLISECOND;
+            }
+            arrival.rtt += Arrival::rtt_steps(noise);
+        }
+        let found = losses(arrivals).limiter.expect("a bucket explains them");
+        assert_ne!(found.mechanism, Mechanism::Policer, "{found:?}");
+    }
+}
+
 #[test]
 fn random_losses_are_no_limiter() {
     for one_in in [30, 100] {

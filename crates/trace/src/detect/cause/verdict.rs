@@ -137,6 +137,10 @@ pub(super) fn judge(
     } else if losses.is_some() || !rests_on_itself(summary, base) {
         judgement.basis = basis;
     }
+    if cause == Cause::Aqm {
+        let managed = losses.and_then(|losses| losses.managed);
+        judgement.aqm_kind = managed.map(|managed| managed.kind);
+    }
     let findings = Findings {
         course,
         losses: losses.copied(),
