@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Programs as the demo builds them, which takes a third of the time of a release.
 TIDEGATE := $(TARGET)/demo/tidegate
 
-.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book \
+.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm \
 	package test-package reproduce clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo '  make test-package   installs, updates and removes the Debian package in a clean root (as root)'
 	@echo '  make reproduce      builds the packages twice, and fails unless both are the same bytes'
 	@echo '  make lint           checks format and lints'
+	@echo '  make wasm           checks that the lab and the reader of captures compile for WebAssembly'
 	@echo '  make deny           checks licences, sources and duplicates of dependencies'
 	@echo '  make docs           builds the API documentation and writes docs/reference/columns.md'
 	@echo '  make fuzz           feeds damaged input to every reader, FUZZ_SECONDS (60) each'
@@ -187,6 +188,12 @@ book:
 	@packaging/setup book
 	mdbook build --dest-dir "$(abspath $(TARGET))/book"
 	@echo '== the book is $(TARGET)/book/index.html'
+
+# What pages in a browser will run.
+wasm:
+	@packaging/setup build
+	@packaging/setup wasm
+	packaging/wasm check --locked --no-default-features --package tidegate-lab --package tidegate-limiter --package tidegate-notation --package tidegate-trace
 
 # Known vulnerabilities are looked up where their list can be fetched.
 deny:

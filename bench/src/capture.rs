@@ -24,7 +24,7 @@ pub struct Big {
 }
 
 impl Big {
-    /// A capture that is there; reads it once, which also brings it into the page cache.
+    /// An existing capture. Reads it once, which also brings it into the page cache.
     pub fn existing(path: &Path) -> Result<Self> {
         let open = || File::open(path).with_context(|| path.display().to_string());
         let mut capture = Capture::new(open()?)?;
@@ -39,16 +39,16 @@ impl Big {
         })
     }
 
-    /// The one in target/bench, made if it is not there.
+    /// The capture in target/bench. Makes it if it does not exist.
     ///
-    /// With a snapshot length it has as many packets as a full one of that size, cut off.
+    /// With a snapshot length it has as many packets as a full capture of that size, cut off.
     pub fn made(size: u64, snaplen: Option<usize>, losing: Losing) -> Result<Self> {
         let folder = target().join("bench");
         let cut = snaplen.map_or(String::new(), |snaplen| format!("-snap{snaplen}"));
         let path = folder.join(format!("{size}{}{cut}.pcap", losing.suffix()));
         if !path.exists() {
             std::fs::create_dir_all(&folder)?;
-            // Under another name until it is whole.
+            // Under another name until it is complete.
             let part = path.with_extension("part");
             make(&part, size, snaplen.unwrap_or(65_535), losing)?;
             std::fs::rename(&part, &path)?;
@@ -73,7 +73,7 @@ fn make(path: &Path, size: u64, snaplen: usize, losing: Losing) -> Result<()> {
     let parts = parts(losing)?;
     let file = File::create(path).with_context(|| path.display().to_string())?;
     let mut out = Out::new(file, snaplen)?;
-    // Wanted more, they come again.
+    // If more captures are needed, they are used again.
     for (number, part) in parts.iter().cycle().enumerate() {
         if out.whole_bytes >= size {
             break;
@@ -144,8 +144,8 @@ impl Out {
         Ok(())
     }
 
-    /// The checksums are not mended: the tools do not look at them, since captures of a sending
-    /// host have none that are right.
+    /// The checksums are not corrected: the tools do not check them, since captures of a sending
+    /// host have wrong ones.
     fn write(&mut self, at: Nanos, frame: &Frame<'_>, number: usize) -> Result<()> {
         self.frame.clear();
         self.frame
@@ -176,7 +176,7 @@ impl Out {
     }
 }
 
-/// Reads the file once, so that the first that is measured is not the one that waits for the disk.
+/// Reads the file once, so that the first measured tool does not wait for the disk.
 pub fn warm(path: &Path) -> Result<()> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0; 1 << 20];

@@ -1,5 +1,5 @@
-//! What a program uses: it is run by another process of this benchmark, of which it is the only
-//! child, so that the children's sum is its own.
+//! The resources that a program uses. Another process of this benchmark runs it as its only child,
+//! so the sum over children is that of the program.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::Pid;
 
-/// What a run used.
+/// The resources that a run used.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// Wall time in seconds.
@@ -50,7 +50,7 @@ pub fn measure(core: usize, program: &Path, args: &[&str]) -> Result<Option<Usag
     Ok(Some(Usage { wall, cpu, memory }))
 }
 
-/// The other side: runs the command and prints what it used.
+/// The other process: runs the command and prints the resources that it used.
 pub fn run(core: usize, command: &[String]) -> Result<()> {
     pin(core)?;
     let (program, args) = command.split_first().context("no command")?;

@@ -1,5 +1,5 @@
-//! What a limiter costs a packet: every scheme on the same packets, in turn, and a packet's whole way
-//! past it.
+//! The time that a limiter takes for a packet: every scheme on the same packets, in turn, and the
+//! whole path of a packet through it.
 //!
 //! Packets of 1500 bytes come to 1, 1,000 or 100,000 aggregates in random order, to 16 queues each,
 //! at 1.25 times the aggregates' rate. Before, each aggregate is sent a burst that fills its queues,
@@ -104,9 +104,9 @@ impl Arrivals {
         })
     }
 
-    /// Who a packet is for, and which of its queues or connections: the same everywhere, in no
-    /// order [Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014], and
-    /// without a table that would take the place of limiters in the caches.
+    /// The addressee of a packet, and its queue or connection: the same on every machine, in no
+    /// order [Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014]. There
+    /// is no table, which would displace limiters from the caches.
     #[inline(always)]
     fn to(&self, number: usize) -> (u32, u16) {
         let mut word = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -127,7 +127,7 @@ impl Arrivals {
         frame[36..38].copy_from_slice(&(50_000 + queue).to_be_bytes());
     }
 
-    /// A packet to an aggregate: as it is given, or as its headers say.
+    /// A packet to an aggregate: with its queue given, or by its headers.
     #[inline(always)]
     fn packet(
         &self,
@@ -141,7 +141,7 @@ impl Arrivals {
                     bytes: BYTES,
                     queue,
                     dscp: 0,
-                    // Flows of different aggregates do not matter to each other.
+                    // Flows of different aggregates do not influence each other.
                     flow: u32::from(queue) * 0x9e37_79b9,
                 };
                 return (aggregate, packet);
@@ -151,7 +151,7 @@ impl Arrivals {
         let frame = black_box(frame);
         let four = |at: usize| [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
         let two = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-        // What is not IPv4 without options takes another way, which is not measured.
+        // Packets that are not IPv4 without options take another path, which is not measured.
         assert!(two(12) == 0x0800 && frame[14] == 0x45);
         let aggregate = self.subscribers.get(&four(30)).copied().unwrap_or(0);
         let packet = if flows {

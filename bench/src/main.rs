@@ -108,7 +108,7 @@ impl Figures {
 }
 
 impl std::fmt::Display for Figure {
-    /// Four significant digits: what lies behind is noise.
+    /// Four significant digits: further digits are noise.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = 3 - (self.value.abs().max(1e-3).log10().floor() as i32).min(3);
         write!(
@@ -128,7 +128,7 @@ fn median(mut values: Vec<f64>) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// The core to measure on: the last, since the system prefers the first for its own work.
+/// The core to measure on: the last one, because the system prefers the first for its work.
 fn core() -> usize {
     std::thread::available_parallelism().map_or(0, |count| count.get() - 1)
 }

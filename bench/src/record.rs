@@ -1,4 +1,4 @@
-//! Dated runs, kept with what machine they ran on.
+//! Dated runs, with the machine that they ran on.
 
 use std::fmt::Write;
 use std::fs;
@@ -29,7 +29,7 @@ pub fn write(name: &str, rounds: usize, figures: &[Figure]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What the figures depend on.
+/// The conditions that the figures depend on.
 fn machine() -> Vec<(&'static str, String)> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after_colon = |text: &str, key: &str| {
@@ -49,7 +49,7 @@ fn machine() -> Vec<(&'static str, String)> {
             "kernel",
             read("/proc/sys/kernel/osrelease").trim().to_owned(),
         ),
-        // More than about 1: others were at work too, and rates by wall time are too low.
+        // More than about 1: other programs ran too, and rates by wall time are too low.
         (
             "load average at the end",
             read("/proc/loadavg")

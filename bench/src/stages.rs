@@ -1,5 +1,5 @@
-//! What each stage of `detect` adds, in one process on one core. In processor time: it is what
-//! remains comparable when others use the machine too.
+//! The time that each stage of `detect` adds, in one process on one core. It is processor time,
+//! which stays comparable when others use the machine too.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ use tidegate_trace::{Analysis, Options, Sink};
 use super::capture::Big;
 use super::{Figures, child, core, median};
 
-/// Everything up to a stage; each does what the one before does and more.
+/// Everything up to a stage. Each function does the work of the one before, and more.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Read,
@@ -63,7 +63,7 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Processor time of this process so far in nanoseconds, of the kernel's work for it too.
+/// Processor time of this process so far, in nanoseconds, with the kernel's work for it.
 fn cpu() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let nanos = |time: TimeVal| time.tv_sec() as f64 * 1e9 + time.tv_usec() as f64 * 1e3;

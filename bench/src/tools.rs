@@ -12,7 +12,7 @@ struct Tool {
     name: &'static str,
     program: PathBuf,
     args: Vec<&'static str>,
-    /// Where the capture's name goes.
+    /// The place of the capture's name.
     file: usize,
     /// Too slow to be measured more than once.
     once: bool,
@@ -114,7 +114,7 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     }
     let [tidegate, others @ ..] = &tools;
     for other in others.iter().filter(|tool| !tool.found.is_empty()) {
-        // By wall time; and by processor time, which others at work on the machine change less.
+        // By wall time, and by processor time, which other work on the machine changes less.
         let ratio = |of: fn(&Usage) -> f64| other.median(of) / tidegate.median(of);
         let name = other.name;
         figures.add(

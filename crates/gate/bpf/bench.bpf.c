@@ -54,7 +54,7 @@ SEC("xdp.frags") int bench_empty(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-// A token bucket alone, without parsing and looking up.
+// A token bucket alone, without parsing and lookup.
 SEC("xdp.frags") int bench_bare(struct xdp_md *ctx)
 {
 	u32 number = draw(ctx);
@@ -81,7 +81,7 @@ SEC("xdp.frags") int bench_bare(struct xdp_md *ctx)
 SEC("xdp.frags") int bench_gate(struct xdp_md *ctx)
 {
 	draw(ctx);
-	// The time is not taken from it, but asking costs.
+	// The result is not used, but the call takes time.
 	run.asked = bpf_ktime_get_ns();
 	return xdp(ctx, 0, 1);
 }

@@ -317,7 +317,7 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 	if (s->plan != number) {
 		verdict = OFFER;
 	} else {
-		// A later packet may have been decided about.
+		// A decision about a later packet may have been made already.
 		if (now < s->at)
 			now = s->at;
 		if (step == PERIODS)
@@ -442,7 +442,7 @@ __attribute__((noinline)) int judge(struct packet *p)
 			count(NOT_IP, p->packets, p->bytes);
 			return PASS;
 		}
-		// What is under too many tags is not known. It must not pass the limit that way.
+		// The headers below too many tags are not known. Such packets must not avoid the limit.
 		if (!p->family && p->reason == MANY_TAGS)
 			return EXCESS;
 		int drop = set->unknown_drop && !p->discovery;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Parses packets, which may be hostile. All fields that can be read are used, and what is wrong is noted
-// in `reason`. So malformed packets are charged to the subscriber whose addresses they carry.
+// Parses packets, which may be hostile. All fields that can be read are used, and errors are noted in
+// `reason`. So malformed packets are charged to the subscriber whose addresses they carry.
 #pragma once
 #include "types.h"
 
@@ -146,8 +146,8 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 			return;
 		}
 		u32 size = type == 44 ? 8 : type == 51 ? (header[1] + 2) * 4 : (header[1] + 1) * 8;
-		// RFC 6946: an atomic fragment is a whole packet. Of the other fragments, only the first
-		// has what follows the fragment header.
+		// RFC 6946: an atomic fragment is a whole packet. Of the other fragments, only the first has the
+		// headers that follow the fragment header.
 		whole = type != 44 || !(word16(header + 2) & 0xfff9);
 		p->protocol = header[0];
 		offset += size;
@@ -182,8 +182,8 @@ static __always_inline void parse_ip(struct packet *p, const struct bytes *from,
 		note(p, NOT_IP);
 }
 
-// An Ethernet frame with its tags. One more tag may be known already. Returns the type of what begins
-// at p->ip, or 0.
+// An Ethernet frame with its tags. One more tag may be known already. Returns the type of the packet
+// that begins at p->ip, or 0.
 static __always_inline u32 parse_frame(struct packet *p, const struct bytes *from)
 {
 	const u8 *link = piece(from, 0, 14);

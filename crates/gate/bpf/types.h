@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What the programs and user space hold in memory together. build/layout.rs makes Rust of it.
+// The memory that the programs share with user space. build/layout.rs generates Rust code from it.
 #pragma once
 
 typedef unsigned char u8;
@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 
 #define ENDLESS (~0ULL)
 
-// Sizes of what both sides hold. An enumeration, so that user space finds them as well.
+// Sizes of the shared structures. An enumeration, so that user space finds them as well.
 enum sizes {
 	SHARES = 5,	// sharing nodes of a policy
 	QUEUES = 24,	// and its queues
@@ -67,7 +67,7 @@ struct queue {
 	u64 excess;
 };
 
-// The state of one limiter. What most packets need is in the first two cache lines and in their queue's.
+// The state of one limiter. Most packets need only the first two cache lines and those of their queue.
 struct limiter {
 	struct bpf_spin_lock lock;
 	u32 version;	// of the seat whose plan it follows
@@ -118,7 +118,7 @@ static __always_inline u32 place_of(u32 number)
 	return (number - 1) & (PLACES - 1);
 }
 
-// A policy, with everything that can be worked out in advance.
+// A policy, with everything that can be computed in advance.
 struct shape {
 	u32 number;	// 0: unused
 	u32 priority;	// a bit for each sharing node that serves by priority
@@ -200,7 +200,7 @@ struct tally {
 	u64 packets, bytes;
 };
 
-// What the programs know of a packet.
+// The properties of a packet that the programs know.
 struct packet {
 	u32 source[4], destination[4];	// as on the wire; IPv4 mapped
 	u32 ports;	// as on the wire

@@ -1,5 +1,5 @@
-//! Rust for what an object's debug information (BTF) says of its types: a module for each structure
-//! with the place of each field, and a constant for each name of an enumeration.
+//! Generates Rust code from the types in an object's debug information (BTF): a module for each
+//! structure with the place of each field, and a constant for each name of an enumeration.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -42,7 +42,8 @@ pub fn generate(object: &Path) -> String {
     text
 }
 
-/// Writes the fields of a structure or union. Those of one without a name belong to what holds it.
+/// Writes the fields of a structure or union. Fields of a structure without a name belong to the
+/// structure that contains it.
 fn members(btf: &Btf<'_>, found: Composite<'_>, base: usize, text: &mut String) {
     for member in found.iter() {
         let MemberAttr::Normal { offset } = member.attr else {
@@ -81,7 +82,8 @@ fn value(found: BtfType<'_>) -> Option<String> {
     Some(format!("[{element}; {}]", array.capacity()))
 }
 
-/// Size and number of the structures in an array, of however many dimensions, or of one.
+/// Size and number of the structures in an array of any number of dimensions. A single structure
+/// counts as one.
 fn structures(found: BtfType<'_>) -> (usize, usize) {
     if let Ok(one) = Composite::try_from(found) {
         return (one.size(), 1);

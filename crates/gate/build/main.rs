@@ -1,5 +1,5 @@
-//! Compiles the kernel's side with clang, and generates from `bpf/types.h` how what both sides hold
-//! lies in memory.
+//! Compiles the kernel's side with clang, and generates from `bpf/types.h` the layout of the memory
+//! that both sides share.
 
 mod clang;
 mod layout;

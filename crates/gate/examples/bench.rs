@@ -1,15 +1,17 @@
 //! Measures the programs by BPF_PROG_TEST_RUN, and loading and memory: lines of a name, a value and
 //! its unit. Needs root.
 //!
-//! Each program first makes the one packet of a run into one of many subscribers, in no order, with
-//! 16 flows each, which `empty` does and nothing else. `bare_bucket` is a token bucket under a lock
-//! in an array; the others go through the gate, and differ in their plan alone.
+//! Each program first turns the one packet of a run into one of many subscribers, in no order, with
+//! 16 flows each. `empty` does only this. `bare_bucket` is a token bucket under a lock in an array.
+//! The others are programs of the gate that differ only in their plan.
 //!
-//! The time is given: subscribers of 25 Mbit/s get twice that, however many they are, and in the lines
-//! that begin with `light` half of it; the clock is asked all the same. At first, one subscriber
-//! after the other gets more than its queues take, over a period of burst control, and another
-//! period goes by: so all queues have a backlog then (of twice the rate), and periods end all the time.
-//! A scheme and the policer take turns; the ratio is the median of all turns', costs are the least.
+//! The programs get their time as an input. Subscribers of 25 Mbit/s get twice that rate, for any
+//! number of subscribers. In the lines that begin with `light` they get half of it. The clock is still
+//! read. At first, one subscriber after the other gets more than its queues hold during a period of
+//! burst control, and another period passes. So all queues have a backlog then (of twice the rate), and
+//! periods end all the time.
+//! A scheme and the policer take turns; the ratio is the median of all turns, costs are the
+//! smallest.
 
 use std::error::Error;
 use std::fs;
@@ -29,16 +31,16 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
 /// Packets that are measured at once.
 const RUNS: u64 = 1_000_000;
 const REPEATS: usize = 5;
-/// Of a scheme and the policer.
+/// Turns of a scheme and the policer.
 const TURNS: usize = 9;
 /// Bytes of a packet, as it is charged.
 const BYTES: u64 = 1_514 + 24;
 const FLOWS: u16 = 16;
-/// Of a subscriber, in bit/s.
+/// Rate of a subscriber, in bit/s.
 const RATE: u64 = 25_000_000;
-/// To each of its queues at first, more than the period's share.
+/// Packets to each of a subscriber's queues at first, more than the period's share.
 const FILL: u32 = 24;
-/// Of burst control, in nanoseconds.
+/// Period of burst control, in nanoseconds.
 const PERIOD: f64 = 1e8;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -189,7 +191,7 @@ impl Bench {
         Ok(globals.update(&key, &value, MapFlags::ANY)?)
     }
 
-    /// The least of some runs: what else the machine does only adds to it.
+    /// The smallest of several runs: other work on the machine can only add to it.
     fn least(&self, program: &str, packets: u64) -> Outcome<f64> {
         let mut least = f64::MAX;
         for _ in 0..REPEATS {
@@ -221,7 +223,7 @@ impl Bench {
         Ok(total / packets as f64)
     }
 
-    /// Packets that passed and that did not, of all subscribers of a network.
+    /// Packets that passed and packets that did not, of all subscribers of a network.
     fn counted(&self, network: u32, subscribers: u32) -> Outcome<(u64, u64)> {
         let first = network * subscribers;
         let counters = self.kernel.counters(first..first + subscribers)?;
@@ -255,8 +257,8 @@ impl Bench {
     }
 }
 
-/// Queues and bucket hold so little that they are full as well, but for burst control's, which fills
-/// them.
+/// Queues and bucket are so small that they are full as well. Queues with burst control are larger,
+/// since burst control fills them.
 fn limiter(name: &str) -> Outcome<LimiterConfig> {
     let (small, rate) = (30_000, Rate::from_bits_per_second(RATE));
     let policy = PolicyTree::fair(FLOWS)?;
@@ -270,7 +272,7 @@ fn limiter(name: &str) -> Outcome<LimiterConfig> {
     })
 }
 
-/// What the kernel says that a map takes.
+/// The memory that a map takes, as the kernel reports it.
 fn memlock(map: &MapHandle) -> Result<u64, Box<dyn Error>> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd()))?;
     let line = info.lines().find_map(|line| line.strip_prefix("memlock:"));

@@ -1,4 +1,4 @@
-//! Limits subscribers in the kernel for a minute, and prints each second what passed.
+//! Limits subscribers in the kernel for a minute, and prints each second how much traffic passed.
 //!
 //! Run it as root: `cargo run --example limit -- gate.toml`
 

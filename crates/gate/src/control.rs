@@ -1,4 +1,4 @@
-//! What commands, an API, metrics and `top` ask of a gate, whichever process drives it.
+//! The interface of a gate for commands, the API, metrics and `top`, in any process.
 
 mod local;
 mod shared;
@@ -23,7 +23,7 @@ pub enum ControlError {
     /// There is no such subscriber.
     #[error("{0}")]
     Unknown(String),
-    /// What was asked for is wrong: there is no such plan, or the file has errors.
+    /// The request is wrong: there is no such plan, or the file has errors.
     #[error("{0}")]
     Invalid(String),
     /// The kernel or the file system refused.
@@ -45,13 +45,13 @@ pub struct Adjustment {
 
 /// A running gate.
 pub trait Control: Send {
-    /// The gate but for its subscribers.
+    /// The gate without its subscribers.
     ///
     /// # Errors
     /// If the gate cannot be read.
     fn overview(&mut self) -> Result<Overview, ControlError>;
 
-    /// All subscribers: the same allocation as long as nothing changed.
+    /// All subscribers. The allocation stays the same as long as nothing changes.
     ///
     /// # Errors
     /// If the gate cannot be read.

@@ -11,8 +11,8 @@
 //!   was not begun.
 //! - A change that fails is undone. `undo.json` has the state that it led to and the state before it,
 //!   with newer versions. Then the data path is changed, `state.json` is written, and the other
-//!   files are removed. A process that finds an `undo.json` does that again, whatever other files
-//!   there are.
+//!   files are removed. A process that finds an `undo.json` does that again, even if there are
+//!   other files.
 //!
 //! A lock file keeps other processes from changing the same gate.
 
@@ -80,7 +80,7 @@ pub struct Missing {
 }
 
 impl<D: DataPath> Gate<D> {
-    /// Changes the gate to what a configuration says. What is the same is not touched.
+    /// Applies a configuration. Unchanged parts of the gate are not touched.
     ///
     /// # Errors
     /// If the data path refuses. Everything is as before then, unless the error says otherwise.
@@ -112,7 +112,7 @@ impl<D: DataPath> Gate<D> {
     }
 
     /// Changes the limits of a subscriber until they are reset, or the file changes the subscriber.
-    /// Replaces what was set before.
+    /// Replaces an earlier live change.
     ///
     /// # Errors
     /// If there is no such subscriber or plan, or a rate is out of range.
@@ -132,7 +132,7 @@ impl<D: DataPath> Gate<D> {
         self.change_one(name, None)
     }
 
-    /// The gate but for its subscribers.
+    /// The gate without its subscribers.
     pub fn overview(&self) -> Overview {
         Overview::of(&self.state, &self.path, self.is_unsettled())
     }

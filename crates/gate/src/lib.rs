@@ -5,8 +5,8 @@
 //!   makes them.
 //! - [`config`]: the file and its errors. [`limits`]: what a plan may be.
 //! - [`Gate`]: the running gate, and how it survives crashes of its process.
-//! - [`control`]: one trait over a gate that this process holds, watches or shares, for commands,
-//!   daemons and metrics. [`reading`] is what they read.
+//! - [`control`]: one trait for a gate that this process holds, watches or shares; commands, daemons
+//!   and metrics use it. [`reading`] has the values that they read.
 //! - [`table`]: the terms that all parts share, such as [`Direction`] and [`Counters`].
 
 pub mod change;

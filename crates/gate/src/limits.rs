@@ -1,4 +1,4 @@
-//! How a subscriber is limited in one direction, as files and people say it. Two limits that are
+//! How a subscriber is limited in one direction, in the terms of the file. Two limits that are
 //! equal are one plan of the data path.
 
 use serde::{Deserialize, Serialize};
@@ -26,22 +26,23 @@ pub const MAX_TAGS: usize = 1 << 17;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "stored::Stored", try_from = "stored::Stored")]
 pub struct Limits {
-    /// Whose packets: rules mean the other side's and the subscriber's addresses.
+    /// The direction of the packets. Rules name the addresses of the other side and of the
+    /// subscriber.
     pub direction: Direction,
     /// The limiter.
     pub limiter: LimiterConfig,
-    /// The first that fits gives a packet's class.
+    /// The first rule that matches a packet gives its class.
     pub rules: Vec<FlowRule>,
-    /// The class of packets that no rule fits; the last one if not given.
+    /// The class of packets that match no rule; by default the last one.
     pub default_class: Option<u16>,
-    /// The code point that packets beyond the limit go on with; they are dropped if not given.
+    /// The code point of packets beyond the limit; without one they are dropped.
     pub mark: Option<u8>,
 }
 
 /// Why limits cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
-    /// No limiter of Tidegate can be configured so.
+    /// No limiter of Tidegate accepts this configuration.
     #[error(transparent)]
     Limiter(#[from] ConfigError),
     /// The gate cannot enforce it.
@@ -56,8 +57,8 @@ pub enum LimitsError {
 }
 
 impl LimitsError {
-    /// The key of a plan that is at fault. That of the rate is `rate`, also where a plan writes the
-    /// rate as `down` or `up`.
+    /// The key of a plan that is wrong. For a rate it is `rate`, even if the plan writes the rate
+    /// as `down` or `up`.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Limiter(error) => error.field().name(),
@@ -85,7 +86,7 @@ impl Limits {
         self.limiter.rate().map(|rate| rate.bits_per_second())
     }
 
-    /// As the data path takes it.
+    /// The same as a plan of the data path.
     ///
     /// # Errors
     /// If the gate cannot enforce it, or a text of a rule cannot be read.

@@ -1,4 +1,4 @@
-//! What a subscriber's packets are recognised by, as text: `192.0.2.0/24`, `2001:db8::/56`, `vlan 100`,
+//! How a subscriber's packets are recognised, as text: `192.0.2.0/24`, `2001:db8::/56`, `vlan 100`,
 //! `qinq 100.200`, `pppoe 17`.
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct MatchError(String);
 impl FromStr for Match {
     type Err = MatchError;
 
-    /// Reads what `Display` writes.
+    /// Reads the text that `Display` writes.
     fn from_str(text: &str) -> Result<Self, MatchError> {
         parse(text).map_err(MatchError)
     }

@@ -140,7 +140,7 @@ impl DataPath for Memory {
         })
     }
 
-    /// Gives up all that may be.
+    /// Forgets all plans that may be forgotten.
     fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
         self.act(format!("room for {plans} plans"), |memory| {
             let led: HashSet<u32> = memory.directory.values().map(|seat| seat.plan).collect();

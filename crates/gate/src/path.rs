@@ -1,4 +1,4 @@
-//! What the gate needs of a data path.
+//! The interface between the gate and a data path.
 
 use std::fmt;
 use std::ops::Range;
@@ -33,22 +33,22 @@ impl From<String> for PathError {
 
 /// Plans, seats and limiters that packets pass. They outlive the process.
 ///
-/// Every change can be made twice with the same result: after a crash the gate makes again what it may
-/// have made before.
+/// Every change can be made twice with the same result: after a crash the gate repeats changes that it
+/// may have made before.
 pub trait DataPath: Sized {
     /// Creates a data path that is pinned in this folder.
     ///
     /// # Errors
     /// If something is there already, or it cannot be created. Nothing is left behind then.
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError>;
-    /// Opens the data path that is there.
+    /// Opens the data path in this folder.
     ///
     /// # Errors
     /// If there is none, or it is incomplete.
     fn open(pins: &Path) -> Result<Self, PathError>;
     /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;
-    /// Removes what is there, complete or not.
+    /// Removes the data path in this folder, even if it is incomplete.
     ///
     /// # Errors
     /// If something could not be removed. The rest is removed.

@@ -1,5 +1,5 @@
-//! What runs, for people and programs: the limits of each subscriber, and what was counted for all of them at
-//! one time.
+//! The running limits, for people and programs: the limits of each subscriber, and the counters of all of
+//! them at one time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
 #[cfg(test)]
 mod tests;
 
-/// The gate but for its subscribers.
+/// The gate without its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overview {
     /// The configuration's file.
     pub file: String,
-    /// Where packets are to be taken, and whether they are: an interface may be gone.
+    /// The interfaces where packets are taken, and whether they are: an interface may be gone.
     pub attachments: Vec<(Attachment, bool)>,
     /// Number of plans in the file.
     pub plans: u64,
@@ -60,7 +60,7 @@ pub struct Subscriber {
     pub set: bool,
     /// Its limits.
     pub limits: PerDirection<Limit>,
-    /// What its packets are recognised by.
+    /// How its packets are recognised.
     pub matches: Vec<Match>,
 }
 
@@ -183,8 +183,8 @@ impl Reading {
     }
 }
 
-/// Sums over subscribers that never fall, also when some subscribers go: a monitoring system takes
-/// a counter that falls for one that was reset, and would count all of it again.
+/// Sums over subscribers. They never fall, even when subscribers are removed: a monitoring system
+/// takes a counter that falls for one that was reset, and would count all of it again.
 #[derive(Debug, Default)]
 pub struct Totals {
     sums: PerDirection<Counters>,
@@ -192,7 +192,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what was counted since the reading before.
+    /// Adds the counts since the previous reading.
     pub fn add(&mut self, reading: &Arc<Reading>) {
         for (index, counters) in reading.counters.iter().enumerate() {
             let before = self.last.as_ref().and_then(|last| {

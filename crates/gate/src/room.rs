@@ -8,7 +8,7 @@ use crate::table::Match;
 /// Where IPv4 is in IPv6, `::ffff:0:0` (RFC 4291 §2.5.5.2).
 const IPV4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
 
-/// What there is no room for.
+/// The kind of match for which there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     /// There are more of these than this number.
@@ -27,13 +27,14 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Adds a match that is not there yet. Returns what this match was the first to have no room for.
+    /// Adds a match that is not there yet. Returns the kind of room that it exceeds, if it is the
+    /// first to exceed it.
     pub fn add(&mut self, what: &Match) -> Option<Full> {
         match what {
             Match::Prefix(prefix) if prefix.is_ipv4() => self.prefix(1, prefix.bits()),
             Match::Prefix(prefix) => {
                 let six = self.prefix(0, prefix.bits());
-                // Packets of IPv4 look for it among their own.
+                // Packets of IPv4 look for it among the prefixes of IPv4.
                 let four = prefix.contains(IPV4);
                 let four = four.then(|| self.prefix(1, prefix.bits())).flatten();
                 six.or(four)

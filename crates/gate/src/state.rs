@@ -42,7 +42,7 @@ pub struct Lane {
 pub struct Member {
     /// Its number. Its limiters have twice this number, and one more.
     pub number: u32,
-    /// What the file says of it.
+    /// Its entry in the file.
     #[serde(flatten)]
     pub declared: Declaration,
     /// Its limiters down and up.
@@ -58,7 +58,7 @@ impl Member {
         2 * self.number + direction as u32
     }
 
-    /// The plan that it runs under: the one that was set live, or else the file's.
+    /// The plan that it follows: the one that was set live, or else the file's.
     pub fn plan_in_force(&self) -> Option<&str> {
         let set = self.setting.as_ref();
         set.and_then(|setting| setting.plan.as_deref())
@@ -115,7 +115,7 @@ impl Plans {
         self.contents.get(&number)
     }
 
-    /// The number of these limits, used once more; `None` if there is no room.
+    /// The number of these limits, which gets one more use; `None` if there is no room.
     pub(crate) fn acquire(&mut self, limits: &Arc<Limits>) -> Option<u32> {
         let number = match self.numbers.get(limits) {
             Some(&number) => number,
@@ -135,12 +135,12 @@ impl Plans {
         Some(number)
     }
 
-    /// Uses a number once more that was acquired.
+    /// Adds a use of a number that was acquired.
     pub(crate) fn again(&mut self, number: u32) {
         *self.uses.entry(number).or_insert(0) += 1;
     }
 
-    /// Uses a number once less. After its last use it becomes free when the change is made.
+    /// Removes a use of a number. After its last use it becomes free when the change is made.
     pub(crate) fn release(&mut self, number: u32) {
         if let Some(uses) = self.uses.get_mut(&number) {
             *uses = uses.saturating_sub(1);
@@ -163,7 +163,7 @@ impl Plans {
         }
     }
 
-    /// Stores limits at a number, as a journal says.
+    /// Stores limits at a number from a journal.
     pub(crate) fn put(&mut self, number: u32, limits: Arc<Limits>) {
         self.next = self.next.max(number.saturating_add(1));
         self.freed.retain(|&freed| freed != number);
@@ -217,7 +217,7 @@ pub struct GateState {
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
-    /// Interfaces that the gate is to be attached to.
+    /// Interfaces that the gate should be attached to.
     pub attachments: Vec<Attachment>,
     /// Plans of the file, for live changes.
     pub templates: Vec<(String, PlanTemplate)>,
@@ -272,7 +272,7 @@ impl GateState {
         2 * self.next
     }
 
-    /// Works out what files leave out.
+    /// Computes the values that files leave out.
     pub(crate) fn index(&mut self) {
         let lanes = self
             .members

@@ -1,10 +1,10 @@
-//! What the configuration says of a subscriber, in the file and in the state of a gate.
+//! A subscriber's entry in the configuration, in the file and in the state of a gate.
 
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Match, PerDirection};
 
-/// What the configuration says of a subscriber beside its name.
+/// A subscriber's entry in the configuration, without its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Declaration {
     /// The plan's name.
@@ -12,7 +12,7 @@ pub struct Declaration {
     pub plan: Option<String>,
     /// Rates of the subscriber in bit/s, which take precedence over the plan's.
     pub rates: PerDirection<Option<u64>>,
-    /// What its packets are recognised by.
+    /// How its packets are recognised.
     #[serde(with = "as_text")]
     pub matches: Vec<Match>,
 }

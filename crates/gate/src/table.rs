@@ -99,8 +99,8 @@ impl<T> IndexMut<Direction> for PerDirection<T> {
     }
 }
 
-/// What a subscriber's packets are recognised by. Tags take precedence over addresses, PPPoE over QinQ
-/// over VLAN, and longer prefixes over shorter ones.
+/// How a subscriber's packets are recognised. Tags take precedence over addresses, PPPoE over QinQ,
+/// QinQ over VLAN, and longer prefixes over shorter ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Match {
     /// Addresses of the subscriber.
@@ -198,7 +198,7 @@ pub struct Attachment {
     pub direction: Direction,
 }
 
-/// What a limiter has counted since it was reset.
+/// The counts of a limiter since it was reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets that passed, counted as on the wire: a super-packet is several.
@@ -218,8 +218,8 @@ impl Counters {
         self.zip(other, u64::wrapping_add)
     }
 
-    /// What was counted since an earlier count. A counter that fell was reset, and all of it came
-    /// since.
+    /// The counts since an earlier count. A counter that fell was reset, and all of its value is
+    /// new.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         self.zip(earlier, |now, before| {

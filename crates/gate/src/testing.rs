@@ -1,4 +1,5 @@
-//! A place for a gate in tests: folders that go with it, its file, and a network for the kernel's.
+//! A site for a gate in tests: folders that are removed with it, its file, and a network for the
+//! kernel's gate.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ impl Site {
         }
     }
 
-    /// One whose pins are in the BPF file system, where the kernel's gate needs them.
+    /// A site whose pins are in the BPF file system, where the kernel's gate needs them.
     pub(crate) fn in_the_kernel() -> Self {
         Self {
             pins: "/sys/fs/bpf/tidegate".into(),
@@ -101,8 +102,8 @@ pub(crate) fn config(text: &str) -> Config {
     config.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs this in a network namespace that has a BPF file system, both of which end with it. Skips the test
-/// without the rights for that.
+/// Runs this in a network namespace that has a BPF file system; both end with it. Skips the test if the
+/// rights for that are missing.
 pub(crate) fn in_namespace(test: &str, run: impl FnOnce(&Namespace) + Send) {
     match Namespace::new() {
         Err(TestbedError::Rights { .. }) => {

@@ -1,5 +1,5 @@
-//! A congestion control that is not the lab's, beside CUBIC: it adds a segment per round trip, and after a loss
-//! it keeps four fifths of its window.
+//! A new congestion control beside CUBIC: it adds a segment per round trip, and after a loss it keeps four
+//! fifths of its window.
 //!
 //! ```sh
 //! cargo run --release --example own_congestion_control
@@ -16,7 +16,7 @@ use tidegate_lab::tcp::cc::{AckSample, Controller, CustomAlgorithm, Window};
 /// Additive increase; multiplicative decrease to 80 %.
 #[derive(Debug, Clone, Default)]
 struct Gentle {
-    /// Acknowledged segments that are not yet turned into window.
+    /// Acknowledged segments that have not enlarged the window yet.
     credit: u32,
     before: u32,
 }

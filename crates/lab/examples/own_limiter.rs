@@ -1,5 +1,5 @@
-//! A limiter that is not Tidegate's, on the path of a simulated sender: it passes a number of bytes in each
-//! hundredth of a second, and drops the rest.
+//! A new limiter on the path of a simulated sender: it passes a number of bytes in each hundredth of a
+//! second, and drops the rest.
 //!
 //! ```sh
 //! cargo run --release --example own_limiter

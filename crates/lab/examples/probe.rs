@@ -1,5 +1,5 @@
-//! Sends packets of its own through the elements of a plan: a train of packets at twice the rate of
-//! a policer, to see its bucket run empty.
+//! Sends a train of packets through the elements of a plan, at twice the rate of a policer, to show
+//! how its bucket runs empty.
 
 use std::error::Error;
 

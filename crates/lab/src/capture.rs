@@ -1,4 +1,4 @@
-//! Captures of what taps see. Where they are written is the caller's affair.
+//! Captures of the packets that taps see. The caller decides where they are written.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,22 +14,22 @@ use crate::plan::Plan;
 #[cfg(test)]
 mod tests;
 
-/// Opens what captures are written to.
+/// Opens the destinations of captures.
 pub trait Captures: Sync {
-    /// Opens a capture. Of all captures of a scenario no other has this name.
+    /// Opens a capture. The name is unique among all captures of a scenario.
     ///
     /// # Errors
     /// The capture cannot be opened.
     fn create(&self, name: &str) -> io::Result<Box<dyn CaptureWriter>>;
 
-    /// What errors call the capture of this name, such as its path.
+    /// The name of this capture in errors, such as its path.
     fn describe(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 /// Takes the bytes of a capture, in pcap format. It is dropped without [`finish`](Self::finish) if
-/// the simulation fails or is interrupted: what it holds by then is incomplete.
+/// the simulation fails or is interrupted: the capture is incomplete then.
 pub trait CaptureWriter: Write {
     /// The capture is complete.
     ///
@@ -87,10 +87,10 @@ impl CaptureWriter for Buffer {
     }
 }
 
-/// Writes what the taps of a plan see.
+/// Writes the packets that the taps of a plan see.
 pub(crate) struct Recorder<'a> {
     captures: &'a dyn Captures,
-    /// By index of the tap.
+    /// By the index of the tap.
     open: BTreeMap<usize, Open>,
 }
 

@@ -5,7 +5,7 @@ use std::io;
 /// Why a simulation has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The plan cannot be run: what of it, and why.
+    /// The plan cannot be run. The text says which part, and why.
     #[error("{0}")]
     Plan(String),
     /// A capture could not be written.
@@ -13,7 +13,7 @@ pub enum RunError {
     Capture {
         /// The capture, as [`Captures::describe`](crate::capture::Captures::describe) calls it.
         file: String,
-        /// The writer's reason. The message holds it already, so it is not the source.
+        /// The writer's reason. The message contains it already, so it is not the source.
         error: io::Error,
     },
     /// The caller ended the run.

@@ -1,5 +1,5 @@
-//! All simulations of a scenario, on several cores: each on one, results in the order of the
-//! scenario, for any number of cores.
+//! Runs all simulations of a scenario on several cores, each on one. Results come in the order of
+//! the scenario, with any number of cores.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::{Nanos, Observer, RunError, TappedPacket};
 #[cfg(test)]
 mod tests;
 
-/// Most simulations at a time: no machine has use for more.
+/// Most simulations at a time. No machine needs more.
 pub const MAX_JOBS: usize = 256;
 
 /// Simulations per thread that may be finished before their turn.
@@ -26,14 +26,14 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How a scenario is run.
 #[derive(Clone, Copy, Default)]
 pub struct Settings<'a> {
-    /// Simulations at a time: at least 1, at most [`MAX_JOBS`]. With 1 no thread is started, as
-    /// where there are none (WebAssembly).
+    /// Simulations at a time: at least 1, at most [`MAX_JOBS`]. With 1 no thread is started, so
+    /// that it also works without threads (WebAssembly).
     pub jobs: usize,
     /// Opens captures; without it, taps are left out.
     pub captures: Option<&'a dyn Captures>,
     /// Set it to stop early. Simulations that are complete by then are handed on.
     pub stop: Option<&'a AtomicBool>,
-    /// Grows with the virtual time that has passed, in nanoseconds, up to [`Scenario::work`].
+    /// Counts the virtual time that has passed, in nanoseconds, up to [`Scenario::work`].
     pub progress: Option<&'a AtomicU64>,
 }
 
@@ -56,9 +56,9 @@ pub struct Finished {
     pub point: usize,
     /// The seed of the scenario.
     pub seed: u64,
-    /// What was run.
+    /// The plan that was run.
     pub group: Group,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Names of its captures, in the order of the plan's taps.
     pub captures: Vec<String>,
@@ -73,9 +73,9 @@ pub enum ExperimentError {
     /// A simulation failed.
     #[error("{simulation}: {error}")]
     Run {
-        /// Which: point, parameters and seed.
+        /// The simulation: point, parameters and seed.
         simulation: String,
-        /// Why.
+        /// The reason.
         error: RunError,
     },
 }
@@ -85,11 +85,11 @@ struct Job {
     point: usize,
     seed: u64,
     group: Group,
-    /// What its captures' names have behind the taps' names.
+    /// The suffix of its captures' names, after the taps' names.
     suffix: String,
 }
 
-/// Runs all points with all seeds, and hands on what comes of each simulation, in the order of
+/// Runs all points with all seeds, and hands on the result of each simulation, in the order of
 /// points, seeds and groups. Ends early, without an error, if `stop` is set.
 ///
 /// # Errors
@@ -156,13 +156,13 @@ pub fn run<E: From<ExperimentError>>(
                 }
                 moved.notify_all();
                 if let Err(error) = hand_on(result) {
-                    // The other results are not wanted any more.
+                    // The other results are no longer needed.
                     failed.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
             }
         }
-        // Stopped with gaps: what came behind them is complete, too.
+        // Stopped with gaps: later results are complete, too.
         early.into_values().try_for_each(hand_on)
     })
 }
@@ -207,7 +207,7 @@ fn jobs(
     })
 }
 
-/// Which simulation of a scenario it is.
+/// Identifies a simulation of a scenario.
 fn describe(scenario: &Scenario, point: usize, seed: u64) -> String {
     let parameters = scenario.parameters(point);
     let parameters: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
@@ -257,7 +257,7 @@ pub fn simulate(
     watched(plan, suffix, settings, &AtomicBool::new(false))
 }
 
-/// The same; it ends early as well if `failed` is set.
+/// The same as `simulate`; it also ends early if `failed` is set.
 fn watched(
     plan: &Plan,
     suffix: &str,
@@ -287,7 +287,7 @@ struct Watch<'a> {
     settings: Settings<'a>,
     failed: &'a AtomicBool,
     duration: Nanos,
-    /// Virtual time that the progress holds already.
+    /// The virtual time that was already added to the progress.
     passed: Nanos,
     recorder: Option<Recorder<'a>>,
 }

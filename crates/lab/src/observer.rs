@@ -1,13 +1,13 @@
-//! What the caller sees of a simulation while it runs.
+//! How a caller observes a simulation while it runs.
 
 use tidegate_limiter::Nanos;
 
 /// Watches a simulation while it runs.
 ///
-/// A closure that takes the time and answers whether to go on is an observer too; it sees no
+/// A closure that takes the time and returns whether to continue is an observer too. It sees no
 /// packets.
 pub trait Observer {
-    /// Is called now and then with the virtual time. The run ends if it answers false.
+    /// Is called from time to time with the virtual time. The run ends if it returns false.
     fn progress(&mut self, now: Nanos) -> bool;
 
     /// Is called for every packet that passes a tap.

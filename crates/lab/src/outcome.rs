@@ -1,4 +1,4 @@
-//! What a simulation comes to.
+//! The results of a simulation.
 
 use tidegate_limiter::Nanos;
 
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub elements: Vec<ElementOutcome>,
 }
 
-/// What became of a flow.
+/// The results of a flow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FlowOutcome {
     /// Its name in the plan.
@@ -34,9 +34,9 @@ pub struct FlowOutcome {
     pub sent_packets: u64,
     /// Their bytes at the IP layer.
     pub sent_bytes: u64,
-    /// Of `sent_packets`, those sent again.
+    /// The packets among `sent_packets` that are retransmissions.
     pub retransmitted: u64,
-    /// Of `sent_packets`, those dropped on the way: ground truth.
+    /// The packets among `sent_packets` that were dropped on the way: ground truth.
     pub dropped: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -46,22 +46,23 @@ pub struct FlowOutcome {
     pub rtt: Distribution,
     /// Transfers that were completed.
     pub completions: Vec<Completion>,
-    /// When the transfer began that was not complete at the end, if there is one.
+    /// When the transfer began that was incomplete at the end, if there is one.
     pub open: Option<Nanos>,
     /// Bytes at the IP layer that reached the client, by window from time 0.
     pub windows: Vec<u64>,
-    /// Of a video that was streamed, what its viewer saw and what its throttling came to.
+    /// For a video that was streamed: what its viewer saw, and its throttling phase.
     pub stream: Option<StreamOutcome>,
 }
 
-/// What became of a video that was streamed.
+/// The results of a video that was streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOutcome {
     /// What the viewer saw until the end of the video or the simulation.
     pub viewing: Viewing,
-    /// What came behind the start-up phase, if it was reached.
+    /// The throttling phase, if it was reached.
     pub throttled: Option<Throttled>,
-    /// The server's smoothed round trip when all was acknowledged, or the simulation ended.
+    /// The server's smoothed round trip when everything was acknowledged, or when the simulation
+    /// ended.
     pub srtt: Option<Nanos>,
 }
 
@@ -70,18 +71,18 @@ pub struct StreamOutcome {
 pub struct Throttled {
     /// When all of the start-up phase was sent.
     pub start: Nanos,
-    /// When all was acknowledged, or the simulation ended.
+    /// When everything was acknowledged, or when the simulation ended.
     pub end: Nanos,
     /// Packets with payload that the server sent in it.
     pub sent: u64,
-    /// Of these, those sent again.
+    /// The packets among these that are retransmissions.
     pub retransmitted: u64,
-    /// Bytes behind the start-up phase that were acknowledged.
+    /// Bytes after the start-up phase that were acknowledged.
     pub delivered: u64,
 }
 
 impl Throttled {
-    /// Packets sent again over packets sent, 0 to 1; `None` if none was sent.
+    /// Retransmitted packets over packets sent, 0 to 1; `None` if none was sent.
     pub fn retransmission_rate(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
     }
@@ -117,7 +118,7 @@ pub struct Distribution {
     pub max: Nanos,
 }
 
-/// What became of an aggregate.
+/// The results of an aggregate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AggregateOutcome {
     /// Its name in the plan.
@@ -126,7 +127,7 @@ pub struct AggregateOutcome {
     pub windows: Vec<u64>,
 }
 
-/// What an element did.
+/// The results of an element.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ElementOutcome {
     /// Its name in the plan.
@@ -150,9 +151,9 @@ pub struct ElementOutcome {
 pub struct Sample {
     /// When.
     pub at: Nanos,
-    /// Bytes in each of its queues, or tokens missing from its bucket; phantom bytes, for phantom
-    /// queues, magic ones included.
+    /// Bytes in each of its queues, or tokens missing from its bucket. For phantom queues these are
+    /// phantom bytes, including magic bytes.
     pub queues: Vec<u64>,
-    /// Of these, magic bytes; empty without burst control.
+    /// The magic bytes among these; empty without burst control.
     pub magic: Vec<u64>,
 }

@@ -9,19 +9,19 @@ use crate::tcp::Segment;
 #[cfg(test)]
 mod tests;
 
-/// A packet's place among [`Packets`]; used again when the packet is gone.
+/// A packet's index in [`Packets`]. It is used again when the packet is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketId(u32);
 
 impl PacketId {
-    /// A number below that of the most packets that were ever on their way at once: for what is
-    /// kept beside them.
+    /// A number below the largest number of packets that were under way at once. It serves as an
+    /// index for data that is kept for packets elsewhere.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// No packet: the end of a list.
+/// No packet: it marks the end of a list.
 const NONE: PacketId = PacketId(u32::MAX);
 
 /// Bytes of the Ethernet header, which links carry and queues count. The frame check sequence is left
@@ -36,7 +36,8 @@ const GONE: u32 = u32::MAX;
 pub struct Packet {
     /// Index of its flow.
     pub flow: u32,
-    /// Which of the flow's connections, one after the other, it belongs to.
+    /// The number of the flow's connection that it belongs to. Connections of a flow follow each
+    /// other.
     pub connection: u32,
     /// Hash of its flow's addresses and ports, the same in both directions.
     pub hash: u32,
@@ -50,11 +51,11 @@ pub struct Packet {
     pub dscp: u8,
     /// From server to client.
     pub forward: bool,
-    /// When the queue that it is in took it.
+    /// When its queue took it in.
     pub queued: Nanos,
-    /// What it carries. Datagrams: their number is `seq`, their length `payload`.
+    /// Its content. For datagrams, `seq` is the number and `payload` the length.
     pub segment: Segment,
-    /// The packet behind it in the list that it is in.
+    /// The next packet in its list.
     next: PacketId,
 }
 
@@ -121,7 +122,7 @@ impl Packets {
         self.dropped.pop()
     }
 
-    /// The most packets that were on their way at once.
+    /// The largest number of packets that were under way at once.
     pub fn most(&self) -> usize {
         self.slots.len()
     }
@@ -152,7 +153,8 @@ impl Packets {
     }
 }
 
-/// A first-in-first-out list of packets, linked through them: a thousand empty ones are small.
+/// A first-in-first-out list of packets, linked through the packets, so that a thousand empty lists
+/// are small.
 #[derive(Debug, Clone)]
 pub struct Fifo {
     head: PacketId,

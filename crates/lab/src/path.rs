@@ -21,7 +21,7 @@ use crate::tcp::Segment;
 /// A packet that enters the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entering {
-    /// Index of its flow in the plan. A packet of a flow that is not there leaves at once.
+    /// Index of its flow in the plan. A packet of an unknown flow leaves at once.
     pub flow: usize,
     /// Whether it goes from server to client.
     pub forward: bool,
@@ -61,18 +61,18 @@ pub struct Captured {
     pub bytes: Vec<u8>,
 }
 
-/// The elements of a plan at work, on both ways of all its flows.
+/// The running elements of a plan, in both directions of all its flows.
 #[derive(Debug)]
 pub struct Path {
-    /// The plan's elements, then two delays for each flow that has one of its own.
+    /// The plan's elements, then two delays for each flow that has a delay of its own.
     stages: Vec<Stage>,
     /// The stages of each flow, forward and back.
     routes: Vec<[Box<[u32]>; 2]>,
-    /// Where in a packet's bytes its IPv4 header is.
+    /// The place of the IPv4 header in a packet's bytes.
     header: fn(&[u8]) -> Option<usize>,
     timers: Timers,
     packets: Packets,
-    /// What the packets of these numbers are made of.
+    /// The bytes of the packets with these numbers.
     bytes: Vec<Vec<u8>>,
     leaving: VecDeque<(Nanos, PacketId)>,
     captured: VecDeque<Captured>,
@@ -85,14 +85,14 @@ pub struct Path {
 }
 
 impl Path {
-    /// The elements of a plan. `header` finds the IPv4 header in a packet's bytes, if it has one:
-    /// where elements mark packets, its code point and checksum are written.
+    /// The elements of a plan. `header` finds the IPv4 header in a packet's bytes, if it has one.
+    /// If elements mark a packet, its code point and checksum are written there.
     ///
     /// # Errors
     /// If flows do not fit the policy of a limiter.
     ///
     /// # Panics
-    /// Where the plan is not one that [`check`](crate::check) accepts, now or later.
+    /// If the plan is not one that [`check`](crate::check) accepts, now or later.
     pub fn new(plan: &Plan, header: fn(&[u8]) -> Option<usize>) -> Result<Self, RunError> {
         let Stages {
             stages,
@@ -114,7 +114,7 @@ impl Path {
         })
     }
 
-    /// The hash that the first connection of this flow has in the virtual lab: with it, packets of
+    /// The hash that the first connection of this flow has in the virtual lab. With it, packets of
     /// another sender go to the same queues.
     pub fn hash(&self, flow: usize) -> u32 {
         self.hashes[flow]
@@ -122,7 +122,7 @@ impl Path {
 
     /// A packet came from one of the ends.
     pub fn enter(&mut self, at: Nanos, entering: Entering, bytes: &[u8]) {
-        // First, what was due before this time.
+        // First, the packets that were due before this time.
         self.advance(at);
         let segment = Segment {
             payload: entering.payload,
@@ -140,7 +140,7 @@ impl Path {
         self.follow(at, id);
     }
 
-    /// When there is something to do next.
+    /// The time of the next action.
     pub fn next(&self) -> Option<Nanos> {
         let leaving = self.leaving.front().map(|&(due, _)| due);
         leaving.or(self.timers.first())
@@ -151,7 +151,7 @@ impl Path {
         self.held == 0
     }
 
-    /// The next packet that leaves until now.
+    /// The next packet that must leave by now.
     pub fn leave(&mut self, now: Nanos) -> Option<Leaving> {
         self.advance(now);
         let (due, id) = self.leaving.pop_front()?;
@@ -180,7 +180,7 @@ impl Path {
         self.dropped.iter_mut().map(std::mem::take)
     }
 
-    /// What the elements of the plan counted so far.
+    /// The counts of the plan's elements so far.
     pub fn counts(&self, plan: &Plan) -> Vec<ElementOutcome> {
         let counts = self.stages.iter().zip(&plan.elements);
         let counts = counts.map(|(stage, plan)| {
@@ -204,7 +204,7 @@ impl Path {
         }
     }
 
-    /// Takes a packet along its path until it is held, dropped, or there.
+    /// Takes a packet along its path until it is held, dropped, or at the end.
     fn follow(&mut self, now: Nanos, id: PacketId) {
         loop {
             let packet = self.packets.get_mut(id);
@@ -241,7 +241,7 @@ impl Path {
         }
     }
 
-    /// Counts and forgets what a stage has just dropped.
+    /// Counts and forgets the packets that a stage has just dropped.
     fn count_drops(&mut self, stage: usize) {
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);

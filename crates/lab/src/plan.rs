@@ -1,5 +1,5 @@
-//! What a simulation is made of, checked and complete: the engine's input. Scenario files become
-//! plans, one for each group of aggregates that share nothing, each point of a sweep and each seed.
+//! The plan of a simulation, checked and complete: the engine's input. Scenario files become plans,
+//! one for each group of aggregates that share nothing, each point of a sweep and each seed.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use crate::tcp::TcpConfig;
 /// A simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// All that is random comes from it.
+    /// All random values come from it.
     pub seed: u64,
     /// When it ends.
     pub duration: Nanos,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub sample: Option<Nanos>,
     /// Names of the aggregates.
     pub aggregates: Vec<String>,
-    /// What packets pass through.
+    /// The elements that packets pass.
     pub elements: Vec<ElementPlan>,
     /// The senders and receivers.
     pub flows: Vec<FlowPlan>,
@@ -54,23 +54,23 @@ impl Plan {
     }
 }
 
-/// Something that packets pass through.
+/// An element that packets pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementPlan {
     /// Its name in results; unique.
     pub name: String,
-    /// What it does.
+    /// Its kind.
     pub kind: ElementKind,
 }
 
-/// What an element does to packets.
+/// The kind of an element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElementKind {
     /// Delays by a constant, and a random addition that keeps the order.
     Delay {
-        /// Of every packet.
+        /// Delay of every packet.
         delay: Nanos,
-        /// Standard deviation of the normal distribution whose positive half is added.
+        /// Standard deviation of a normal distribution, whose positive half is added.
         jitter: Nanos,
     },
     /// Sends one packet after the other, at its rate, from a queue.
@@ -89,16 +89,16 @@ pub enum ElementKind {
     },
     /// Holds some packets back, so that later ones overtake them.
     Reorder {
-        /// Probability to be held back.
+        /// Probability that a packet is held back.
         probability: f64,
-        /// For this long.
+        /// How long it is held back.
         by: Nanos,
     },
     /// A rate limiter: bufferless, or a shaper.
     Limiter {
-        /// Which, and its settings.
+        /// The limiter, and its settings.
         config: LimiterConfig,
-        /// What packets belong to which class of its policy, unless flows say it.
+        /// Which packets belong to which class of its policy, unless flows name their class.
         classes: Option<Classes>,
         /// Added to the length of each IP packet before it is charged, in bytes: 14 charges
         /// Ethernet headers, 18 their check sequence too, 0 is layer 3.
@@ -108,10 +108,10 @@ pub enum ElementKind {
     Custom {
         /// The limiter.
         limiter: CustomLimiter,
-        /// As of [`Limiter`](Self::Limiter).
+        /// As in [`Limiter`](Self::Limiter).
         overhead: u32,
     },
-    /// Shows what passes, for a capture.
+    /// Shows the packets that pass, for a capture.
     Tap {
         /// Bytes shown of each frame.
         snaplen: u32,
@@ -119,13 +119,13 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
-    /// Whether it only looks at packets.
+    /// Whether it only observes packets.
     pub fn is_tap(&self) -> bool {
         matches!(self, Self::Tap { .. })
     }
 }
 
-/// A limiter that the lab does not know: how it is made.
+/// A limiter that the lab does not know, and how it is made.
 #[derive(Clone)]
 pub struct CustomLimiter {
     name: &'static str,
@@ -133,7 +133,7 @@ pub struct CustomLimiter {
 }
 
 impl CustomLimiter {
-    /// A limiter of this name. `make` gives it as it is before its first packet, at time 0.
+    /// Makes the limiter as it is before its first packet, at time 0.
     pub fn new(
         name: &'static str,
         make: impl Fn() -> Box<dyn Police + Send> + Send + Sync + 'static,
@@ -163,7 +163,7 @@ impl PartialEq for CustomLimiter {
 /// A queue discipline.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueueKind {
-    /// First in, first out; drops what finds no space.
+    /// First in, first out. Packets without space are dropped.
     DropTail {
         /// Most bytes.
         bytes: Option<u64>,
@@ -214,12 +214,12 @@ pub enum QueueKind {
     },
 }
 
-/// How packets are classified by what they carry.
+/// How packets are classified by their headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classes {
-    /// The first that fits counts. Sources are servers, whichever way a packet goes.
+    /// The first rule that matches counts. Sources are servers, in both directions.
     pub rules: Vec<Rule>,
-    /// The class of packets that no rule fits; the last if `None`.
+    /// The class of packets that match no rule; the last one if `None`.
     pub default: Option<u16>,
 }
 
@@ -234,14 +234,13 @@ pub struct FlowPlan {
     pub forward: Vec<usize>,
     /// Elements on the way back, indices, in order.
     pub back: Vec<usize>,
-    /// Its own delay, apart from the elements: half of it before the first element of `forward`,
-    /// half after the last of `back`. Taps at that end of the path (the first of `forward`, the
-    /// last of `back`) are on the server's side of it, so they see what a server sees.
+    /// Its delay without the elements: half of it before the first element of `forward`, half after
+    /// the last of `back`. Taps at the server's end (first in `forward`, last in `back`) are on the
+    /// server's side of this delay, so they see what a server sees.
     pub delay: Nanos,
-    /// Where its data are classified to: a class of the limiters' policies, where these have no
-    /// rules. `None`: class 0.
+    /// The class of its data in the limiters' policies, if these have no rules. `None`: class 0.
     pub class: Option<u16>,
-    /// Queue within the class; `None`: by the flow's hash.
+    /// The queue within the class; `None`: by the flow's hash.
     pub queue: Option<u16>,
     /// The code point of its packets.
     pub dscp: u8,
@@ -253,9 +252,9 @@ pub struct FlowPlan {
     pub client: Option<Ipv4Addr>,
     /// When it begins.
     pub start: Nanos,
-    /// What is sent.
+    /// The traffic that it sends.
     pub traffic: Traffic,
-    /// How, unless it is datagrams.
+    /// The settings of TCP, unless it sends datagrams.
     pub tcp: TcpConfig,
 }
 
@@ -317,9 +316,9 @@ pub struct StreamPlan {
     pub throttle: u32,
     /// How the server keeps it.
     pub pace: Pace,
-    /// Video that the player wants before it begins.
+    /// Video that the player needs before it begins.
     pub start: Nanos,
-    /// Video that it wants before it goes on, once it ran out.
+    /// Video that it needs to continue, after it ran out.
     pub restart: Nanos,
     /// Bytes of the request.
     pub request: u32,
@@ -340,18 +339,18 @@ impl StreamPlan {
 /// How a server keeps the throttled rate R.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// By which means.
+    /// The way to pace.
     pub way: Way,
-    /// Of application pacing: the server does not pause for less; YouTube's had 100 ms [Trickle §3.2].
+    /// Of application pacing: the shortest pause of the server; YouTube's was 100 ms [Trickle §3.2].
     pub least_wait: Nanos,
     /// Of Trickle: the clamp over R times the round trip, in thousandths.
     pub headroom: u32,
-    /// Of Trickle: leaves the headroom away once ahead of R, so that the average becomes R.
+    /// Of Trickle: leaves out the headroom while the transfer is ahead of R, so that its average is R.
     pub hold_average: bool,
 }
 
 impl From<Way> for Pace {
-    /// Without a least wait, and with 20 % headroom.
+    /// Without a shortest pause, and with 20 % headroom.
     fn from(way: Way) -> Self {
         Self {
             way,

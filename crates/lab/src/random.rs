@@ -1,8 +1,8 @@
 //! Random numbers that are the same on every machine.
 //!
 //! Only operations that IEEE 754 specifies exactly are used: +, −, ×, ÷ and the square root.
-//! Logarithm and exponential are computed here as series, because those of the system's mathematical
-//! library differ between systems in the last digit, and one digit changes every packet after it.
+//! Logarithm and exponential are computed here as series. Those of the system's mathematical library
+//! differ between systems in the last digit, and one digit changes every later packet.
 
 use rand::RngCore;
 use rand_pcg::Pcg64;
@@ -10,8 +10,8 @@ use rand_pcg::Pcg64;
 #[cfg(test)]
 mod tests;
 
-/// What a stream of random numbers belongs to. Each has a stream of its own, found by its number:
-/// what one draws does not change what another gets.
+/// The owner of a stream of random numbers. Each has a separate stream, found by its number: the
+/// values of one owner do not depend on those of another.
 #[derive(Debug, Clone, Copy)]
 pub enum Owner {
     /// An element of the plan, taps not counted.
@@ -42,7 +42,8 @@ impl Random {
         };
         let stream = kind << 96 | u128::from(part) << 64 | index as u128;
         let mut generator = Pcg64::new(u128::from(seed) << 64 | u128::from(seed), stream);
-        // Streams with neighbouring numbers begin alike; the first steps part them.
+        // Streams with neighbouring numbers begin with similar values; the first steps separate
+        // them.
         for _ in 0..4 {
             generator.next_u64();
         }
@@ -100,8 +101,8 @@ pub struct BoundedPareto {
 }
 
 impl BoundedPareto {
-    /// The distribution of this shape and largest value that has this mean. The smallest value
-    /// follows, by bisection; the mean grows with it.
+    /// The distribution of this shape and largest value that has this mean. The smallest value is
+    /// found by bisection, because the mean grows with it.
     pub fn with_mean(mean: f64, shape: f64, max: f64) -> Self {
         let (mut low, mut high) = (0.0, mean);
         for _ in 0..200 {
@@ -126,8 +127,8 @@ impl BoundedPareto {
             return 0.0;
         }
         let scale = min / (1.0 - pow(ratio, shape));
-        // The integral of x^-shape: at a shape of 1 it is a logarithm, and close to 1 the
-        // difference of powers would cancel.
+        // The integral of x^-shape. At a shape of 1 it is a logarithm. Close to 1, a difference of
+        // powers would lose its digits.
         if (shape - 1.0).abs() < 1e-6 {
             return -scale * ln(ratio);
         }
@@ -160,7 +161,7 @@ fn ln(x: f64) -> f64 {
     exponent as f64 * LN_2 + 2.0 * z * series
 }
 
-/// The exponential; 0 or infinity beyond what a number can state.
+/// The exponential; 0 or infinity if the result is not a finite number.
 fn exp(x: f64) -> f64 {
     if x < -700.0 {
         return 0.0;

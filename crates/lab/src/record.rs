@@ -1,4 +1,4 @@
-//! What is counted while a simulation runs.
+//! The counts of a running simulation.
 
 mod histogram;
 
@@ -9,7 +9,8 @@ use crate::plan::{FlowPlan, Plan};
 
 pub use histogram::Histogram;
 
-/// Bytes by window. It is made in full at the start: a plan that does not fit fails at once.
+/// Bytes by window. All windows are allocated at the start, so that a plan that does not fit fails
+/// at once.
 #[derive(Debug, Clone)]
 pub struct Windows {
     width: Nanos,
@@ -39,10 +40,10 @@ impl Windows {
     }
 }
 
-/// What the ends of a flow know when it is over.
+/// The counts of a flow's ends when it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEnds {
-    /// When the flow ended, if not with the last packet that arrived.
+    /// When the flow ended, if this is not the arrival of its last packet.
     pub end: Option<Nanos>,
     /// Bytes of payload that the client's application got.
     pub delivered: u64,
@@ -50,7 +51,7 @@ pub struct FlowEnds {
     pub timeouts: u64,
 }
 
-/// What is counted of a flow.
+/// The counts of a flow.
 #[derive(Debug)]
 pub struct FlowRecord {
     /// Bytes at the IP layer that reached the client.
@@ -59,11 +60,11 @@ pub struct FlowRecord {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Of them, sent again.
+    /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Of them, dropped.
+    /// Dropped packets among them.
     pub dropped: u64,
-    /// Of them, arrived.
+    /// Packets among them that arrived.
     pub arrived: u64,
     /// Round trips as the server measured them.
     pub rtt: Histogram,
@@ -74,7 +75,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// The record of a flow of which nothing was counted yet.
+    /// The record of a flow at the start.
     pub fn new(plan: &Plan) -> Self {
         Self {
             windows: Windows::new(plan),
@@ -89,7 +90,7 @@ impl FlowRecord {
         }
     }
 
-    /// The outcome of the flow, with what its ends know.
+    /// The outcome of the flow, with the counts of its ends.
     pub fn outcome(self, plan: &FlowPlan, ends: FlowEnds) -> FlowOutcome {
         FlowOutcome {
             name: plan.name.clone(),
@@ -111,7 +112,7 @@ impl FlowRecord {
     }
 }
 
-/// What is counted of an element.
+/// The counts of an element.
 #[derive(Clone, Debug, Default)]
 pub struct ElementRecord {
     /// Packets that came.
@@ -124,7 +125,7 @@ pub struct ElementRecord {
     pub dropped_bytes: u64,
     /// Packets that it re-marked.
     pub marked: u64,
-    /// How full it was.
+    /// Samples of how full it was.
     pub samples: Vec<Sample>,
 }
 

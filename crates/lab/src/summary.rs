@@ -1,4 +1,4 @@
-//! What the outcomes of simulations come to: throughput over windows, fairness, times.
+//! Summaries of simulations: throughput over windows, fairness, times.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::plan::{Plan, Traffic};
 #[cfg(test)]
 mod tests;
 
-/// Jain's index of fairness: from 1/n, one gets everything, to 1, all get the same. `None` if there
-/// are fewer than two, or nothing to share.
+/// Jain's index of fairness: from 1/n (one gets everything) to 1 (all get the same). `None` if
+/// there are fewer than two, or nothing to share.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -25,14 +25,14 @@ pub fn percentile<T: Copy>(sorted: &[T], percent: f64) -> Option<T> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// The windows that lie wholly within a time.
+/// The windows that lie completely within a time.
 fn within(start: Nanos, end: Nanos, window: Nanos) -> Range<usize> {
     let window = window.max(1);
     start.div_ceil(window) as usize..(end / window) as usize
 }
 
-/// The windows that lie between the first start and the last end of an aggregate's flows, and in
-/// which its throughput therefore counts.
+/// The windows that lie between the first start and the last end of an aggregate's flows. Its
+/// throughput counts only in these.
 pub fn windows_of_aggregate(outcome: &Outcome, aggregate: usize) -> Range<usize> {
     let flows = || {
         outcome
@@ -45,20 +45,21 @@ pub fn windows_of_aggregate(outcome: &Outcome, aggregate: usize) -> Range<usize>
     within(start, end, outcome.window)
 }
 
-/// Whether a flow has something to send all through a window: only then its share says something about fairness.
+/// Whether a flow has something to send during a whole window. Only then its share says something about
+/// fairness.
 fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
     let result = &outcome.flows[flow];
     match plan.flows[flow].traffic {
         Traffic::Bulk { .. } | Traffic::Datagrams { .. } => {
             within(result.start, result.end, outcome.window).contains(&window)
         }
-        // Between its transfers it is silent by its own choice.
+        // Between its transfers it has nothing to send.
         Traffic::OnOff { .. } | Traffic::Video { .. } | Traffic::Stream(_) => {
             let at = result
                 .completions
                 .partition_point(|one| one.end / outcome.window.max(1) <= window as u64);
             let done = result.completions.get(at).map(|one| (one.start, one.end));
-            // One that was starved until the end is not silent.
+            // A flow that was starved until the end has something to send.
             let open = result.open.map(|start| (start, result.end));
             let mut transfers = done.into_iter().chain(open);
             transfers.any(|(start, end)| within(start, end, outcome.window).contains(&window))
@@ -101,7 +102,7 @@ pub fn width(plan: &Plan, window: usize) -> Nanos {
     plan.duration.saturating_sub(start).min(plan.window)
 }
 
-/// What was transferred in a time.
+/// The data transferred in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throughput {
     /// Bytes.
@@ -142,7 +143,7 @@ pub fn normalised(finished: &Finished, aggregate: usize) -> Vec<f64> {
         .collect()
 }
 
-/// What a point of a sweep comes to, over all seeds and groups.
+/// The results of a point of a sweep, over all seeds and groups.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// Simulations.

@@ -1,5 +1,5 @@
-//! Captures of the same transfer at the sender and at the receiver: what the annotator finds at the
-//! receiver is held against what the sender sent.
+//! Captures of the same transfer at the sender and at the receiver: the annotator's result at the
+//! receiver is compared with the packets that the sender sent.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ impl Sink for Longest {
     }
 }
 
-/// A download of 6 MB over 40 ms through this, seen at the server and at the client.
+/// A download of 6 MB over 40 ms through these elements, captured at the server and at the client.
 fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
     let scenario = format!(
         r#"

@@ -1,8 +1,8 @@
-//! The same file and seed give the same results on every machine, and after every change that is
-//! not meant to change them: digests of all that scenarios come to, their captures included. Where a
-//! change is meant, goodput, loss and round-trip time show what it did.
+//! The same file and seed give the same results on every machine, and after every change that should
+//! not change them. The test compares digests of all results of scenarios, including their captures.
+//! Goodput, loss and round-trip time show the effect of an intended change.
 //!
-//! `UPDATE_EXPECT=1` overwrites `reproducible.txt` with what was found.
+//! `UPDATE_EXPECT=1` overwrites `reproducible.txt` with the new results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -169,8 +169,7 @@ fn figures(outcome: &Outcome, duration: Nanos) -> String {
     format!("goodput {goodput:.3} Mbit/s, loss {loss:.2} %, RTT {rtt:.2} ms")
 }
 
-/// A line for each simulation: what was run, the packets, a digest of all that was counted, and
-/// figures.
+/// A line for each simulation: its parameters, the packets, a digest of all counts, and figures.
 fn outcomes(name: &str, text: &str) -> String {
     let scenario = Scenario::parse(Source {
         file: name,

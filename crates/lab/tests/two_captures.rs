@@ -1,5 +1,5 @@
-//! Two captures of the same simulated transfers, and what `trace::pair` finds between them. The
-//! simulation is the truth: what its elements are set to, what they dropped, and its one clock.
+//! Two captures of the same simulated transfers, and the result of `trace::pair` for them. The
+//! simulation gives the truth: the settings of its elements, their drops, and its one clock.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ struct Captured {
     wire_len: u32,
 }
 
-/// What two taps saw.
+/// The packets that two taps saw.
 #[derive(Default)]
 struct Taps {
     places: [usize; 2],
@@ -74,7 +74,7 @@ fn access() -> ElementKind {
     link(1000, 100_000_000)
 }
 
-/// What is before, between and behind the two taps.
+/// The elements before, between and behind the two taps.
 #[derive(Default)]
 struct Path {
     before: Vec<ElementKind>,

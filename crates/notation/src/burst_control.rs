@@ -26,7 +26,7 @@ pub const LOWER: Key = Key {
     doc: "θ− of `bc-pqp-paper`: a queue that accepts less than this share is cleared of them.",
 };
 
-/// Reads what a table says of burst control; what it does not say stays.
+/// Reads the keys of burst control from a table. Values that are not written stay.
 ///
 /// # Errors
 /// All mistakes in it.
@@ -58,7 +58,7 @@ pub fn read(fields: &Fields<'_>, mut control: PaperControl) -> Result<PaperContr
         match control.with_thresholds(Thresholds { upper, lower }) {
             Ok(set) => return Ok(set),
             Err(error) => {
-                // Of a threshold that is not written, the other one is at fault.
+                // If only one threshold is written, that one is wrong.
                 let written = [error.field().name(), UPPER.name, LOWER.name];
                 let node = written.iter().find_map(|key| fields.node(key));
                 let place = node.map_or(fields.place, |node| node.place);

@@ -1,4 +1,4 @@
-//! A table whose keys are known.
+//! A table whose keys are declared.
 
 use crate::{Mistake, Node, Place, Section, Table, instead};
 
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         self.node(key).map_or(self.place, |node| node.place)
     }
 
-    /// That a key is needed and missing.
+    /// A mistake: a needed key is missing.
     pub fn missing(&self, key: &str) -> Mistake {
         Mistake::new(self.place, format!("`{key}` is missing in {}", self.what))
     }
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The tables of an array of tables; `header` is what stands in its brackets.
+/// The tables of an array of tables; `header` is the text in its brackets.
 ///
 /// # Errors
 /// If the value is not a list.

@@ -3,14 +3,31 @@
 /// A key of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// As it is written.
+    /// The key.
     pub name: &'static str,
     /// What its values are.
     pub value: &'static str,
-    /// What it is if it is not written; empty if it must be.
+    /// The value if it is not written; empty if the key is needed.
     pub default: &'static str,
     /// What it means.
     pub doc: &'static str,
+}
+
+impl Key {
+    /// The default as a line of TOML, where it is a value and not a description such as `the last`.
+    pub fn written_default(&self) -> Option<String> {
+        let described = ["", "none", "never"].contains(&self.default);
+        let is_policy = self.default.starts_with('{');
+        if described || (self.default.contains(' ') && !is_policy) {
+            return None;
+        }
+        let bare = is_policy
+            || self.default.starts_with('[')
+            || ["true", "false"].contains(&self.default)
+            || self.default.parse::<f64>().is_ok();
+        let quotes = if bare { "" } else { "\"" };
+        Some(format!("{} = {quotes}{}{quotes}", self.name, self.default))
+    }
 }
 
 /// The keys of a table of the file.
@@ -50,7 +67,7 @@ macro_rules! section {
     };
 }
 
-/// Every key, as the documentation has it.
+/// Every key, as in the documentation.
 pub fn markdown(sections: &[Section]) -> String {
     let mut text = String::new();
     for (number, section) in sections.iter().enumerate() {

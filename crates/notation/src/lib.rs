@@ -1,7 +1,7 @@
 //! How Tidegate's files are read: the gate's configuration and the lab's scenarios.
 //!
 //! [`parse`] makes a tree of [`Node`]s that know their [`Place`]s. [`Fields`] is a table whose keys are
-//! known. Nodes are read as values of a type:
+//! declared. Nodes are read as values of a type:
 //!
 //! ```
 //! use tidegate_notation::{Position, parse, position, quantity};
@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Each reader returns the [`Mistake`] that it finds. The lab stops at the first; the gate collects all
-//! of them. On top of these, [`policy`], [`rule`] and [`burst_control`] read what both kinds of files say
-//! about limiters, and [`quantity`] reads rates, sizes and times. A [`Section`] describes the keys of a
+//! of them. On top of these, [`policy`], [`rule`] and [`burst_control`] read the keys of limiters, which are
+//! the same in both kinds of files, and [`quantity`] reads rates, sizes and times. A [`Section`] describes the keys of a
 //! table once, for checks and documentation.
 
 pub mod burst_control;

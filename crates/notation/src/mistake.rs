@@ -1,4 +1,4 @@
-//! Mistakes: where they are, and what may have been meant.
+//! Mistakes: where they are, and which name was probably meant.
 
 /// Where something was written: a byte of one of the texts that are read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -9,7 +9,7 @@ pub struct Place {
     pub byte: usize,
 }
 
-/// Something that is wrong with what was written.
+/// A mistake in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// Where it is.
@@ -50,17 +50,17 @@ pub fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// What may have been meant by a name: the most similar, or else all there are.
+/// Suggestions for an unknown name: the most similar name, or else all names.
 pub fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     /// More are no help.
     const MOST: usize = 40;
-    // Long names are not worth the time.
+    // Comparing long names takes too long.
     if name.len() > 64 {
         return String::new();
     }
     let known: Vec<&str> = known.into_iter().collect();
     let near = 1 + name.chars().count() / 4;
-    // What is much longer or shorter is not meant; of many, some are enough.
+    // A name that is much longer or shorter was not meant. Of many names, some are enough.
     let alike = |other: &&str| other.len().abs_diff(name.len()) <= 4 * near;
     let distance = |other: &&str| strsim::osa_distance(name, other);
     let nearest = known.iter().copied().filter(alike).take(200);

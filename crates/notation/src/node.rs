@@ -101,8 +101,8 @@ impl Node {
         }
     }
 
-    /// The text of a quantity with its unit. Of a bare number, its digits: they lack a unit, and the
-    /// reader of the quantity says so.
+    /// The text of a quantity with its unit. For a bare number these are its digits: they lack a
+    /// unit, and the reader of the quantity reports this.
     ///
     /// # Errors
     /// If it is neither.
@@ -163,7 +163,7 @@ impl Node {
         })
     }
 
-    /// What becomes of packets: `"drop"`, which is `None`, or the code point that they get.
+    /// The fate of packets: `"drop"`, which is `None`, or the code point that they get.
     ///
     /// # Errors
     /// If it is neither.

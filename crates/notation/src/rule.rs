@@ -1,4 +1,4 @@
-//! Match rules: what belongs to which class of a policy.
+//! Match rules: which packets belong to which class of a policy.
 
 use std::ops::RangeInclusive;
 
@@ -70,8 +70,8 @@ const PROTOCOLS: [(&str, u8); 5] = [
     ("sctp", 132),
 ];
 
-/// Reads a rule, as one of packets to the subscriber: their source is the remote side. The policy
-/// has this many classes.
+/// Reads a rule for packets to the subscriber, whose source is the remote side. The policy has this
+/// many classes.
 ///
 /// # Errors
 /// All mistakes in it.

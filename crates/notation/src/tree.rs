@@ -1,5 +1,5 @@
-//! A TOML file as it was written: every value knows where it stands, so that what is wrong with it
-//! can be reported with line and column, also after it was moved.
+//! A TOML file with places: every value knows where it was written, so that mistakes can be
+//! reported with line and column, even after the value was moved.
 
 use std::fmt::{self, Write as _};
 
@@ -52,7 +52,7 @@ pub struct KeyNode {
 /// Reads a file, the text of this number.
 ///
 /// # Errors
-/// All that is not TOML, and numbers that are too large; at least one.
+/// All errors of TOML, and numbers that are too large; at least one.
 pub fn parse(number: u32, text: &str) -> Result<Table, Vec<Mistake>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader {
@@ -69,11 +69,11 @@ pub fn parse(number: u32, text: &str) -> Result<Table, Vec<Mistake>> {
     }
 }
 
-/// Reads a single value, such as one of the command line, which is the text of this number; what is
-/// not TOML is text without its quotes.
+/// Reads a single value, such as one of the command line, which is the text of this number. Text
+/// that is not TOML counts as text without quotes.
 ///
 /// # Errors
-/// If it begins as a list, a table or text does, and is none.
+/// If it begins like a list, a table or a text, but is not valid.
 pub fn parse_value(number: u32, text: &str) -> Result<Node, Mistake> {
     let mut reader = Reader {
         text: number,

@@ -101,9 +101,9 @@ static __always_inline void ahead(void *to, struct pace *pace, struct seen *seen
 		set(to, pace, seen->window + seen->window / 8 + 1, seen);
 }
 
-// Takes the clamp away when pacing ends. The threshold becomes the one that congestion control had learned. The
-// clamp gets the same value, and then stays above the window. Without a loss both become infinite, and no trace of
-// the clamp is left.
+// Removes the clamp when pacing ends. The threshold becomes the one that congestion control had learned. The clamp
+// gets the same value, and then stays above the window. Without a loss both become infinite, and no trace of the
+// clamp is left.
 static __always_inline void restore(void *to, struct pace *pace, struct seen *seen)
 {
 	__u32 threshold = learned(pace, seen);
@@ -281,7 +281,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		pace = bpf_sk_storage_get(&sockets, socket, 0, 0);
 		if (pace) {
 			spread(socket, pace, 0);
-			// The next round trip begins to move the clamp away.
+			// The next round trip begins to raise the clamp.
 			pace->state = PACE_REMOVED;
 			if (pace->clamp == 0 || pace->clamp >= NO_CLAMP ||
 			    call->optname == PACE_FREE) {
@@ -316,7 +316,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		settle(pace, tcp->bytes_acked);
 	pace->asked = *request;
 	if (flags) {
-		// Start-up again. The next round trip takes away the clamp of the video before.
+		// A new start-up. The next round trip removes the clamp of the previous video.
 		if (request->queued)
 			spread(socket, pace, 0);
 		pace->begin = tcp->bytes_acked + request->queued;

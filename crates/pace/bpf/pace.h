@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the kernel's side and the library say to each other. build/wire.rs makes Rust of it.
+ * The structures that the kernel's side and the library exchange. build/wire.rs generates Rust code
+ * from them.
  */
 #ifndef TIDEGATE_PACE_WIRE_H
 #define TIDEGATE_PACE_WIRE_H
@@ -16,13 +17,13 @@
 /* The rate may not be more than 100 Gbit/s, so that products fit in 64 bits. */
 #define PACE_RATE_MOST 12500000000ull
 
-/* Once ahead of R, leave the headroom away: the average becomes R. */
+/* Once ahead of R, leave out the headroom: the average becomes R. */
 #define PACE_HOLD_AVERAGE 1u
-/* Never pace, also where the clamp does not hold the window: the paper's algorithm alone. */
+/* Never pace, even where the clamp does not hold the window: the paper's algorithm alone. */
 #define PACE_CLAMP_ONLY 2u
 
-/* All values begin with the owner, a number that each pair of programs is loaded with: several may be
- * attached to one cgroup, and each answers what its own library asks, and nothing else. */
+/* All values begin with the owner, a number that each pair of programs is loaded with. Several pairs
+ * may be attached to one cgroup, and each answers only its own library. */
 struct pace_request {
 	__u64 owner;
 	__u64 rate;     /* bytes per second */

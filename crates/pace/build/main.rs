@@ -1,4 +1,5 @@
-//! Compiles the kernel's side with clang, and makes Rust of what it shares with the library.
+//! Compiles the kernel's side with clang, and generates Rust code for the structures that it shares
+//! with the library.
 
 #[cfg(feature = "clamp")]
 mod clang;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");
-    // The interface in C is kept within this number.
+    // This number is the version of the C interface.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libtidegate_pace.so.0");
     let header = wire::PROGRAM.read();
     let structures = wire::structures(&wire::PROGRAM, &header);

@@ -1,5 +1,5 @@
 //! Rust for the headers of this crate: their constants and structures. The Rust compiler asserts every size and offset, and
-//! `check` holds them against what clang made of the same header.
+//! and offset, and `check` compares them with the layout that clang gives the same header.
 
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ pub fn structures(of: &Header, header: &str) -> Vec<Structure> {
     all
 }
 
-/// Asserts that the program has the structures as they are here.
+/// Asserts that the program's structures are the same as these.
 #[cfg(feature = "clamp")]
 pub fn check(structures: &[Structure], object: &std::path::Path) {
     use libbpf_rs::HasSize;
@@ -184,7 +184,7 @@ fn asserts(structure: &Structure) -> String {
     format!("const _: () = {{\n    assert!(size_of::<{of}>() == {size});\n{each}}};\n")
 }
 
-/// A structure with its fields, and how it becomes bytes and is made of bytes.
+/// A structure with its fields, and its conversion to and from bytes.
 fn write(structure: &Structure, text: &mut String) {
     let Structure {
         rust: of,

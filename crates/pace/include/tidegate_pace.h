@@ -1,11 +1,11 @@
 /*
- * Bounds the congestion window of sockets to what a target rate needs: Trickle (USENIX ATC 2012),
- * in an unmodified Linux kernel. Where the kernel or the rights do not allow it, the library says so
- * and falls back: SO_MAX_PACING_RATE, and the writer has to throttle.
+ * Bounds the congestion window of sockets to the size that a target rate needs: Trickle (USENIX ATC
+ * 2012), in an unmodified Linux kernel. If the kernel or the rights do not allow it, the library
+ * reports this and falls back: it sets SO_MAX_PACING_RATE, and the writer has to throttle.
  *
- * Functions that return int return 0, or a negative error number; then tidegate_pace_error() has
- * words for it. All may be called from any thread. Rates are bits per second. A socket is the same by
- * whichever of its descriptors; limits go with the socket, not with a descriptor.
+ * Functions that return int return 0, or a negative error number; then tidegate_pace_error() returns
+ * a description. All may be called from any thread. Rates are bits per second. All descriptors of a
+ * socket stand for the same socket. Limits end with the socket, not with a descriptor.
  *
  *     struct tidegate_pace *pace = tidegate_pace_open(NULL);
  *     struct tidegate_pace_target target = { .rate = 2500000 };
@@ -25,23 +25,23 @@ extern "C" {
 
 struct tidegate_pace;
 
-/* By which means sockets are paced. */
+/* How sockets are paced. */
 #define TIDEGATE_PACE_FALLBACK 0
 #define TIDEGATE_PACE_KERNEL 1
 
-/* What holds a paced socket at the moment. */
-#define TIDEGATE_PACE_STARTUP 0	 /* what was written before is under way: nothing */
-#define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write all there is, unless it was at its floor before */
+/* What bounds the rate of a paced socket at the moment. */
+#define TIDEGATE_PACE_STARTUP 0	 /* nothing: data written before is under way */
+#define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write everything, unless it was at its floor before */
 #define TIDEGATE_PACE_FLOOR 2	 /* the clamp at its floor: throttle your writes to the rate */
-#define TIDEGATE_PACE_BEHIND 3	 /* goodput is below the rate, no clamp: write all there is */
+#define TIDEGATE_PACE_BEHIND 3	 /* nothing, because goodput is below the rate: write everything */
 #define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate */
 
 /* Flags of a target. */
 #define TIDEGATE_PACE_HOLD_AVERAGE 1u /* no headroom while ahead: the average is the rate */
 #define TIDEGATE_PACE_CLAMP_ONLY 2u   /* no pacing where the clamp does not hold the window */
 
-/* Fields that are 0 have the value in parentheses. A larger struct, of a newer header, is refused if
- * what is not known of it here is not 0. */
+/* Fields that are 0 have the value in parentheses. A larger struct, of a newer header, is rejected if
+ * its unknown fields are not 0. */
 struct tidegate_pace_target {
 	uint64_t rate;	   /* bit/s; 125 % of the encoding rate in the paper */
 	uint64_t credit;   /* bytes that may be caught up at most (no bound) */
@@ -70,8 +70,8 @@ struct tidegate_pace_stats {
 
 /* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Never NULL. */
 struct tidegate_pace *tidegate_pace_open(const char *cgroup);
-/* Frees the sockets that this process has open, by whichever descriptor (it looks into /proc/self/fd),
- * and everything else. A socket that is open in another process only keeps the clamp last set. */
+/* Frees the sockets that this process has open, by any descriptor (it searches /proc/self/fd), and
+ * everything else. A socket that is open only in another process keeps its last clamp. */
 void tidegate_pace_close(struct tidegate_pace *pace);
 
 /* TIDEGATE_PACE_KERNEL or TIDEGATE_PACE_FALLBACK. */
@@ -79,8 +79,7 @@ int tidegate_pace_mode(const struct tidegate_pace *pace);
 /* Why it is the fallback, or "". Lives as long as pace. */
 const char *tidegate_pace_why(const struct tidegate_pace *pace);
 
-/* Begins the throttling phase of a connected socket; what was written before goes out at full
- * speed. */
+/* Begins the throttling phase of a connected socket. Data written before is sent at full speed. */
 int tidegate_pace_set(const struct tidegate_pace *pace, int fd,
 		      const struct tidegate_pace_target *target, size_t size);
 /* Another target in the same phase. */
@@ -89,15 +88,16 @@ int tidegate_pace_change(const struct tidegate_pace *pace, int fd,
 int tidegate_pace_remove(const struct tidegate_pace *pace, int fd);
 /* One of TIDEGATE_PACE_STARTUP and so on; one system call. */
 int tidegate_pace_state(const struct tidegate_pace *pace, int fd);
-/* size: of *stats, not 0; of a larger struct, of a newer header, the rest becomes 0. */
+/* size: the size of *stats, not 0. Unknown fields of a larger struct, of a newer header, become 0. */
 int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_pace_stats *stats,
 		      size_t size);
 
-/* What went wrong in this thread's last call, or "". Lives until this thread's next call of
+/* The error of this thread's last call, or "". Lives until this thread's next call of
  * tidegate_pace_open, _set, _change, _remove, _state or _get, or its end; copy it to keep it. */
 const char *tidegate_pace_error(void);
 
-/* When a server may write how much; no clock and no waiting of its own. One thread at a time. */
+/* Says when a server may write, and how much. It has no clock and does not wait. One thread at a
+ * time. */
 struct tidegate_pace_writer;
 
 #define TIDEGATE_PACE_WAY_NONE 0
@@ -105,7 +105,7 @@ struct tidegate_pace_writer;
 #define TIDEGATE_PACE_WAY_MAX_PACING_RATE 2 /* set SO_MAX_PACING_RATE yourself */
 #define TIDEGATE_PACE_WAY_TRICKLE 3
 
-/* A transfer of a video of this encoding rate (bit/s), whose first startup bytes go out at full
+/* A transfer of a video of this encoding rate (bit/s), whose first startup bytes are sent at full
  * speed. block: bytes, for application pacing, 0 for 65536; percent of the encoding rate, 0 for 125.
  * NULL if there is no such way. */
 struct tidegate_pace_writer *tidegate_pace_writer_new(int way, uint64_t block, uint32_t percent,
@@ -113,8 +113,8 @@ struct tidegate_pace_writer *tidegate_pace_writer_new(int way, uint64_t block, u
 void tidegate_pace_writer_free(struct tidegate_pace_writer *writer);
 /* 1 once the start-up is written: then call tidegate_pace_set. */
 int tidegate_pace_writer_throttling(const struct tidegate_pace_writer *writer);
-/* How many bytes may be written now (ns, from any beginning); if 0, *wait is how many ns to wait.
- * state: of tidegate_pace_state, or -1 before tidegate_pace_set. */
+/* How many bytes may be written now (ns, from any beginning). If 0, *wait is the time to wait in ns.
+ * state: from tidegate_pace_state, or -1 before tidegate_pace_set. */
 uint64_t tidegate_pace_writer_ready(struct tidegate_pace_writer *writer, uint64_t now, int state,
 				    uint64_t *wait);
 void tidegate_pace_writer_wrote(struct tidegate_pace_writer *writer, uint64_t bytes, uint64_t now);

@@ -1,4 +1,4 @@
-//! Why the clamp cannot be had, and why a socket cannot be paced.
+//! Why the clamp is not available, and why a socket cannot be paced.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -8,7 +8,7 @@ use tidegate_limiter::Rate;
 use crate::clamp::cgroup::CgroupError;
 use crate::target::Target;
 
-/// Why the clamp cannot be had.
+/// Why the clamp is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -22,7 +22,7 @@ pub enum OpenError {
         CAP_PERFMON and CAP_NET_ADMIN; the kernel says: {0:#}"
     )]
     Load(libbpf_rs::Error),
-    /// The kernel took the programs, and does not let them be called for a socket that exists.
+    /// The kernel loaded the programs, but they cannot be called for an existing socket.
     #[error("this kernel cannot turn on the round trip callback of a connection; Linux 6.12 can")]
     Callback,
     /// The library was built without its feature `clamp`.
@@ -82,7 +82,7 @@ pub enum PaceError {
     Socket {
         /// The file descriptor.
         socket: RawFd,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -95,7 +95,7 @@ impl PaceError {
         }
     }
 
-    /// For `map_err`: what the kernel said of a socket, in the words of this library where there are some.
+    /// For `map_err`: the kernel's error for a socket, in the words of this library if it has some.
     pub(crate) fn of(socket: BorrowedFd<'_>) -> impl Fn(io::Error) -> Self + Copy {
         let socket = socket.as_raw_fd();
         move |source| match source.raw_os_error() {

@@ -10,7 +10,7 @@ use crate::socket;
 use crate::stats::Stats;
 use crate::target::Target;
 
-/// All of them; of others the kernel knows.
+/// All sockets that are paced without the clamp. The kernel keeps the records of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Fallback(Mutex<Paced>);
 
@@ -31,12 +31,12 @@ struct Phase {
 }
 
 impl Paced {
-    /// So few can be searched often.
+    /// Fewer can be searched often.
     const LEAST: usize = 1000;
 
     fn insert(&mut self, cookie: u64, phase: Phase) {
         if self.sockets.len() >= self.full.max(Self::LEAST) {
-            // A socket that is closed does not say so.
+            // The library is not informed when a socket is closed.
             let mut open = HashSet::new();
             let listed = socket::each_open(|socket| open.extend(socket::cookie(socket)));
             if listed.is_ok() {
@@ -102,7 +102,7 @@ impl Fallback {
         let is_ours = |cookie: u64| paced.contains_key(&cookie);
         socket::each_open(|socket| {
             if socket::cookie(socket).is_ok_and(is_ours) {
-                // What cannot be freed is a socket that no longer is.
+                // A socket that cannot be freed no longer exists.
                 let _ = socket::set_max_pacing_rate(socket, None);
             }
         })

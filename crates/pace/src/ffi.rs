@@ -1,7 +1,7 @@
 //! The C interface: `include/tidegate_pace.h`.
 //!
-//! Structures are copied by the smaller of the caller's and our size, so both may grow; but what a larger one asks for is not left out
-//! silently.
+//! Structures are copied up to the smaller of the caller's and our size, so both may grow. But a larger target with unknown values is
+//! rejected.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc)]
 
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn tidegate_pace_get(
             pacing: stats.pacing.saturating_mul(8),
         };
         let known = size.min(size_of::<CStats>());
-        // SAFETY: the caller has `size` bytes there; what we do not know of them becomes zero.
+        // SAFETY: the caller has `size` bytes there; bytes that we do not know become zero.
         unsafe {
             ptr::write_bytes(to.cast::<u8>(), 0, size);
             ptr::copy_nonoverlapping((&raw const stats).cast::<u8>(), to.cast(), known);

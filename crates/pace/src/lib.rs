@@ -2,11 +2,11 @@
 //!
 //! # Where to begin
 //!
-//! - [`Pacer`] attaches the programs and gives sockets their [`Target`]; [`Stats`] says how a socket is doing, and
-//!   [`Hold`] what holds it at the moment.
-//! - [`Writer`] says when a server may write how much, for each [`Way`] to pace. It is of `tidegate-limiter`, so that
-//!   the simulator of this project runs the same one.
-//! - [`socket`] is what the kernel says of any TCP connection.
+//! - [`Pacer`] attaches the programs and gives sockets their [`Target`]. [`Stats`] has the counts of a socket, and
+//!   [`Hold`] says what bounds its rate at the moment.
+//! - [`Writer`] says when a server may write, and how much, for each [`Way`] to pace. It comes from
+//!   `tidegate-limiter`, so that the simulator of this project runs the same code.
+//! - [`socket`] reads the kernel's counts of any TCP connection.
 
 #[cfg(feature = "clamp")]
 mod clamp;

@@ -24,7 +24,7 @@ pub struct Options {
     pub without_kernel: bool,
 }
 
-/// By which means sockets are paced.
+/// How sockets are paced.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Mode {
@@ -32,16 +32,16 @@ pub enum Mode {
     Kernel,
     /// By application pacing, with SO_MAX_PACING_RATE below it.
     Fallback {
-        /// Why the clamp cannot be had; `None` if it was not wanted.
+        /// Why the clamp is not available; `None` if it was not wanted.
         why: Option<OpenError>,
     },
 }
 
 /// Paces sockets for as long as it lives.
 ///
-/// A socket is the same by whichever of its descriptors. With the last reference to this, or when the
-/// process dies, the programs leave the kernel. Limits go away with their sockets, or with this from
-/// all that the process still has open.
+/// All descriptors of a socket stand for the same socket. When this is dropped, or the process dies,
+/// the programs leave the kernel. Limits end with their sockets. Dropping this also ends the limits
+/// of all sockets that the process still has open.
 #[derive(Debug)]
 pub struct Pacer {
     means: Means,
@@ -81,13 +81,13 @@ impl Pacer {
         }
     }
 
-    /// By which means sockets are paced.
+    /// How sockets are paced.
     #[must_use]
     pub fn mode(&self) -> &Mode {
         &self.mode
     }
 
-    /// The kernel's numbers of the attached programs, by which it counts their cost.
+    /// The kernel's numbers of the attached programs; the kernel counts their cost by these.
     #[must_use]
     pub fn programs(&self) -> &[u32] {
         match &self.means {
@@ -96,8 +96,8 @@ impl Pacer {
         }
     }
 
-    /// Begins the throttling phase of a connected socket. What was written before still goes out at
-    /// full speed, and the phase begins when it is acknowledged.
+    /// Begins the throttling phase of a connected socket. Data written before is still sent at full
+    /// speed, and the phase begins when it is acknowledged.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -129,8 +129,8 @@ impl Pacer {
         }
     }
 
-    /// Paces a socket no more. Its clamp goes away with the next round trips, not at once: the slow
-    /// start threshold goes with it, and would open a slow start where there was congestion.
+    /// Ends the pacing of a socket. Its clamp is removed in the next round trips, not at once: that
+    /// would also remove the slow start threshold, and start a slow start into congestion.
     ///
     /// # Errors
     /// If it is not paced.
@@ -145,7 +145,7 @@ impl Pacer {
         }
     }
 
-    /// How a paced socket is doing.
+    /// The figures of a paced socket.
     ///
     /// # Errors
     /// If it is not paced, or is no TCP socket.
@@ -161,7 +161,8 @@ impl Pacer {
         }
     }
 
-    /// What holds a paced socket: one system call, for writers to ask before they write.
+    /// What bounds the rate of a paced socket. One system call, for writers to make before they
+    /// write.
     ///
     /// # Errors
     /// If it is not paced.
@@ -175,9 +176,9 @@ impl Pacer {
 }
 
 impl Drop for Pacer {
-    /// Frees the sockets that this process has open, since a clamp stays where it was last set.
+    /// Frees the sockets that this process has open, because a clamp otherwise stays.
     fn drop(&mut self) {
-        // What cannot be freed is a socket that no longer is; without /proc none can be found.
+        // A socket that cannot be freed no longer exists; without /proc none can be found.
         let _ = match &self.means {
             Means::Clamp(clamp) => socket::each_open(|socket| {
                 if clamp.holds(socket) {

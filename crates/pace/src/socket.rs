@@ -1,4 +1,4 @@
-//! What the kernel says of a TCP socket, and the rate at which it paces one by itself (`SO_MAX_PACING_RATE`).
+//! The kernel's figures of a TCP socket, and the rate at which the kernel paces one (`SO_MAX_PACING_RATE`).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -55,7 +55,7 @@ fn get_option(
     }
 }
 
-/// The kernel's number for this socket, which no other ever gets.
+/// The kernel's number for this socket, which no other socket ever gets.
 pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 8];
     get_option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut bytes)?;
@@ -91,7 +91,7 @@ pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: Option<u64>) -> 
     )
 }
 
-/// How a TCP connection is doing, as `TCP_INFO` says.
+/// The kernel's figures of a TCP connection (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct TcpInfo {
@@ -101,7 +101,7 @@ pub struct TcpInfo {
     pub mss: u32,
     /// Smoothed round-trip time, in µs; 0: not known.
     pub srtt: u32,
-    /// The least round-trip time of late, in µs.
+    /// The recent minimum of the round-trip time, in µs.
     pub min_rtt: u32,
     /// Segments retransmitted.
     pub retransmitted: u32,
@@ -111,7 +111,7 @@ pub struct TcpInfo {
     pub acked: u64,
 }
 
-/// Asks the kernel how a connection is doing.
+/// Reads the kernel's figures of a connection.
 ///
 /// # Errors
 /// If it is no TCP socket.
@@ -143,7 +143,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     })
 }
 
-/// Calls with each of this process's open files.
+/// Calls the function for each of this process's open files.
 pub(crate) fn each_open(mut call: impl FnMut(BorrowedFd<'_>)) -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/thread-self/fd")? {
         let name = entry?.file_name();

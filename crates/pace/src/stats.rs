@@ -1,15 +1,15 @@
-//! How a paced socket is doing.
+//! The figures of a paced socket.
 
 use tidegate_limiter::pacing::Hold;
 
 use crate::clamp::wire::{CLAMPED, FLOOR, Record, STARTUP};
 use crate::socket::TcpInfo;
 
-/// How a paced socket is doing.
+/// The figures of a paced socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What holds it.
+    /// What bounds its rate.
     pub hold: Hold,
     /// Target rate, bytes per second.
     pub rate: u64,
@@ -42,7 +42,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Of a socket that the clamp holds.
+    /// The figures of a socket that has the clamp.
     pub(crate) fn clamped(record: &Record, info: &TcpInfo) -> Self {
         Self {
             hold: hold(record),
@@ -58,7 +58,7 @@ impl Stats {
         }
     }
 
-    /// Of a socket that the kernel knows nothing of but this.
+    /// The figures of a socket without the clamp.
     pub(crate) fn unclamped(info: &TcpInfo) -> Self {
         Self {
             hold: Hold::Fallback,
@@ -79,13 +79,13 @@ impl Stats {
     }
 }
 
-/// What holds a socket, as the program noted it.
+/// What bounds the rate of a socket, as the program noted it.
 pub(crate) fn hold(record: &Record) -> Hold {
     match record.state {
         STARTUP => Hold::StartUp,
         CLAMPED => Hold::Clamped,
         FLOOR => Hold::Floor,
-        // BEHIND. A socket that was removed is not asked for.
+        // BEHIND. The state of a removed socket is never read.
         _ => Hold::Behind,
     }
 }

@@ -1,4 +1,4 @@
-//! What a socket is to be paced to.
+//! The target rate of a socket.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use tidegate_limiter::Rate;
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Request};
 use crate::error::PaceError;
 
-/// What a socket is to be paced to.
+/// The target rate of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     rate: u64,
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// Leaves the headroom away while the transfer is ahead of R, so that its average is R. The
+    /// Leaves out the headroom while the transfer is ahead of R, so that its average is R. The
     /// paper's clamp lets it run at up to headroom · R.
     #[must_use]
     pub fn hold_average(self, hold: bool) -> Self {
@@ -116,7 +116,8 @@ impl Target {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// For the clamp: `owner` is whose programs are asked, `queued` what is still of the start-up phase.
+    /// The request for the clamp: `owner` names the programs, `queued` is the part of the start-up phase
+    /// that is not acknowledged.
     pub(crate) fn request(&self, owner: u64, queued: u32) -> Request {
         Request {
             owner,

@@ -81,7 +81,7 @@ impl Axis {
         self
     }
 
-    /// Where a value stands on it: the value, or its logarithm.
+    /// The position of a value on it: the value, or its logarithm.
     fn position(&self, value: f64) -> Option<f64> {
         match self.scale {
             Scale::Linear => value.is_finite().then_some(value),
@@ -89,7 +89,7 @@ impl Axis {
         }
     }
 
-    /// What it spans, as positions.
+    /// The range that it covers, as positions.
     fn span(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let (low, high) = values
             .filter_map(|value| self.position(value))
@@ -112,7 +112,7 @@ impl Axis {
     }
 }
 
-/// An axis as plotters draws it: positions, labelled with what they stand for.
+/// An axis as plotters draws it: positions, labelled with their values.
 struct Ticks {
     span: (f64, f64),
     scale: Scale,
@@ -218,12 +218,12 @@ impl Plot {
         self.add(name, points.into_iter().collect(), false);
     }
 
-    /// Adds a dashed line, for what others are compared with.
+    /// Adds a dashed line, for a value to compare others with.
     pub fn dashed(&mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         self.add(name, points.into_iter().collect(), true);
     }
 
-    /// Adds a dashed line in the colour of the line before it, to which it belongs.
+    /// Adds a dashed line in the colour of the line before it, because both belong together.
     pub fn beside(&mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         let colour = self.lines.last().map(|line| line.colour);
         self.dashed(name, points);
@@ -249,7 +249,7 @@ impl Plot {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);
         let count = values.len() as f64;
-        // More steps could not be seen.
+        // A reader could not see more steps.
         let stride = values.len().div_ceil(2000).max(1);
         let mut points: Vec<(f64, f64)> = values.first().map(|&x| (x, 0.0)).into_iter().collect();
         for i in (stride - 1..values.len()).step_by(stride) {
@@ -275,7 +275,7 @@ impl Plot {
         });
     }
 
-    /// Whether there is nothing to see.
+    /// Whether the picture has no lines.
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.points.is_empty())
     }
@@ -283,7 +283,7 @@ impl Plot {
     /// The picture as SVG.
     ///
     /// # Errors
-    /// It cannot be drawn, such as for sizes that no screen has.
+    /// It cannot be drawn, for example because of its size.
     pub fn svg(&self) -> Result<String, PlotError> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let axis = |axis: &Axis, values: Vec<f64>| Ticks {
@@ -373,7 +373,7 @@ impl Bars {
             .series
             .iter()
             .flat_map(|(_, values)| values.iter().flatten().copied());
-        // Bars begin at 0 where there is one.
+        // Bars begin at 0 if the axis has a 0.
         let mut axis = self.y.clone();
         if axis.scale == Scale::Linear && axis.range.0.is_none() {
             axis.range.0 = Some(0.0);
@@ -447,7 +447,7 @@ impl PlotError {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A title, a chart and, where there is more than one name, a legend beside it.
+/// A title, a chart and, with more than one name, a legend beside it.
 fn picture(
     title: &str,
     legend: &[(String, RGBColor, bool)],

@@ -1,8 +1,8 @@
 //! Panels over one time axis: a picture of what happened to many packets at once. Panels below them may have
 //! another axis.
 //!
-//! A series is thinned as it is added, to what can be seen: the size of the picture and the memory that it
-//! takes do not grow with the number of points.
+//! Marks that could not be seen are left out when a series is added. So the size of the picture and the
+//! memory that it takes do not grow with the number of points.
 
 mod marks;
 
@@ -24,9 +24,9 @@ const LINE: f64 = 18.0;
 /// … and the characters that fit into the picture's width, and into the legend's.
 const WIDE: usize = 126;
 const NARROW: usize = 25;
-/// Above each panel, for its title.
+/// The space above each panel, for its title.
 const HEAD: f64 = 30.0;
-/// Below the last panel, for the labels and the title of the horizontal axis.
+/// The space below the last panel, for the labels and the title of the horizontal axis.
 const LABELS: f64 = 42.0;
 
 const STYLE: &str = "
@@ -44,19 +44,19 @@ const STYLE: &str = "
 /// The colour of a series. All but red are those of Okabe and Ito, or near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// For what was measured.
+    /// For measured values.
     Blue,
-    /// For what was repeated.
+    /// For repeated packets.
     Orange,
-    /// For what was lost.
+    /// For lost packets.
     Red,
-    /// For what was answered.
+    /// For acknowledged packets.
     Green,
-    /// For what a model says.
+    /// For the values of a model.
     Purple,
     /// For dense clouds.
     Sky,
-    /// For what others are compared with.
+    /// For values to compare others with.
     Grey,
     /// For a limit.
     Black,
@@ -103,7 +103,7 @@ impl Span {
         }
     }
 
-    /// Where a value is drawn; at the edge where it is beyond it.
+    /// Where a value is drawn; at the edge if it is beyond it.
     fn at(&self, value: f64) -> f64 {
         let share = (value - self.low) / (self.high - self.low);
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
@@ -154,7 +154,7 @@ impl Panels {
         self.text.extend(wrap(paragraph, WIDE));
     }
 
-    /// Says what the picture shows, for those who cannot see it.
+    /// Describes the picture, for people who cannot see it.
     pub fn describe(&mut self, about: &str) {
         about.clone_into(&mut self.about);
     }
@@ -178,7 +178,7 @@ impl Panels {
             legend: Vec::new(),
             notes: Vec::new(),
         });
-        // A panel was added in this very moment.
+        // The panel was added in the line before.
         let last = self.panels.len() - 1;
         &mut self.panels[last]
     }
@@ -310,7 +310,7 @@ impl Panel {
         self.add("line", ink, name, "h18", path);
     }
 
-    /// Adds a dashed line, for what others are compared with.
+    /// Adds a dashed line, for values to compare others with.
     pub fn dashed(&mut self, ink: Ink, name: &str, points: impl IntoIterator<Item = (f64, f64)>) {
         let path = self.thinned(points, false);
         self.add("dashed", ink, name, "h18", path);
@@ -352,7 +352,7 @@ impl Panel {
             .map(move |(x, y)| (across.at(x), up.at(y)))
     }
 
-    /// What has no points is not in the legend either.
+    /// A series without points is not in the legend either.
     fn add(&mut self, kind: &str, ink: Ink, name: &str, mark: &'static str, path: String) {
         if path.is_empty() {
             return;
@@ -362,7 +362,7 @@ impl Panel {
         self.paths.push((class, path));
     }
 
-    /// Whether there is nothing to see but notes.
+    /// Whether the panel has only notes.
     fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }

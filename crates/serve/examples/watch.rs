@@ -1,4 +1,4 @@
-//! Watches a video without looking, and says what a viewer would have seen.
+//! Fetches a video without showing it, and reports what a viewer would have seen.
 //!
 //! ```text
 //! cargo run -p tidegate-serve --example watch -- http://127.0.0.1:8080/video.mp4

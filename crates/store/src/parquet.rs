@@ -1,4 +1,4 @@
-//! Rows to Apache Parquet, by its column writers: the detour through Arrow's arrays would double the time to build Tidegate.
+//! Rows to Apache Parquet, by its column writers: writing through Arrow's arrays would double the time to build Tidegate.
 
 use std::io::{self, Write};
 use std::mem;
@@ -96,7 +96,7 @@ impl Pending {
             values: match kind {
                 Kind::Text => Values::Text(Vec::new()),
                 Kind::Integer => Values::Integer(Vec::new()),
-                // Parquet has no shorter type than 32 bits, but marks what is shorter.
+                // Parquet's shortest type has 32 bits, but an annotation marks shorter ones.
                 Kind::Integer32 | Kind::Integer16 => Values::Integer32(Vec::new()),
                 Kind::Time => Values::Time(Vec::new()),
                 Kind::Real => Values::Real(Vec::new()),
@@ -106,7 +106,7 @@ impl Pending {
         }
     }
 
-    /// A value that is not of the column's kind would be a bug in its declaration; it is left out, and the test over all
+    /// A value of another kind than the column's is a bug in its declaration. It is left out, and the test over all
     /// columns finds it.
     fn push(&mut self, value: Value) {
         let mut present = 1;
@@ -117,7 +117,7 @@ impl Pending {
                 values.push(u32::try_from(number).unwrap_or(u32::MAX).cast_signed());
             }
             (Values::Time(values), Value::Time(nanos)) => {
-                // Times beyond the year 2262 are faults of a capture.
+                // Times after the year 2262 are faults of a capture.
                 values.push(i64::try_from(nanos).unwrap_or(i64::MAX));
             }
             (Values::Real(values), Value::Real(number)) => values.push(number),

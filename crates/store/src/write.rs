@@ -34,7 +34,7 @@ enum Sink<W: Write + Send> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Starts to write rows of a type: writes the header, where the format has one.
+    /// Starts to write rows of a type: writes the header, if the format has one.
     ///
     /// # Errors
     /// The output cannot be written.

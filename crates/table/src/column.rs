@@ -2,7 +2,7 @@
 
 /// A type whose values are the rows of a table.
 pub trait Row: Sized + 'static {
-    /// What a row is, for people: "a flow of a simulation".
+    /// What a row stands for, in words: "a flow of a simulation".
     const TITLE: &'static str;
 
     /// The columns, in order. [`columns!`](crate::columns) declares them.
@@ -31,7 +31,7 @@ pub enum Kind {
 /// A value of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Not known, or of no meaning here.
+    /// Not known, or meaningless in this row.
     Missing,
     /// Text.
     Text(String),
@@ -47,11 +47,11 @@ pub enum Value {
 
 /// A column of rows `R`.
 pub struct Column<R> {
-    /// Its name: stable, with its unit as suffix where it has one.
+    /// Its name: stable, with its unit as suffix if it has one.
     pub name: &'static str,
     /// The type of its values.
     pub kind: Kind,
-    /// The unit, empty where there is none.
+    /// The unit; empty if it has none.
     pub unit: &'static str,
     /// What it means.
     pub doc: &'static str,
@@ -131,9 +131,9 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// Declares the columns of a row type.
 ///
-/// First the row type, then for each column its name, [`Kind`], unit (empty where there is none), meaning, and a function
-/// from a row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a [`Time`], a truth value, or an
-/// [`Option`] of them where the value may be missing.
+/// First the row type. Then for each column its name, [`Kind`], unit (empty if it has none), meaning, and a function from a
+/// row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a [`Time`], a truth value, or an
+/// [`Option`] of them if the value may be missing.
 ///
 /// ```
 /// use tidegate_table::{Column, columns};

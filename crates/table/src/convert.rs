@@ -1,4 +1,4 @@
-//! From the units that programs count in to those that people read.
+//! From the units in which programs count to those that people read.
 
 /// A rate as whole bits per second.
 pub fn bits(rate: f64) -> u64 {
@@ -16,7 +16,7 @@ pub fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// Rounded to a number of decimals: the rest is noise, and makes files larger.
+/// Rounded to a number of decimals: further digits are noise, and make files larger.
 pub fn rounded(number: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (number * scale).round() / scale

@@ -1,4 +1,4 @@
-//! Two hosts with a link between them, and what `ping` says of it. It needs root:
+//! Two hosts with a link between them, and the output of `ping`. It needs root:
 //!
 //! ```sh
 //! cargo build --example ping && sudo target/debug/examples/ping

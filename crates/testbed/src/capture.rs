@@ -83,21 +83,21 @@ impl CaptureWriter for CaptureFile {
 
 impl Drop for CaptureFile {
     fn drop(&mut self) {
-        // Renamed by now, unless something went wrong: then no incomplete file stays.
+        // The file was renamed unless something failed. Then no incomplete file stays.
         let _ = fs::remove_file(&self.partial);
     }
 }
 
-/// Threads that write what the taps of a path in real time see: writing may wait for a disk, which
-/// the thread that moves packets must not.
+/// Threads that write what the taps of a path in real time see. Writing may wait for a disk, but
+/// the thread that moves packets must not wait.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
-    /// Those that are no taps have none.
+    /// Elements that are no taps have none.
     taps: Vec<Option<Sender<Seen>>>,
     writers: Vec<(PathBuf, JoinHandle<io::Result<()>>)>,
 }
 
-/// What passed a tap: when, and its bytes.
+/// A packet that passed a tap: its time, and its bytes.
 type Seen = (Nanos, Vec<u8>);
 
 impl Recording {
@@ -138,15 +138,15 @@ impl Recording {
         }
     }
 
-    /// Writes what passed the tap of this index among the elements.
+    /// Writes a packet that passed the tap of this index among the elements.
     pub(crate) fn write(&self, element: usize, at: Nanos, bytes: Vec<u8>) {
         if let Some(Some(tap)) = self.taps.get(element) {
-            // It fails only if writing has failed, which `finish` reports.
+            // This fails only if writing has failed, which `finish` reports.
             let _ = tap.send((at, bytes));
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
     /// If a capture could not be written.

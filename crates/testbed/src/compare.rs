@@ -1,9 +1,9 @@
-//! The kernel's TCP and the virtual lab's, side by side: the points of a scenario, several runs of
-//! each, what differs and by how much.
+//! The kernel's TCP beside the virtual lab's: the points of a scenario, several runs of each, and
+//! the differences.
 //!
-//! Run by run, both get the very same plan. Runs differ in their seed, and so in what the scenario
-//! draws, which is how the lab comes to scatter: unlike the kernel it has no noise of its own. A
-//! round trip drawn from a narrow range is enough.
+//! In each run, both get exactly the same plan. Runs differ in their seed, and so in the scenario's
+//! random values. Without these the lab's runs would all be the same, because the lab has no noise
+//! as the kernel has. A round trip drawn from a narrow range is enough.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -21,15 +21,15 @@ use crate::{CaptureFolder, TestbedError};
 #[cfg(test)]
 mod tests;
 
-/// Lateness at the 99th percentile from which a run in real time is not to be used: 1/40 of the round
-/// trips that are looked at, and as it counts twice, half of the agreement that is asked for.
+/// Lateness at the 99th percentile from which a run in real time is not used: 1/40 of the round trips
+/// that are compared. It counts twice, so this is half of the wanted agreement.
 pub const LATE: Nanos = MILLISECOND;
 /// How often a run that was late is repeated.
 const REPEATS: u32 = 2;
 /// Agreement: the largest difference, as a share of the kernel's value.
 pub const AGREEMENT: f64 = 0.1;
 
-/// What is compared.
+/// A measure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Bits per second of payload that the applications received, over the run, all flows together.
@@ -91,7 +91,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the values; all 0 without any.
+    /// Of these values; all 0 without any.
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_unstable_by(f64::total_cmp);
         let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
@@ -109,27 +109,28 @@ impl Spread {
 /// How well two sides agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Their medians are within [`AGREEMENT`].
+    /// Their medians differ by at most [`AGREEMENT`].
     Agree,
-    /// They are not, but their runs overlap: more runs would be needed to distinguish them.
+    /// Their medians differ by more, but their runs overlap: more runs would be needed to
+    /// distinguish them.
     Scatter,
-    /// They are not, and runs do not overlap.
+    /// Their medians differ by more, and their runs do not overlap.
     Differ,
 }
 
 /// A measure of both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// Which.
+    /// The measure.
     pub measure: Measure,
-    /// By the kernel.
+    /// The kernel's values.
     pub kernel: Spread,
-    /// By the lab.
+    /// The lab's values.
     pub lab: Spread,
 }
 
 impl Comparison {
-    /// The lab's median less the kernel's, over the kernel's; `None` if the kernel's alone is 0.
+    /// The lab's median less the kernel's, over the kernel's; `None` if only the kernel's is 0.
     pub fn difference(&self) -> Option<f64> {
         let difference = self.lab.median - self.kernel.median;
         if difference == 0.0 {
@@ -152,7 +153,7 @@ impl Comparison {
     }
 }
 
-/// What a point of a scenario comes to on both sides.
+/// The results of a point of a scenario on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// In the order of [`Measure::ALL`].
@@ -163,8 +164,8 @@ pub struct Compared {
     pub lateness: Nanos,
     /// Runs that were repeated because they were late.
     pub repeated: u64,
-    /// Runs that count although they were late, or packets were lost beside the elements, as
-    /// repeating them did not help. With any, the point says little.
+    /// Runs that count although they were late, or although packets were lost beside the elements,
+    /// because repeating did not help. With any of them, the point has little meaning.
     pub bad: u64,
     /// Whether all runs in real time had real-time priority.
     pub real_time: bool,
@@ -187,19 +188,19 @@ pub enum CompareError {
 impl From<TestbedError> for CompareError {
     fn from(error: TestbedError) -> Self {
         match error {
-            // The same of both sides.
+            // Both sides have the same.
             TestbedError::Plan(error) => Self::Lab(error),
             error => Self::Kernel(error),
         }
     }
 }
 
-/// Runs a point `runs` times on each side, with the scenario's first seed and those that follow.
-/// Captures of its taps go to the folder, if there is one. `stop` ends it early with
+/// Runs a point `runs` times on each side, with the scenario's first seed and the following ones.
+/// Captures of its taps are written to the folder, if there is one. `stop` ends it early with
 /// [`RunError::Interrupted`].
 ///
 /// # Errors
-/// What either side cannot run.
+/// A part of the plan that one of the sides cannot run.
 pub fn point(
     scenario: &Scenario,
     point: usize,

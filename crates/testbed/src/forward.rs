@@ -15,20 +15,21 @@ use tun_rs::SyncDevice;
 use crate::TestbedError;
 use crate::capture::Recording;
 
-/// Packets taken from one device before it is the other's turn.
+/// Packets taken from one device before the other one has its turn.
 const BATCH: usize = 64;
 /// Longer than any packet or frame of the devices.
 const LONGEST: usize = 9216;
 
-/// What happens to packets between the devices. Times count from the origin of the [`Forwarder`].
+/// Delays, queues and drops packets between the devices. Times count from the origin of the
+/// [`Forwarder`].
 pub(crate) trait Between {
     /// A packet came from one of the devices; forward is from the near one to the far one.
     fn arrive(&mut self, at: Nanos, forward: bool, bytes: &[u8]);
 
-    /// When there is something to do next.
+    /// The time of the next action.
     fn next(&self) -> Option<Nanos>;
 
-    /// The next packet that leaves until now.
+    /// The next packet that must leave by now.
     fn leave(&mut self, now: Nanos) -> Option<Leaving>;
 
     /// The next packet that passed a tap.
@@ -40,13 +41,13 @@ pub(crate) trait Between {
     }
 }
 
-/// Moves packets between two devices, and counts how well.
+/// Moves packets between two devices, and counts how well it does.
 pub(crate) struct Forwarder<'a> {
     origin: Instant,
     /// Near and far.
     devices: [&'a SyncDevice; 2],
     recording: &'a Recording,
-    /// What captures' times count from the origin is added to.
+    /// The time of the origin, for captures.
     epoch: Nanos,
     buffer: Vec<u8>,
     /// Packets that came in, forward and back.
@@ -55,12 +56,12 @@ pub(crate) struct Forwarder<'a> {
     pub(crate) passed: [u64; 2],
     /// Packets that the devices did not take.
     pub(crate) refused: u64,
-    /// Of every packet, how much later than it should have it left.
+    /// How late each packet left.
     pub(crate) lateness: Histogram,
 }
 
 impl<'a> Forwarder<'a> {
-    /// Captures get times that are `epoch` at the origin.
+    /// Captures have the time `epoch` at the origin.
     pub(crate) fn new(
         origin: Instant,
         devices: [&'a SyncDevice; 2],
@@ -86,8 +87,8 @@ impl<'a> Forwarder<'a> {
         elapsed.as_nanos() as Nanos
     }
 
-    /// Hands over what is due, sleeps until a packet comes or has to leave, but no longer than
-    /// `most`, and takes what has come.
+    /// Hands over the packets that are due. Then sleeps until a packet comes or must leave, but no
+    /// longer than `most`, and takes the packets that have come.
     pub(crate) fn turn(
         &mut self,
         between: &mut impl Between,
@@ -125,7 +126,7 @@ impl<'a> Forwarder<'a> {
         self.take(between, false)
     }
 
-    /// Takes what packets there are at one device.
+    /// Takes all packets that are at one device.
     fn take(&mut self, between: &mut impl Between, forward: bool) -> Result<(), TestbedError> {
         let way = usize::from(!forward);
         for _ in 0..BATCH {

@@ -1,4 +1,4 @@
-//! Bulk transfers by `iperf3`, and what their receivers count.
+//! Bulk transfers by `iperf3`, and the counts of their receivers.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -20,14 +20,14 @@ const PORT: u16 = 5201;
 /// How long servers may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections alike, from the server of a [`Site`] to its client.
+/// Equal connections, from the server of a [`Site`] to its client.
 #[derive(Debug, Clone)]
 pub struct Bulk {
     /// The client's address.
     pub to: IpAddr,
-    /// What the sender uses: `reno`, `cubic`, `bbr`.
+    /// The sender's congestion control: `reno`, `cubic`, `bbr`.
     pub algorithm: &'static str,
-    /// How many connections.
+    /// The number of connections.
     pub connections: u32,
     /// When they begin.
     pub after: Duration,
@@ -48,15 +48,15 @@ impl Bulk {
     }
 }
 
-/// What came of one connection.
+/// The result of one connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
-    /// Index of the entry it is of.
+    /// Index of the entry that it belongs to.
     pub bulk: usize,
-    /// Bytes of data that the application got in each second since the transfers were started, to
-    /// the second: a connection that comes late, or that was kept from coming, begins with zeros.
+    /// Bytes of data that the application got in each second since the transfers were started. A
+    /// connection that begins late begins with zeros.
     pub seconds: Vec<f64>,
-    /// Segments that the sender sent again.
+    /// Segments that the sender retransmitted.
     pub retransmitted: u64,
 }
 
@@ -66,7 +66,7 @@ pub fn is_installed() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Transfers that are under way.
+/// Transfers that are running.
 #[derive(Debug)]
 pub struct Transfers {
     /// Seconds since 1970.
@@ -75,7 +75,7 @@ pub struct Transfers {
     clients: Vec<thread::JoinHandle<Result<std::process::Output, TestbedError>>>,
 }
 
-/// Runs all of them at once, and returns their connections in order, when the last one is over.
+/// Runs all of them at once. Returns their connections in order, when the last one has ended.
 ///
 /// # Errors
 /// If iperf3 fails.
@@ -160,7 +160,7 @@ impl Transfers {
 fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let ends = list(&report["end"]["streams"]);
-    // Its start is given in whole seconds, so half a second more is the best guess.
+    // The report gives its start in whole seconds, so half a second more is the best guess.
     let came = report["start"]["timestamp"]["timesecs"].as_f64();
     let late = came.map_or(0.0, |came| (came + 0.5 - began).round().max(0.0));
     let mut connections: Vec<Received> = (ends.iter())
@@ -173,7 +173,7 @@ fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
     for interval in list(&report["intervals"]) {
         for (connection, part) in connections.iter_mut().zip(list(&interval["streams"])) {
             let number = |key: &str| part[key].as_f64().unwrap_or(0.0);
-            // The last one may be of milliseconds.
+            // The last interval may have only milliseconds.
             if number("seconds") > 0.5 {
                 (connection.seconds).push(number("bytes") / number("seconds"));
             }

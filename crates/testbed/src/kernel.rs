@@ -1,19 +1,20 @@
-//! The same small scenarios with this machine's own TCP, in real time: to see how far the senders
-//! of the virtual lab can be trusted.
+//! The same small scenarios with the TCP of this machine's kernel, in real time. They show how far
+//! the senders of the virtual lab can be trusted.
 //!
-//! Two network namespaces, one for the servers and one for the clients, each with a TUN device.
-//! The other ends of both devices are in the hands of one thread that does to packets what the
-//! plan's elements do: delay them, queue them, drop them. It counts what it drops, so losses are
-//! known and not inferred, and watches the servers' packets as a capture beside them would, so
-//! round-trip times and retransmissions come out as the lab's do, independent of what the sender believes.
+//! There are two network namespaces, one for the servers and one for the clients, each with a TUN device.
+//! One thread holds the other ends of both devices. It treats packets as the plan's elements do: it
+//! delays, queues and drops them. It counts its drops, so losses are known and not inferred. It watches
+//! the servers' packets as a capture beside them would. So round-trip times and retransmissions are
+//! measured as in the lab, independent of what the sender believes.
 //!
-//! Two things keep comparisons fair. Rates up to 100 or 200 Mbit/s: packets beyond that come late.
-//! And a link in front of a policer, faster than it, as real paths have: without any, whole windows
-//! leave at one moment, and what a bucket smaller than a window passes of them hangs on details of
-//! timing (goodput differs by a quarter from run to run).
+//! Two things keep comparisons fair. Rates are at most 100 or 200 Mbit/s, because packets come late
+//! at higher rates. And a link that is faster than the policer is before it, as on real paths.
+//! Without one, whole windows leave at one moment. Then details of timing decide what a bucket
+//! smaller than a window passes (goodput differs by a quarter from run to run).
 //!
-//! Namespaces and devices have no names in the file system: they are held by file descriptors
-//! alone and go with them, however the process ends. Nothing else of the machine is changed.
+//! Namespaces and devices have no names in the file system. Only file descriptors hold them, so
+//! they disappear with these, even if the process is killed. Nothing else on the machine is
+//! changed.
 //!
 //! Needs Linux, the capabilities `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, and `/dev/net/tun`.
 
@@ -43,35 +44,34 @@ use emulator::Emulator;
 use host::Host;
 use transfer::{Clock, PATIENCE};
 
-/// From the moment when all is there to the beginning of a run: for threads to start.
+/// From the moment when everything is ready to the beginning of a run: time for threads to start.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// What came of a plan with the kernel's TCP.
+/// The result of a plan with the kernel's TCP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelOutcome {
-    /// As of the virtual lab. Timeouts are known for a single flow only: the kernel counts those
-    /// of all connections together. Elements have no samples.
+    /// As in the virtual lab. Timeouts are known only for a single flow, because the kernel counts
+    /// those of all connections together. Elements have no samples.
     pub outcome: Outcome,
-    /// How much later than they should have packets left: real time's own error. It adds to
-    /// round-trip times twice.
+    /// How late packets left: the error of real time. It adds to round-trip times twice.
     pub lateness: Distribution,
-    /// Whether the elements ran with real-time priority. Without it, lateness depends on what else
-    /// the machine does.
+    /// Whether the elements ran with real-time priority. Without it, lateness depends on other work
+    /// on the machine.
     pub real_time: bool,
-    /// Packets that were lost between the kernel's TCP and the elements, where no element should
-    /// lose any: results with more than 0 are worth nothing.
+    /// Packets that were lost between the kernel's TCP and the elements, where none should be lost.
+    /// Results with more than 0 are worthless.
     pub strays: u64,
     /// Retransmission timeouts of all flows.
     pub timeouts: u64,
 }
 
-/// Runs a plan in real time: as long as its duration, and a moment. `captures` are the files of its
-/// taps, in the order of the elements. If `stop` is set the run ends at once, with
+/// Runs a plan in real time: it takes its duration, and a moment more. `captures` are the files of
+/// its taps, in the order of the elements. If `stop` is set, the run ends at once with
 /// [`RunError::Interrupted`].
 ///
 /// # Errors
-/// If the plan has what the kernel or this module cannot do, if rights are missing, or if the
-/// system refuses anything.
+/// If the plan has a part that the kernel or this module does not support, if rights are missing,
+/// or if the system refuses anything.
 pub fn run(
     plan: &Plan,
     captures: &[PathBuf],
@@ -91,8 +91,9 @@ fn run_checked(
     let recording = Recording::new(kinds, captures, LinkType::RAW)?;
     let over = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
-        // Threads inherit the policy of the one that starts them. Applications have it too: one
-        // that is put aside while it holds its socket's lock holds up the packets that come.
+        // Threads inherit the policy of the thread that starts them. Applications have it too: an
+        // application that is interrupted while it holds its socket's lock delays the packets that
+        // come.
         let conductor = scope.spawn(|| {
             let real_time = host::real_time();
             let clock = Clock::new(Instant::now() + LEAD, plan.duration, stop);
@@ -109,7 +110,7 @@ fn run_checked(
     outcome
 }
 
-/// Lets flows begin and end, and gathers what came of them.
+/// Lets flows begin and end, and gathers their results.
 fn conduct(
     plan: &Plan,
     recording: &Recording,

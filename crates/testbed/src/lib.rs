@@ -28,7 +28,7 @@ pub use error::TestbedError;
 #[cfg(target_os = "linux")]
 pub use row::LabKernelRow;
 
-/// The thread's result; its panic is passed on.
+/// Waits for a thread and returns its result. If it panicked, this panics too.
 pub(crate) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     let result = thread.join();
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,5 +1,5 @@
-//! A path between two namespaces, in real time: what the lab's elements do to simulated packets,
-//! done to Ethernet frames of this machine's own programs.
+//! A path between two namespaces, in real time. It treats Ethernet frames of this machine's
+//! programs as the lab's elements treat simulated packets.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,22 +28,23 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-/// How long the thread waits before it looks whether something is asked of it.
+/// How long the thread waits before it checks for orders.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What frames meet on a link. IP packets only: ARP and the like pass at once.
+/// The elements on a link. They apply to IP packets only: ARP and similar protocols pass at once.
 #[derive(Debug, Clone, Default)]
 pub struct LinkPlan {
     /// Elements on the way from the near end to the far one, in order.
     pub forward: Vec<ElementKind>,
     /// Elements on the way back, in order.
     pub back: Vec<ElementKind>,
-    /// Delays of both ways together, nanoseconds, by the address of the far side (destination of
-    /// what goes forward, source of what comes back). The first prefix that fits counts; packets
-    /// of others have no delay but the elements'. Half is added before the first element forward,
-    /// half behind the last one back, so that flows of several round trips share what is between.
+    /// Delays of both ways together, in nanoseconds, by the address of the far side (destination of
+    /// forward packets, source of packets back). The first prefix that matches counts. Packets that
+    /// match none have only the elements' delay. Half of a delay is added before the first element
+    /// forward, and half behind the last one back. So flows with several round trips share what is
+    /// between.
     pub round_trips: Vec<(Prefix, Nanos)>,
-    /// What elements draw comes from it.
+    /// Seed of the elements' random values.
     pub seed: u64,
     /// Files of the taps' captures, those forward first.
     pub captures: Vec<PathBuf>,
@@ -56,11 +57,11 @@ impl LinkPlan {
     }
 }
 
-/// How well a link did so far, and what was lost on it.
+/// How well a link worked so far, and what was lost on it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkReport {
-    /// What the elements of the present plan counted, those forward first. Bytes as they count
-    /// them: a link's with Ethernet headers, others' at the IP layer.
+    /// The counts of the present plan's elements, those forward first. Links count bytes with
+    /// Ethernet headers, other elements at the IP layer.
     pub elements: Vec<ElementOutcome>,
     /// Frames that came in, forward and back.
     pub packets: [u64; 2],
@@ -68,22 +69,22 @@ pub struct LinkReport {
     pub passed: [u64; 2],
     /// Frames that elements dropped.
     pub dropped: [u64; 2],
-    /// How much later than they should have frames left, nanoseconds: real time's own error.
+    /// How late frames left, in nanoseconds: the error of real time.
     pub lateness: Distribution,
-    /// Whether the link runs with real-time priority. Without it, lateness depends on what else
-    /// the machine does.
+    /// Whether the link runs with real-time priority. Without it, lateness depends on other work on
+    /// the machine.
     pub real_time: bool,
     /// Frames that were lost beside the elements, because a device was not served in time or was
-    /// down: measurements with more than 0 are worth nothing.
+    /// down. Measurements with more than 0 are worthless.
     pub strays: u64,
 }
 
 /// The two ends of a link.
 #[derive(Debug)]
 pub struct Ends {
-    /// Where packets that go forward come in.
+    /// Where forward packets come in.
     pub near: Port,
-    /// Where they leave.
+    /// Where forward packets leave.
     pub far: Port,
 }
 
@@ -98,8 +99,9 @@ pub struct Arrival {
     pub bytes: usize,
 }
 
-/// A cable between two [`Port`]s that delays, queues and drops by a plan, until dropped: a thread
-/// with real-time priority where that is allowed. Up to 100 or 200 Mbit/s packets are in time.
+/// A cable between two [`Port`]s that delays, queues and drops by a plan, until it is dropped. A
+/// thread does this, with real-time priority if that is allowed. Up to 100 or 200 Mbit/s packets
+/// are in time.
 ///
 /// A server, a bottleneck of 20 Mbit/s with a queue of 50 packets, and clients with two round
 /// trips:
@@ -145,11 +147,11 @@ pub struct Link {
     thread: Option<JoinHandle<Result<(), TestbedError>>>,
 }
 
-/// Between the thread and its owner.
+/// Shared between the thread and its owner.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Set if there is something in `orders`: the thread need not wait for a lock otherwise.
+    /// Set if there is something in `orders`, so that the thread need not take the lock otherwise.
     asked: AtomicBool,
     orders: Mutex<Vec<Order>>,
 }
@@ -185,9 +187,9 @@ impl Link {
         })
     }
 
-    /// From now on, frames take the way of another plan, without taps; those under way end on
-    /// theirs. Where a delay becomes shorter, later frames overtake earlier ones, as where a route
-    /// changes.
+    /// From now on, frames take the way of another plan, without taps. Frames under way stay on
+    /// their old way. If a delay becomes shorter, later frames overtake earlier ones, as when a
+    /// route changes.
     ///
     /// # Errors
     /// If the plan contradicts itself or has a tap, or if the link has failed.
@@ -202,7 +204,7 @@ impl Link {
         answer(&from)
     }
 
-    /// How it does so far.
+    /// How well it worked so far.
     ///
     /// # Errors
     /// If the link has failed.
@@ -212,14 +214,14 @@ impl Link {
         answer(&from)
     }
 
-    /// Frames from now on as they come in at either end.
+    /// All frames from now on, as they come in at either end.
     pub fn watch(&self) -> Receiver<Arrival> {
         let (to, from) = mpsc::channel();
         self.order(Order::Watch(to));
         from
     }
 
-    /// Ends it, and returns how it did.
+    /// Ends it, and returns how well it worked.
     ///
     /// # Errors
     /// If the link has failed, or a capture could not be written.
@@ -249,26 +251,26 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // `finish` returns how it went. Here no caller wants to know.
+            // `finish` returns the result. Here no caller needs it.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread answers.
+/// The thread's answer.
 fn answer<T>(from: &Receiver<T>) -> Result<T, TestbedError> {
     from.recv_timeout(Duration::from_secs(5)).map_err(|_| {
         TestbedError::system("move frames over a link")(io::ErrorKind::BrokenPipe.into())
     })
 }
 
-/// What the thread works on.
+/// The thread's state.
 struct Service<'a> {
     ports: &'a [Port; 2],
     forwarder: Forwarder<'a>,
     lines: Lines,
     real_time: bool,
-    /// What the ports had lost at the beginning.
+    /// The losses of the ports at the beginning.
     lost: u64,
 }
 
@@ -334,9 +336,9 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The elements that frames meet.
+/// The elements that frames pass.
 struct Lines {
-    /// The present plan's, and before it those on which frames are still under way.
+    /// The present plan's elements, and before them those on which frames are still under way.
     stages: Vec<Stages>,
     /// Frames that elements dropped, forward and back.
     dropped: [u64; 2],
@@ -353,7 +355,7 @@ impl Between for Lines {
             forward,
             bytes: frame.len(),
         };
-        // Those that are gone are forgotten.
+        // Receivers that are gone are removed.
         self.watchers
             .retain(|watcher| watcher.send(arrival).is_ok());
     }
@@ -370,7 +372,7 @@ impl Between for Lines {
                     *sum += dropped;
                 }
             }
-            // Nothing is under way on these any more; the last one is the present plan's.
+            // Nothing is under way on these any more. The last one belongs to the present plan.
             let last = self.stages.len() - 1;
             let mut index = 0;
             self.stages.retain(|line| {
@@ -386,8 +388,8 @@ impl Between for Lines {
     }
 }
 
-/// Frames that were not taken from the ports in time. 0 where the counters cannot be read, as if
-/// the device is gone: then it fails elsewhere.
+/// Frames that were not taken from the ports in time. It is 0 if the counters cannot be read, for
+/// example because the device is gone: then another call fails.
 fn lost(ports: &[Port; 2]) -> u64 {
     ports.iter().filter_map(|port| port.lost().ok()).sum()
 }

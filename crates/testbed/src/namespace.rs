@@ -1,10 +1,10 @@
-//! Network namespaces, and what connects them: for tests and studies that need
-//! routers, bridges and this machine's programs.
+//! Network namespaces and their connections, for tests and studies that need routers, bridges and
+//! this machine's programs.
 //!
-//! They have no names in the file system and are held by file descriptors alone, so that they go
-//! with the process that made them, however it ends, and with them all that is in them: devices,
-//! routes, and attached or pinned eBPF programs (each has a BPF file system of its own at
-//! `/sys/fs/bpf`, and an empty `/run`).
+//! They have no names in the file system. Only file descriptors hold them, so they disappear with
+//! the process that made them, even if it is killed. Everything in them disappears too: devices,
+//! routes, and attached or pinned eBPF programs. (Each has a separate BPF file system at
+//! `/sys/fs/bpf`, and an empty `/run`.)
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use crate::{TestbedError, join};
 #[cfg(test)]
 mod tests;
 
-/// A network namespace, with a mount namespace of its own.
+/// A network namespace, with a separate mount namespace.
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -52,8 +52,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new one, with nothing in it but `lo`, which is up. TCP's buffers do not limit it, addresses
-    /// can be used at once, and connections learn nothing from those before them.
+    /// A new one. It has only the device `lo`, which is up. TCP's buffers do not limit it, addresses
+    /// can be used at once, and connections learn nothing from earlier ones.
     ///
     /// # Errors
     /// If rights are missing, or the system refuses anything.
@@ -91,8 +91,8 @@ impl Namespace {
         .and_then(|this: Self| this.ip("link set lo up").map(|()| this))
     }
 
-    /// Runs this on a thread of its own that is in the namespace: what it opens and starts is of
-    /// the namespace, also later and elsewhere.
+    /// Runs a function in a new thread that is in the namespace. Sockets and programs that it opens
+    /// and starts stay in the namespace, even if they are used elsewhere later.
     ///
     /// # Errors
     /// If the namespace cannot be entered.
@@ -107,7 +107,7 @@ impl Namespace {
         })
     }
 
-    /// Another hold on the same namespace.
+    /// Another handle of the same namespace.
     ///
     /// # Errors
     /// If there are too many open files.
@@ -133,28 +133,28 @@ impl Namespace {
         child.map(Process).map_err(failed)
     }
 
-    /// Runs a program in it to its end, and returns what it wrote.
+    /// Runs a program in it to its end, and returns its output.
     ///
     /// # Errors
-    /// If it cannot be started. How it ended is in the output.
+    /// If it cannot be started. The output has its exit status.
     pub fn output(&self, command: &mut Command) -> Result<Output, TestbedError> {
         let failed = failed(command);
         self.enter(|| command.stdin(Stdio::null()).output())?
             .map_err(failed)
     }
 
-    /// As the command `ip` with these words.
+    /// Runs the command `ip` with these words.
     ///
     /// # Errors
-    /// What `ip` says, if it fails.
+    /// The message of `ip`, if it fails.
     pub fn ip(&self, words: &str) -> Result<(), TestbedError> {
         self.run("ip", words).map(drop)
     }
 
-    /// Runs a program with these words, and returns what it wrote to standard output.
+    /// Runs a program with these words, and returns its standard output.
     ///
     /// # Errors
-    /// If it cannot be started; or fails, with what it wrote to standard error.
+    /// If it cannot be started, or if it fails: then with its standard error.
     pub fn run(&self, program: &str, words: &str) -> Result<String, TestbedError> {
         let mut command = Command::new(program);
         let output = self.output(command.args(words.split_whitespace()))?;
@@ -180,7 +180,7 @@ impl Namespace {
         other.ip(&format!("link set {there} up"))
     }
 
-    /// A bridge with these devices as ports, up. It is invisible: nothing comes from it.
+    /// A bridge with these devices as ports, up. It is invisible: it sends nothing itself.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -189,8 +189,8 @@ impl Namespace {
         for port in ports {
             self.ip(&format!("link set {port} master {name}"))?;
         }
-        // Without addresses it sends no requests. And where the kernel has
-        // br_netfilter, it leaves packets alone that are not in order.
+        // Without addresses it sends no requests. If the kernel has br_netfilter, packets that are
+        // not in order are left alone.
         let silence = || {
             for device in ports.iter().chain([&name]) {
                 let file = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
@@ -208,19 +208,19 @@ impl Namespace {
             .map_err(TestbedError::system("tune a bridge"))
     }
 
-    /// An Ethernet device (TAP) whose cable is in our hands.
+    /// An Ethernet device (TAP) whose other end this process holds.
     ///
     /// # Errors
     /// If it cannot be made.
     pub fn port(&self, name: &str) -> Result<Port, TestbedError> {
-        // Otherwise tun_rs would make the node, which is for the administrator to do.
+        // Otherwise tun_rs would make the node, which the administrator should do.
         if !std::path::Path::new("/dev/net/tun").exists() {
             return Err(TestbedError::NoTun);
         }
         let interfaces = self.interfaces.try_clone();
         let device = self.enter(|| {
-            // Without offloads, so packets come as they would be on a wire, with checksums. Its
-            // queue takes all that TCP sends at once.
+            // Without offloads, so that packets come as they would on a wire, with checksums. Its
+            // queue has room for everything that TCP sends at once.
             let device = DeviceBuilder::new()
                 .name(name)
                 .layer(Layer::L2)
@@ -237,7 +237,7 @@ impl Namespace {
         })
     }
 
-    /// What a device of it counted.
+    /// The counters of one of its devices.
     ///
     /// # Errors
     /// If there is no such device.
@@ -254,8 +254,8 @@ impl Namespace {
     }
 }
 
-/// What a device counted since it came to be. Bytes with Ethernet headers; a super-packet (GSO) is
-/// one packet, with its headers once.
+/// The counters of a device since it was made. Bytes include Ethernet headers; a super-packet (GSO)
+/// is one packet, with its headers once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceCounters {
     /// Packets that came in.
@@ -266,7 +266,7 @@ pub struct DeviceCounters {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets that should have gone out.
+    /// Packets that should have left, but were dropped.
     pub sent_dropped: u64,
 }
 
@@ -310,7 +310,7 @@ fn failed(command: &Command) -> impl Fn(io::Error) -> TestbedError + use<> {
     move |error| TestbedError::Command(program.clone(), error.to_string())
 }
 
-/// Runs this on a thread of its own, whose namespaces end with it.
+/// Runs a function in a new thread, whose namespaces end with it.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| join(scope.spawn(work)))
 }
@@ -325,7 +325,7 @@ impl Process {
         &mut self.0
     }
 
-    /// Waits for its end, and returns what it wrote, if that was to be kept.
+    /// Waits for its end, and returns its output, if that was to be kept.
     ///
     /// # Errors
     /// If it cannot be waited for.
@@ -358,7 +358,7 @@ impl Drop for Process {
     }
 }
 
-/// An Ethernet device of a namespace whose other end is in our hands: frames sent here are
+/// An Ethernet device of a namespace whose other end this process holds: frames sent here are
 /// received by the namespace, and the other way round. A [`Link`](super::link::Link) connects two.
 pub struct Port {
     pub(super) device: SyncDevice,
@@ -387,8 +387,8 @@ impl Port {
         }
     }
 
-    /// Frames that the namespace sent and that were lost because they were not received here in
-    /// time.
+    /// Frames that the namespace sent and that were lost because this process did not receive them
+    /// in time.
     ///
     /// # Errors
     /// If the counters cannot be read.

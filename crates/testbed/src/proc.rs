@@ -1,4 +1,4 @@
-//! The kernel's counters under `/proc/net`, read again and again from files that stay open.
+//! The kernel's counters under `/proc/net`, read many times from files that stay open.
 
 use std::fs::File;
 use std::io;

@@ -23,7 +23,7 @@ impl LabKernelRow {
             point: point as u64,
             parameters: label(parameters).to_string(),
             compared: Compared {
-                // Each has a row of its own.
+                // Each comparison has a separate row.
                 comparisons: Vec::new(),
                 ..compared.clone()
             },

@@ -1,5 +1,5 @@
-//! A provider's network in small: a server, a machine that may limit, a client, and a link with
-//! delay somewhere between them.
+//! A small provider's network: a server, a machine in the middle that may limit, a client, and a
+//! link with delay between two of them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use crate::namespace::Namespace;
 #[cfg(test)]
 mod tests;
 
-/// Where the link is, and with it whether the machine in the middle sees packets as on a wire.
+/// The place of the link. It decides whether the machine in the middle sees packets as on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkPosition {
     /// Between the server and the middle, which gets packets as they were on the link.
@@ -20,20 +20,20 @@ pub enum LinkPosition {
     Access,
 }
 
-/// A server, a bridge in the middle, and a client, each in a namespace of its own.
+/// A server, a bridge in the middle, and a client, each in a separate namespace.
 ///
 /// The server is 192.0.2.1 and 2001:db8::1; the client gets addresses of the same networks by
 /// [`client_address`](Self::client_address). Both have a device `eth0`; the bridge `br0` has the
 /// ports `wan`, to the server, and `lan`, to the client.
 #[derive(Debug)]
 pub struct Site {
-    /// Where packets come from.
+    /// The sender of packets.
     pub server: Namespace,
     /// The bridge.
     pub middle: Namespace,
-    /// Where packets go to.
+    /// The receiver of packets.
     pub client: Namespace,
-    /// What takes time; forward is toward the client.
+    /// The link; forward is toward the client.
     pub link: Link,
 }
 
@@ -43,7 +43,7 @@ impl Site {
     /// The server's address, IPv6.
     pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-    /// Builds it.
+    /// Builds the site.
     ///
     /// # Errors
     /// If rights are missing, the plan contradicts itself, or the system refuses anything.
@@ -82,20 +82,20 @@ impl Site {
         })
     }
 
-    /// Gives the client one more address, 192.0.2.`host`.
+    /// Gives the client another address, 192.0.2.`host`.
     ///
     /// # Errors
-    /// If the client has it.
+    /// If the client has it already.
     pub fn client_address(&self, host: u8) -> Result<IpAddr, TestbedError> {
         let address = Ipv4Addr::new(192, 0, 2, host).into();
         self.client.address("eth0", address, 24)?;
         Ok(address)
     }
 
-    /// Gives the client one more address, 2001:db8::`host`.
+    /// Gives the client another address, 2001:db8::`host`.
     ///
     /// # Errors
-    /// If the client has it.
+    /// If the client has it already.
     pub fn client_address6(&self, host: u16) -> Result<IpAddr, TestbedError> {
         let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into();
         self.client.address("eth0", address, 64)?;

@@ -1,4 +1,4 @@
-//! What tests with namespaces have in common.
+//! Functions for tests with namespaces.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TestbedError;
 
-/// One at a time: they share the machine's time, and look for what others leave behind.
+/// One at a time: they share the machine's time, and search for leftovers of others.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says so past the test harness if the test cannot be run here.
+/// Reports past the test harness that the test cannot be run here.
 pub(crate) fn permitted<T>(
     test: &str,
     result: Result<T, TestbedError>,

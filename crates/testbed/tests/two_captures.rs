@@ -1,5 +1,5 @@
-//! The kernel's TCP over a policer, captured on both sides of it, and what `trace::pair` finds between the
-//! captures. The path's elements are those of the lab, in real time: they count what they drop.
+//! The kernel's TCP over a policer, captured on both sides of it, and the result of `trace::pair` for the
+//! captures. The path's elements are those of the lab, in real time: they count their drops.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]

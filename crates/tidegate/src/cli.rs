@@ -19,15 +19,15 @@ use tidegate_trace::pair::MOST_PACKETS;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    some input was bad (what could be read is reported), or output failed
+  1    some input was bad (results up to that point are reported), or output failed
   2    wrong command line
   3    a right, a device or a kernel feature is missing (gate, lab kernel, pace)
-  130  interrupted; what was read until then is reported";
+  130  interrupted; results up to that point are reported";
 
-/// Finds rate limits in packet captures.
+/// Finds rate limits in packet captures, tries better ones, and enforces them.
 ///
-/// Tidegate reads captures of TCP traffic that were taken at the sender's side. For every transfer it
-/// says whether a traffic policer limited it, at what rate, and why.
+/// Tidegate reads captures of TCP traffic and says what limited each transfer, at what rate, and why. It
+/// simulates limiters with real senders, enforces rates in the Linux kernel, and serves video at its rate.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, propagate_version = true, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -128,10 +128,11 @@ is sent (at the server), with at least 128 bytes of each packet. `tidegate colum
 machine-readable formats. docs/explanation/detectors.md explains the detectors.
 ";
 
-/// Find out for every transfer in captures whether a policer limited it.
+/// Find out what limited each transfer in captures.
 ///
-/// A transfer is what one endpoint sent in a segment: a request and its response. Tidegate annotates
-/// it packet by packet (losses, round-trip times, unnecessary retransmissions) and judges it.
+/// A segment is a request and its response. A transfer is the data that one endpoint sent in a segment.
+/// Tidegate annotates it packet by packet (losses, round-trip times, unnecessary retransmissions) and
+/// judges it.
 #[derive(Debug, Args)]
 #[command(after_help = DETECT_EXAMPLES, after_long_help = format!("{DETECT_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Detect {
@@ -152,7 +153,7 @@ pub struct Detect {
     /// Print only the summary: as text, or as an object with -f json
     #[arg(long)]
     pub summary: bool,
-    /// Keep reading captures that still grow, and judge every transfer when it ends by what is known by then
+    /// Keep reading captures that still grow, and judge every transfer when it ends by the packets so far
     #[arg(long, conflicts_with = "join")]
     pub follow: bool,
     /// Show all rows in the table, including transfers that are too short to judge
@@ -171,8 +172,8 @@ pub struct Detect {
 /// How captures belong together.
 #[derive(Debug, Clone, Args)]
 pub struct Pieces {
-    /// The captures are the pieces of one, as tcpdump -G and -C write: a connection may go on from
-    /// one to the next. They are read in the order of their first packets
+    /// The captures are the pieces of one, as tcpdump -G and -C write: a connection may continue in
+    /// the next one. They are read in the order of their first packets
     #[arg(long)]
     pub join: bool,
 }
@@ -200,7 +201,7 @@ pub struct Analysis {
     /// A flow ends when it had no packets for this time, such as 90s or 5min
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration, help_heading = "Analysis")]
     pub idle_timeout: Duration,
-    /// Most flows to follow at once in a capture; beyond it, the flows quiet for longest are ended
+    /// Most flows to follow at once in a capture; with more, the flows that were quiet for longest are ended
     #[arg(long, value_name = "N", default_value_t = Settings::default().max_flows, help_heading = "Analysis")]
     pub max_flows: usize,
 }
@@ -301,11 +302,11 @@ pub enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
-    /// What an endpoint sent in a request and its response
+    /// The data that an endpoint sent in a request and its response
     Segment,
-    /// What an endpoint sent in a connection
+    /// The data that an endpoint sent in a connection
     Flow,
-    /// What went to a client's address, or came from it
+    /// All traffic of a client's address
     Client,
     /// A data packet and its fate; not as a table
     Packet,
@@ -325,8 +326,8 @@ docs/reference/explain.md describes the fields of --json.
 /// Explain what limited a transfer, what to do about it, and why this is the verdict.
 ///
 /// The first line is the verdict in a sentence. Advice, evidence and the causes that were ruled out
-/// follow. The picture goes to an SVG file. It shows data, losses and acknowledgements over time, and
-/// below it what carries the verdict: bytes in flight, round-trip times, the fitted limiter's level.
+/// follow. The picture goes to an SVG file. It shows data, losses and acknowledgements over time. Below
+/// are the values behind the verdict: bytes in flight, round-trip times, the fitted limiter's level.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct Explain {
@@ -348,7 +349,7 @@ pub struct Explain {
     /// Print everything as a JSON object instead of text; draw a picture only with --svg
     #[arg(long)]
     pub json: bool,
-    /// The picture's file, or `-` to print it instead of the words [default: CAPTURE's name with
+    /// The picture's file, or `-` to print it instead of the text [default: CAPTURE's name with
     /// -flow-N.svg, in this folder]
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -372,17 +373,17 @@ Examples:
   tidegate diagnose a.pcap b.pcap -f csv -o rows.csv   a row for each direction of a connection
   tidegate diagnose --join server-*.pcap --other client-*.pcap
                                                        captures that tcpdump -G rotated
-  tidegate diagnose server.pcap                        what one capture tells, and what a second would
+  tidegate diagnose server.pcap                        what one capture shows, and what a second one would add
 
 The captures are of the same traffic, taken at two places at the same time. Neither their order nor their
 clocks matter. Take at least 96 bytes of each packet. docs/how-to/diagnose-with-two-captures.md shows how.
 ";
 
-/// Compare two captures of the same traffic: what was lost between, and what dropped it.
+/// Compare two captures of the same traffic: which packets were lost between, and what dropped them.
 ///
-/// Matches the packets of both captures, also through address translation and segmentation, brings their
-/// clocks together, and says what was lost between the places and elsewhere, how long packets took, and
-/// whether a policer, a queue or chance explains that.
+/// Matches the packets of both captures, also through address translation and segmentation, and aligns
+/// their clocks. Reports which packets were lost between the places and elsewhere, how long packets took,
+/// and whether a policer, a queue or chance explains that.
 #[derive(Debug, Args)]
 #[command(after_help = DIAGNOSE_EXAMPLES)]
 pub struct Diagnose {
@@ -395,10 +396,10 @@ pub struct Diagnose {
     /// The capture at the other place; with --join its pieces, or their folder
     #[arg(long, value_name = "CAPTURE", num_args = 1..)]
     pub other: Vec<PathBuf>,
-    /// Print everything as one JSON object instead of words
+    /// Print everything as one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-    /// Print rows instead of words: one for each direction of a connection (csv, json, jsonl, parquet)
+    /// Print rows instead of text: one for each direction of a connection (csv, json, jsonl, parquet)
     #[arg(
         short,
         long,
@@ -419,7 +420,7 @@ pub struct Diagnose {
     /// Draw only up to this time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "svg")]
     pub to: Option<Duration>,
-    /// Packets to keep of each capture; what comes later is left out [about 140 bytes each]
+    /// Packets to keep of each capture; later packets are left out [about 140 bytes each]
     #[arg(long, value_name = "N", default_value_t = MOST_PACKETS)]
     pub max_packets: usize,
 }
@@ -438,11 +439,11 @@ pub struct Columns {
 /// Tables whose columns can be described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
-    /// What an endpoint sent in a request and its response
+    /// The data that an endpoint sent in a request and its response
     Segment,
-    /// What an endpoint sent in a connection
+    /// The data that an endpoint sent in a connection
     Flow,
-    /// What went to a client's address, or came from it
+    /// All traffic of a client's address
     Client,
     /// A data packet and its fate
     Packet,
@@ -512,7 +513,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// A right is missing: exit code 3.
+/// A right, a device or a kernel feature is missing: exit code 3.
 #[derive(Debug)]
 pub struct RightsError(pub String);
 

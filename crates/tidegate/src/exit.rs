@@ -13,7 +13,7 @@ pub enum Exit {
     Usage = 2,
     /// Rights or features of the kernel are missing.
     Rights = 3,
-    /// Ctrl-C ended it; what was there until then is reported.
+    /// Ctrl-C ended it. Results up to that point are reported.
     Interrupted = 130,
 }
 

@@ -14,7 +14,7 @@ pub enum Output {
     File(BufWriter<File>, Unfinished),
 }
 
-/// A file that has no name yet, so that nothing is left of it if the program ends early. On file
+/// A file that has no name yet, so that nothing remains of it if the program ends early. On file
 /// systems without nameless files it has a temporary name.
 pub struct Unfinished {
     path: PathBuf,
@@ -26,7 +26,7 @@ impl Output {
         Self::Stdout(BufWriter::with_capacity(64 << 10, io::stdout()))
     }
 
-    /// Output to a file that replaces what is there once all is written.
+    /// Output to a file that replaces an existing one when everything is written.
     pub fn file(path: &Path) -> anyhow::Result<Self> {
         let file = create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self::File(
@@ -35,7 +35,7 @@ impl Output {
         ))
     }
 
-    /// Output to the file, or to standard output where none (or `-`) is named.
+    /// Output to the file, or to standard output if none (or `-`) is named.
     pub fn to(path: Option<&Path>) -> anyhow::Result<Self> {
         match path {
             Some(path) if path.as_os_str() != "-" => Self::file(path),
@@ -79,8 +79,8 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    // The target of a link is replaced, not the link. What is not a regular file in a folder (a
-    // pipe, a device, an open file of another process) is written directly.
+    // The target of a link is replaced, not the link. A target that is not a regular file in a
+    // folder (a pipe, a device, an open file of another process) is written directly.
     let given = path;
     let real = fs::canonicalize(path);
     let path = real.as_deref().unwrap_or(path);

@@ -13,7 +13,7 @@ pub fn run(arguments: &Pace) -> anyhow::Result<Exit> {
         Some(cgroup) => Ok(cgroup.clone()),
         None => own_cgroup(),
     };
-    // Attached for as long as this lives; nothing is paced by it.
+    // Attached for as long as this lives; it paces nothing.
     let mut options = Options::default();
     options.cgroup.clone_from(&arguments.cgroup);
     let pacer = Pacer::open_with(&options);

@@ -1,4 +1,4 @@
-//! What a capture has that keeps it from telling anything, in a line each.
+//! Why a capture gives no results, or few: one line for each reason.
 
 use tidegate_trace::flow::{Counters, ForeignKind};
 
@@ -23,7 +23,7 @@ const NAMES: [(u16, &str); 12] = [
     (0x8915, "RoCE"),
 ];
 
-/// Why nothing can be said of a capture, or little.
+/// Why nothing or little can be said about a capture.
 pub fn remarks(counters: &Counters) -> Vec<String> {
     let mut found = Vec::new();
     let packets = plural(counters.frames, "packet", "packets");
@@ -65,7 +65,7 @@ pub fn remarks(counters: &Counters) -> Vec<String> {
     found
 }
 
-/// The Ethernet types, where there are any.
+/// The Ethernet types, if there are any.
 fn foreign(counters: &Counters) -> String {
     let kinds: Vec<String> = counters
         .foreign

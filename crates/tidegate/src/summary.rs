@@ -16,7 +16,7 @@ use crate::units::{count, percent, plural, rate};
 
 /// A transfer with this many losses counts as lossy: PD needs as many. [Flach16 Table 2]
 const LOSSY: u64 = 15;
-/// The share of the policing rates that the clusters are to cover. [Flach16 §3.2]
+/// The share of the policing rates that the clusters should cover. [Flach16 §3.2]
 const COVERED: f64 = 0.75;
 /// Clusters that are listed for people.
 const LISTED: usize = 10;
@@ -183,7 +183,7 @@ impl Summary {
         writeln!(out, "verdicts: {}", counts.join(", "))
     }
 
-    /// Says on standard error what the results lack, whatever their format.
+    /// Reports on standard error what the results lack, in every format.
     pub fn warn(&self) {
         let (counters, passed_over) = (&self.counters, &self.passed_over);
         let warnings = [

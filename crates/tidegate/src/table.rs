@@ -17,7 +17,7 @@ use crate::units::{count, percent, rate, time};
 /// passes.)
 pub const LEAST_PACKETS: u64 = 30;
 
-/// Colours, where they are wanted.
+/// Colours, if they are wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
     on: bool,
@@ -73,14 +73,14 @@ fn heading(number: u64, client: Endpoint, server: Endpoint) -> String {
     }
 }
 
-/// What a line shows.
+/// The content of a line.
 struct Line<'a> {
     file: &'a Arc<str>,
     flow: u64,
     /// Sender and receiver.
     ends: (Endpoint, Endpoint),
     from_client: bool,
-    /// The segment's number, or how many there are.
+    /// The segment's number, or the number of segments.
     number: u64,
     metrics: &'a Metrics,
     rtt: Option<Nanos>,
@@ -208,7 +208,7 @@ impl Table {
         shown
     }
 
-    /// Prints the name of the capture where it changed.
+    /// Prints the name of the capture if it changed.
     fn name_file(&mut self, out: &mut impl Write, file: &Arc<str>) -> io::Result<()> {
         if self.file.as_ref() != Some(file) {
             self.file = Some(Arc::clone(file));
@@ -221,7 +221,7 @@ impl Table {
         Ok(())
     }
 
-    /// Prints a line, and before it the heading, the name of the capture and that of the flow where
+    /// Prints a line. Before it prints the heading, and the names of the capture and the flow if
     /// they changed.
     fn line(
         &mut self,
@@ -344,7 +344,7 @@ impl Table {
     }
 }
 
-/// A verdict in a few words: for one that leaves several causes, these.
+/// A verdict in a few words. For a verdict that leaves several causes, these are the causes.
 fn words(judgement: &Judgement) -> String {
     let names = |causes: &mut dyn Iterator<Item = Cause>, between: &str| {
         let names: Vec<&str> = causes.map(Cause::name).collect();

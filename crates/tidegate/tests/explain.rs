@@ -323,7 +323,7 @@ fn what_cannot_be_told_is_said() {
     let told = captured.told();
     assert_eq!(told.verdict(), "unclear");
     told.says(&[
-        "What limited this transfer cannot be told for certain",
+        "What limited this transfer is not certain",
         "No round-trip time is known",
         "Not ruled out: a policer, a slow link or a shaper",
         "Capture again: where the data is sent, both directions",

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::config as config_of;
 
-/// What a data path would hold.
+/// The content of a data path.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Model {
     directory: HashMap<(Direction, Match), Seat>,
@@ -56,7 +56,7 @@ impl Model {
         }
     }
 
-    /// Whether it holds what the state says.
+    /// Whether it agrees with the state.
     fn holds(&self, state: &GateState) {
         let mut directory = HashMap::new();
         for member in state.members.values() {
@@ -141,7 +141,7 @@ proptest! {
             for (name, old) in &state.members {
                 let gone = !next.members.contains_key(name);
                 prop_assert_eq!(gone, report.removed.contains(name));
-                // No other member gets its number before the next change.
+                // No other member may get its number before the next change.
                 let taken = next.members.values().any(|other| other.number == old.number);
                 prop_assert!(!gone || !taken);
             }
@@ -156,7 +156,7 @@ proptest! {
             prop_assert!(changes.iter().all(untouched));
             model.apply(&changes);
             model.holds(&next);
-            // Done again it changes nothing.
+            // A second time it changes nothing.
             let before = model.directory.clone();
             let again = super::changes(&state, &next, &next.attachments, false);
             for change in &again {
@@ -166,7 +166,7 @@ proptest! {
             }
             prop_assert_eq!(&before, &model.directory);
             prop_assert!(super::changes(&next, &next, &next.attachments, true).is_empty());
-            // Written and read it is the same.
+            // After writing and reading it is the same.
             let text = serde_json::to_string(&next).expect("writable");
             let mut read: GateState = serde_json::from_str(&text).expect("readable");
             read.index();
@@ -175,7 +175,7 @@ proptest! {
         }
     }
 
-    /// From anywhere between two states there is a way back.
+    /// There is a way back from any point between two states.
     #[test]
     fn what_fails_is_undone(one in draws(), two in draws(), done in 0usize..30) {
         let empty = GateState::empty("/pins".into(), [1, 2]);
@@ -205,13 +205,13 @@ proptest! {
             for (was, is) in was.lanes.values().iter().zip(&member.lanes.values()) {
                 prop_assert_eq!((was.plan, was.base), (is.plan, is.base));
             }
-            // A limiter that has seen the plan that failed is to see a newer one.
+            // A limiter that has followed the failed plan must get a newer version.
             let seen = next.members.get(name);
             for (other, is) in seen.iter().flat_map(|seen| seen.lanes.values().into_iter().zip(member.lanes.values())) {
                 prop_assert!(other.version != is.version || other.plan == is.plan);
             }
         }
-        // And on from there, though room was not made.
+        // It continues from there, even if no room was made.
         let (on, _) = super::next(&back, &config(&two)).expect("room");
         model.apply(&super::changes(&back, &on, &back.attachments, true));
         model.holds(&on);
@@ -301,7 +301,7 @@ fn what_goes_makes_room_for_what_comes_where_there_is_none_for_both() {
     let early = ["unseat", "unseat", "seat", "seat"];
     assert_eq!(order(lengths(16..31), lengths(17..32)), late);
     assert_eq!(order(lengths(16..32), lengths(17..33)), early);
-    // All of IPv6 is one more of IPv4.
+    // A prefix of all of IPv6 counts as one more prefix of IPv4.
     let all = || vec!["\"::/0\"".to_owned()];
     assert_eq!(
         order(lengths(16..32), [lengths(17..32), all()].concat()),

@@ -20,7 +20,7 @@ struct Sheet<'a> {
     sink: &'a Sink,
 }
 
-/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines that name none.
+/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines without a plan.
 pub(super) fn read<'a>(
     files: &'a [(PathBuf, String)],
     plan: Option<&str>,
@@ -100,8 +100,8 @@ impl Sheet<'_> {
         Place { text, byte }
     }
 
-    /// Where a cell begins: after as many commas outside of quotes as its column says. Only for
-    /// messages.
+    /// Where a cell begins: the column's number says after how many commas outside of quotes. Only
+    /// for messages.
     fn cell(&self, row: &Row, column: usize) -> Place {
         let start = row.start;
         let rest = self.text.get(start..).unwrap_or("");
@@ -122,7 +122,7 @@ impl Sheet<'_> {
         self.at(at)
     }
 
-    /// Tells what is wrong with a cell.
+    /// Reports a mistake in a cell.
     fn wrong(&self, row: &Row, column: usize, message: impl Into<String>) {
         self.sink
             .add_with(|| (Mistake::new(self.cell(row, column), message), None));
@@ -143,7 +143,7 @@ impl Sheet<'_> {
                 continue;
             }
             match read(text.trim()) {
-                // Places of cells are worked out when something is wrong with them.
+                // Places of cells are computed only for messages.
                 Ok(what) => into.push((what, self.place(row))),
                 Err(message) => self.wrong(row, column, message),
             }
@@ -243,7 +243,7 @@ fn family(text: &str, wanted: &str) -> Result<Match, String> {
     }
 }
 
-/// A circuit: what all of its devices have.
+/// A circuit: the values that all of its devices share.
 struct Circuit {
     name: String,
     rates: PerDirection<Option<u64>>,
@@ -252,7 +252,7 @@ struct Circuit {
 }
 
 /// LibreQoS's form: a line for each device; the devices of a circuit share its limit. The rates are
-/// those of the circuit's first device, as LibreQoS has it; minimum rates mean nothing here.
+/// those of the circuit's first device, as in LibreQoS; minimum rates have no effect here.
 fn shaped_devices(
     sheet: &Sheet<'_>,
     header: &Row,

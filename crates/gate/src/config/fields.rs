@@ -1,5 +1,5 @@
-//! The values of a table of the file, each of its type, every key known. What is wrong is collected,
-//! and reading goes on.
+//! Reads the values of a table of the file by their types, and checks that every key is known.
+//! Mistakes are collected, and reading continues.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use super::problem::Sink;
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     known: Known<'a>,
-    /// Some key is unknown: one that is missing may be meant by it.
+    /// Some key is unknown. It may be a misspelt form of a key that is missing.
     mistyped: bool,
     pub sink: &'a Sink,
 }
@@ -23,7 +23,7 @@ impl<'a> Fields<'a> {
         Self::checked(Known { table, place, what }, &[section], sink)
     }
 
-    /// The table that a value is, if it is one.
+    /// Reads a value as a table, if it is one.
     pub fn new(
         node: &'a Node,
         what: &'a str,

@@ -68,7 +68,7 @@ pub struct Metrics {
     pub listen: Listen,
     /// The file with the secret; there is one unless `listen` is local.
     pub token: Option<PathBuf>,
-    /// Most subscribers with metrics of their own.
+    /// Most subscribers with separate metrics.
     pub subscribers: usize,
     /// Most subscribers with metrics of each queue.
     pub queues: usize,
@@ -108,7 +108,7 @@ pub struct Config {
     pub subscribers: Vec<Subscriber>,
     /// What is charged.
     pub accounting: Accounting,
-    /// Packets of no subscriber.
+    /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
     /// Folder in a bpffs.
     pub pins: PathBuf,
@@ -137,7 +137,7 @@ impl Config {
     /// Reads and checks a file and those that it imports.
     ///
     /// # Errors
-    /// All that is wrong with them, with places.
+    /// All mistakes in them, with places.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
         let text = load(path).map_err(|message| ConfigErrors::of_file(path, message))?;
         Self::parse(path, text, &load)
@@ -146,7 +146,7 @@ impl Config {
     /// Checks the text of a file; `load` reads those that it imports.
     ///
     /// # Errors
-    /// All that is wrong with them, with places.
+    /// All mistakes in them, with places.
     pub fn parse(
         file: &Path,
         text: String,
@@ -161,7 +161,7 @@ impl Config {
         }
     }
 
-    /// What is sound and may yet not do what is meant.
+    /// Warnings about a configuration that is valid but may not do what the operator wants.
     pub fn doubts(&self) -> Vec<String> {
         let tagged = self.subscribers.iter().find(|one| {
             let tag = |what: &Match| matches!(what, Match::Vlan(_) | Match::QinQ { .. });
@@ -309,11 +309,11 @@ fn plans<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<(String, PlanTemplate)> {
 struct Import {
     /// Its number.
     file: usize,
-    /// The plan of lines that name none, and where it is named.
+    /// The plan of lines without a plan, and where it is named.
     plan: Option<(String, Place)>,
 }
 
-/// Loads the files that are to be imported.
+/// Loads the files of `[[import]]`.
 fn imports<'a>(
     f: &Fields<'a>,
     folder: &Path,
@@ -476,7 +476,7 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
     accounting
 }
 
-/// Where to listen, with a secret where others could ask.
+/// Where to listen, and the secret that is needed if other machines can connect.
 fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)> {
     if f.node("listen").is_none() {
         f.missing("listen");

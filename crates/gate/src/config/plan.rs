@@ -11,7 +11,7 @@ use super::problem::Sink;
 use crate::limits::{FlowRule, PlanTemplate, Template};
 use crate::table::Direction;
 
-/// Reads a plan, and reports what is wrong with it.
+/// Reads a plan, and reports the mistakes in it.
 pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
     let mut plan = PlanTemplate::default();
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {
@@ -65,7 +65,7 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
         .iter()
         .all(|way| f.node(way.name()).is_none());
     if neither && common.scheme != Scheme::Unlimited {
-        // A rate may come with each subscriber; all else must be sound at any.
+        // Each subscriber may have another rate; all other values must be valid at any rate.
         check(&f, &common, Direction::Down, sink);
     }
     [plan.down, plan.up] = [
@@ -88,7 +88,7 @@ fn check(f: &Fields<'_>, template: &Template, direction: Direction, sink: &Sink)
     }
 }
 
-/// The keys that both directions share, over what there was.
+/// Reads the keys that both directions share, and keeps the values of the others.
 fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
     let schemes = Template::SCHEMES.map(|scheme| (scheme.name(), scheme));
     if let Some(scheme) = f.word("scheme", &schemes) {
@@ -119,7 +119,7 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
         .and_then(|node| f.sink.note(policy::read(node)))
     {
         template.policy = policy;
-        // What was said of the classes of another policy means nothing here.
+        // Rules and the default class of another policy have no meaning here.
         (template.rules, template.default_class) = (Vec::new(), None);
     }
     let rules = f.tables("rule");

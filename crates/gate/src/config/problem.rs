@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where: all of it, not only the first.
+//! The mistakes in a configuration, with their places: all of them, not only the first.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_notation::{Mistake, Place, Position, clean, position};
 
-/// Something that is wrong: where, what, and what to do.
+/// A mistake: where it is, what is wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as it was named.
@@ -35,20 +35,20 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with a configuration, in the order in which it is written.
+/// All mistakes in a configuration, in the order in which it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors {
     /// The first [`ConfigErrors::MOST`].
     pub problems: Vec<Problem>,
-    /// How many there are besides.
+    /// The number of further mistakes.
     pub more: usize,
 }
 
 impl ConfigErrors {
-    /// Most that are reported.
+    /// Most mistakes that are reported.
     pub const MOST: usize = 20;
 
-    /// One that is about a whole file.
+    /// A mistake that is about a whole file.
     pub(super) fn of_file(file: &Path, message: String) -> Self {
         Self {
             problems: vec![Problem {
@@ -81,19 +81,19 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// A mistake, and the place of what it contradicts.
+/// A mistake, and the place of the text that it contradicts.
 type Found = (Mistake, Option<Place>);
 
 /// Collects mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     found: RefCell<Vec<Found>>,
-    /// Beyond those that are kept.
+    /// Number of mistakes beyond those that are kept.
     more: RefCell<usize>,
 }
 
 impl Sink {
-    /// No file is read for more: what a wrong column does to 100,000 lines need not be kept.
+    /// Further mistakes are only counted: a wrong column causes one in each of 100,000 lines.
     const KEPT: usize = 100;
 
     pub fn add(&self, mistake: Mistake) {
@@ -109,7 +109,7 @@ impl Sink {
         self.add(Mistake::new(place, message));
     }
 
-    /// Adds a mistake that takes some time to describe, and the place of what it contradicts.
+    /// Adds a mistake that takes some time to describe, and the place of the text that it contradicts.
     pub fn add_with(&self, describe: impl FnOnce() -> (Mistake, Option<Place>)) {
         let mut found = self.found.borrow_mut();
         if found.len() < Self::KEPT {
@@ -123,7 +123,7 @@ impl Sink {
         self.found.borrow().is_empty()
     }
 
-    /// What was found, with the lines of the files.
+    /// The mistakes that were found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
         let mut found = self.found.into_inner();
         found.sort_by_key(|(mistake, _)| mistake.place);

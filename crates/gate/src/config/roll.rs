@@ -1,4 +1,5 @@
-//! All subscribers, from wherever they are named: each name and each match once, each plan known.
+//! All subscribers of all files. Each name and each match may be there once, and each plan must
+//! exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,16 +22,16 @@ pub(super) struct Draft<'a> {
     pub rates: PerDirection<Option<u64>>,
     pub matches: Vec<(Match, Place)>,
     pub place: Place,
-    /// Where the plan is named.
+    /// The place where the plan is named.
     pub plan_place: Place,
-    /// Where the rates are.
+    /// The places of the rates.
     pub rate_places: PerDirection<Place>,
 }
 
-/// A plan, a direction, and a rate of the subscriber's own.
+/// A plan, a direction, and the subscriber's rate if it has one.
 type Terms = (Option<usize>, Direction, Option<u64>);
 
-/// What is known of subscribers so far.
+/// The subscribers that were read so far.
 pub(super) struct Roll<'a> {
     plans: &'a [(String, PlanTemplate)],
     sink: &'a Sink,
@@ -95,7 +96,7 @@ impl<'a> Roll<'a> {
         let plan = match draft.plan {
             Some(plan) => match self.plan(plan, draft.plan_place) {
                 Some(plan) => Some(plan),
-                // Told; what follows would be about another plan.
+                // This was reported. Further errors would be about another plan.
                 None => return,
             },
             None => None,

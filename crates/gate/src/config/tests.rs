@@ -4,6 +4,7 @@ mod lists;
 use proptest::prelude::*;
 
 use tidegate_limiter::{BurstControl, LimiterConfig, PhantomQueuesConfig, PolicyTree};
+use tidegate_notation::{Key, Section};
 
 use super::*;
 use crate::limits::FlowRule;
@@ -53,7 +54,7 @@ fn sound(text: &str) -> Config {
     parse(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Errors without the lines that they show.
+/// Errors without the lines that they quote.
 fn wrong(text: &str, others: &[(&str, &str)]) -> Vec<String> {
     let errors = with(text, others).expect_err(text);
     let first_line = |problem: &Problem| {
@@ -125,6 +126,39 @@ fn sizes_have_room_for_super_packets() {
         panic!("of another scheme");
     };
     assert_eq!(policer.burst(), 2 * 65_536);
+}
+
+/// A file that writes each default as the documentation has it means the same as one that leaves all out.
+#[test]
+fn documented_defaults_are_those_of_the_gate() {
+    let written = |section: Section| -> String {
+        // A bucket's depth belongs to another scheme than the default one.
+        let keys = section.keys.iter().filter(|key| key.name != "burst");
+        let lines = keys.filter_map(Key::written_default);
+        lines.map(|line| line + "\n").collect()
+    };
+    let rest = |file: &str, hook: &str, plan: &str, accounting: &str, metrics: &str| {
+        sound(&format!(
+            "{file}[[interface]]\nname = \"eth0\"\nside = \"core\"\n{hook}[plan.p]\ndown = \"10mbit\"\n{plan}\
+             [[subscriber]]\nname = \"ann\"\nplan = \"p\"\nvlan = 7\n[accounting]\n{accounting}\
+             [metrics]\nlisten = \"127.0.0.1:9642\"\n{metrics}"
+        ))
+    };
+    let [file, hook, plan, accounting, metrics] =
+        [keys::FILE, INTERFACE, keys::PLAN, ACCOUNTING, METRICS].map(written);
+    for key in [
+        "pins", "log", "hook", "policy", "rtt", "upper", "overhead", "queues",
+    ] {
+        let all = [&file, &hook, &plan, &accounting, &metrics];
+        assert!(
+            all.iter().any(|lines| lines.contains(&format!("{key} = "))),
+            "{key}"
+        );
+    }
+    assert_eq!(
+        rest(&file, &hook, &plan, &accounting, &metrics),
+        rest("", "", "", "", "")
+    );
 }
 
 #[test]
@@ -236,7 +270,7 @@ addresses = "0.0.0.0/0"
         (up.rate(), up.queues(), up.mark),
         (Some(2_000_000), 4, Some(8))
     );
-    // Rules are about the classes of a policy: another one has its own.
+    // Rules name the classes of a policy. Another policy has other classes.
     assert_eq!((up.rules.len(), up.default_class), (0, None));
     let [tagged, single] = &config.subscribers[..] else {
         panic!("two")
@@ -302,7 +336,7 @@ fn what_we_show_is_sound() {
     assert!(examples >= 2);
 }
 
-/// The documentation has the very tables that `schema` prints.
+/// The documentation has exactly the tables that `schema` prints.
 #[test]
 fn every_key_is_documented() {
     let docs = concat!(
@@ -336,7 +370,7 @@ fn speed() {
         writeln!(inline, "[[subscriber]]\nname = \"user{number}\"\nplan = \"gold\"\naddresses = [\"10.{a}.{b}.{c}\", \"2001:db8:{a}:{:x}::/64\"]", number & 0xffff).expect("text");
         writeln!(shaped, "{number},\"Street, City\",{number},Device,AP,,10.{a}.{b}.{c},2001:db8:{a}:{:x}::/64,1,1,{rate}.5,10,,", number & 0xffff).expect("text");
     }
-    // Time on the processor: others may be at work.
+    // Time on the processor, because the machine may do other work.
     let clock = || {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("told");
         let nanos = text.split(' ').next().and_then(|text| text.parse().ok());

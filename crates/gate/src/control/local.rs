@@ -37,7 +37,7 @@ enum Source<D: DataPath> {
 pub fn pins(state: &Path) -> Result<PathBuf, ControlError> {
     match gate::pins(state)? {
         Some(pins) => Ok(pins),
-        // A gate may be there whose state was lost; what opens it says so.
+        // There may be a gate whose state was lost. Opening it reports this.
         None if state == Path::new(Config::STATE) => Ok(Config::PINS.into()),
         None => Err(ControlError::Down(format!(
             "no gate is up with its state in {}: start one with `tidegate gate up`",
@@ -102,7 +102,8 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
 
     fn roster(&mut self) -> Result<Arc<Roster>, ControlError> {
         self.fresh()?;
-        // The same allocation for the same content: readings are compared without a look at names.
+        // The same allocation for the same content, so that readings are compared without comparing
+        // names.
         if let Some(roster) = &self.roster {
             return Ok(Arc::clone(roster));
         }
@@ -114,7 +115,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
 
     fn subscriber(&mut self, name: &str) -> Result<Subscriber, ControlError> {
         let (state, _) = self.fresh()?;
-        // Without the roster, which is made again after each change.
+        // The roster is not used, because it is rebuilt after each change.
         let member = state.members.get(name);
         member
             .map(|member| Subscriber::of(state, name, member))

@@ -38,11 +38,11 @@ pub struct Reloads {
 /// All that metrics need.
 #[derive(Debug)]
 pub struct Everything {
-    /// The gate but for its subscribers.
+    /// The gate without its subscribers.
     pub overview: Overview,
     /// All counters, at most a second old.
     pub reading: Arc<Reading>,
-    /// Sums over all subscribers that there were; they never fall.
+    /// Sums over all subscribers that ever existed. They never fall.
     pub totals: PerDirection<Counters>,
     /// Reloads since the process began.
     pub reloads: Reloads,
@@ -68,7 +68,8 @@ impl SharedGate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A thread that panicked left nothing half done: all is read again when it is asked for.
+        // A thread that panicked left nothing half done: everything is read again at the next
+        // request.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,13 +13,13 @@ pub enum GateError {
     /// No gate is up.
     #[error("no gate is up at {}: start one with `tidegate gate up`", pins.display())]
     NotUp {
-        /// Where it would be.
+        /// The folder of its pins.
         pins: PathBuf,
     },
     /// A gate is up already.
     #[error("a gate is up at {} already: change it with `tidegate gate reload`, or remove it with `tidegate gate down`", pins.display())]
     AlreadyUp {
-        /// Where it is.
+        /// The folder of its pins.
         pins: PathBuf,
     },
     /// Another process holds the lock.
@@ -33,7 +33,7 @@ pub enum GateError {
     /// Limits are in force, and the state that says whose they are is missing.
     #[error("a gate is up at {}, but its state is missing in {}: remove the gate with `tidegate gate down`, then start it again", pins.display(), folder.display())]
     Lost {
-        /// Where it is.
+        /// The folder of its pins.
         pins: PathBuf,
         /// The folder of the state.
         folder: PathBuf,
@@ -43,7 +43,7 @@ pub enum GateError {
     Elsewhere {
         /// The folder of the state.
         folder: PathBuf,
-        /// The gate it is of.
+        /// The gate that it belongs to.
         other: PathBuf,
         /// The gate that was wanted.
         pins: PathBuf,
@@ -70,13 +70,13 @@ pub enum GateError {
         /// A suggestion, if there is a similar name.
         meant: String,
     },
-    /// A subscriber cannot be set to this.
+    /// A subscriber cannot be set to these values.
     #[error("{0}")]
     Setting(String),
     /// A file of the state cannot be read or written.
     #[error("{}: {source}", path.display())]
     State {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -84,7 +84,7 @@ pub enum GateError {
     /// A file of the state is damaged.
     #[error("the state file {} is damaged ({message}): remove the gate with `tidegate gate down`, then start it again", path.display())]
     Corrupt {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         message: String,
@@ -92,9 +92,9 @@ pub enum GateError {
     /// The data path refused; everything is as it was before.
     #[error("{doing}: {source}")]
     Path {
-        /// What was to be done.
+        /// The change that failed.
         doing: String,
-        /// Why not.
+        /// Why it failed.
         source: PathError,
     },
     /// The data path refused a change and also refused to undo it.

@@ -1,4 +1,4 @@
-//! A gate comes up, is taken over from a process that ended, and is taken off.
+//! How a gate starts, is taken over from a process that ended, and is removed.
 
 use std::io;
 use std::path::Path;
@@ -152,7 +152,7 @@ impl<D: DataPath> Gate<D> {
                     gate.entries = 0;
                 }
                 Err(_) if !was_up => return Err(Self::given_up(pins, &mut gate.store)),
-                // It is undone as a change that failed.
+                // It is undone like a change that failed.
                 Err(first) => drop(gate.turn_back(&old, next, first)),
             }
         } else if gate.make(&written, &old, false).is_err() {
@@ -198,7 +198,7 @@ impl<D: DataPath> Gate<D> {
     pub fn down(mut self) -> Result<(), GateError> {
         let pins = self.state.pins.clone();
         let removed = self.path.remove();
-        // A rest that cannot be removed is not a gate: no state may belong to it.
+        // If a part cannot be removed, it is not a gate: no state may belong to it.
         let forgotten = self.store.clear();
         removed.map_err(|source| path_error(&pins, source))?;
         forgotten
@@ -219,12 +219,12 @@ impl<D: DataPath> Gate<D> {
         let there = D::exists(pins);
         // A state that cannot be read belongs to no gate.
         let loaded = store.load().unwrap_or_default();
-        // This also removes what a process left that was killed early.
+        // This also removes files of a process that was killed early.
         let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
         if Self::other(&loaded, pins).is_some() {
             return cleared.map(|()| there);
         }
-        // A rest that cannot be removed is not a gate: no state may belong to it.
+        // If a part cannot be removed, it is not a gate: no state may belong to it.
         let forgotten = store.clear();
         cleared.and(forgotten).map(|()| there)
     }

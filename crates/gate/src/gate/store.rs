@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub plans: Vec<(u32, Limits)>,
 }
 
-/// A change that failed: the data path is somewhere on the way to where it led.
+/// A change that failed: the data path may be anywhere between the two states.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Undo {
     /// The state that the change led to.
@@ -50,7 +50,7 @@ pub(super) struct Loaded {
     pub current: Option<GateState>,
     /// Number of lines of the journal.
     pub entries: usize,
-    /// Bytes of these lines. What follows was not begun, or belongs to an older state.
+    /// Bytes of these lines. Later bytes were not begun, or belong to an older state.
     pub length: u64,
     /// The state that an unfinished change led to.
     pub next: Option<GateState>,
@@ -155,7 +155,7 @@ impl Store {
         self.journal = None;
         remove(&self.folder.join(NEXT))?;
         remove(&self.folder.join(JOURNAL))?;
-        // The change must be gone from the disk before `undo.json` is.
+        // The change must be removed from the disk before `undo.json` is.
         self.sync().map_err(|source| GateError::State {
             path: self.folder.clone(),
             source,
@@ -201,7 +201,7 @@ impl Store {
         })
     }
 
-    /// Cuts off what follows the journal's complete lines: it would hide later lines.
+    /// Cuts off the bytes after the journal's complete lines: they would hide later lines.
     pub fn trim(&mut self, length: u64) -> Result<(), GateError> {
         let path = self.folder.join(JOURNAL);
         let file = match private(OpenOptions::new().write(true)).open(&path) {
@@ -365,7 +365,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GateError> {
         .map_err(|error| corrupt(path, error.to_string()))
 }
 
-/// Checks the format, and works out what the file leaves out.
+/// Checks the format, and computes what the file leaves out.
 fn check(path: &Path, state: &mut GateState) -> Result<(), GateError> {
     if state.format != GateState::FORMAT {
         let found = state.format;

@@ -16,11 +16,11 @@ use crate::testing::Site;
 
 type Own = Gate<Memory>;
 
-/// What the tests ask of a site's gate in memory.
+/// The requests of the tests to a site's gate in memory.
 trait InMemory {
     fn take_over(&self) -> Result<Own, GateError>;
 
-    /// Whether the data path holds what the state says, and nothing else.
+    /// Whether the data path agrees with the state, and has nothing else.
     fn holds(&self, state: &GateState);
 }
 
@@ -52,7 +52,7 @@ impl InMemory for Site {
     }
 }
 
-/// All that can be read of a gate's subscribers.
+/// Everything that can be read about a gate's subscribers.
 fn all_read(state: &GateState, path: &Memory) -> (Roster, Vec<PerDirection<Counters>>, Others) {
     let roster = Arc::new(Roster::of(state));
     let reading = Reading::take(Arc::clone(&roster), state, path).expect("a reading");
@@ -67,7 +67,7 @@ fn setting(gate: &Own, name: &str) -> Option<Setting> {
     gate.state().members[name].setting.clone()
 }
 
-/// The fixture's file between two interfaces, and with cem.
+/// The fixture's file with two interfaces, and with cem.
 static ONE: LazyLock<String> = LazyLock::new(|| {
     Site::FILE.replace("\"lo\"", "\"eth0\"")
         + r#"
@@ -81,7 +81,8 @@ vlan = 9
 "#
 });
 
-/// Bob gets gold and an address, cem goes, dot comes with cem's tag; another interface.
+/// Bob gets the plan gold and an address, cem is removed, dot is added with cem's tag; another
+/// interface.
 static TWO: LazyLock<String> = LazyLock::new(|| {
     let bob = "plan = \"gold\"\naddresses = \"192.0.2.2\"";
     "unknown = \"drop\"\n".to_owned()
@@ -130,7 +131,7 @@ fn a_gate_goes_up_changes_and_goes_down() {
         about_alice, 2,
         "alice was led once in each direction, at the start: {log:?}"
     );
-    // The same again does nothing.
+    // The same file again changes nothing.
     let report = gate.reload(&site.config(&TWO)).expect("reloaded");
     assert_eq!(report.unchanged, 3);
     let log = Memory::at(site.pins(), |memory| memory.log.clone()).expect("there");
@@ -165,12 +166,13 @@ fn errors_say_that_a_gate_is_busy_up_or_not_there() {
     let gate = site.take_over().expect("ours");
     site.holds(gate.state());
     drop(gate);
-    // Without its state the gate cannot be taken over, since the owners of the limits are unknown. It can be taken off.
+    // Without its state the gate cannot be taken over, since the owners of the limits are unknown. But it can be
+    // removed.
     std::fs::remove_dir_all(site.state()).expect("removed");
     assert!(matches!(site.take_over(), Err(GateError::Lost { .. })));
     assert!(Own::down_at(site.folders()).expect("down"));
     assert!(!Own::is_up(site.pins()) && !site.state().exists());
-    // A state without a gate is what a restart of the machine may leave.
+    // A restart of the machine may leave a state without a gate.
     let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     drop(gate);
     Memory::clear(site.pins()).expect("gone");
@@ -221,7 +223,7 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     let lanes = gate.state().members["alice"].lanes;
     assert_eq!((lanes.down.version, lanes.up.version), (2, 1));
     site.holds(gate.state());
-    // Also for those who come after us, and over reloads that change others.
+    // Also for later processes, and after reloads that change others.
     drop(gate);
     let mut gate = site.take_over().expect("ours");
     assert_eq!(setting(&gate, "alice"), Some(rate(5_000_000)));
@@ -242,7 +244,7 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
     gate.reload(&site.config(&TWO.replace("40mbit", "30mbit")))
         .expect("reloaded");
     assert_eq!(rate_down(&gate, "alice"), Some(30_000_000));
-    // The file says otherwise of alice.
+    // The file changes alice.
     let other = TWO.replacen("plan = \"gold\"", "plan = \"gold\"\ndown = \"70mbit\"", 1);
     let report = gate.reload(&site.config(&other)).expect("reloaded");
     assert_eq!(report.reset, ["alice"]);

@@ -49,7 +49,7 @@ impl<D: DataPath> View<D> {
             pins,
             state: folder,
         } = folders;
-        // What is written meanwhile is read again by the first refresh.
+        // Changes since then are read again by the first refresh.
         let marks = marks(folder);
         let loaded = store::load(folder)?;
         let unsettled = loaded.next.is_some() || loaded.undo.is_some();
@@ -100,7 +100,7 @@ impl<D: DataPath> View<D> {
         self.unsettled
     }
 
-    /// The gate but for its subscribers.
+    /// The gate without its subscribers.
     pub fn overview(&self) -> Overview {
         Overview::of(&self.state, &self.path, self.unsettled)
     }

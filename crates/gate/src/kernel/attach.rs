@@ -86,7 +86,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
             if is_live(&path, how, attachment) {
                 return Err(KernelError::Attached(attachment.interface.clone()));
             }
-            // This pin is of an interface that is gone, or came back.
+            // This pin belongs to an interface that is gone, or that came back.
             let _ = fs::remove_file(path);
             let live = |(pinned, how): (Attachment, String)| {
                 how == "clsact"

@@ -21,7 +21,7 @@ impl From<KernelError> for PathError {
 
 impl DataPath for Kernel {
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
-        // Of one that was killed before it was whole.
+        // Left by a process that was killed before the gate was complete.
         if !Self::exists(pins) && is_bpf(pins) {
             Self::clear(pins)?;
         }
@@ -95,7 +95,7 @@ impl DataPath for Kernel {
 
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
         match self.attach(attachment) {
-            // Done before, perhaps by one that was killed.
+            // It is attached already, perhaps by a process that was killed.
             Err(KernelError::Attached(_)) => Ok(()),
             other => Ok(other?),
         }

@@ -32,7 +32,7 @@ pub(super) struct Directory {
     links: [[u32; 3]; 2],
 }
 
-/// What packets of one direction are looked up by.
+/// The keys by which packets of one direction are looked up.
 #[derive(Debug, PartialEq, Eq)]
 struct Lengths {
     /// Lengths of prefixes, the longest first.
@@ -264,7 +264,7 @@ impl Directory {
         result
     }
 
-    /// What is in use, of packets down and up.
+    /// The lengths and links that are in use, for packets down and up.
     fn lengths(&self) -> [Lengths; 2] {
         [0, 1].map(|direction| {
             let used = |counts: &[u32]| -> Vec<u32> {

@@ -13,7 +13,7 @@ pub enum KernelError {
     /// Nothing is pinned there.
     #[error("no gate is up: {0} is empty or missing")]
     Missing(PathBuf),
-    /// What is pinned there is of another version.
+    /// The pins there are of another version.
     #[error(
         "{path} belongs to a gate of another version of tidegate: remove that gate with `tidegate gate down`, then start it again"
     )]
@@ -71,9 +71,9 @@ pub enum KernelError {
     /// A program cannot be attached or detached.
     #[error("{what} on {interface}: {source}")]
     Attach {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// Where.
+        /// The interface.
         interface: String,
         /// Why.
         source: std::io::Error,

@@ -11,14 +11,14 @@ use crate::{limits, table};
 
 pub(super) use generated::*;
 
-/// What `build/layout.rs` made of bpf/types.h.
+/// The code that `build/layout.rs` generated from bpf/types.h.
 #[allow(dead_code, unused_imports)]
 mod generated {
     use super::{Array, Field};
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 }
 
-// What user space checks without a kernel is what the programs have room for.
+// The bounds that user space checks without a kernel are the sizes of the programs.
 const _: () = {
     assert!(table::ROOM.queues == QUEUES && table::ROOM.shares == SHARES);
     assert!(table::MAX_RULES == RULES && limits::MAX_LENGTHS == LENGTHS);

@@ -127,7 +127,7 @@ pub(super) fn make_pages(
         )
         .map_err(refused)?;
         let path = page(pins, number as u32);
-        // It may be left of a process that was killed.
+        // A process that was killed may have left it.
         let _ = fs::remove_file(&path);
         map.pin(&path)
             .map_err(|source| KernelError::pin(&path, source))?;
@@ -158,7 +158,7 @@ pub(super) fn is_bpf(path: &Path) -> bool {
         .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
-/// Mounts the BPF file system that the folder is to be in, if it is not mounted.
+/// Mounts the BPF file system of the folder, if it is not mounted.
 fn mount_for(pins: &Path) -> Result<(), KernelError> {
     let mut place = pins;
     while !place.exists() {
@@ -198,7 +198,7 @@ pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
         }
         _ => {}
     };
-    // Maps come first: without them there is no gate.
+    // Maps are removed first: without them there is no gate.
     for folder in ["maps", "new", "links", "pages", "programs"] {
         let path = pins.join(folder);
         for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
@@ -207,7 +207,7 @@ pub(super) fn unpin(pins: &Path) -> Result<(), KernelError> {
         tried(&path, fs::remove_dir(&path));
     }
     match fs::remove_dir(pins) {
-        // Files of others stay, and so does the file system itself.
+        // Files of others stay. The file system itself stays too.
         Err(error)
             if matches!(
                 error.kind(),

@@ -56,7 +56,8 @@ impl Registry {
         self.shapes.room() >= more && self.rules.room() >= more
     }
 
-    /// Gives up what none of these encoded plans needs. No packet may be under way with another plan.
+    /// Gives up all policies and rules that none of these encoded plans needs. No packet may be under
+    /// way with another plan.
     pub(super) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
         let numbers = |plan: Vec<u8>| (plan::SHAPE.of(&plan), plan::RULES.of(&plan));
         let (shapes, rules) = plans.map(numbers).unzip();

@@ -74,7 +74,7 @@ impl<T: Value> Field<T> {
     }
 }
 
-/// A structure that is being written. What is not written is zero.
+/// A structure that is being written. Fields that are not written are zero.
 #[derive(Debug)]
 pub(super) struct Record(Vec<u8>);
 

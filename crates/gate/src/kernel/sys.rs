@@ -92,7 +92,7 @@ pub(super) fn link(
     })
 }
 
-/// Pins what a descriptor stands for.
+/// Pins the object of a descriptor.
 pub(super) fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     // SAFETY: the path is a string that ends, and lives through the call.
@@ -153,8 +153,8 @@ pub(super) fn test_run(program: i32, frame: &[u8], repeat: i32) -> io::Result<(u
     test_run_as(program, frame, repeat, None)
 }
 
-/// The same at tc, where a test may say some of what the kernel knows of a packet: the words of
-/// `struct __sk_buff` (linux/bpf.h), from its first one on.
+/// The same at tc. A test may set some of the values that the kernel knows of a packet: the words
+/// of `struct __sk_buff` (linux/bpf.h), from its first one on.
 #[cfg(test)]
 pub(super) fn test_run_as(
     program: i32,

@@ -21,7 +21,7 @@ mod room;
 mod same;
 mod segments;
 
-/// A gate of a test's own, removed with it.
+/// A gate for one test, removed with it.
 struct Gate {
     kernel: Option<Kernel>,
     pins: PathBuf,
@@ -46,7 +46,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A gate, whose time is the test's; none without rights, which is said past the harness.
+/// A gate whose time the test sets; `None` without rights, which is reported past the harness.
 fn gate(test: &str) -> Option<Gate> {
     gate_with(test, true)
 }
@@ -116,7 +116,7 @@ struct Draft {
     excess: Excess,
 }
 
-/// What limits, with its bytes.
+/// The limiters, with their bytes.
 #[derive(Debug, Clone, Copy)]
 enum Means {
     PhantomQueues {
@@ -260,13 +260,13 @@ fn several_cores_pass_no_more_than_the_rate_together() {
         let (counters, offered) = (state.counters, 4 * 200 * 1_000);
         assert_eq!(counters.passed_packets + counters.excess_packets, offered);
         assert_eq!(counters.passed_bytes, counters.passed_packets * 1_500);
-        // One size for a bucket, one for each queue that is used.
+        // One size for a bucket, or one for each queue in use.
         let most = elapsed / 4 + size * if number == 0 { 1 } else { 16 };
         assert!(
             counters.passed_bytes <= most,
             "{number}: {counters:?} of {most}"
         );
-        // More came than the rate.
+        // More arrived than the rate.
         assert!(counters.excess_packets > 0 && counters.passed_bytes > size);
         let sum: u64 = state.queues.iter().map(|queue| queue.passed_bytes).sum();
         assert!(number == 0 || sum == counters.passed_bytes);
@@ -305,6 +305,6 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
     gate.kernel()
         .seat(Direction::Down, &[(matched, seat)])
         .unwrap();
-    // Another length was published.
+    // Another length is in use.
     assert_eq!(live(&mut gate), (1 - before, words, accounting));
 }

@@ -7,8 +7,8 @@ use tidegate_limiter::{DscpError, Prefix, Rule};
 
 use crate::table::Direction;
 
-/// What packets belong to a class: all that is given must fit. `remote` is the side that is not the
-/// subscriber's: the source of what goes down, the destination of what goes up.
+/// Which packets belong to a class: a packet must match every value that is given. `remote` is the
+/// side that is not the subscriber's: the source of packets down, the destination of packets up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct FlowRule {
     /// The class, by its number in the order of the policy, from 0.

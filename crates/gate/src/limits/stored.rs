@@ -1,4 +1,4 @@
-//! Limits as the state's file and the API have them.
+//! Limits as they are written in the state's file and in the API.
 
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
@@ -9,7 +9,7 @@ use tidegate_limiter::{
 use super::{FlowRule, Limits};
 use crate::table::Direction;
 
-/// Flat, and without what follows from the rest.
+/// Flat, and without values that follow from the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     direction: Direction,

@@ -9,8 +9,8 @@ use tidegate_limiter::{
 use super::{FlowRule, Limits, LimitsError};
 use crate::table::{Direction, PlanError};
 
-/// Bytes of the kernel's largest super-packet, but for IPv6 BIG TCP: one has to fit into a queue
-/// with some others, or nothing of a sender passes that makes them.
+/// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
+/// one and some other packets, or no packet passes of a sender that makes them.
 const SUPER: u64 = 65_536;
 /// Bytes of a full packet.
 const PACKET: u32 = 1500;
@@ -26,11 +26,11 @@ pub struct Template {
     pub scheme: Scheme,
     /// How the rate is shared.
     pub policy: PolicyTree,
-    /// What belongs to which class.
+    /// Which packets belong to which class.
     pub rules: Vec<FlowRule>,
-    /// The class of packets that no rule fits.
+    /// The class of packets that match no rule.
     pub default_class: Option<u16>,
-    /// Packets beyond the limit go on with this code point, or are dropped.
+    /// Packets beyond the limit pass with this code point, or are dropped.
     pub mark: Option<u8>,
     /// The longest round-trip time that is to be served well.
     pub(super) rtt: Nanos,
@@ -88,8 +88,7 @@ impl Template {
 
     /// The limits in this direction, at this rate or else the plan's.
     ///
-    /// # Errors
-    /// What a limiter or the kernel would reject.
+    /// A value that a limiter or the kernel would reject.
     pub fn limits(&self, direction: Direction, rate: Option<u64>) -> Result<Limits, LimitsError> {
         let (Some(bits), false) = (rate.or(self.rate), self.scheme == Scheme::Unlimited) else {
             return Ok(Limits::none(direction));
@@ -141,7 +140,7 @@ impl Template {
     }
 }
 
-/// A plan, as the file says it.
+/// A plan, as in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct PlanTemplate {
     /// To the subscriber.

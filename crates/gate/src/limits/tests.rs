@@ -3,7 +3,7 @@ use tidegate_limiter::{PaperControl, PolicerConfig, PolicyTree, Rate, Scheme, Th
 use super::*;
 use crate::table::MAX_RULES;
 
-/// The state's file keeps its form: another release of the gate takes it over.
+/// The form of the state's file does not change: another release of the gate takes it over.
 #[test]
 fn limits_are_stored_flat() {
     let text = r#"{"direction":"down","rate":1000000,"means":{"bc-pqp-paper":{"queue":5000,"period":100000000,"upper":1500,"lower":500}},"policy":{"priority":["queue",{"weighted":[[4,{"fair":8}],[1,"queue"]]}]},"mark":8}"#;
@@ -82,7 +82,7 @@ fn what_no_limiter_takes_is_rejected_with_its_key() {
     assert!(Limits::none(Direction::Up).plan().is_ok());
 }
 
-/// Sizes of a plan left to us are those that the limiter's advice gives.
+/// `auto` sizes of a plan are those of the limiter's advice.
 #[test]
 fn sizes_follow_the_rate() {
     let of = |scheme, rate| {
@@ -107,7 +107,7 @@ fn sizes_follow_the_rate() {
     assert_eq!(queue(Scheme::BcPqp, 50_000_000), 10 * correct);
     let policer = PolicerConfig::new(rate, 625_000).expect("a policer");
     assert_eq!(of(Scheme::Policer, 50_000_000), policer.into());
-    // Whatever the rate, 24 queues are within what a limiter counts.
+    // At any rate, 24 queues are within the bounds of a limiter.
     let fast = Template {
         policy: PolicyTree::fair(24).expect("24 queues"),
         rtt: 60_000_000_000,
@@ -134,7 +134,7 @@ fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
         template.limits(Direction::Down, Some(100_000_000_000))
     };
     assert!(limited(slow).is_ok());
-    // 1000 times what 100 Gbit/s are in a minute.
+    // 1000 times the bytes of 100 Gbit/s in a minute.
     let high = slow.with_thresholds(high).expect("thresholds");
     let error = limited(high).expect_err("much");
     assert_eq!(error.key(), "upper");

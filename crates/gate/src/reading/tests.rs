@@ -23,7 +23,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
     })
 }
 
-/// So many bytes down were counted for each.
+/// This many bytes down were counted for each subscriber.
 fn reading(roster: &Arc<Roster>, passed_bytes: u64) -> Arc<Reading> {
     let down = Counters {
         passed_bytes,

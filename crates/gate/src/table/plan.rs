@@ -5,7 +5,7 @@ use tidegate_limiter::{
     Scheme,
 };
 
-/// How large the policy of a plan may be: what the kernel's program has room for.
+/// How large the policy of a plan may be: the room in the kernel's program.
 pub const ROOM: Room = Room {
     queues: 24,
     shares: 5,
@@ -59,7 +59,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The key of a plan that is at fault.
+    /// The key of a plan that is wrong.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Scheme(_) => "scheme",
@@ -74,7 +74,7 @@ impl PlanError {
 
 impl Plan {
     /// A plan that the kernel's program can enforce. The first rule that matches a packet gives its class. Packets
-    /// that no rule matches are of the default class, or else of the last one.
+    /// that no rule matches belong to the default class, or else to the last one.
     ///
     /// # Errors
     /// If the program lacks the limiter or room for it, or a rule or the default class names a class that the
@@ -137,7 +137,7 @@ impl Plan {
         &self.rules
     }
 
-    /// The queues of packets that no rule matches.
+    /// The queues of packets that match no rule.
     pub fn unmatched(&self) -> Class {
         self.unmatched
     }

@@ -81,7 +81,8 @@ fn captures_tell_what_happened() {
         };
         let (sent, passed) = (data(&server), data(&client));
         assert_eq!(sent.len() as u64, flow.sent_packets);
-        // The drops of the policer are what is missing at the client, but for what is under way.
+        // The packets that are missing at the client are the drops of the policer, and those under
+        // way.
         let missing = sent.len() as u64 - passed.len() as u64 - flow.dropped;
         assert!(missing < 100, "{missing}");
         // Sequence numbers sent twice are the retransmissions.
@@ -160,7 +161,7 @@ fn tshark_finds_nothing_wrong() {
             let [ip, tcp, udp, dscp, retransmission, out_of_order, malformed] = fields[..] else {
                 panic!("{line}")
             };
-            // 1 is good; datagrams have no TCP checksum, segments none of UDP.
+            // A valid checksum is 1; datagrams have no TCP checksum, and segments have none of UDP.
             assert!(
                 ip == "1" && matches!((tcp, udp), ("1", "") | ("", "1")),
                 "{line}"
@@ -173,7 +174,8 @@ fn tshark_finds_nothing_wrong() {
         assert_eq!(packets, got.elements[index].packets);
         assert!(marked > got.flows[1].sent_packets / 2, "{marked}");
         if index == 0 {
-            // tshark guesses, the lab knows: some it takes for data that came late.
+            // tshark guesses, but the lab knows: tshark takes some retransmissions for data that
+            // came late.
             let counted: u64 = got.flows.iter().map(|flow| flow.retransmitted).sum();
             let near = again.abs_diff(counted) <= counted / 10;
             assert!(near, "tshark finds {again} of {counted} retransmissions");

@@ -7,7 +7,8 @@ use crate::packet::{Fifo, Packet, PacketId, Packets};
 #[cfg(test)]
 mod tests;
 
-/// RFC 8289 §5.3 calls it the largest packet seen; here, as in Linux, a full Ethernet frame.
+/// In RFC 8289 §5.3 this is the largest packet seen; here, as in Linux, it is a full Ethernet
+/// frame.
 const MTU: u64 = 1514;
 
 /// The control law over one queue, RFC 8289 §5. In the RFC's names.
@@ -21,7 +22,7 @@ pub struct Control {
     dropping: bool,
 }
 
-/// What the control law aims at.
+/// The goal of the control law.
 #[derive(Debug, Clone, Copy)]
 pub struct Aim {
     /// Acceptable standing delay.
@@ -40,7 +41,7 @@ impl Aim {
 }
 
 impl Control {
-    /// The next packet to be sent; marks those before it as dropped that the law says so of.
+    /// The next packet to be sent. Packets before it are marked as dropped if the law says so.
     pub fn take(
         &mut self,
         now: Nanos,
@@ -65,9 +66,10 @@ impl Control {
             }
         } else if ok_to_drop {
             packets.drop(id);
-            // Before the drop's successor is looked at: an empty queue would undo it.
+            // This must be done before the drop's successor is looked at, because an empty queue
+            // would undo it.
             self.dropping = true;
-            // Dropping was stopped a short while ago: go on about where it ended.
+            // Dropping stopped a short while ago: continue near the rate at which it ended.
             let delta = self.count.saturating_sub(self.lastcount);
             let recently = now.saturating_sub(self.drop_next) < aim.interval.saturating_mul(16);
             self.count = if delta > 1 && recently { delta } else { 1 };

@@ -13,7 +13,8 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// The limiter, before its first packet. It charges `overhead` bytes beside each IP packet.
+    /// The limiter, before its first packet. It charges `overhead` bytes in addition to each IP
+    /// packet.
     pub fn new(limiter: &CustomLimiter, overhead: u32) -> Self {
         Self {
             limiter: limiter.make(),
@@ -21,12 +22,12 @@ impl Custom {
         }
     }
 
-    /// What it adds to the length of an IP packet.
+    /// The bytes that it adds to the length of an IP packet.
     pub fn overhead(&self) -> u32 {
         self.overhead
     }
 
-    /// A packet comes; it is given back unless it is dropped.
+    /// A packet comes. It is returned unless it is dropped.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
         let packet: &mut Packet = packets.get_mut(id);
         let meta = PacketMeta {

@@ -10,20 +10,20 @@ use crate::random::Random;
 #[cfg(test)]
 mod tests;
 
-/// Packets on a way that takes time and keeps their order.
+/// A way that takes time and keeps the order of packets.
 #[derive(Debug)]
 pub struct Delay {
     delay: Nanos,
-    /// Standard deviation of a normal distribution, of whose values only the positive are taken.
+    /// Standard deviation of a normal distribution, of which only the positive values are used.
     jitter: f64,
     random: Random,
     under_way: VecDeque<(Nanos, PacketId)>,
-    /// When the last one arrives.
+    /// When the last packet arrives.
     last: Nanos,
 }
 
 impl Delay {
-    /// A way that takes so long.
+    /// A way that takes this long.
     pub fn new(delay: Nanos, jitter: Nanos, random: Random) -> Self {
         Self {
             delay,

@@ -1,4 +1,4 @@
-//! First in, first out, with an end.
+//! First in, first out, with bounds.
 
 use tidegate_limiter::Nanos;
 
@@ -7,7 +7,7 @@ use crate::packet::{Fifo, Packet, PacketId, Packets};
 #[cfg(test)]
 mod tests;
 
-/// A queue that drops what finds no space.
+/// A queue that drops packets for which it has no space.
 #[derive(Debug, Clone)]
 pub struct DropTail {
     most_bytes: u64,

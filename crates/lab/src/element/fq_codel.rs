@@ -10,8 +10,8 @@ use crate::packet::{Fifo, Packet, PacketId, Packets};
 #[cfg(test)]
 mod tests;
 
-/// Packets dropped at once when all is full, at most: finding the fattest queue costs a look at
-/// each (Linux sch_fq_codel.c, drop_batch_size).
+/// Most packets that are dropped at once when the queue is full: to find the largest queue, all are
+/// searched (Linux sch_fq_codel.c, drop_batch_size).
 const BATCH: u32 = 64;
 
 /// Flows' queues.
@@ -33,7 +33,7 @@ struct Queue {
     packets: Fifo,
     control: Control,
     deficit: i64,
-    /// Is in one of the lists.
+    /// Whether it is in one of the lists.
     listed: bool,
 }
 
@@ -56,7 +56,7 @@ impl FqCoDel {
         u64::from(flows) * size_of::<Queue>() as u64
     }
 
-    /// Takes a packet in; if that is too many, drops from the longest queue.
+    /// Takes a packet in. If it is one too many, drops from the longest queue.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         let packet = packets.get(id);
         let (hash, bytes) = (packet.hash, packet.frame_length());

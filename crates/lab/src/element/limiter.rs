@@ -19,7 +19,7 @@ const ONE: Class = Class {
     queues: 1,
 };
 
-/// A limiter, and to which of its queues packets go.
+/// A limiter, and the queues to which packets go.
 #[derive(Debug)]
 pub struct Limiter {
     limiter: tidegate_limiter::Limiter<PacketId>,
@@ -30,14 +30,14 @@ pub struct Limiter {
 /// How packets find their queues.
 #[derive(Debug)]
 enum Sorting {
-    /// By their flow of the plan: the queues that each one's hash chooses from.
+    /// By their flow of the plan: the queues from which each flow's hash chooses.
     Flows(Box<[Class]>),
-    /// By what they carry.
+    /// By their headers.
     Rules(Box<Classifier>, Arc<[Wire]>),
 }
 
 impl Sorting {
-    /// Of the limiter of this index in the plan.
+    /// The queues of the limiter of this index in the plan.
     fn new(
         plan: &Plan,
         index: usize,
@@ -64,7 +64,7 @@ impl Sorting {
                 flows(&|flow| queue_of(program.classes(), flow.class.unwrap_or(0), flow.queue))
             }
             (LimiterConfig::WaterFilling(config), ..) => {
-                // It has no classes: those of other limiters' policies are its queues.
+                // It has no classes. The classes of other limiters' policies are its queues.
                 let weights = config.weights();
                 let weighted = weights.iter().any(|&weight| weight != weights[0]);
                 let all = Class {
@@ -82,11 +82,11 @@ impl Sorting {
 }
 
 impl Limiter {
-    /// The limiter of this index in the plan, whose flows look so on the wire.
+    /// The limiter of this index in the plan, whose flows have these headers.
     ///
     /// # Errors
-    /// If the element is no limiter, or a flow that passes it or a rule belongs to a class or queue
-    /// that its policy does not have.
+    /// If the element is no limiter. Or if a rule, or a flow that passes it, belongs to a class or
+    /// queue that its policy does not have.
     pub fn new(plan: &Plan, index: usize, wires: &Arc<[Wire]>) -> Result<Self, RunError> {
         let element = &plan.elements[index];
         let fails = |what: String| RunError::plan(format!("limiter '{}': {what}", element.name));
@@ -100,7 +100,7 @@ impl Limiter {
         };
         let sorting = Sorting::new(plan, index, config, classes.as_ref(), wires).map_err(fails)?;
         let limiter = match config {
-            // What is random in a run comes from its seed.
+            // The random values of a run come from its seed.
             LimiterConfig::FairPolicer(config) if config.is_sketched() => {
                 tidegate_limiter::Limiter::new(&config.clone().with_sketch(plan.seed).into(), 0)
             }
@@ -118,12 +118,12 @@ impl Limiter {
         (config.memory() + flows * size_of::<Class>()) as u64
     }
 
-    /// What it adds to the length of an IP packet.
+    /// The bytes that it adds to the length of an IP packet.
     pub fn overhead(&self) -> u32 {
         self.overhead
     }
 
-    /// A packet comes; it is given back if it goes on at once.
+    /// A packet comes. It is returned if it passes at once.
     #[inline]
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
         let meta = self.meta(packets.get(id));
@@ -161,7 +161,7 @@ impl Limiter {
         }
     }
 
-    /// A packet that it held and that leaves now.
+    /// A packet that the limiter held and that leaves now.
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Option<PacketId> {
         self.limiter.poll_release(now)
@@ -184,7 +184,8 @@ impl Limiter {
     }
 }
 
-/// The queues that a flow's hash chooses from: those of its class, or just the one that it names.
+/// The queues from which a flow's hash chooses: those of its class, or just the queue that the flow
+/// names.
 fn queue_of(classes: &[Class], class: u16, queue: Option<u16>) -> Result<Class, String> {
     let Some(&all) = classes.get(usize::from(class)) else {
         let count = classes.len();

@@ -25,7 +25,7 @@ pub struct Link {
     sending: Option<PacketId>,
     /// When `sending` will have been sent.
     done: Nanos,
-    /// By how much `done` was rounded up, in bit-nanoseconds: what the next packet gets.
+    /// By how much `done` was rounded up, in bit-nanoseconds: the next packet gets this time.
     ahead: u128,
 }
 
@@ -85,7 +85,7 @@ impl Link {
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         match &mut self.queue {
             Queue::DropTail(queue) => {
-                // An idle link sends at once: even a queue without space lets that pass.
+                // An idle link sends at once, so the packet passes even if the queue has no space.
                 if self.sending.is_none() {
                     self.begin(now, id, packets);
                     return;

@@ -9,20 +9,20 @@ mod tests;
 /// good state that loses nothing and a bad one that loses everything.
 #[derive(Debug)]
 pub struct Loss {
-    /// Of a loss after a packet that got through.
+    /// Probability of a loss after a packet that arrived.
     after_success: f64,
-    /// Of a loss after a loss.
+    /// Probability of a loss after a loss.
     after_loss: f64,
     lost_last: bool,
     random: Random,
 }
 
 impl Loss {
-    /// Loses this part of all packets, in rows of this average length (at least 1).
+    /// Loses this share of all packets, in rows of this average length (at least 1).
     ///
-    /// Bursts of mean length b end with probability 1/b; that `probability` of all packets are in
-    /// one, they must begin with p / (b (1 − p)). Independent loss has its own two: bursts of one
-    /// would forbid two losses in a row.
+    /// Bursts of mean length b end with probability 1/b. If `probability` of all packets are in
+    /// one, they must begin with p / (b (1 − p)). Independent loss uses the same value for both:
+    /// bursts of length 1 would forbid two losses in a row.
     pub fn new(probability: f64, burst: f64, random: Random) -> Self {
         let (after_success, after_loss) = if burst <= 1.0 || probability >= 1.0 {
             (probability, probability)

@@ -1,4 +1,4 @@
-//! What packets pass through: one element a file, one match to choose among them.
+//! The elements that packets pass: one file for each, and one match to choose among them.
 
 pub mod codel;
 pub mod custom;
@@ -24,10 +24,10 @@ use crate::packet::{ETHERNET_HEADER, PacketId, Packets};
 use crate::plan::{ElementKind, Plan};
 use crate::random::{Owner, Random};
 
-/// An element at work.
+/// A running element.
 #[derive(Debug)]
 pub enum Element {
-    /// Takes time.
+    /// Delays packets.
     Delay(delay::Delay),
     /// Has a rate and a queue.
     Link(Box<link::Link>),
@@ -37,9 +37,9 @@ pub enum Element {
     Reorder(reorder::Reorder),
     /// Limits a rate.
     Limiter(Box<limiter::Limiter>),
-    /// Limits a rate as another program does.
+    /// Limits a rate with the code of another program.
     Custom(custom::Custom),
-    /// Shows them. The engine, which moves the packets, asks it to.
+    /// Shows packets. The engine, which moves the packets, asks for this.
     Tap(Box<tap::Tap>),
 }
 
@@ -53,7 +53,7 @@ impl Element {
         (index, number): (usize, usize),
         wires: &Arc<[Wire]>,
     ) -> Result<Self, RunError> {
-        // A run is the same whether it is captured or not.
+        // A run is the same with and without a capture.
         let random = Random::new(plan.seed, Owner::Element(number));
         let element = &plan.elements[index];
         Ok(match &element.kind {
@@ -81,7 +81,7 @@ impl Element {
         })
     }
 
-    /// What it adds to the length of an IP packet when it counts bytes.
+    /// The bytes that it adds to the length of an IP packet when it counts.
     pub fn overhead(&self) -> u32 {
         match self {
             Self::Link(_) => ETHERNET_HEADER,
@@ -91,7 +91,7 @@ impl Element {
         }
     }
 
-    /// A packet comes. It is given back if it goes on at once; otherwise it is held, or marked as
+    /// A packet comes. It is returned if it passes at once; otherwise it is held, or marked as
     /// dropped.
     #[inline]
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
@@ -112,7 +112,7 @@ impl Element {
         None
     }
 
-    /// A packet that it held and that goes on now.
+    /// A packet that the element held and that leaves now.
     #[inline]
     pub fn poll(&mut self, now: Nanos, packets: &mut Packets) -> Option<PacketId> {
         match self {
@@ -124,7 +124,7 @@ impl Element {
         }
     }
 
-    /// When the next of those that it holds may go on.
+    /// When the next held packet may leave.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {
         match self {
@@ -136,7 +136,7 @@ impl Element {
         }
     }
 
-    /// How full it is, if it can be.
+    /// How full it is, if it has queues or buckets.
     pub fn sample(&mut self, now: Nanos) -> Option<Sample> {
         match self {
             Self::Link(link) => Some(Sample {

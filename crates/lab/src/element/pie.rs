@@ -8,7 +8,7 @@ use crate::random::Random;
 #[cfg(test)]
 mod tests;
 
-/// Time for which a burst is let through after silence, RFC 8033 §4.4.
+/// Time for which a burst passes after silence, RFC 8033 §4.4.
 const MAX_BURST: Nanos = 150_000_000;
 /// RFC 8033 §4.1.
 const MEAN_PKTSIZE: u64 = 1024;
@@ -102,8 +102,8 @@ impl Pie {
         false
     }
 
-    /// Runs the updates that were due. The queue did not change since, so they come to the same
-    /// as if a timer had run them; once they change nothing any more, the rest is skipped.
+    /// Makes the updates that were due. The queue did not change since, so the result is the same
+    /// as with a timer. When updates change nothing any more, the others are skipped.
     fn catch_up(&mut self, now: Nanos) {
         while now >= self.next_update {
             let settled = self.drop_prob == 0.0

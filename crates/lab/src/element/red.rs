@@ -23,7 +23,7 @@ pub struct Red {
     /// Time to send a packet of mean length: the step of the mean while idle.
     step: Nanos,
     mean: f64,
-    /// Packets since the last drop; what the paper starts with, −1, is none here.
+    /// Packets since the last drop. The paper begins with −1, which is `None` here.
     count: Option<u32>,
     idle_since: Option<Nanos>,
     random: Random,
@@ -68,10 +68,10 @@ impl Red {
         self.queue.push(now, id, bytes, packets);
     }
 
-    /// Moves the mean towards the queue's length, as of the packet that arrives.
+    /// Moves the mean towards the queue's length at the time of the packet that arrives.
     fn average(&mut self, now: Nanos) {
         if let Some(since) = self.idle_since.filter(|_| self.queue.packets() == 0) {
-            // As if this number of small packets had found the queue empty.
+            // As if this many small packets had found the queue empty.
             self.mean *= power(1.0 - WEIGHT, now.saturating_sub(since) / self.step);
             self.idle_since = Some(now);
         } else {
@@ -92,7 +92,7 @@ impl Red {
         let count = self.count.map_or(0, |count| count + 1);
         self.count = Some(count);
         let spread = 1.0 - f64::from(count) * base;
-        // A quotient of probability: at or beyond 1 it always drops.
+        // A quotient of probability: from 1 on the packet is always dropped.
         spread <= 0.0 || self.random.chance(base / spread)
     }
 

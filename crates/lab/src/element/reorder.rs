@@ -18,7 +18,7 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// A detour that takes so much longer, taken with this probability.
+    /// A detour that takes this much longer, taken with this probability.
     pub fn new(probability: f64, by: Nanos, random: Random) -> Self {
         Self {
             probability,
@@ -28,7 +28,7 @@ impl Reorder {
         }
     }
 
-    /// Gives the packet back unless it is held.
+    /// Returns the packet unless it is held.
     pub fn offer(&mut self, now: Nanos, id: PacketId) -> Option<PacketId> {
         if !self.random.chance(self.probability) {
             return Some(id);
@@ -42,7 +42,7 @@ impl Reorder {
         self.detour.poll(now)
     }
 
-    /// When the next one will have been.
+    /// When the next packet will have been held long enough.
     pub fn next_timeout(&self) -> Option<Nanos> {
         self.detour.next_timeout()
     }

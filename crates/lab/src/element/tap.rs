@@ -1,4 +1,4 @@
-//! A tap: it shows what passes.
+//! A tap: it shows the packets that pass.
 
 use std::sync::Arc;
 

@@ -113,7 +113,7 @@ fn complete_results_are_handed_on_after_an_interruption() {
 #[test]
 fn an_error_ends_it() {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
-    /// Cannot be written to.
+    /// A capture that cannot be written.
     struct Nowhere;
     impl Captures for Nowhere {
         fn create(&self, _: &str) -> io::Result<Box<dyn CaptureWriter>> {
@@ -144,7 +144,7 @@ fn an_error_ends_it() {
 #[test]
 fn a_run_is_the_same_whether_it_is_captured_or_not() {
     for shared in [true, false] {
-        // All that is random is behind the tap.
+        // All random elements are behind the tap.
         let scenario = format!(
             "duration = \"2s\"\n\
              [[element]]\nname = \"tap\"\nkind = \"tap\"\nshared = {shared}\n\
@@ -197,7 +197,8 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
 
 #[test]
 fn what_a_higher_priority_leaves_is_used() {
-    // 4 of 10 Mbit/s are taken first, packet by packet; TCP gets what a shaper would give it.
+    // The first 4 of 10 Mbit/s are taken packet by packet; TCP gets the rate that a shaper would
+    // leave.
     let scenario = r#"
         duration = "10s"
         [[element]]

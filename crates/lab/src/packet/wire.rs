@@ -1,4 +1,4 @@
-//! What packets of a flow look like on the wire: addresses, ports, sequence numbers, headers.
+//! The headers of a flow's packets on the wire: addresses, ports, sequence numbers.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -25,13 +25,13 @@ const UDP: u8 = 17;
 /// Length in bytes of the IP packet that carries a segment.
 #[inline]
 pub fn tcp_length(segment: &Segment, config: &TcpConfig) -> u32 {
-    // A segment does not know that selective acknowledgements are not permitted. With timestamps
-    // that option hides in their padding.
+    // A segment does not know whether selective acknowledgements are allowed. With timestamps, that
+    // option fits into their padding.
     let absent = segment.syn && !config.sack && segment.timestamps.is_none();
     segment.ip_bytes() - if absent { 4 } else { 0 }
 }
 
-/// What both directions of a flow need to be written down.
+/// The values that are needed to write both directions of a flow.
 #[derive(Debug, Clone)]
 pub struct Wire {
     seed: u64,
@@ -45,7 +45,7 @@ pub struct Wire {
     tcp: Option<TcpConfig>,
 }
 
-/// What distinguishes a connection from others.
+/// The values that distinguish a connection from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Address and port of the server.
@@ -61,7 +61,7 @@ pub struct Connection {
 }
 
 impl Wire {
-    /// Of a flow of the plan.
+    /// The headers of a flow of the plan.
     pub fn new(plan: &Plan, flow: usize) -> Self {
         let datagrams = matches!(plan.flows[flow].traffic, Traffic::Datagrams { .. });
         // Each aggregate has a server, unless the flow names another.
@@ -120,7 +120,8 @@ impl Wire {
         }
     }
 
-    /// Writes the packet's frame over what the buffer held; returns its length on the wire.
+    /// Writes the packet's frame into the buffer, which is cleared first. Returns its length on the
+    /// wire.
     pub fn encode(&self, packet: &Packet, snaplen: usize, out: &mut Vec<u8>) -> u32 {
         let connection = self.connection(packet.connection);
         let mut ends = [
@@ -166,7 +167,7 @@ impl Wire {
             payload: segment.payload,
             ip_id: packet.ident,
             dscp: packet.dscp,
-            // What the option states includes the options of each segment, RFC 6691.
+            // The stated size includes the options of each segment, RFC 6691.
             mss: segment
                 .syn
                 .then(|| (config.mss + TIMESTAMPS * timestamps) as u16),
@@ -188,7 +189,7 @@ pub fn hash_key(seed: u64) -> HashKey {
     HashKey::from_bytes(std::array::from_fn(|byte| halves.as_flattened()[byte]))
 }
 
-/// By how many bits the window field is to be shifted, RFC 7323 §2.
+/// The shift of the window field in bits, RFC 7323 §2.
 fn window_scale(window: u32) -> u8 {
     let bits = 32 - window.leading_zeros();
     bits.saturating_sub(16).min(14) as u8

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The system's library is right to the last digits, which is all that is needed of a reference.
+/// The system's library is right except for the last digits, which is enough for a reference.
 #[test]
 fn series_agree_with_the_mathematical_library() {
     for step in 1..2000 {
@@ -62,7 +62,7 @@ fn streams_are_independent() {
     seen.sort_unstable();
     let before = seen.len();
     seen.dedup();
-    // A birthday among 3000 of 2^32 is rarer than one in 900.
+    // Among 3000 of 2^32 numbers, two are equal with a probability below 1 in 900.
     assert_eq!(seen.len(), before);
     assert_ne!(
         Random::new(1, Owner::Element(0)).bits(),

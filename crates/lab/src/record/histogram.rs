@@ -39,7 +39,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// What it comes to.
+    /// The percentiles of all values.
     pub fn distribution(&self) -> Distribution {
         if self.count == 0 {
             return Distribution::default();
@@ -76,7 +76,7 @@ fn bucket(value: Nanos) -> usize {
     ((shift as usize) << BITS) + (value >> shift) as usize
 }
 
-/// The least value of a step, and how many it holds.
+/// The smallest value of a step, and the number of values that the step covers.
 fn bounds(bucket: usize) -> (Nanos, Nanos) {
     let half = 1usize << BITS;
     let shift = (bucket / half).saturating_sub(1);

@@ -7,7 +7,7 @@ use super::{Element, Simulation};
 use crate::experiment::Finished;
 use crate::outcome::ElementOutcome;
 
-/// What an element did.
+/// The results of an element.
 #[derive(Debug, Clone)]
 pub struct LabElementRow {
     element: Element,
@@ -20,7 +20,7 @@ impl LabElementRow {
         let row = |(index, outcome): (usize, &ElementOutcome)| Self {
             element: Element::new(of, finished, index),
             outcome: ElementOutcome {
-                // They have rows of their own.
+                // Samples have separate rows.
                 samples: Vec::new(),
                 ..outcome.clone()
             },

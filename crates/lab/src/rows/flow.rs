@@ -11,7 +11,7 @@ use crate::plan::{FlowPlan, StreamPlan, Traffic};
 use crate::playback::Viewing;
 use crate::summary;
 
-/// What became of a flow.
+/// The results of a flow.
 #[derive(Debug, Clone)]
 pub struct LabFlowRow {
     flow: Flow,
@@ -32,7 +32,7 @@ impl LabFlowRow {
             flow: Flow::new(of, finished, index),
             plan: plan.clone(),
             outcome: FlowOutcome {
-                // They have rows of their own.
+                // Windows have separate rows.
                 windows: Vec::new(),
                 ..outcome.clone()
             },

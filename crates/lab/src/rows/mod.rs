@@ -1,6 +1,7 @@
 //! The rows of simulations: points of a sweep, flows, windows, elements, samples, transfers.
 
-/// Columns of rows that belong to a simulation: those that say which one, then these.
+/// Columns of rows that belong to a simulation: first those that identify the simulation, then
+/// these.
 macro_rules! simulation_columns {
     ($row:ty, |$r:ident| $of:expr; $($rest:tt)*) => {
         tidegate_table::columns! { $row;
@@ -12,7 +13,7 @@ macro_rules! simulation_columns {
     };
 }
 
-/// Columns of rows that belong to a flow: those that say which one, then these.
+/// Columns of rows that belong to a flow: first those that identify the flow, then these.
 macro_rules! flow_columns {
     ($row:ty; $($rest:tt)*) => {
         simulation_columns! { $row, |r| r.flow.of;
@@ -24,7 +25,7 @@ macro_rules! flow_columns {
     };
 }
 
-/// Columns of rows that belong to an element: those that say which one, then these.
+/// Columns of rows that belong to an element: first those that identify the element, then these.
 macro_rules! element_columns {
     ($row:ty; $($rest:tt)*) => {
         simulation_columns! { $row, |r| r.element.of;
@@ -54,12 +55,12 @@ pub use sample::LabSampleRow;
 pub use transfer::LabTransferRow;
 pub use window::LabWindowRow;
 
-/// Which simulation a row is of.
+/// The simulation that a row belongs to.
 #[derive(Debug, Clone)]
 pub struct Simulation {
     /// The point of the sweep.
     pub point: u64,
-    /// What is varied, and its values there.
+    /// The varied keys, and their values at this point.
     pub parameters: Arc<str>,
     /// The seed.
     pub seed: u64,
@@ -76,13 +77,13 @@ impl Simulation {
     }
 }
 
-/// What is varied and its values at a point, as one text: that of a `parameters` column.
+/// The varied keys and their values at a point, as one text: the value of a `parameters` column.
 pub fn label(parameters: &[Parameter]) -> Arc<str> {
     let parts: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
     parts.join(", ").into()
 }
 
-/// Which flow a row is of.
+/// The flow that a row belongs to.
 #[derive(Debug, Clone)]
 struct Flow {
     of: Simulation,
@@ -103,7 +104,7 @@ impl Flow {
     }
 }
 
-/// Which element a row is of.
+/// The element that a row belongs to.
 #[derive(Debug, Clone)]
 struct Element {
     of: Simulation,

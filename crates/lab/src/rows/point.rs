@@ -7,14 +7,14 @@ use super::label;
 use crate::scenario::Parameter;
 use crate::summary::Summary;
 
-/// What a point of a sweep comes to.
+/// The results of a point of a sweep.
 #[derive(Debug, Clone)]
 pub struct LabPointRow {
     /// Its number.
     pub point: u64,
-    /// What is varied, and its values there.
+    /// The varied keys, and their values at this point.
     pub parameters: Vec<Parameter>,
-    /// What it comes to.
+    /// Its results.
     pub summary: Summary,
 }
 

@@ -13,7 +13,7 @@ use crate::summary;
 pub struct LabWindowRow {
     of: Simulation,
     aggregate: String,
-    /// Name and number; none: all flows together.
+    /// Name and number of the flow; `None`: all flows together.
     flow: Option<(String, u64)>,
     start: Nanos,
     width: Nanos,

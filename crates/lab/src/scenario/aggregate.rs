@@ -50,7 +50,7 @@ pub(super) fn aggregates(root: &Table) -> Result<Vec<Aggregate<'_>>, Mistake> {
     Ok(aggregates)
 }
 
-/// Fails at this table where there are more of something than a scenario may have.
+/// Fails at this table if there are more of something than a scenario may have.
 pub(super) fn too_many(node: &Node, count: usize, what: &str) -> Result<(), Mistake> {
     if count as u64 <= Scenario::MAX_PARTS {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What is drawn from a seed while a plan is made. Each value has a stream of its own, which depends on what
-//! it is for, so that a flow added to a file changes nothing about the others.
+//! Random values of a plan, drawn from a seed. Each value has a separate stream, which depends on its
+//! purpose. So a flow that is added to a file does not change the others.
 
 /// Mixes numbers and names into one number, by the finalizer of SplitMix64 after each byte or
 /// number.
@@ -7,12 +7,12 @@
 pub(super) struct Draw(u64);
 
 impl Draw {
-    /// A beginning.
+    /// The first number.
     pub fn new(seed: u64) -> Self {
         Self(0).number(seed)
     }
 
-    /// For something of this number.
+    /// A draw for something with this number.
     #[must_use]
     pub fn number(self, number: u64) -> Self {
         let mut z = (self.0 ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -21,7 +21,7 @@ impl Draw {
         Self(z ^ (z >> 31))
     }
 
-    /// For something of this name.
+    /// A draw for something with this name.
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         let bytes = name.bytes().map(u64::from);

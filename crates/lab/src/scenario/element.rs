@@ -15,7 +15,7 @@ use crate::plan::{ElementKind, QueueKind};
 pub(super) struct Element<'a> {
     pub(super) name: &'a str,
     pub(super) kind: ElementKind,
-    /// Whether all aggregates pass the same one, instead of one each.
+    /// Whether all aggregates pass the same element. Otherwise each has a separate one.
     pub(super) shared: bool,
 }
 
@@ -59,7 +59,7 @@ fn section(node: &Node) -> Result<(&'static str, Kind, Section), Mistake> {
         _ => None,
     };
     let Some(kind) = kind else {
-        // It may be there with a slip of the pen; the keys of all kinds are none.
+        // The key may be there but misspelt. The keys of all kinds together are not suggested.
         let all: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();
         let fields = Fields::new(node, "an element", &[ELEMENT], &all)?;
         return Err(fields.missing("kind"));
@@ -68,7 +68,7 @@ fn section(node: &Node) -> Result<(&'static str, Kind, Section), Mistake> {
     kind.word("kind", &kinds)
 }
 
-/// Whether an element is of a kind that adds a constant delay: how much.
+/// The delay of an element, if it is of a kind that adds a constant delay.
 pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
     let (_, kind, _) = section(node)?;
     let Value::Table(table) = &node.value else {
@@ -82,8 +82,8 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
     }
 }
 
-/// What an element does. `varied`: its kind is not that of the file alone, so that keys of other
-/// kinds are passed over. `rtt`: the longest round trip of the flows that pass.
+/// The kind of an element. `varied`: its kind is not only that of the file, so keys of other kinds
+/// are ignored. `rtt`: the longest round trip of the flows that pass.
 pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Mistake> {
     let (name, kind, keys) = section(node)?;
     let others: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();

@@ -1,11 +1,11 @@
-//! What is wrong with a scenario, and where.
+//! Mistakes in a scenario, with their places.
 
 use std::fmt;
 
 use tidegate_notation::{Mistake, Place, Position, clean, position};
 
-/// What is wrong with a scenario: where, what, and what to do. Printed as `FILE:LINE:COLUMN:
-/// MESSAGE`, or with the setting of the command line that is at fault.
+/// A mistake in a scenario: where it is, what is wrong, and what to do. Printed as
+/// `FILE:LINE:COLUMN: MESSAGE`, or with the wrong setting of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file's name as it was given, or the setting.

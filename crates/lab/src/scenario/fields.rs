@@ -1,5 +1,5 @@
-//! The values of a table, each of its type, every key known. Lists and ranges are values to choose
-//! from.
+//! Reads the values of a table by their types, and checks that every key is known. Lists and ranges
+//! are values to choose from.
 
 use std::ops::RangeInclusive;
 
@@ -14,9 +14,9 @@ const DAY: Nanos = 24 * 3600 * SECOND;
 /// How one of several values is chosen for a flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choice {
-    /// Of a list: the value of this number, from the beginning again after its end.
+    /// For a list: the index of the value. It begins again after the end of the list.
     pub turn: usize,
-    /// Of a range: what ranges are drawn by.
+    /// For a range: the seed of its draws.
     pub draw: Draw,
 }
 
@@ -24,13 +24,13 @@ pub(super) struct Choice {
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     known: Known<'a>,
-    /// Where lists and ranges are allowed: how each key's value is chosen.
+    /// If lists and ranges are allowed: how each key's value is chosen.
     choose: Option<&'a dyn Fn(&str) -> Choice>,
 }
 
 impl<'a> Fields<'a> {
-    /// A table, once all of its keys are known to one of the sections; keys of `passed_over` are
-    /// known, too, but have no meaning.
+    /// A table, after a check that each key is in one of the sections. Keys of `passed_over` are
+    /// allowed too, but have no meaning.
     pub fn new(
         node: &'a Node,
         what: &'a str,
@@ -40,7 +40,7 @@ impl<'a> Fields<'a> {
         Self::checked(Known::of(node, what)?, sections, passed_over)
     }
 
-    /// The same of a table that is not a value.
+    /// The same for a table that is not a value.
     pub fn of(
         table: &'a Table,
         place: Place,
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Chooses the values of a table within this one as those of this one.
+    /// Chooses the values of a table within this one in the same way as for this one.
     pub fn chosen_as(&self, inner: Fields<'a>) -> Fields<'a> {
         Fields {
             choose: self.choose,
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
         self.known.node(key)
     }
 
-    /// The value of a key; of a list, the one whose turn it is.
+    /// The value of a key. If it is a list, this is the value that is chosen.
     pub fn node(&self, key: &str) -> Result<Option<&'a Node>, Mistake> {
         let Some(node) = self.raw(key) else {
             return Ok(None);
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// That a key is needed and missing.
+    /// A mistake: a needed key is missing.
     pub fn missing(&self, key: &str) -> Mistake {
         self.known.missing(key)
     }
@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
         self.node(key)?.map(read).transpose()
     }
 
-    /// A quantity of which both ends of a range must be allowed: other seeds draw other values.
+    /// A quantity. Both ends of a range must be allowed, because other seeds draw other values.
     fn quantity(
         &self,
         key: &str,
@@ -148,7 +148,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A time. Sums of years are far from what 64 bits hold.
+    /// A time. Sums of years are far below the bound of 64 bits.
     pub fn time(&self, key: &str) -> Result<Option<Nanos>, Mistake> {
         self.quantity(key, quantity::time, |time| most(time, 365 * DAY, "a year"))
     }
@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// A time that packets take.
+    /// A delay of packets.
     pub fn delay(&self, key: &str) -> Result<Option<Nanos>, Mistake> {
         self.quantity(key, quantity::time, |time| most(time, DAY / 24, "an hour"))
     }
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
         self.quantity(key, quantity::bytes, not_zero)
     }
 
-    /// A number of bytes of which 32 bits hold all that make sense.
+    /// A number of bytes that fits into 32 bits, as every reasonable value does.
     pub fn small_bytes(
         &self,
         key: &str,
@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
         Ok(bytes.map(|bytes| bytes as u32))
     }
 
-    /// A rate, of those that all limiters can keep.
+    /// A rate that all limiters can keep.
     pub fn rate(&self, key: &str) -> Result<Option<Rate>, Mistake> {
         let complaint = |bits| {
             let outside = !Rate::LIMITABLE.contains(&Rate::from_bits_per_second(bits));
@@ -231,17 +231,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A complaint about 0.
+/// A complaint about the value 0.
 fn not_zero(value: u64) -> Option<String> {
     (value == 0).then(|| "must be more than 0".to_owned())
 }
 
-/// A complaint about a longer time than this one, which is called so.
+/// A complaint about a time that is longer than this one, which has this name.
 fn most(time: Nanos, most: Nanos, name: &str) -> Option<String> {
     (time > most).then(|| format!("must be {name} at most"))
 }
 
-/// A quantity, or the range of one: least and most.
+/// A quantity, or a range of them: smallest and largest.
 pub(super) fn range(
     node: &Node,
     key: &str,

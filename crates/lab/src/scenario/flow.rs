@@ -12,10 +12,10 @@ use crate::SECOND;
 use crate::plan::{FlowPlan, Traffic};
 use crate::tcp::{Algorithm, Recovery, TcpConfig};
 
-/// Segments and requests are of sizes that networks carry.
+/// Segments and requests have sizes that networks carry.
 const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
 
-/// The longest of its own round trips, to size limiters by.
+/// The longest of the entry's round trips, for the sizes of limiters.
 pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Mistake> {
     let one = |node: &Node| range(node, "rtt", quantity::time).map(|(_, most)| most);
     let mut all = values(table, "rtt").iter();
@@ -34,7 +34,7 @@ pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
     }
 }
 
-/// A flow, without its place in the plan. `number`: which of its aggregate's flows it is.
+/// A flow, without its index in the plan. `number`: its number among its aggregate's flows.
 pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Mistake> {
     let default = TcpConfig::default();
     let algorithms = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
@@ -54,7 +54,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         rate_limit: f.rate("rate-limit")?,
         slow_start_threshold: threshold.map(|segments| segments as u32),
         send_buffer: f.small_bytes("send-buffer", 4096..=1 << 30)?,
-        // 1 GiB is the largest that RFC 7323 can say.
+        // 1 GiB is the largest window of RFC 7323.
         receive_window: f
             .small_bytes("receive-window", 1..=1 << 30)?
             .unwrap_or(default.receive_window),

@@ -19,7 +19,7 @@ pub(super) struct Sender {
     pub(super) forward: Vec<usize>,
     pub(super) back: Vec<usize>,
     pub(super) plan: FlowPlan,
-    /// Its number among the flows of its entry in its aggregate.
+    /// Its number among the flows of its entry and aggregate.
     pub(super) number: u32,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Flows<'a> {
     node: &'a Node,
     f: Fields<'a>,
     name: &'a str,
-    /// Entries of aggregates; of all, if empty.
+    /// The names of its aggregates; empty for all aggregates.
     aggregates: BTreeSet<&'a str>,
     count: usize,
     per_aggregate: Vec<&'a str>,
@@ -38,7 +38,7 @@ pub(super) struct Flows<'a> {
     pub(super) rtt: Nanos,
 }
 
-/// Texts of a list, or the one text in its place.
+/// The texts of a list, or the single text.
 fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Mistake> {
     let text = |node: &'a Node| match &node.value {
         Value::Text(text) => Ok((node, text.as_str())),
@@ -55,7 +55,8 @@ fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Mist
 }
 
 impl<'a> Flows<'a> {
-    /// Reads an entry. `names` has what each name of the file names; `aggregates` is their number.
+    /// Reads an entry. `names` has the meaning of each name of the file; `aggregates` is their
+    /// number.
     pub(super) fn read(
         node: &'a Node,
         names: &BTreeMap<&'a str, &'static str>,
@@ -137,7 +138,7 @@ impl<'a> Flows<'a> {
         self.aggregates.is_empty() || self.aggregates.contains(aggregate.entry)
     }
 
-    /// Fails unless all of them begin before the end.
+    /// Fails if one of them begins after the end.
     pub(super) fn begin_before(&self, end: Nanos) -> Result<(), Mistake> {
         let Value::Table(table) = &self.node.value else {
             return Ok(());
@@ -151,7 +152,7 @@ impl<'a> Flows<'a> {
         Ok(())
     }
 
-    /// Fails if a list has more values than there are flows. Where their number is varied, there may be
+    /// Fails if a list has more values than there are flows. If their number is varied, there may be
     /// more flows at another point.
     pub(super) fn check_lists(
         &self,
@@ -193,7 +194,7 @@ impl<'a> Flows<'a> {
         Ok(())
     }
 
-    /// Adds the flows of all of its aggregates. `taken`: the flows that each of them has.
+    /// Adds the flows of all of its aggregates. `taken` has the flows that each of them has.
     pub(super) fn add(
         &self,
         aggregates: &[Aggregate<'_>],

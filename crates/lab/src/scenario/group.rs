@@ -17,8 +17,7 @@ use super::{Group, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
 use crate::plan::{ElementKind, Plan};
 
-/// The simulations that the tables come to with a seed.
-/// Taps are left out unless they are wanted.
+/// The simulations that the tables give with a seed. Taps are left out unless they are wanted.
 pub(super) fn groups(
     root: &Table,
     varied: &[String],
@@ -53,7 +52,7 @@ pub(super) fn groups(
     for node in tables(root, "flow")? {
         let flows = Flows::read(node, &names, nodes, aggregates.len())?;
         flows.check_lists(&aggregates, varied)?;
-        // A setting that shortens the run may well end it before some flows begin.
+        // A setting may shorten the run so that it ends before some flows begin.
         let set = file.raw("duration").and_then(|node| setting_of(node.place));
         if set.is_none() {
             flows.begin_before(duration)?;
@@ -87,7 +86,7 @@ pub(super) fn groups(
         elements: Vec::new(),
         flows: Vec::new(),
     };
-    // Before taps are left out: a run is the same whether it is captured or not.
+    // This is done before taps are left out, because a run is the same with and without a capture.
     let together = together(aggregates.len(), &elements, &senders);
     if !taps {
         let is_other = |index: &usize| !elements[*index].kind.is_tap();
@@ -138,7 +137,7 @@ fn elements<'a>(
     Ok(elements)
 }
 
-/// All names, and what each of them names.
+/// All names, and the kind of thing that each of them names.
 fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Mistake> {
     let mut names = BTreeMap::new();
     for (key, what) in TABLES {
@@ -202,8 +201,8 @@ fn check_classes(
     Ok(())
 }
 
-/// Notes the elements on the paths of flows; all of them where a setting says what a path is, since
-/// the file's elements were for another one then.
+/// Collects the elements on the paths of flows. If a setting gives a path, it collects all
+/// elements, because the file's elements were for another path.
 pub(super) fn note_passed(root: &Table, passed: &mut BTreeSet<String>) -> Result<(), Mistake> {
     for flow in tables(root, "flow")? {
         let Value::Table(table) = &flow.value else {

@@ -143,12 +143,12 @@ pub(super) const RULE: Section = Section {
 };
 section! { AGGREGATE = "[[aggregate]]", "A subscriber, whose traffic shares limiters.";
     "name": "name", "", "Its name in flows and results.";
-    "count": "number", "1", "How many alike.";
+    "count": "number", "1", "Number of such aggregates.";
 }
 section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from servers to clients. Any value except those of `path` and `back` may be a list, whose values flows take in turn. Any time, size or rate may be a range such as `\"2ms..50ms\"`, from which each flow draws evenly.";
     "name": "name", "", "Its name in sweeps and results.";
     "aggregate": "name or names", "all aggregates", "Its aggregate. If several are named, each has these flows.";
-    "count": "number", "1", "How many alike, in each aggregate.";
+    "count": "number", "1", "Number of such flows, in each aggregate.";
     "per-aggregate": "keys", "none", "Keys whose value is chosen once for each aggregate, not for each flow.";
     "path": "names", "", "Elements on the way to the client, in order.";
     "back": "names", "[]", "Elements on the way back.";
@@ -209,7 +209,7 @@ section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one c
     "block": "size", "as pace says; trickle 10 segments", "Size of the blocks of application pacing. Of `trickle`: of the blocks that are written where its bound would be below 10 segments and writes are throttled too.";
     "min-pause": "time", "0s", "Of application pacing: the server does not pause for less. YouTube's server had 100 ms.";
     "headroom": "number", "1.2", "Of `trickle`: the bound over throttled rate times round trip.";
-    "hold-average": "true or false", "false", "Of `trickle`: leaves the headroom away once ahead of the throttled rate, so that the average becomes it.";
+    "hold-average": "true or false", "false", "Of `trickle`: leaves out the headroom while the transfer is ahead of the throttled rate, so that its average is that rate.";
     "join": "time", "2s", "Video that the player needs before it begins.";
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out.";
     "request": "size", "300B", "Size of the request.";

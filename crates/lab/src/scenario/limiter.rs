@@ -59,7 +59,7 @@ fn at_field<'a>(f: &'a Fields<'_>) -> impl Fn(ConfigError) -> Mistake + 'a {
     |error| f.wrong(error.field().name(), error.to_string())
 }
 
-/// The size of a bucket: a bandwidth-delay product, if it is left to us.
+/// The size of a bucket: a bandwidth-delay product, if it is `auto`.
 fn bucket(f: &Fields<'_>, key: &str, rate: Rate, rtt: Nanos) -> Result<u64, Mistake> {
     Ok(auto(f, key)?.unwrap_or_else(|| sizing::bdp(rate, rtt)))
 }
@@ -152,7 +152,7 @@ fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mista
     config.map(LimiterConfig::from).map_err(at_field(f))
 }
 
-/// A size that may be left to us.
+/// A size that may be `auto`.
 fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Mistake> {
     match f.node(key)?.map(|node| &node.value) {
         Some(Value::Text(text)) if text == "auto" => Ok(None),
@@ -160,7 +160,7 @@ fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Mistake> {
     }
 }
 
-/// What becomes of each colour: green packets pass.
+/// The fate of each colour. Green packets pass.
 fn marking(f: &Fields<'_>) -> Result<Marking, Mistake> {
     let colour = |key: &str| -> Result<Decision, Mistake> {
         let Some(node) = f.node(key)? else {
@@ -176,7 +176,7 @@ fn marking(f: &Fields<'_>) -> Result<Marking, Mistake> {
     })
 }
 
-/// How packets are classified, if the element says it.
+/// How packets are classified, if the element has rules.
 fn classes(f: &Fields<'_>, program: &Program) -> Result<Option<Classes>, Mistake> {
     let default = f.integer("default-class", 0..=u64::from(u16::MAX))?;
     let default = default.map(|class| class as u16);

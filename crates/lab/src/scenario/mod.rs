@@ -1,8 +1,9 @@
-//! Scenario files: TOML that says what is sent through what, checked, and made into [`Plan`]s.
+//! Scenario files: TOML that says which traffic passes which elements. They are checked, and made
+//! into [`Plan`]s.
 //!
-//! A scenario has points (the combinations of what its sweep varies) and seeds. A point and a seed
-//! give [`Group`]s: aggregates that share no element do not know of each other, and are simulated
-//! apart. `docs/reference/scenarios.md` describes the files, [`SECTIONS`] their keys.
+//! A scenario has points (the combinations of its sweep's values) and seeds. A point and a seed
+//! give [`Group`]s: aggregates that share no element do not influence each other, and are simulated
+//! separately. `docs/reference/scenarios.md` describes the files, and [`SECTIONS`] their keys.
 
 mod aggregate;
 mod draw;
@@ -41,15 +42,15 @@ use fields::Fields;
 use keys::FILE;
 use sweep::Sweep;
 
-/// What a scenario is read from. A text alone is a scenario without a file's name and without settings.
+/// The text of a scenario. A text alone is a scenario without a file's name and without settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source<'a> {
-    /// The file's name. Errors name it, and it is the title of a scenario that has none.
+    /// The file's name. Errors name it. It is the title of a scenario without one.
     pub file: &'a str,
     /// The file's text.
     pub text: &'a str,
-    /// Each is a key, an equals sign and a value, such as `gate.rate=5mbit`, and replaces what the
-    /// text says, its sweep included.
+    /// Each is a key, an equals sign and a value, such as `gate.rate=5mbit`. It replaces the text's
+    /// value and its sweep.
     pub settings: &'a [String],
 }
 
@@ -98,10 +99,10 @@ pub struct Run {
 pub struct Group {
     /// The simulation.
     pub plan: Plan,
-    /// What the file calls each of the plan's elements, and whose it is.
+    /// For each of the plan's elements: its name in the file, and its aggregate.
     pub elements: Vec<Instance>,
-    /// The rate by which each aggregate's throughput is judged: that of the slowest limiter which
-    /// it has for itself; none if it has none.
+    /// The rate with which each aggregate's throughput is compared: that of the slowest limiter
+    /// that it does not share; `None` if it has none.
     pub limits: Vec<Option<Rate>>,
     /// The number of each flow among those of its name and aggregate, from 0.
     pub numbers: Vec<u32>,
@@ -112,7 +113,7 @@ pub struct Group {
 pub struct Instance {
     /// Its name in the file.
     pub name: String,
-    /// The aggregate that it is for, an index of the plan; none if it is shared.
+    /// The index of its aggregate in the plan; `None` if it is shared.
     pub aggregate: Option<usize>,
 }
 
@@ -129,7 +130,7 @@ impl Scenario {
     /// Reads a scenario.
     ///
     /// # Errors
-    /// What is wrong with it: the first that is found.
+    /// The first mistake that is found.
     pub fn parse<'a>(source: impl Into<Source<'a>>) -> Result<Self, ScenarioError> {
         let Source {
             file,
@@ -152,7 +153,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether everything is as it should be, at every point.
+    /// Checks every point.
     fn check(&mut self) -> Result<(), Mistake> {
         let top = |table| Fields::of(table, Place::default(), "a scenario", &[FILE], &[]);
         self.title = match top(&self.root)?.raw("title") {
@@ -192,8 +193,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whether the engine and the limiters would take what a point asks for. Returns the virtual time
-    /// of all its seeds, and notes the elements that flows pass.
+    /// Checks that the engine and the limiters accept a point. Returns the virtual time of all its
+    /// seeds, and collects the elements that flows pass.
     fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Mistake> {
         let mut limiters = BTreeSet::new();
         let (mut cells, mut work) = (0u64, 0u64);
@@ -205,7 +206,7 @@ impl Scenario {
                 let place = group::place_of(&root, tables, name, "");
                 Mistake::new(place, error.to_string())
             };
-            // Limiters know best what they can be. Those of one name are alike.
+            // Limiters check their configuration. Elements of one name are equal.
             let no_wires: Arc<[_]> = Arc::new([]);
             for (index, instance) in elements.iter().enumerate() {
                 let element = &plan.elements[index];
@@ -224,7 +225,7 @@ impl Scenario {
                     .and_then(|()| check::check_passes(&plan, flow))
                     .map_err(|error| wrong("flow", &flow.name, &error))?;
             }
-            // What is left is about their numbers.
+            // The other checks are about their numbers.
             check::check_memory(&plan)
                 .map_err(|(index, error)| wrong("element", &elements[index].name, &error))?;
             let steps = check::check_steps(&plan);
@@ -256,12 +257,12 @@ impl Scenario {
         &self.title
     }
 
-    /// Number of combinations of what is varied, at least 1.
+    /// Number of combinations of varied values, at least 1.
     pub fn points(&self) -> usize {
         self.sweep.points()
     }
 
-    /// What is varied, seeds apart: keys and their values at a point, in the order of the file.
+    /// The varied keys, without seeds, and their values at a point, in the order of the file.
     pub fn parameters(&self, point: usize) -> Vec<Parameter> {
         self.sweep.parameters(point)
     }
@@ -271,7 +272,7 @@ impl Scenario {
         self.work
     }
 
-    /// With what seeds each point is run, at least one.
+    /// The seeds with which each point is run, at least one.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
@@ -286,7 +287,7 @@ impl Scenario {
     }
 }
 
-/// The file's tables with the settings in them, and its sweep without what was set.
+/// The file's tables with the settings in them, and its sweep without the keys that were set.
 fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Mistake> {
     let mut root = tidegate_notation::parse(0, text).map_err(first)?;
     let sweep = root.0.iter().position(|(key, _)| key.text == "sweep");
@@ -339,7 +340,7 @@ fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Mistake> {
         let message = "names are up to 64 letters, digits, `-` and `_`, a letter or digit first";
         return Err(name.wrong(message));
     }
-    // What stands above the tables has no name in dotted keys.
+    // Keys above the tables have no name in dotted keys.
     if FILE.keys.iter().any(|key| key.name == text) || text == "seeds" {
         return Err(name.wrong(format!(
             "`{text}` is a key of the file: choose another name"
@@ -348,14 +349,14 @@ fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Mistake> {
     Ok(text)
 }
 
-/// The arrays of tables of a file, and what their tables are.
+/// The arrays of tables of a file, and what one of their tables describes.
 const TABLES: [(&str, &str); 3] = [
     ("element", "an element"),
     ("aggregate", "an aggregate"),
     ("flow", "a flow"),
 ];
 
-/// So many windows, samples.
+/// The number of windows or samples in a duration.
 fn parts(duration: Nanos, step: Nanos) -> u64 {
     duration.div_ceil(step.max(1))
 }

@@ -1,4 +1,5 @@
-//! Aggregates that share no element are simulated apart: which these are, and the plan of each group.
+//! Finds the aggregates that share no element and are simulated separately, and makes the plan of
+//! each group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,7 +107,7 @@ pub(super) fn group(
     }
 }
 
-/// The rate of a limiter: what it lets through in the long run.
+/// The rate of a limiter in the long run.
 fn rate(kind: &ElementKind) -> Option<Rate> {
     match kind {
         ElementKind::Limiter { config, .. } => config.rate(),

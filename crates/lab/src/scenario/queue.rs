@@ -8,10 +8,10 @@ use super::keys::{CODEL, DROP_TAIL, FQ_CODEL, PIE, RED};
 use crate::MILLISECOND;
 use crate::plan::QueueKind;
 
-/// Most of anything that costs memory for each: queues, packets in a queue.
+/// Most queues, or packets in a queue, because each costs memory.
 const MANY: u64 = 1_000_000;
 
-/// The queue of a link; `None` if it is left to us.
+/// The queue of a link; `None` if it is `auto`.
 pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
     const NAMES: &[(&str, &str)] = &[
         ("drop-tail", "drop-tail"),

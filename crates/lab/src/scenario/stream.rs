@@ -22,7 +22,7 @@ pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Mistake> {
         matches!(way, Way::Application { .. }),
         matches!(way, Way::Trickle { .. }),
     );
-    // A key without a meaning is rather a mistake than a wish.
+    // A key without a meaning is probably a mistake.
     for (key, given, meant) in [
         ("block", given.is_some(), application || trickle),
         ("min-pause", pause.is_some(), application),

@@ -1,4 +1,4 @@
-//! What is varied, and how it gets into the file's tables.
+//! The varied values, and how they are put into the file's tables.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,9 +30,9 @@ pub(super) struct Sweep {
     axes: Vec<Axis>,
     /// Seeds that are listed.
     pub seeds: Option<Vec<u64>>,
-    /// So many seeds from the file's on, unless they are listed.
+    /// The number of seeds, from the file's seed on, unless they are listed.
     pub repeat: u64,
-    /// Elements whose kind is set or varied; flows and aggregates whose number is.
+    /// Elements whose kind is set or varied; flows and aggregates whose number is set or varied.
     varied: Vec<String>,
 }
 
@@ -105,15 +105,14 @@ impl Sweep {
         Ok(())
     }
 
-    /// Notes that a path is one of those that change an element's kind, or how many there are of
-    /// something.
+    /// Notes a path that changes an element's kind, or a number of flows or aggregates.
     pub fn vary(&mut self, path: &str) {
         if let Some((name, "kind" | "count")) = path.split_once('.') {
             self.varied.push(name.to_owned());
         }
     }
 
-    /// Forgets what is varied at a path, because it was set.
+    /// Removes the variation of a path, because the path was set.
     pub fn forget(&mut self, path: &str) {
         self.axes.retain(|axis| axis.path != path);
         if path == "seed" {
@@ -136,7 +135,7 @@ impl Sweep {
         })
     }
 
-    /// The values of a point, as text; of a table, each of its own.
+    /// The values of a point, as text. The values of a table are separate.
     pub fn parameters(&self, point: usize) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         for (path, node) in self.values(point) {
@@ -156,8 +155,8 @@ impl Sweep {
         parameters
     }
 
-    /// The file's tables at a point, and the names of what is not of the kind or number that the
-    /// file alone gives it.
+    /// The file's tables at a point, and the names of elements, flows and aggregates whose kind or
+    /// number is not only that of the file.
     pub fn apply(&self, root: &Table, point: usize) -> Result<(Table, Vec<String>), Mistake> {
         let mut root = root.clone();
         for (path, node) in self.values(point) {
@@ -167,7 +166,8 @@ impl Sweep {
     }
 }
 
-/// That no value comes twice: the same runs again would count as others, under the same name.
+/// Checks that no value is there twice: the same runs would count as different ones with the same
+/// name.
 fn different(path: &str, values: &[Node]) -> Result<(), Mistake> {
     let mut names = BTreeSet::new();
     match values.iter().find(|value| !names.insert(value.to_string())) {
@@ -176,7 +176,7 @@ fn different(path: &str, values: &[Node]) -> Result<(), Mistake> {
     }
 }
 
-/// Puts a value where a dotted key says: in the file, or in all tables of a name.
+/// Puts a value at a dotted key: in the file, or in all tables of a name.
 pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Result<(), Mistake> {
     let keys: Vec<&str> = path.split('.').collect();
     let (first, rest) = (keys[0], &keys[1..]);

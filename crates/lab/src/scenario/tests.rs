@@ -10,6 +10,7 @@ use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
 mod bounds;
+mod defaults;
 mod errors;
 mod rules;
 mod videos;
@@ -184,7 +185,7 @@ fn settings_replace_what_the_file_says() {
             .expect_err("cut")
             .contains("this is not TOML")
     );
-    // A kind that is set has no use for some keys of the file.
+    // After a kind is set, some keys of the file have no meaning.
     let policed = SMALL.replace(
         "rate = \"10mbit\"",
         "rate = \"10mbit\"\npolicy = { fair = 4 }",
@@ -242,7 +243,7 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     assert_eq!(config.rate().bits_per_second(), 2_000_000);
     assert_eq!(scenario.work(), 12 * 2 * SECOND);
 
-    // What is set is not varied any more.
+    // A value that is set is not varied any more.
     let setting = ["gate.rate=3mbit".to_owned(), "seed=9".to_owned()];
     let scenario = Scenario::parse(Source {
         file: "a.toml",
@@ -338,7 +339,7 @@ fn aggregates_that_share_nothing_are_apart() {
     );
     assert!(limits.iter().all(Option::is_some));
 
-    // One aggregate has nothing to do with the shared link.
+    // One aggregate does not use the shared link.
     let text = text.replace("count = 4", "count = 4\naggregate = \"home\"");
     let text = format!(
         "{text}[[flow]]\nname = \"x\"\naggregate = \"office\"\npath = \"gate\"\nrtt = \"1ms\"\n"
@@ -428,7 +429,7 @@ fn every_section_has_keys_that_are_described() {
 }
 
 proptest! {
-    /// Whatever a file holds, it is an error with a place or a scenario.
+    /// Any text is either a scenario or an error with a place.
     #[test]
     fn damaged_files_never_panic(at in 0..SMALL.len(), length in 0usize..12, put in "[\\PC\n]{0,6}") {
         let end = (at + length).min(SMALL.len());
@@ -444,7 +445,7 @@ proptest! {
     }
 }
 
-/// The documentation has the very tables that `tidegate lab schema` prints.
+/// The documentation has exactly the tables that `tidegate lab schema` prints.
 #[test]
 fn every_key_is_documented() {
     let docs = concat!(

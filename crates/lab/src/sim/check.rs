@@ -1,4 +1,4 @@
-//! Whether a plan can be run, and whether it would ever end or fit into memory.
+//! Whether a plan can be run, would end, and fits into memory.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +16,24 @@ mod tests;
 
 /// Most windows, and most samples, of a simulation.
 const MAX_STEPS: Nanos = 10_000_000;
-/// Most counts in all windows of flows and aggregates, of all runs that are held at once: 800 MB. The
-/// same bound holds for samples of queues.
+/// Most counts in all windows of flows and aggregates, over all runs that are in memory at once: 800
+/// MB. The same bound holds for samples of queues.
 pub const MAX_CELLS: u64 = 100_000_000;
 /// Most elements on a flow's way: no real path has as many hops.
 const MAX_HOPS: usize = 1000;
-/// Most bytes of all elements before the first packet comes.
+/// Most bytes of all elements before the first packet.
 const MAX_MEMORY: u64 = 1 << 30;
-/// What addresses of the 10.0.0.0/16 are for.
+/// Most aggregates: each has a server's address in 10.0.0.0/16.
 const MAX_AGGREGATES: usize = 65_000;
-/// Most flows and elements: what addresses, memory and patience allow.
+/// Most flows and elements: addresses, memory and time allow no more.
 const MAX_FLOWS: usize = 1_000_000;
-/// TCP senders react to each other at least so far apart: with less, time would not go on.
+/// TCP senders react to each other after at least this time. With a shorter time, virtual time
+/// would not advance.
 const MIN_ROUND_TRIP: Nanos = 1000;
 /// Largest IP packet.
 const MAX_PACKET: u32 = 65_535;
 
-/// A complaint if something does not hold.
+/// A complaint if a condition does not hold.
 fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), RunError> {
     if holds {
         Ok(())
@@ -41,7 +42,7 @@ fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), RunErro
     }
 }
 
-/// Checks all of a plan that limiters do not check themselves.
+/// Checks everything in a plan that limiters do not check themselves.
 ///
 /// # Errors
 /// The first contradiction.
@@ -69,8 +70,8 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     check_memory(plan).map_err(|(_, error)| error)
 }
 
-/// Whether the queues of all elements fit into memory; if not, the element with the most is named
-/// by its index.
+/// Whether the queues of all elements fit into memory. If not, the error has the index of the
+/// element with the most.
 pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
     let all = plan.elements.iter().map(|element| match &element.kind {
         ElementKind::Link {
@@ -92,7 +93,8 @@ pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
     .map_err(|error| (largest, error))
 }
 
-/// Whether windows and samples are few enough; what there is too much of is named.
+/// Whether windows and samples are few enough. The error names the kind of which there are too
+/// many.
 pub fn check_steps(plan: &Plan) -> Result<(), (&'static str, RunError)> {
     let windows = plan.duration.div_ceil(plan.window);
     let series = (plan.flows.len() + plan.aggregates.len()) as u64;
@@ -119,13 +121,13 @@ fn within(kind: &str, name: &str, error: &RunError) -> RunError {
     RunError::plan(format!("{kind} '{name}': {error}"))
 }
 
-/// How many numbers a sample of an element has.
+/// The number of values in a sample of an element.
 fn queues(element: &ElementPlan) -> u64 {
     match &element.kind {
         ElementKind::Link { .. } => 1,
         ElementKind::Limiter { config, .. } => match config {
             LimiterConfig::WaterFilling(config) => config.weights().len() as u64,
-            // Bytes, and of these the magic ones.
+            // Bytes, and the magic bytes among them.
             config => 2 * config.program().map_or(1, Program::queues) as u64,
         },
         _ => 0,
@@ -152,7 +154,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
             ensure((1.0..=1e9).contains(burst), || {
                 format!("losses come in bursts of at least 1, not {burst}")
             })?;
-            // Bursts would have to begin more often than packets get through.
+            // Bursts would have to begin more often than packets pass.
             ensure(
                 *burst == 1.0 || *value == 1.0 || *value <= burst * (1.0 - value),
                 || format!("bursts of {burst} are too short for a loss probability of {value}"),
@@ -179,7 +181,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
                     ensure(min < max, || "RED's min must be below its max".into())
                 }
                 QueueKind::Pie { update, .. } => {
-                    // One step an update, also of an idle queue.
+                    // An update is one step, also of an idle queue.
                     ensure(*update >= 100_000, || {
                         "PIE's update is at least 100us; RFC 8033 takes 15ms".into()
                     })
@@ -188,7 +190,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
                     ensure((1..=65_536).contains(flows), || {
                         "FQ-CoDel has 1 to 65536 queues".into()
                     })?;
-                    // Each turn of an empty round costs time: rounds must get somewhere.
+                    // Each turn of an empty round costs time, so a round must send something.
                     ensure((64..=1 << 24).contains(quantum), || {
                         "FQ-CoDel's quantum is 64 bytes to 16 MiB".into()
                     })
@@ -199,7 +201,7 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
     }
 }
 
-/// The largest IP packet that an element ever lets pass.
+/// The largest IP packet that an element can ever let pass.
 fn largest(kind: &ElementKind) -> u64 {
     match kind {
         ElementKind::Link { queue, .. } => match queue {
@@ -265,7 +267,7 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
             })?;
             let rate = rate.bits_per_second();
             ensure(rate > 0, || "datagrams need a rate above 0".into())?;
-            // Time must go on between two of them.
+            // Virtual time must advance between two of them.
             return ensure(rate <= u64::from(*bytes) * 8_000_000_000, || {
                 format!("datagrams of {bytes} bytes come more than once in a nanosecond")
             });
@@ -293,13 +295,13 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     })
 }
 
-/// Whether all elements on its way ever let a segment of a flow pass. The engine does not need it: it
-/// is a check of what people write.
+/// Whether all elements on a flow's way can ever let a segment pass. The engine does not need this:
+/// it is a check of files.
 ///
 /// # Errors
 /// The first element that lets none pass.
 pub fn check_passes(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
-    // Of UDP nothing comes back.
+    // UDP has no packets on the way back.
     let (segment, acknowledgement) = match flow.traffic {
         Traffic::Datagrams { bytes, .. } => (bytes.into(), 0),
         _ => {
@@ -321,7 +323,7 @@ pub fn check_passes(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Blocks are written at most so often: with more, time would hardly go on.
+/// The shortest time between two blocks. With a shorter time, virtual time would hardly advance.
 const MAX_BLOCKS_PER_SECOND: u64 = 1_000_000;
 
 fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {

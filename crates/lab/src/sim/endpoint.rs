@@ -38,7 +38,7 @@ pub enum Endpoints {
 /// Connections of a flow, one after the other.
 #[derive(Debug)]
 pub struct Tcp {
-    /// Index of the flow, and the seed of the plan: what is random in connections comes of them.
+    /// Index of the flow, and the seed of the plan: random values in connections come from them.
     flow: usize,
     seed: u64,
     config: TcpConfig,
@@ -83,11 +83,12 @@ impl Endpoints {
         }
     }
 
-    /// The application acts, if it is time. The number of the connection, if it opens one.
+    /// The application acts if its time has come. Returns the number of the connection, if it opens
+    /// one.
     pub fn on_application(&mut self, now: Nanos) -> Option<u32> {
         match self {
             Self::Tcp(tcp) => tcp.on_application(now),
-            // Its first datagram: datagrams are one connection, number 0, from the first time on.
+            // Its first datagram. Datagrams are one connection, number 0, from that time on.
             Self::Datagrams { sender, .. } => (sender.sent == 0).then_some(0),
         }
     }
@@ -107,7 +108,7 @@ impl Endpoints {
         }
     }
 
-    /// The time of an end's timer has come, unless it was moved since: returns whether it has.
+    /// An end's timer has fired. Returns false if it was moved since.
     pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
         if let Some(connection) = self.connection(side)
             && connection.next_timeout().is_some_and(|at| at <= now)
@@ -118,13 +119,13 @@ impl Endpoints {
         false
     }
 
-    /// When an end wants to be woken.
+    /// When an end needs to act next.
     #[inline]
     pub fn next_timeout(&mut self, side: Side) -> Option<Nanos> {
         self.connection(side)?.next_timeout()
     }
 
-    /// What an end sends next, and its length as an IP packet.
+    /// The next segment or datagram of an end, and its length as an IP packet.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<(u32, Segment)> {
         match self {
@@ -186,7 +187,7 @@ impl Endpoints {
         }
     }
 
-    /// When the transfer began that is not complete.
+    /// When the incomplete transfer began.
     pub fn open(&self) -> Option<Nanos> {
         match self {
             Self::Tcp(tcp) => tcp.application.open(),
@@ -194,7 +195,7 @@ impl Endpoints {
         }
     }
 
-    /// What a video came to until this time.
+    /// The results of a video until this time.
     pub fn stream(&self, now: Nanos) -> Option<StreamOutcome> {
         match self {
             Self::Tcp(tcp) => {
@@ -205,7 +206,7 @@ impl Endpoints {
         }
     }
 
-    /// Nothing will be sent any more.
+    /// Whether nothing will be sent any more.
     pub fn ended(&self) -> bool {
         match self {
             Self::Tcp(tcp) => tcp.application.ended(),
@@ -216,7 +217,7 @@ impl Endpoints {
 
 impl Tcp {
     fn on_application(&mut self, now: Nanos) -> Option<u32> {
-        // Woken early, or in vain: the application has changed its mind.
+        // This wake-up is too early or unnecessary: the application has changed its time.
         if self.application.next_timeout().is_none_or(|at| at > now) {
             return None;
         }

@@ -1,4 +1,5 @@
-//! The loop: the earliest actor acts, its packets go as far as they get.
+//! The loop: the actor with the earliest deadline acts, and its packets move on until they are
+//! held.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ const ACTORS: usize = 3;
 /// Actions between two calls of the observer: less than a millisecond of real time.
 const WATCH: u32 = 1 << 10;
 
-/// Most packets on their way at once: a gigabyte, and 480 ms of 100 Gbit/s. Tests need not fill it.
+/// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
 const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
-/// A flow at work.
+/// A running flow.
 #[derive(Debug)]
 struct Flow {
     /// The stages of its packets, forward and back.
@@ -51,10 +52,10 @@ pub struct Engine<'a> {
     now: Nanos,
     timers: Timers,
     packets: Packets,
-    /// Packets that begin their way now. A list rather than a call: ends that answer each other
-    /// without time passing would nest without end.
+    /// Packets that begin their way now. This is a list rather than a call, because ends that
+    /// answer each other without passing of time would cause endless recursion.
     sent: VecDeque<PacketId>,
-    /// The plan's elements, then two delays for each flow that has one of its own.
+    /// The plan's elements, then two delays for each flow that has a delay of its own.
     stages: Vec<Stage>,
     flows: Vec<Flow>,
     aggregates: Vec<Windows>,
@@ -109,7 +110,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Lets time pass until the end of the plan.
+    /// Simulates until the end of the plan.
     ///
     /// # Errors
     /// If the observer ends it, or packets pile up without end.
@@ -165,7 +166,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes a packet along its path until it is held, dropped, or there.
+    /// Takes a packet along its path until it is held, dropped, or at the end.
     fn follow(&mut self, id: PacketId, observer: &mut dyn Observer) {
         loop {
             let packet = self.packets.get_mut(id);
@@ -202,7 +203,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Counts and forgets what a stage has just dropped.
+    /// Counts and forgets the packets that a stage has just dropped.
     #[inline]
     fn count_drops(&mut self, stage: usize) {
         while let Some(id) = self.packets.next_dropped() {
@@ -224,7 +225,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet has come to the end of its path.
+    /// A packet has reached the end of its path.
     fn arrive(&mut self, id: PacketId) {
         let packet = self.packets.get(id);
         let index = packet.flow as usize;
@@ -242,7 +243,7 @@ impl<'a> Engine<'a> {
         } else {
             Side::Server
         };
-        // Packets of an earlier connection have no receiver any more.
+        // Packets of an earlier connection no longer have a receiver.
         let current = packet.connection == flow.connection;
         let segment = packet.segment;
         self.packets.free(id);
@@ -259,7 +260,8 @@ impl<'a> Engine<'a> {
         if self.flows[flow].ends.on_timeout(self.now, side) {
             self.transmit(flow, side);
         } else {
-            // Woken in vain is no occasion to send: what waits for an acknowledgement goes on to.
+            // An unnecessary wake-up does not send: segments that wait for an acknowledgement wait
+            // on.
             self.set_end(flow, side);
         }
     }
@@ -283,7 +285,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Sends what an end has to send.
+    /// Sends everything that an end can send.
     fn transmit(&mut self, flow: usize, side: Side) {
         while let Some((bytes, segment)) = self.flows[flow].ends.poll_transmit(self.now, side) {
             self.send(flow, side, bytes, segment);
@@ -291,7 +293,7 @@ impl<'a> Engine<'a> {
         self.set_end(flow, side);
     }
 
-    /// Has an end woken when it wants to be.
+    /// Sets the timer of an end.
     fn set_end(&mut self, flow: usize, side: Side) {
         if let Some(at) = self.flows[flow].ends.next_timeout(side) {
             let actor = self.stages.len() + flow * ACTORS + side as usize;
@@ -328,7 +330,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Packets with payload of each flow that are neither there nor lost.
+    /// For each flow, packets with payload that have neither arrived nor been lost.
     #[cfg(test)]
     pub fn ledger(&self) -> Vec<Ledger> {
         let mut ledger: Vec<_> = (self.flows.iter())
@@ -345,7 +347,7 @@ impl<'a> Engine<'a> {
         ledger
     }
 
-    /// Sums up.
+    /// Returns the outcome.
     pub fn finish(self) -> Outcome {
         let mut outcome = Outcome {
             packets: self.total,
@@ -383,7 +385,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Where a flow's packets with payload are.
+/// The counts of a flow's packets with payload.
 #[cfg(test)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ledger {

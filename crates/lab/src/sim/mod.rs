@@ -1,8 +1,8 @@
-//! The engine: virtual time, packets, and the way they take.
+//! The engine: virtual time, packets, and their paths.
 //!
-//! A simulation is a set of actors (elements, ends of connections, applications), each with at
-//! most one deadline. The engine takes the earliest, moves time there, lets the actor act, and
-//! follows every packet that comes of it as far as it gets without time passing.
+//! A simulation is a set of actors (elements, ends of connections, applications), each with at most
+//! one deadline. The engine takes the earliest deadline, moves time there, lets the actor act, and
+//! moves every resulting packet on as far as it gets without passing of time.
 
 pub(crate) mod check;
 mod endpoint;

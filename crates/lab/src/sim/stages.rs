@@ -1,4 +1,4 @@
-//! The elements of a plan at work, and which of them the packets of a flow pass.
+//! The running elements of a plan, and those that the packets of a flow pass.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::plan::{FlowPlan, Plan};
 use crate::random::{Owner, Random};
 use crate::record::ElementRecord;
 
-/// An element with what is counted of it.
+/// An element with its counts.
 #[derive(Debug)]
 pub struct Stage {
     pub element: Element,
@@ -26,14 +26,14 @@ impl Stage {
     }
 }
 
-/// What packets of a plan need, whether its senders are simulated or real.
+/// The parts of a plan that packets need, with simulated and with real senders.
 #[derive(Debug)]
 pub struct Stages {
-    /// The plan's elements, then two delays for each flow that has one of its own.
+    /// The plan's elements, then two delays for each flow that has a delay of its own.
     pub stages: Vec<Stage>,
     /// The indices of the stages that packets of each flow pass, forward and back.
     pub routes: Vec<[Box<[u32]>; 2]>,
-    /// What packets of each flow look like.
+    /// The headers of each flow's packets.
     pub wires: Arc<[Wire]>,
 }
 
@@ -60,8 +60,8 @@ impl Stages {
     }
 }
 
-/// The stages of a flow's two directions. Its own delay, half of it each way, is made into stages at
-/// the end, and comes behind taps at the very front: they are beside the server and see what it sees.
+/// The stages of a flow's two directions. The flow's delay becomes stages at the end, half of it each
+/// way. It is placed after taps at the very front: they are beside the server and see what it sees.
 fn route(plan: &Plan, flow: &FlowPlan, stages: &mut Vec<Stage>) -> [Box<[u32]>; 2] {
     let mut delay = |delay| {
         let random = Random::new(plan.seed, Owner::Element(stages.len()));

@@ -24,7 +24,7 @@ fn datagrams_arrive_after_delay_and_link() {
     let flow = &got.flows[0];
     assert_eq!((flow.sent_packets, flow.dropped), (1250, 0));
     assert_eq!(flow.delivered, 1249 * 972);
-    // The first window misses the two that are under way at its end.
+    // The first window lacks the two packets that are under way at its end.
     assert_eq!(flow.windows[0], 124 * 1000);
     assert_eq!(flow.windows[1..], [125_000; 9]);
     assert_eq!(flow.windows, got.aggregates[0].windows);
@@ -45,8 +45,8 @@ fn a_link_is_shared_and_the_rest_dropped() {
     let lost = got.elements[0].dropped;
     assert_eq!(got.flows[0].dropped, lost);
     assert_eq!(got.elements[0].dropped_bytes, lost * 1014);
-    // Sent, less what is delivered, is being sent, or is in the delay, 25 at 400 µs; the rest
-    // waits, 50 or, if the link has just taken one, 49.
+    // Sent packets that were not delivered are in one of three places: one is being sent; 25 are in
+    // the delay, 400 µs apart; the others wait. These are 50, or 49 if the link has just taken one.
     let waiting = got.flows[0].sent_packets - lost - expected - 1 - 25;
     assert!(waiting == 49 || waiting == 50, "{waiting}");
 }
@@ -66,7 +66,8 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
     flows.push(datagrams(40_000_000, 700));
     flows.push(datagrams(500_000, 200));
     let got = outcome(&plan(vec![link], flows));
-    // Jain's index of those that want more than their share; headers differ by 14 in 700 and 1400.
+    // Jain's index of the flows that want more than their share. Headers make a small difference: 14
+    // bytes in 700 and in 1400.
     let wire: Vec<f64> = (got.flows.iter())
         .map(|flow| flow.windows.iter().sum::<u64>() as f64)
         .collect();
@@ -182,7 +183,7 @@ fn packets_do_not_pile_up_without_end() {
 
 #[test]
 fn a_thousand_elements_more_and_packets_still_find_their_way() {
-    // Zero-delay elements are walked through, not called recursively.
+    // Elements without delay are passed in a loop, not by recursion.
     let loss = ElementKind::Loss {
         probability: 0.0,
         burst: 1.0,

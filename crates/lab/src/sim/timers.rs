@@ -1,4 +1,4 @@
-//! When each actor of a simulation is to be woken.
+//! When each actor of a simulation acts next.
 
 use tidegate_limiter::Nanos;
 
@@ -11,8 +11,8 @@ const IDLE: u32 = u32::MAX;
 const ARITY: usize = 4;
 
 /// A heap with at most one entry for each actor: an element, an end of a connection, a flow's
-/// delay, an application. What waits behind an actor's first deadline waits with the actor, so the
-/// heap stays as small as the network, however many packets are under way.
+/// delay, an application. Later deadlines of an actor are kept by the actor. So the heap stays as
+/// small as the network, for any number of packets under way.
 ///
 /// Equal times are served in the order in which they were set.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Timers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: Nanos,
-    /// Counts the settings: no two entries are equal.
+    /// A counter of the settings, so that no two entries are equal.
     order: u64,
     actor: u32,
 }
@@ -41,9 +41,9 @@ impl Timers {
         }
     }
 
-    /// Wakes an actor at this time at the latest. If it is to be woken earlier anyway, that stays:
-    /// it will find that nothing is due and set itself again. A retransmission timer that every
-    /// acknowledgement moves costs nothing this way.
+    /// Wakes an actor at this time at the latest. An earlier entry stays: the actor will find that
+    /// nothing is due, and set itself again. So a retransmission timer that every acknowledgement
+    /// moves costs nothing.
     #[inline]
     pub fn at_latest(&mut self, actor: usize, at: Nanos) {
         let place = self.places[actor];
@@ -65,12 +65,12 @@ impl Timers {
         self.rise(place, entry);
     }
 
-    /// When the next actor must be woken, for a caller that sleeps until then.
+    /// When the next actor acts, for a caller that sleeps until then.
     pub fn first(&self) -> Option<Nanos> {
         self.heap.first().map(|entry| entry.at)
     }
 
-    /// The actor to be woken next, and when. It is taken out.
+    /// The actor that acts next, and its time. It is removed from the heap.
     #[inline]
     pub fn next(&mut self) -> Option<(Nanos, usize)> {
         let first = *self.heap.first()?;

@@ -26,7 +26,8 @@ fn percentiles_by_nearest_rank() {
     assert_eq!(percentile::<u64>(&[], 50.0), None);
 }
 
-/// Two bulk flows and one with pauses behind 1 Mbit/s, of which half and all is used.
+/// Two bulk flows and one with pauses behind 1 Mbit/s. First half of the rate is used, then all of
+/// it.
 fn finished() -> Finished {
     let text = r#"
         duration = "1s"
@@ -71,7 +72,7 @@ fn finished() -> Finished {
         ..FlowOutcome::default()
     };
     let mut short = flow(0, [9_999, 0, 0, 6_250], rtt(3, 30));
-    // Busy in the last window, and within the second one for a part only.
+    // Busy in the last window, but only for a part of the second one.
     short.completions = [(260, 490), (750, 1000)]
         .map(|(start, end)| Completion {
             start: start * MILLISECOND,
@@ -106,7 +107,7 @@ fn finished() -> Finished {
 fn a_summary_by_hand() {
     let mut finished = finished();
     let plan = finished.group.plan.clone();
-    // The third flow is silent but in the last window: 12.5, 12.5 and 6.25 kB.
+    // The third flow sends only in the last window: 12.5, 12.5 and 6.25 kB.
     let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
     assert_eq!(
         fairness(&plan, &finished.outcome, 0),
@@ -147,7 +148,7 @@ fn a_transfer_without_an_end_is_not_silence() {
     let mut finished = finished();
     let short = &mut finished.outcome.flows[2];
     short.completions.truncate(1);
-    // Not all through the second window; starved in the third.
+    // It does not send during the whole second window, and is starved in the third.
     (short.open, short.windows) = (Some(490 * MILLISECOND), vec![9_999, 0, 0, 6_250]);
     let plan = finished.group.plan.clone();
     let last = 31.25f64.powi(2) / (3.0 * (2.0 * 12.5f64.powi(2) + 6.25f64.powi(2)));
@@ -157,7 +158,7 @@ fn a_transfer_without_an_end_is_not_silence() {
     );
 }
 
-/// A flow that is starved gets nothing until its end, also if its traffic has no end.
+/// A starved flow counts until its end, also if its traffic has no end.
 #[test]
 fn starved_transfers_are_as_unfair_as_starved_downloads() {
     let jain = |traffic: &str| {

@@ -1,4 +1,4 @@
-//! What can be chosen of a connection.
+//! The settings of a connection.
 
 use tidegate_limiter::{Nanos, Rate};
 
@@ -8,24 +8,25 @@ use crate::MILLISECOND;
 /// How many segments may be sent while losses are repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Recovery {
-    /// One for each delivered, two (slow start) only as long as retransmissions get through
+    /// One for each delivered segment, two (slow start) only while no retransmission is lost
     /// [Flach16 §5.2.2]: Linux since 4.2, RFC 6937 with PRR-CRB first.
     #[default]
     Conservative,
-    /// Two for each delivered whenever below the threshold: Linux before 4.2, PRR-SSRB always.
+    /// Two for each delivered segment whenever the window is below the threshold: Linux before 4.2,
+    /// PRR-SSRB always.
     SlowStart,
 }
 
-/// The settings of a connection, the same at both ends unless said otherwise.
+/// The settings of a connection; both ends have the same unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConfig {
     /// Largest payload of a segment in bytes.
     pub mss: u32,
     /// Segments that may be sent before the first acknowledgement, RFC 6928.
     pub initial_window: u32,
-    /// How the congestion window moves.
+    /// The congestion control.
     pub algorithm: Algorithm,
-    /// What is done while losses are repaired.
+    /// How losses are repaired.
     pub recovery: Recovery,
     /// Spreads segments over the round trip, as Linux with fq does (2 cwnd/srtt in slow start, 1.2
     /// after). BBR always does.
@@ -57,7 +58,7 @@ pub struct TcpConfig {
     pub min_rto: Nanos,
     /// Longest delay of an acknowledgement.
     pub delayed_ack: Nanos,
-    /// Puts duplicate acknowledgements together for up to 1 ms, as Linux since 4.19; without, each
+    /// Joins duplicate acknowledgements for up to 1 ms, as Linux since 4.19. Without it, each
     /// segment behind a hole is answered at once, RFC 5681 §4.2.
     pub ack_compression: bool,
 }

@@ -1,4 +1,4 @@
-//! A connection: the handshake, and what joins its two halves.
+//! A connection: the handshake, and the link between its two halves.
 
 use tidegate_limiter::{Bytes, Nanos};
 use tidegate_trace::wire::Timestamps;
@@ -9,8 +9,8 @@ use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Sender};
 use super::{Algorithm, Segment, TcpConfig};
 use crate::MILLISECOND;
 
-/// The value of the timestamp clock, RFC 7323 §5.4: milliseconds. It does not begin at 0, which
-/// stands for no echo.
+/// The value of the timestamp clock, RFC 7323 §5.4: milliseconds. It does not begin at 0, because 0
+/// means that there is no echo.
 pub(super) fn clock(now: Nanos) -> u32 {
     ((now / MILLISECOND) as u32).wrapping_add(1)
 }
@@ -18,21 +18,21 @@ pub(super) fn clock(now: Nanos) -> u32 {
 /// The largest window of a SYN, which is not scaled: RFC 7323 §2.2.
 const SYN_WINDOW: u32 = 65_535;
 
-/// How far the handshake is.
+/// The state of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// A server that heard nothing yet.
+    /// A server that has received nothing yet.
     Listening,
-    /// The own SYN is to be sent, or answered.
+    /// This end's SYN must be sent, or acknowledged.
     Opening,
     /// Both SYNs are acknowledged.
     Established,
 }
 
-/// What a connection looks like from outside at some time.
+/// The state of a connection at some time, for observers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What was counted so far.
+    /// The counts so far.
     pub counts: Counts,
     /// Congestion window in segments.
     pub cwnd: u32,
@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub pacing_rate: Option<u64>,
     /// Smoothed round trip.
     pub srtt: Option<Nanos>,
-    /// Where the sender stands with losses.
+    /// The sender's state of loss repair.
     pub state: LossState,
 }
 
@@ -60,7 +60,7 @@ pub struct Connection {
     window: u32,
     sender: Sender,
     receiver: Receiver,
-    /// The SYN is to be sent; when it was sent first, how often again, and when it will be.
+    /// For the SYN: when it was first sent, how often it was sent again, and when it must be sent.
     syn_due: bool,
     syn_sent: Option<Nanos>,
     syn_losses: u32,
@@ -110,7 +110,7 @@ impl Connection {
         self.sender.write(now, bytes);
     }
 
-    /// The application has no more to give: a FIN follows the data.
+    /// The application has no more data: a FIN follows.
     pub fn close(&mut self, _now: Nanos) {
         self.sender.close();
     }
@@ -147,7 +147,7 @@ impl Connection {
         self.phase = Phase::Established;
         self.syn_due = false;
         self.syn_timeout = None;
-        // Karn: a SYN sent twice gives no round trip.
+        // Karn: a SYN that was sent twice gives no round trip.
         let rtt = self.syn_sent.filter(|_| self.syn_losses == 0);
         let rtt = rtt.map(|at| now.saturating_sub(at));
         self.sender
@@ -178,7 +178,7 @@ impl Connection {
         self.receiver.on_timeout(now);
     }
 
-    /// The earliest time at which something is to be done without a segment arriving.
+    /// The earliest time at which it must act without an arriving segment.
     pub fn next_timeout(&self) -> Option<Nanos> {
         let syn = self.syn_timeout.map(|(at, _)| at);
         let halves = [
@@ -255,7 +255,7 @@ impl Connection {
     }
 
     /// Bounds the congestion window to this many segments, or removes the bound, as Linux does for eBPF
-    /// (`TCP_BPF_SNDCWND_CLAMP`): the threshold of slow start goes with it.
+    /// (`TCP_BPF_SNDCWND_CLAMP`): the threshold of slow start changes with it.
     pub fn clamp(&mut self, segments: Option<u32>) {
         self.sender.clamp(segments);
     }
@@ -271,7 +271,7 @@ impl Connection {
         self.sender.mss()
     }
 
-    /// Bytes that the application gave and that were not sent yet.
+    /// Bytes of the application that were not sent yet.
     pub fn unsent(&self) -> u64 {
         self.sender.unsent()
     }
@@ -291,22 +291,22 @@ impl Connection {
         self.phase == Phase::Established
     }
 
-    /// Whether this end was closed, and all it had to send is acknowledged.
+    /// Whether this end was closed, and all its data is acknowledged.
     pub fn finished(&self) -> bool {
         self.sender.is_finished()
     }
 
-    /// Whether all that the other end will ever send has arrived.
+    /// Whether all data of the other end has arrived.
     pub fn peer_finished(&self) -> bool {
         self.receiver.fin_received()
     }
 
-    /// The latest round trip measured since it was last asked for.
+    /// The latest round trip since the previous call.
     pub fn take_rtt(&mut self) -> Option<Nanos> {
         self.sender.take_rtt()
     }
 
-    /// How the sending half stands.
+    /// The state of the sending half.
     pub fn snapshot(&self) -> Snapshot {
         let &Window {
             cwnd,
@@ -324,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// Holds the sender's counts against its marks.
+    /// Compares the sender's counts with its marks.
     #[cfg(test)]
     pub(super) fn check(&self) {
         self.sender.check();

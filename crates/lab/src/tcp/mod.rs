@@ -1,6 +1,6 @@
-//! TCP without a network: two [`Connection`]s that exchange [`Segment`]s, time passed in.
+//! TCP without a network: two [`Connection`]s that exchange [`Segment`]s. Time is passed in.
 //!
-//! It follows Linux where the RFCs leave a choice, because that is what servers run.
+//! If the RFCs leave a choice, it follows Linux, because servers run Linux.
 
 pub mod cc;
 mod config;

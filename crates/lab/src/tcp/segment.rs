@@ -1,4 +1,4 @@
-//! What two connections exchange.
+//! The segments that two connections exchange.
 
 #[cfg(test)]
 mod tests;
@@ -14,13 +14,13 @@ pub struct Segment {
     pub seq: u64,
     /// Bytes of payload.
     pub payload: u32,
-    /// The next byte expected; of meaning unless this is the first SYN.
+    /// The next byte expected. It has no meaning in the first SYN.
     pub ack: u64,
     /// Connection request.
     pub syn: bool,
     /// End of data, after the payload.
     pub fin: bool,
-    /// Push: the last of a burst, or of what the application wrote.
+    /// Push: the last segment of a burst, or of what the application wrote.
     pub psh: bool,
     /// Receive window in bytes, not scaled.
     pub window: u32,
@@ -28,8 +28,8 @@ pub struct Segment {
     pub sacks: Sacks,
     /// Timestamps in milliseconds, if the connection uses them.
     pub timestamps: Option<Timestamps>,
-    /// Whether its payload, SYN or FIN was sent before. For the record only: nothing on the way or
-    /// at the receiver may use it.
+    /// Whether its payload, SYN or FIN was sent before. This is only for counting: nothing on the
+    /// way or at the receiver may use it.
     pub again: bool,
 }
 
@@ -37,9 +37,9 @@ impl Segment {
     /// Length of the IP packet that carries it in bytes: IPv4 and TCP headers of 20 each, the
     /// options as Linux lays them out (`tcp_options_write`), and the payload.
     ///
-    /// Options are padded to words: timestamps take 12 bytes, n selective acknowledgements
-    /// 4 + 8n. A SYN has its largest segment size (4), window scale (4) and the permission of
-    /// selective acknowledgements, which hides in the padding of timestamps or takes 4 itself.
+    /// Options are padded to words: timestamps take 12 bytes, n selective acknowledgements 4 + 8n.
+    /// A SYN has its largest segment size (4), window scale (4) and the permission of selective
+    /// acknowledgements, which fits into the padding of timestamps or takes 4 bytes.
     pub fn ip_bytes(&self) -> u32 {
         const HEADERS: u32 = 20 + 20;
         let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
@@ -52,7 +52,7 @@ impl Segment {
         HEADERS + options + self.payload
     }
 
-    /// The sequence number behind it: SYN and FIN count as a byte each.
+    /// The sequence number after it: SYN and FIN count as a byte each.
     pub fn end(&self) -> u64 {
         self.seq
             .saturating_add(u64::from(self.payload))

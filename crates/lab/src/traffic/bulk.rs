@@ -1,15 +1,15 @@
-//! One transfer, as long as it is.
+//! One transfer of any length.
 
 use tidegate_limiter::{Bytes, Nanos};
 
 use crate::outcome::Completion;
 use crate::tcp::Connection;
 
-/// What is written for a transfer without end: more than any link carries in a lifetime, and far
-/// from the largest sequence number.
+/// The bytes of a transfer without end: more than any link carries in a lifetime, and far from the
+/// largest sequence number.
 const ENDLESS: u64 = 1 << 60;
 
-/// A transfer that begins when the connection stands.
+/// A transfer that begins when the connection is established.
 #[derive(Debug)]
 pub struct Bulk {
     bytes: Option<u64>,
@@ -26,7 +26,7 @@ enum Stage {
 }
 
 impl Bulk {
-    /// Of this many bytes, or without end.
+    /// A transfer of this many bytes, or without end.
     pub fn new(bytes: Option<u64>, start: Nanos) -> Self {
         Self {
             bytes,
@@ -35,18 +35,18 @@ impl Bulk {
         }
     }
 
-    /// Only before it begins.
+    /// A time only before it begins.
     pub fn next_timeout(&self) -> Option<Nanos> {
         (self.stage == Stage::Waiting).then_some(self.start)
     }
 
-    /// It begins.
+    /// The transfer begins.
     pub fn on_timeout(&mut self) -> bool {
         self.stage = Stage::Opening;
         true
     }
 
-    /// Writes all once the connection stands.
+    /// Writes everything once the connection is established.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if self.stage == Stage::Opening && server.established() {
             self.stage = Stage::Sending;
@@ -57,7 +57,7 @@ impl Bulk {
         }
     }
 
-    /// Notes when all has come.
+    /// Notes when everything has arrived.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         let bytes = self.bytes?;
         if self.stage != Stage::Sending || client.received() < bytes {
@@ -72,12 +72,12 @@ impl Bulk {
         })
     }
 
-    /// When the transfer began that is not complete.
+    /// When the incomplete transfer began.
     pub fn open(&self) -> Option<Nanos> {
         matches!(self.stage, Stage::Opening | Stage::Sending).then_some(self.start)
     }
 
-    /// All has come.
+    /// Whether everything has arrived.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done
     }

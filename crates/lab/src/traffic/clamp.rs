@@ -1,5 +1,5 @@
-//! Trickle's clamp of the congestion window [Trickle §2, Algorithm 1], step by step as
-//! `crates/pace/bpf/pace.bpf.c` takes them in the kernel.
+//! Trickle's clamp of the congestion window [Trickle §2, Algorithm 1], with the same steps as
+//! `crates/pace/bpf/pace.bpf.c` in the kernel.
 
 use tidegate_limiter::Nanos;
 use tidegate_limiter::pacing::Hold;
@@ -11,21 +11,21 @@ use crate::tcp::cc::LossState;
 #[cfg(test)]
 mod tests;
 
-/// The clamp is never less, so that losses can be found by duplicates [Trickle §2].
+/// The clamp is never smaller, so that losses can be found by duplicates [Trickle §2].
 const FLOOR: u32 = 10;
 /// Thousandths.
 const ONE: u128 = 1000;
 
-/// What the clamp is for.
+/// The settings of the clamp.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// R in bytes per second.
     pub rate: u64,
     /// The clamp over R times the round trip, in thousandths.
     pub headroom: u32,
-    /// Leaves the headroom away once ahead of R, so that the average becomes R.
+    /// Leaves out the headroom while the connection is ahead of R, so that its average is R.
     pub hold_average: bool,
-    /// Bytes that a server writes at once where writes are throttled too.
+    /// Bytes that a server writes at once if its writes are throttled too.
     pub block: u64,
 }
 
@@ -34,19 +34,19 @@ pub struct Target {
 pub struct Clamp {
     target: Target,
     start: Nanos,
-    /// Bytes acknowledged when it began, or would have been if nothing had been under way.
+    /// Bytes acknowledged when it began, as if nothing had been under way.
     begin: u64,
     hold: Hold,
-    /// As it was set last, in segments.
+    /// The clamp that was last set, in segments.
     clamp: Option<u32>,
-    /// What must be acknowledged before the next step: the kernel's callback comes once in a round
-    /// trip.
+    /// The bytes that must be acknowledged before the next step: the kernel's callback comes once
+    /// in a round trip.
     round_end: u64,
 }
 
 impl Clamp {
-    /// For a connection that begins its phase now, with `begin` bytes acknowledged or under way. It is clamped at
-    /// once, so that these bytes leave no whole window of others behind them.
+    /// The clamp of a connection that begins its phase now, with `begin` bytes acknowledged or under way. It is
+    /// clamped at once, so that no whole window of other bytes follows these.
     pub fn new(target: Target, now: Nanos, begin: u64) -> Self {
         Self {
             target,
@@ -58,13 +58,14 @@ impl Clamp {
         }
     }
 
-    /// What holds the connection: the clamp, the clamp at its floor, or nothing while goodput is behind R.
+    /// What bounds the rate of the connection: the clamp, the clamp at its floor, or nothing while goodput
+    /// is below R.
     pub fn hold(&self) -> Hold {
         self.hold
     }
 
-    /// To be called as the phase begins and after each acknowledgement; `sent` is what the connection has sent, in
-    /// bytes. Acts once in a round trip.
+    /// Must be called when the phase begins and after each acknowledgement. `sent` is the number of bytes that the
+    /// connection has sent. Acts once in a round trip.
     pub fn on_ack(&mut self, now: Nanos, connection: &mut Connection, sent: u64) {
         let acked = connection.acked();
         if acked < self.round_end {
@@ -78,19 +79,20 @@ impl Clamp {
         let elapsed = now.saturating_sub(self.start);
         let delivered = acked.saturating_sub(self.begin);
         let segments = self.segments(connection.mss(), rtt, elapsed, delivered);
-        // Congestion control is at work: the threshold is what it brings the window down to.
+        // Congestion control is active: the threshold is the window that it will reach.
         if matches!(snapshot.state, LossState::Recovery | LossState::Loss) {
             return;
         }
         let (window, threshold) = (snapshot.cwnd, snapshot.ssthresh);
         let is_used = self.clamp.is_some_and(|clamp| window >= clamp);
         let wanted = if self.hold != Hold::Behind {
-            // The threshold of slow start follows the clamp; so it is set only where that does no
-            // harm: a window that losses hold below the clamp is not bound by it.
+            // The threshold of slow start follows the clamp. So the clamp is set only if that does
+            // no harm: it does not bind a window that losses hold below it.
             let harmless = window >= segments || threshold >= segments || is_used;
             (self.clamp != Some(segments) && harmless).then_some(segments)
         } else {
-            // No clamp: it goes before the window. Were it gone at once, a slow start would follow.
+            // No clamp: it stays ahead of the window. If it were removed at once, a slow start
+            // would follow.
             is_used.then(|| window.saturating_add(window / 8 + 1))
         };
         if wanted.is_some() {
@@ -99,15 +101,15 @@ impl Clamp {
         }
     }
 
-    /// The clamp, in segments; notes what holds the connection.
+    /// The clamp, in segments. Notes what bounds the rate of the connection.
     fn segments(&mut self, mss: u32, rtt: Nanos, elapsed: Nanos, delivered: u64) -> u32 {
         let target = &self.target;
         let mss = u128::from(mss.max(1));
         let bytes = |time: Nanos| u128::from(target.rate) * u128::from(time) / u128::from(SECOND);
         let (round, due, delivered) = (bytes(rtt), bytes(elapsed), u128::from(delivered));
-        // The paper compares goodput, delivered over elapsed, with R. What was sent last cannot be
-        // acknowledged yet, nor can what a block waits for: without an allowance for both, a
-        // connection whose writes are throttled to R would be found behind all the time.
+        // The paper compares goodput, delivered over elapsed, with R. The last bytes cannot be
+        // acknowledged yet, nor can bytes that a block waits for. Without an allowance for both, a
+        // connection whose writes are throttled to R would always count as behind.
         let slack = round + u128::from(target.block).max(u128::from(FLOOR) * mss);
         let allowed = match self.hold {
             Hold::Behind => 0,

@@ -15,7 +15,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// At this rate of IP bytes, from start to stop.
+    /// A sender at this rate of IP bytes, from start to stop.
     pub fn new(rate: Rate, bytes: u32, start: Nanos, stop: Option<Nanos>) -> Self {
         Self {
             bytes,
@@ -26,8 +26,8 @@ impl Datagrams {
         }
     }
 
-    /// When the next one is due; none after the last. Counted from the start, so that no rounding
-    /// adds up.
+    /// When the next one is due; `None` after the last. It is counted from the start, so that
+    /// rounding does not add up.
     pub fn next_timeout(&self) -> Option<Nanos> {
         let bits = u128::from(self.sent) * u128::from(self.bytes) * 8;
         let elapsed = bits * 1_000_000_000 / u128::from(self.rate);

@@ -1,4 +1,4 @@
-//! What applications send, and when. One a file.
+//! The traffic of applications. Each kind has a file.
 
 mod bulk;
 mod clamp;
@@ -17,8 +17,8 @@ use crate::tcp::Connection;
 #[cfg(test)]
 mod tests;
 
-/// The two ends of a connection, as applications see them. The engine knows both, so that a
-/// server's application can act on what the client's has seen.
+/// The two ends of a connection, as applications see them. The engine knows both, so a server's
+/// application can use what the client's has seen.
 #[derive(Debug)]
 pub struct Ends {
     /// The end that opens the connection and receives the data.
@@ -27,7 +27,7 @@ pub struct Ends {
     pub server: Connection,
 }
 
-/// Where a flow's packets come from.
+/// The source of a flow's packets.
 #[derive(Debug)]
 pub enum Source {
     /// An application over TCP.
@@ -50,7 +50,7 @@ pub enum Application {
 }
 
 impl Source {
-    /// That of a flow of the plan.
+    /// The application of a flow of the plan.
     pub fn new(plan: &FlowPlan, index: usize, seed: u64) -> Self {
         Self::Application(match plan.traffic {
             Traffic::Bulk { bytes } => Application::Bulk(bulk::Bulk::new(bytes, plan.start)),
@@ -84,7 +84,7 @@ impl Source {
 }
 
 impl Application {
-    /// When it wants to act by itself.
+    /// When it acts next.
     pub fn next_timeout(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => bulk.next_timeout(),
@@ -94,7 +94,7 @@ impl Application {
         }
     }
 
-    /// Its time has come. True if it wants a new connection, whose ends it will see next.
+    /// Its time has come. Returns true if it needs a new connection, whose ends it gets next.
     pub fn on_timeout(&mut self, now: Nanos, ends: Option<&mut Ends>) -> bool {
         match self {
             Self::Bulk(bulk) => bulk.on_timeout(),
@@ -104,7 +104,7 @@ impl Application {
         }
     }
 
-    /// The server has received something: a handshake's end, a request, acknowledgements.
+    /// The server has received something: the end of a handshake, a request, acknowledgements.
     #[inline]
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         match self {
@@ -115,7 +115,8 @@ impl Application {
         }
     }
 
-    /// The client has received something. The transfer that this completed, if it did.
+    /// The client has received something. Returns the transfer that this completed, if there is
+    /// one.
     #[inline]
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         match self {
@@ -126,7 +127,7 @@ impl Application {
         }
     }
 
-    /// When the transfer began that is not complete; none in a pause.
+    /// When the incomplete transfer began; `None` in a pause.
     pub fn open(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => bulk.open(),
@@ -136,7 +137,7 @@ impl Application {
         }
     }
 
-    /// Nothing will come any more.
+    /// Whether no more data will come.
     pub fn ended(&self) -> bool {
         match self {
             Self::Bulk(bulk) => bulk.ended(),
@@ -146,7 +147,7 @@ impl Application {
         }
     }
 
-    /// What a video came to until this time.
+    /// The results of a video until this time.
     pub fn stream(&self, now: Nanos, server: Option<&Connection>) -> Option<StreamOutcome> {
         match self {
             Self::Stream(stream) => Some(stream.outcome(now, server)),

@@ -1,4 +1,4 @@
-//! Transfers of heavy-tailed size with pauses: the web, as [Crovella97] found it.
+//! Transfers of heavy-tailed size with pauses: the web, as in [Crovella97].
 
 use tidegate_limiter::{Bytes, Nanos};
 
@@ -15,10 +15,11 @@ pub struct OnOff {
     reconnect: bool,
     random: Random,
     stage: Stage,
-    /// Of the present transfer.
+    /// Bytes of the present transfer, and its start.
     bytes: u64,
     start: Nanos,
-    /// What the client will have received over the connection when it is complete.
+    /// The bytes that the client will have received over the connection when the transfer is
+    /// complete.
     goal: u64,
 }
 
@@ -26,7 +27,7 @@ pub struct OnOff {
 enum Stage {
     /// Until this time.
     Paused(Nanos),
-    /// Will send once the connection stands.
+    /// Will send once the connection is established.
     Opening,
     Sending,
 }
@@ -79,7 +80,7 @@ impl OnOff {
         }
     }
 
-    /// Writes once the connection stands.
+    /// Writes once the connection is established.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if matches!(self.stage, Stage::Opening) && server.established() {
             self.stage = Stage::Sending;
@@ -90,12 +91,12 @@ impl OnOff {
         }
     }
 
-    /// When the transfer began that is not complete.
+    /// When the incomplete transfer began.
     pub fn open(&self) -> Option<Nanos> {
         matches!(self.stage, Stage::Opening | Stage::Sending).then_some(self.start)
     }
 
-    /// Pauses when all has come.
+    /// Pauses when everything has arrived.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         if !matches!(self.stage, Stage::Sending) || client.received() < self.goal {
             return None;

@@ -1,5 +1,5 @@
-//! A video over one connection, as progressive streaming sends it [Trickle §2]: its beginning at
-//! full speed, the rest at a throttled rate, by one of the ways that servers have; and the player.
+//! A video over one connection, as in progressive streaming [Trickle §2]: its beginning at full
+//! speed, the rest at a throttled rate, by one of the ways to pace; and the player.
 
 use tidegate_limiter::pacing::playback::{self, Playback};
 use tidegate_limiter::pacing::{Ready, Way, Writer};
@@ -15,10 +15,10 @@ use crate::tcp::{Connection, Counts};
 #[cfg(test)]
 mod tests;
 
-/// Unsent bytes up to which a server that is held back by TCP alone writes on: what a socket with
-/// `TCP_NOTSENT_LOWAT` takes.
+/// A server that only TCP holds back writes while fewer bytes than this are unsent: the bound of a
+/// socket with `TCP_NOTSENT_LOWAT`.
 const LOW_WATER: u64 = 131_072;
-/// What it writes at once.
+/// The bytes that it writes at once.
 const PIECE: u64 = 65_536;
 
 /// A server with a video, and its player.
@@ -27,16 +27,16 @@ pub struct Stream {
     plan: StreamPlan,
     start: Nanos,
     stage: Stage,
-    /// Bytes of the video, and of them what is sent at full speed.
+    /// Bytes of the video, and those that are sent at full speed.
     length: u64,
     startup: u64,
-    /// Says what may be written when, in the throttling phase.
+    /// Says when the server may write, and how much, in the throttling phase.
     writer: Writer,
     written: u64,
     phase: Option<Phase>,
-    /// Of Trickle, in the throttling phase.
+    /// The clamp of Trickle, in the throttling phase.
     clamp: Option<Clamp>,
-    /// When a block must be written, whether or not acknowledgements come.
+    /// When a block must be written, even without acknowledgements.
     due: Option<Nanos>,
     playback: Playback,
     received: u64,
@@ -46,10 +46,10 @@ pub struct Stream {
 enum Stage {
     Waiting,
     Opening,
-    /// The player has asked.
+    /// The player has sent its request.
     Asked,
     Sending,
-    /// All has come.
+    /// Everything has arrived.
     Done,
 }
 
@@ -63,7 +63,7 @@ struct Phase {
 }
 
 impl Stream {
-    /// A video that is asked for at this time, as soon as the connection stands.
+    /// A video that is requested at this time, as soon as the connection is established.
     pub fn new(plan: StreamPlan, start: Nanos) -> Self {
         let encoding = plan.rate;
         let bytes = |time: Nanos| {
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Before it begins, and when a block is due.
+    /// The time before it begins, and when a block is due.
     pub fn next_timeout(&self) -> Option<Nanos> {
         match self.stage {
             Stage::Waiting => Some(self.start),
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// It begins, or a block is written.
+    /// The video begins, or a block is written.
     pub fn on_timeout(&mut self, now: Nanos, ends: Option<&mut Ends>) -> bool {
         match ends {
             Some(ends) if self.stage != Stage::Waiting => {
@@ -124,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// Answers the request; then follows the acknowledgements.
+    /// Answers the request, then follows the acknowledgements.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         if self.stage == Stage::Asked && server.received() >= u64::from(self.plan.request) {
             self.stage = Stage::Sending;
@@ -178,7 +178,7 @@ impl Stream {
         }
     }
 
-    /// Writes what may be written now, and notes when the next block will be.
+    /// Writes the bytes that may be written now, and notes when the next block will be.
     fn write(&mut self, now: Nanos, server: &mut Connection) {
         if self.phase.is_none() {
             return;
@@ -193,7 +193,7 @@ impl Stream {
                     self.due = Some(now.saturating_add(wait));
                     return;
                 }
-                // TCP alone holds the writer back, as soon as it holds enough.
+                // Only TCP holds the writer back, as soon as it holds enough.
                 Ready::Write(u64::MAX) => {
                     while self.written < self.length && server.unsent() < LOW_WATER {
                         self.hand(now, server, PIECE);
@@ -215,7 +215,7 @@ impl Stream {
         server.write(now, Bytes::new(bytes));
     }
 
-    /// Asks, and plays what has come.
+    /// Sends the request, and plays the data that has arrived.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         if self.stage == Stage::Opening && client.established() {
             self.stage = Stage::Asked;
@@ -239,17 +239,17 @@ impl Stream {
         })
     }
 
-    /// When the transfer began that is not complete.
+    /// When the incomplete transfer began.
     pub fn open(&self) -> Option<Nanos> {
         (!matches!(self.stage, Stage::Waiting | Stage::Done)).then_some(self.start)
     }
 
-    /// All has come.
+    /// Whether everything has arrived.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done
     }
 
-    /// What came of it until this time; `server` is its connection's end, if there is one.
+    /// The results until this time; `server` is its connection's end, if there is one.
     pub fn outcome(&self, now: Nanos, server: Option<&Connection>) -> StreamOutcome {
         let viewing = self.playback.clone().viewing(now);
         let mut srtt = server.and_then(|server| server.snapshot().srtt);

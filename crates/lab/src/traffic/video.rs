@@ -22,9 +22,9 @@ pub struct Video {
 
 #[derive(Debug, PartialEq)]
 enum Stage {
-    /// Until this time, then asks for a chunk.
+    /// Until this time; then requests a chunk.
     Paused(Nanos),
-    /// Will ask once the connection stands.
+    /// Will send its request once the connection is established.
     Opening,
     Fetching,
     Done,
@@ -57,7 +57,7 @@ impl Video {
         }
     }
 
-    /// Asks for the next chunk; first, for a connection.
+    /// Requests the next chunk; first, a connection.
     pub fn on_timeout(&mut self, now: Nanos, ends: Option<&mut Ends>) -> bool {
         self.start = now;
         let Some(ends) = ends else {
@@ -74,7 +74,7 @@ impl Video {
         client.write(now, Bytes::new(self.request.into()));
     }
 
-    /// Answers a request that has come in full.
+    /// Answers a request that has arrived completely.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         while self.written < self.asked
             && server.received() >= (self.written + 1) * u64::from(self.request)
@@ -84,7 +84,7 @@ impl Video {
         }
     }
 
-    /// Pauses when a chunk has come; closes after the last.
+    /// Pauses when a chunk has arrived; closes after the last.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         if self.stage == Stage::Opening && client.established() {
             self.ask(now, client);
@@ -107,12 +107,12 @@ impl Video {
         })
     }
 
-    /// When the transfer began that is not complete.
+    /// When the incomplete transfer began.
     pub fn open(&self) -> Option<Nanos> {
         matches!(self.stage, Stage::Opening | Stage::Fetching).then_some(self.start)
     }
 
-    /// All chunks have come.
+    /// Whether all chunks have arrived.
     pub fn ended(&self) -> bool {
         self.stage == Stage::Done
     }

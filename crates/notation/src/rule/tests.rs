@@ -6,7 +6,7 @@ const SECTION: Section = Section {
     keys: KEYS,
 };
 
-/// What a rule comes to, or what is wrong with it: each message with its column.
+/// The rule that a text gives, or its mistakes: each message with its column.
 fn rule(toml: &str) -> Result<Rule, Vec<(usize, String)>> {
     let node = crate::parse_value(0, &format!("{{ {toml} }}")).expect("TOML");
     read(&node, SECTION, 3).map_err(|mistakes| {

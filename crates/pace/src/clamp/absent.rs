@@ -1,4 +1,4 @@
-//! In place of the kernel's side where the crate is built without its feature `clamp`. There is no value of [`Clamp`], so
+//! Replaces the kernel's side if the crate is built without its feature `clamp`. There is no value of [`Clamp`], so
 //! nothing here is ever called.
 
 pub(crate) mod cgroup;

@@ -24,7 +24,7 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pace.bpf.o"));
 #[derive(Debug)]
 pub(crate) struct Clamp {
     sockets: MapHandle,
-    /// The number by which the programs know requests of this library from those of others.
+    /// The number by which the programs tell requests of this library from those of others.
     pub(crate) owner: u64,
     _links: Vec<OwnedFd>,
     pub(crate) programs: Vec<u32>,
@@ -67,7 +67,7 @@ impl Clamp {
             let link = program
                 .attach_cgroup(folder.as_raw_fd())
                 .with_context(|| format!("cgroup {}", cgroup.display()))?;
-            // A duplicate, so that what libbpf keeps for itself need not live as long.
+            // A duplicate, because libbpf's descriptor may not live long enough.
             links.push(link.as_fd().try_clone_to_owned()?);
             programs.extend(program_id(program.as_fd()));
         }
@@ -116,7 +116,7 @@ impl Clamp {
         socket::set_option(socket, LEVEL, FREE, &self.owner.to_ne_bytes())
     }
 
-    /// What the kernel keeps of a socket; `None` if it is not paced.
+    /// The kernel's record of a socket; `None` if it is not paced.
     pub(crate) fn record(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Record>> {
         let value = self.value(socket)?;
         let record = value
@@ -147,13 +147,14 @@ fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
     id.trim().parse().ok()
 }
 
-/// What libbpf prints while something is loaded, kept for the error message: it holds what the verifier says.
+/// Messages of libbpf while something is loaded. The error message quotes them, because they contain those of
+/// the verifier.
 struct Heard {
     before: Option<(PrintLevel, PrintCallback)>,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// One loads at a time, since libbpf prints through one function.
+/// Only one thread loads at a time, since libbpf prints through one function.
 static LOADING: Mutex<()> = Mutex::new(());
 static HEARD: Mutex<String> = Mutex::new(String::new());
 

@@ -1,5 +1,5 @@
-//! What the library and the kernel's side share: the constants and structures of `bpf/pace.h`, of which
-//! `build/wire.rs` makes Rust.
+//! The memory that the library and the kernel's side share: the constants and structures of
+//! `bpf/pace.h`. `build/wire.rs` generates the Rust code.
 
 // The program keeps more of a socket than the library reads.
 #![allow(dead_code)]

@@ -1,4 +1,4 @@
-/* Sends to the first who connects, paced, and says how it goes: send CGROUP RATE SECONDS */
+/* Sends to the first client, paced, and prints the figures: send CGROUP RATE SECONDS */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>

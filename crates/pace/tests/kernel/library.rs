@@ -1,4 +1,4 @@
-//! The library as servers see it: change, removal, refusal, fallback, C.
+//! The library as servers see it: change, removal, rejection, fallback, C.
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};

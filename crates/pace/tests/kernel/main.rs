@@ -1,4 +1,4 @@
-//! The clamp at work, in this machine's kernel: seen from outside, by `ss`.
+//! The clamp in this machine's kernel, observed from outside with `ss`.
 
 // Helpers of tests are tests.
 #![allow(clippy::unwrap_used)]
@@ -58,7 +58,7 @@ fn read_all(mut socket: TcpStream) {
     while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
 }
 
-/// Writes as much as TCP takes, while something else goes on.
+/// Writes as much as TCP takes, while `meanwhile` runs.
 fn writing<T>(socket: &TcpStream, meanwhile: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     let block = vec![0; 1 << 16];
@@ -159,7 +159,7 @@ fn congestion_lifts_the_clamp_and_it_comes_back() {
                 stats.hold == Hold::Clamped && near(window, 21, 25)
             };
             wait_for("the clamp", 10_000 * MS, || clamped(window()));
-            // A third of the rate: what it was ahead is soon used up.
+            // A third of the rate: the lead is soon used up.
             net.link.set_rate(3_000_000);
             wait_for("behind", 15_000 * MS, || state().hold == Hold::Behind);
             thread::sleep(1_500 * MS);

@@ -1,4 +1,4 @@
-//! Many sockets at once, and what an acknowledgement costs.
+//! Many sockets at once, and the cost of an acknowledgement.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -183,7 +183,7 @@ fn ten_thousand_sockets_at_once() {
             time / SOCKETS as u64
         );
 
-        // Nobody's: the program does not run.
+        // These sockets are not paced: the program does not run.
         let (others, sockets) = all.split_at(OTHERS);
         let (runs, _, acks) = transfer(&pace, others);
         println!("not paced: {runs} runs for {acks} acknowledgements");

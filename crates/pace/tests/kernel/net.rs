@@ -15,7 +15,7 @@ use tidegate_limiter::{Prefix, Rate};
 use tidegate_testbed::link::{Arrival, ElementKind, Ends, Link, LinkPlan, QueueKind};
 use tidegate_testbed::namespace::Namespace;
 
-/// The link, and what it saw.
+/// The link, and the packets that it saw.
 pub struct Line {
     link: Link,
     settings: Mutex<Settings>,
@@ -109,7 +109,7 @@ pub const SERVER: &str = "10.83.0.1";
 pub const SERVER6: &str = "fd83::1";
 
 impl Net {
-    /// `None`, and a line on standard error, where this needs more rights than there are.
+    /// `None`, and a line on standard error, if rights are missing.
     pub fn new(test: &str) -> Option<Self> {
         match Self::make() {
             Ok(net) => Some(net),
@@ -188,7 +188,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // Also what a failed test has left running.
+        // Also processes that a failed test has left running.
         let threads = fs::read_to_string(self.cgroup.join("cgroup.threads")).unwrap_or_default();
         for thread in threads.lines() {
             let _ = fs::write(self.root.join("cgroup.threads"), thread);

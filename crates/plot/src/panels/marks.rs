@@ -1,4 +1,4 @@
-//! Paths of many marks, thinned to what can be seen.
+//! Paths of many marks, without those that could not be seen.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ impl Dots {
 }
 
 /// A line of which each column of pixels keeps the first and the last point, the lowest and the highest:
-/// it looks as with all of them.
+/// it looks the same as with all points.
 #[derive(Debug)]
 pub(super) struct Thinned {
     path: String,
@@ -46,7 +46,7 @@ pub(super) struct Thinned {
 #[derive(Debug, Clone, Copy)]
 struct Column {
     number: i32,
-    /// Points are equal only to themselves, so their numbers tell them apart and give their order.
+    /// Points are equal only to themselves, so their numbers identify them and give their order.
     first: (usize, f64, f64),
     last: (usize, f64, f64),
     low: (usize, f64, f64),

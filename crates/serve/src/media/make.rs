@@ -1,6 +1,8 @@
-//! Videos that play nothing: true headers and as many zeros as wanted, for tests and studies.
+//! Videos without pictures, for tests and studies: real headers, followed by zeros up to the wanted
+//! length.
 //!
-//! What follows the headers is a hole in the file, so that an hour of video takes a few kilobytes of disk.
+//! The data after the headers is a hole in the file, so that an hour of video takes a few kilobytes of
+//! disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +14,7 @@ use std::time::Duration;
 pub enum Layout {
     /// MP4 with its headers first, as for the web.
     Mp4,
-    /// MP4 with its headers behind the data, and 64-bit lengths, as cameras write it.
+    /// MP4 with its headers after the data, and 64-bit lengths, as cameras write it.
     Mp4HeadersLast,
     /// MP4 in fragments, the duration in the extends header.
     Mp4Fragmented,
@@ -33,7 +35,7 @@ pub fn video(path: &Path, layout: Layout, duration: Duration, length: u64) -> io
     Ok(())
 }
 
-/// The same in memory.
+/// The same video in memory.
 pub fn bytes(layout: Layout, duration: Duration, length: usize) -> io::Result<Vec<u8>> {
     let (mut head, tail) = parts(layout, duration, length as u64)?;
     head.resize(length - tail.len(), 0);
@@ -41,7 +43,7 @@ pub fn bytes(layout: Layout, duration: Duration, length: usize) -> io::Result<Ve
     Ok(head)
 }
 
-/// What comes before the zeros, and what behind them.
+/// The bytes before the zeros, and the bytes after them.
 fn parts(layout: Layout, duration: Duration, length: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     if length < 2000 {
@@ -105,7 +107,7 @@ fn moov(millis: u64, fragmented: bool) -> Vec<u8> {
         .iter()
         .flat_map(|value| value.to_be_bytes())
         .collect();
-    // Version 1, with 64-bit times, where 32 bits do not hold them.
+    // Version 1, with 64-bit times, for times that do not fit into 32 bits.
     let wide = u32::try_from(millis).is_err();
     let start: &[u8] = if wide { &[1, 0, 0, 0] } else { &[0; 4] };
     let dates: &[u8] = if wide { &[0; 16] } else { &[0; 8] };

@@ -1,4 +1,4 @@
-//! What a server has to know of a video: how long it plays, and so how fast it must be sent.
+//! How long a video plays. The server computes from this how fast it must be sent.
 //!
 //! Only the part of a file that gives the duration is read: a few headers of MP4 (ISO/IEC 14496-12) or WebM (a Matroska file, RFC 9559).
 //! Files are hostile: lengths are checked before they are used, and the steps to the answer are counted.
@@ -27,7 +27,7 @@ pub enum Container {
     WebM,
 }
 
-/// What a video's headers say.
+/// The values in a video's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Media {
     /// The format.
@@ -38,7 +38,8 @@ pub struct Media {
     pub length: u64,
 }
 
-/// Encoding rates that videos have, in bit/s. With another one the headers are wrong, or the file is not a video.
+/// Encoding rates of real videos, in bit/s. With any other rate the headers are wrong, or the file is not a
+/// video.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
 
 impl Media {

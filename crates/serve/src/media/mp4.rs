@@ -1,5 +1,5 @@
-//! The duration of an MP4 file: the movie header's; of a fragmented one the extends header's, or what the first segment index
-//! comes to (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
+//! The duration of an MP4 file comes from the movie header. In a fragmented file it comes from the extends header, or from
+//! the first segment index (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) fn begins_with(kind: &[u8]) -> bool {
 fn header(source: &impl Source, at: u64, limit: u64) -> Result<Header, MediaError> {
     let [a, b, c, d, kind @ ..] = bytes::<8>(source, at)?;
     let (length, content) = match u32::from_be_bytes([a, b, c, d]) {
-        // To the end of what it is in.
+        // The box extends to the end of the box around it.
         0 => (limit - at, at + 8),
         1 => (u64::from_be_bytes(bytes(source, at + 8)?), at + 16),
         length => (u64::from(length), at + 8),
@@ -42,7 +42,7 @@ fn header(source: &impl Source, at: u64, limit: u64) -> Result<Header, MediaErro
     Ok(Header { kind, content, end })
 }
 
-/// What was found on the way, by preference.
+/// The values that were found, in the order of preference.
 #[derive(Default)]
 struct Found {
     movie: Option<Duration>,
@@ -129,7 +129,7 @@ fn movie(
     Ok(())
 }
 
-/// Units in a second, and how many of them, where that is known.
+/// Units in a second, and the number of units if it is known.
 fn movie_header(source: &impl Source, at: &Header) -> Result<(u64, Option<u64>), MediaError> {
     let (scale, duration) = match version(source, at)? {
         0 => {
@@ -149,8 +149,8 @@ fn movie_header(source: &impl Source, at: &Header) -> Result<(u64, Option<u64>),
     Ok((scale.into(), duration))
 }
 
-/// How long the file plays, by a segment index. It need not cover the file, but may be one of each
-/// fragment's: what lies behind it plays as fast as what it covers.
+/// The duration of the file by a segment index. The index may cover only a part of the file, such
+/// as one fragment. Data after that part is assumed to play as fast as the part.
 fn index(source: &impl Source, at: &Header, length: u64) -> Result<Option<Duration>, MediaError> {
     let scale = u32::from_be_bytes(field(source, at, 8)?);
     let (references, first) = match version(source, at)? {
@@ -172,15 +172,15 @@ fn index(source: &impl Source, at: &Header, length: u64) -> Result<Option<Durati
         let [k, l, m, n, a, b, c, d, ..] = *reference else {
             continue;
         };
-        // The first bit says what it refers to.
+        // The first bit says what kind of box it refers to.
         covered += u64::from(u32::from_be_bytes([k & 0x7f, l, m, n]));
         sum += u64::from(u32::from_be_bytes([a, b, c, d]));
     }
-    // What it covers begins so far behind it.
+    // The data that it covers begins this far behind it.
     let begin = at.end.saturating_add(first);
     let rest = u128::from(length.saturating_sub(begin));
     Ok(units(sum, scale.into()).and_then(|duration| {
-        // Of 64 bits each.
+        // These have 64 bits each.
         let nanos = (duration.as_nanos() * rest).checked_div(covered.into())?;
         units(u64::try_from(nanos).ok()?, 1_000_000_000)
     }))
@@ -203,7 +203,7 @@ fn field<const N: usize>(
     bytes(source, place)
 }
 
-/// `count` units of `1/scale` seconds; `None` where there is no such time.
+/// `count` units of `1/scale` seconds; `None` if there is no such time.
 fn units(count: u64, scale: u64) -> Option<Duration> {
     let nanos = (u128::from(count) * 1_000_000_000).checked_div(u128::from(scale))?;
     match u64::try_from(nanos) {

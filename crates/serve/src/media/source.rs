@@ -1,4 +1,4 @@
-//! Where the bytes of a video are.
+//! Where the bytes of a video come from.
 
 use std::fs::File;
 use std::io;
@@ -8,9 +8,9 @@ use super::error::MediaError;
 
 /// Bytes that can be read at any place.
 pub trait Source {
-    /// Reads at `offset`; fewer bytes than asked for where it ends.
+    /// Reads at `offset`; fewer bytes than asked for at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Its length in bytes, also of what cannot be read yet.
+    /// Its length in bytes, including bytes that cannot be read yet.
     fn length(&self) -> io::Result<u64>;
 }
 
@@ -33,10 +33,10 @@ impl Source for File {
     }
 }
 
-/// The beginning of a file, as a player has it that still fetches.
+/// The beginning of a file that a player is still fetching.
 #[derive(Debug, Clone, Copy)]
 pub struct Prefix<'a> {
-    /// The bytes that are there.
+    /// The bytes that have arrived.
     pub bytes: &'a [u8],
     /// How long the whole file is, in bytes.
     pub length: u64,
@@ -58,7 +58,7 @@ impl Source for Prefix<'_> {
     }
 }
 
-/// Reads exactly this many bytes, or says that the headers end here.
+/// Reads exactly this many bytes, or reports that the headers end here.
 pub(super) fn bytes<const N: usize>(
     source: &impl Source,
     offset: u64,

@@ -88,10 +88,10 @@ fn the_index_stands_in_for_the_header() {
     let with = |index: Vec<u8>| [&bytes[..moof], &index, &bytes[moof..]].concat();
     let whole = with(sidx(&[(1000, 2), (rest - 1000, 3)]));
     assert_eq!(probe(&whole).unwrap().duration, Duration::from_secs(5));
-    // Of a file that was cut it is what is there.
+    // If the file was cut, the index covers the part that is there.
     let cut = with(sidx(&[(rest, 5), (rest, 5)]));
     assert_eq!(probe(&cut).unwrap().duration, Duration::from_secs(5));
-    // Without lengths it says nothing.
+    // Without lengths it gives no rate.
     let nothing = with(sidx(&[(0, 5)]));
     assert!(matches!(probe(&nothing), Err(MediaError::NoDuration)));
 }
@@ -114,7 +114,7 @@ fn sidx(references: &[(u32, u32)]) -> Vec<u8> {
     sidx
 }
 
-/// A minute of 2 Mbit/s: sixty fragments of a second, each behind an index of its own.
+/// A minute of 2 Mbit/s: sixty fragments of a second, each after its index.
 #[test]
 fn an_index_of_the_first_fragment_tells_the_rate() {
     let mut bytes = make::bytes(Layout::Mp4Fragmented, Duration::from_secs(60), 2000).unwrap();
@@ -198,7 +198,7 @@ fn durations_of_zero_and_of_no_number() {
 }
 
 proptest! {
-    /// Whatever the headers say, it ends, and with an answer or an error.
+    /// Any headers lead to an answer or an error in finite time.
     #[test]
     fn damaged_headers(layout in 0..4_usize, changes in prop::collection::vec((0..900_usize, any::<u8>()), 1..8), cut in 0..2000_usize) {
         let mut bytes = make::bytes(LAYOUTS[layout], Duration::from_secs(9), 2000).unwrap();

@@ -18,11 +18,11 @@ const MAX_ELEMENTS: u32 = 1_000;
 struct Element {
     id: u32,
     content: u64,
-    /// `None`: as far as what it is in (RFC 8794, section 6.2).
+    /// `None`: up to the end of the element around it (RFC 8794, section 6.2).
     end: Option<u64>,
 }
 
-/// A number of a length that its first bits say (RFC 8794, section 4), and that length.
+/// A number whose first bits give its length (RFC 8794, section 4), and that length.
 fn number(
     source: &impl Source,
     at: u64,
@@ -63,7 +63,7 @@ fn element(source: &impl Source, at: u64, limit: u64) -> Result<Element, MediaEr
 
 pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, MediaError> {
     let segment = find(source, 0, length, SEGMENT)?;
-    // A segment may be longer than what of it was written.
+    // A segment may be longer than the part that was written.
     let end = segment.end.unwrap_or(length).min(length);
     let info = find(source, segment.content, end, INFO)?;
     let end = info.end.ok_or(MediaError::Damaged(info.content))?;
@@ -108,7 +108,7 @@ fn find(source: &impl Source, mut at: u64, end: u64, id: u32) -> Result<Element,
             break;
         }
         let next = element(source, at, end).or_else(|error| match error {
-            // The segment's own size may say more than was written.
+            // The segment may state a larger size than was written.
             MediaError::Damaged(_) if id == SEGMENT => open(source, at),
             error => Err(error),
         })?;

@@ -17,7 +17,7 @@ pub enum Arrivals {
     Poisson(f64),
 }
 
-/// A text that does not say when viewers come.
+/// A text that is not a way for viewers to arrive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' does not say when viewers come: write once, spread:30s or poisson:2/s")]
 pub struct ArrivalsError(String);
@@ -50,7 +50,7 @@ impl FromStr for Arrivals {
 }
 
 impl Arrivals {
-    /// When each viewer comes, after the first; the same for the same seed.
+    /// When each viewer arrives, after the first; the same for the same seed.
     pub(super) fn times(self, viewers: u32, seed: u64) -> Vec<Duration> {
         let mut random = Pcg64::new(u128::from(seed), 0x5851_f42d_4c95_7f2d);
         let mut at = 0.0;

@@ -27,48 +27,48 @@ pub enum PlayError {
     /// The system has no certificates to trust.
     #[error("this system has no certificates to trust{0}")]
     NoRoots(String),
-    /// The server did not do its part within the timeout.
+    /// The server did not respond within the timeout.
     #[error("{0}")]
     Timeout(&'static str),
-    /// No TCP connection to the server.
+    /// There is no TCP connection to the server.
     #[error("cannot connect to {server}: {source}")]
     Connect {
         /// Its name and port.
         server: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// No TLS session with the server.
+    /// There is no TLS session with the server.
     #[error("no TLS with {server}: {source}")]
     Tls {
         /// Its name and port.
         server: String,
-        /// What failed.
+        /// The step that failed.
         source: io::Error,
     },
-    /// HTTP/2 was asked for, and TLS agreed on HTTP/1.1.
+    /// HTTP/2 was wanted, but TLS agreed on HTTP/1.1.
     #[error("the server does not offer HTTP/2")]
     NoHttp2,
-    /// The connection failed, or what came on it is not HTTP.
+    /// The connection failed, or its data is not HTTP.
     #[error("{}", with_causes(.0))]
     Http(#[from] hyper::Error),
-    /// The server's answer is none that a player can use.
+    /// A player cannot use the server's answer.
     #[error("{0}")]
     Answer(String),
-    /// The headers at the beginning of the file do not say how fast it plays.
+    /// The headers at the beginning of the file do not give its rate.
     #[error("the beginning of the file does not say its encoding rate")]
     UnknownRate,
-    /// What was given is not for TLS or HTTP.
+    /// An argument is not valid for TLS or HTTP.
     #[error("{what}: {problem}")]
     Setting {
-        /// What was given.
+        /// The argument.
         what: &'static str,
         /// What is wrong with it.
         problem: String,
     },
 }
 
-/// hyper's errors keep what happened in their causes.
+/// hyper's errors keep the reason in their causes.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

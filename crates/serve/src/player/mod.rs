@@ -1,5 +1,5 @@
-//! Viewers of videos, many at once if wanted: each fetches as a browser would, keeps account of a player's buffer, and
-//! reports what a viewer would have seen.
+//! Viewers of videos, one or many: each fetches as a browser would, simulates a player's buffer, and reports what a
+//! viewer would have seen.
 
 mod arrivals;
 mod error;
@@ -29,23 +29,24 @@ pub use viewer::{Ended, Player, Viewed};
 /// Viewers, and when and from where they come.
 #[derive(Debug)]
 pub struct Audience {
-    /// What they watch: viewers take one URL after the other. At least one; see [`video_url`].
+    /// The videos: viewers take one URL after the other. At least one; see [`video_url`].
     pub urls: Vec<Uri>,
-    /// Addresses of this machine that they come from, one after the other; if empty, the kernel chooses.
+    /// Addresses of this machine that viewers connect from, one after the other; if empty, the kernel
+    /// chooses.
     pub from: Vec<IpAddr>,
-    /// How many come.
+    /// The number of viewers.
     pub viewers: u32,
-    /// When they come.
+    /// When they arrive.
     pub arrivals: Arrivals,
-    /// Where the randomness of arrivals begins.
+    /// Seed of random arrivals.
     pub seed: u64,
     /// How each of them watches.
     pub player: Player,
 }
 
 impl Audience {
-    /// Lets all viewers watch, and says what each saw, by number. When `leave` is done, all of them leave; viewers
-    /// who have not come yet are left out.
+    /// Lets all viewers watch, and returns what each saw, by number. When `leave` is done, all of them leave.
+    /// Viewers who have not arrived yet are left out.
     ///
     /// # Panics
     /// If there is no URL.
@@ -80,7 +81,7 @@ impl Audience {
                 },
                 () = &mut leave, if !left => {
                     left = true;
-                    // This fails only if all have left by themselves.
+                    // This fails only if all viewers have left already.
                     let _ = leaves.send(true);
                 }
             }

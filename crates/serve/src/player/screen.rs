@@ -1,4 +1,5 @@
-//! What a viewer has of a video: its first bytes until they say how fast it plays, and then a player's buffer.
+//! The part of a video that a viewer has: its first bytes until they give its rate, and then a player's
+//! buffer.
 
 use std::time::Duration;
 
@@ -27,25 +28,25 @@ pub(super) struct Screen {
     patience: Patience,
     start_up: Duration,
     began: Instant,
-    /// The first bytes, until they have said the rate.
+    /// The first bytes, until they have given the rate.
     head: Vec<u8>,
     /// How many of them were probed.
     probed: usize,
-    /// What came until then.
+    /// The bytes that arrived until then.
     early: Vec<(u64, u64)>,
     playback: Option<Playback>,
     given: Option<Rate>,
     pub rate: Option<Rate>,
     pub length: Option<u64>,
     pub bytes: u64,
-    /// The server's start-up phase: when the last byte of it came, and how many had come.
+    /// The server's start-up phase: when its last byte arrived, and how many bytes it had.
     start_up_over: Option<(Instant, u64)>,
-    /// When the last byte came.
+    /// When the last byte arrived.
     pub last: Instant,
 }
 
 impl Screen {
-    /// A screen without a picture; `rate` comes before what the file says.
+    /// A screen without a picture. `rate` takes precedence over the file's.
     pub fn new(patience: Patience, start_up: Duration, rate: Option<Rate>, began: Instant) -> Self {
         Self {
             patience,
@@ -68,7 +69,7 @@ impl Screen {
         u64::try_from((at - self.began).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// These bytes of the video have come.
+    /// These bytes of the video have arrived.
     pub fn arrived(&mut self, bytes: &[u8]) -> Result<(), PlayError> {
         let now = Instant::now();
         self.last = now;
@@ -81,7 +82,7 @@ impl Screen {
                 self.early.push((nanos, count));
                 let room = HEADERS - self.head.len();
                 self.head.extend(&bytes[..bytes.len().min(room)]);
-                // Only when there is twice as much as last time, so that it takes no time.
+                // Only when there is twice as much as last time, so that probing takes little time.
                 if room == 0 || self.head.len() >= self.probed * 2 {
                     self.probed = self.head.len();
                     self.find_rate(room == 0)?;
@@ -97,7 +98,7 @@ impl Screen {
         Ok(())
     }
 
-    /// All has come.
+    /// All bytes have arrived.
     pub fn complete(&mut self) -> Result<(), PlayError> {
         if self.playback.is_none() {
             self.find_rate(true)?;
@@ -105,7 +106,7 @@ impl Screen {
         Ok(())
     }
 
-    /// What was seen until `end`; `complete`: no more will come.
+    /// The playback until `end`. `complete`: no more bytes will arrive.
     pub fn viewing(&mut self, end: Instant, complete: bool) -> Option<Viewing> {
         let nanos = self.nanos(end);
         let playback = self.playback.as_mut()?;
@@ -121,7 +122,7 @@ impl Screen {
             .map(|(at, bytes)| (self.bytes - bytes, self.last.saturating_duration_since(at)))
     }
 
-    /// Begins to play if the rate is known now. `last`: no more of the head will come.
+    /// Begins to play if the rate is known now. `last`: no more bytes of the beginning will arrive.
     fn find_rate(&mut self, last: bool) -> Result<(), PlayError> {
         self.rate = self.given.or_else(|| {
             let prefix = Prefix {

@@ -17,13 +17,13 @@ use super::error::PlayError;
 pub enum Trust {
     /// Those with a certificate that the system trusts.
     System,
-    /// Those with a certificate that one in this PEM file vouches for, and no others.
+    /// Servers whose certificate is signed by one in this PEM file, and no others.
     File(PathBuf),
     /// Every server, with any certificate.
     Anybody,
 }
 
-/// What makes TLS sessions that speak one of these protocols (ALPN, RFC 7301).
+/// A connector for TLS sessions with one of these protocols (ALPN, RFC 7301).
 pub(super) fn connector(trust: &Trust, protocols: Vec<Vec<u8>>) -> Result<TlsConnector, PlayError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -67,7 +67,7 @@ fn of_file(path: &Path) -> Result<RootCertStore, PlayError> {
 fn of_system() -> Result<RootCertStore, PlayError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // A few that cannot be used are usual among hundreds.
+    // Among hundreds, a few unusable ones are normal.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first();
@@ -77,7 +77,7 @@ fn of_system() -> Result<RootCertStore, PlayError> {
     Ok(roots)
 }
 
-/// Trusts every server that has the key of the certificate that it shows.
+/// Trusts every server that has the key of its certificate.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

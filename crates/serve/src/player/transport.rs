@@ -44,8 +44,8 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Connections to servers that have this time for each of their steps; with TLS for URLs of `https` if it is said
-    /// whom to trust. Without a version of HTTP it is the one that TLS agrees on, and HTTP/1.1 without TLS.
+    /// Connections to servers that have this time for each of their steps. URLs of `https` need `trust`. Without a
+    /// version of HTTP, TLS chooses one; without TLS it is HTTP/1.1.
     ///
     /// # Errors
     /// If there are no certificates to trust.
@@ -135,10 +135,10 @@ async fn open(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStre
     socket.connect(to).await
 }
 
-/// Where requests go in.
+/// Sends requests.
 pub(super) struct Sender {
     requests: Requests,
-    /// What moves their bytes; it ends with this.
+    /// The task that moves their bytes; it ends with this.
     connection: JoinHandle<()>,
 }
 
@@ -153,7 +153,7 @@ impl Sender {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
-        // Why a connection failed, its requests say.
+        // If a connection fails, its requests return the reason.
         let (requests, connection) = match http {
             HttpVersion::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await?;

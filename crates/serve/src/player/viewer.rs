@@ -1,4 +1,4 @@
-//! One viewer: a connection, requests, and what was seen.
+//! One viewer: a connection, its requests, and the playback.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,53 +21,55 @@ use super::transport::{Sender, Transport};
 pub struct Player {
     /// How connections are made.
     pub transport: Transport,
-    /// Leave after this time; `None`: when the video has come.
+    /// Leave after this time; `None`: when the whole video has arrived.
     pub watch: Option<Duration>,
     /// Fetch by range requests of this many bytes, at least 1, on one connection; `None`: by one request.
     pub range: Option<u64>,
     /// When the video plays.
     pub patience: Patience,
-    /// How much video the server sends at full speed at first; throttled goodput is that after it.
+    /// How much video the server sends at full speed at first; throttled goodput is measured after
+    /// it.
     pub start_up: Duration,
-    /// Encoding rate, above 0, if the beginning of the file does not say it.
+    /// Encoding rate, above 0, if the beginning of the file does not give it.
     pub rate: Option<Rate>,
 }
 
-/// Why a viewer left in good order.
+/// Why a viewer left without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The video has come.
+    /// The whole video has arrived.
     Complete,
-    /// The viewer left before.
+    /// The viewer left earlier.
     Left,
 }
 
-/// What a viewer saw.
+/// The result of a viewer.
 #[derive(Debug)]
 pub struct Viewed {
     /// The viewer's number, from 0.
     pub viewer: usize,
-    /// What the viewer fetched.
+    /// The URL that the viewer fetched.
     pub url: String,
     /// The server's group of this connection, if it has several.
     pub group: Option<String>,
-    /// The viewer's port, by which logs and captures know the connection; 0 if there was none.
+    /// The viewer's port, which identifies the connection in logs and captures; 0 if there was
+    /// none.
     pub port: u16,
     /// Version of HTTP, of the last response; empty if there was none.
     pub http: &'static str,
-    /// When the viewer came, from the first viewer's time.
+    /// When the viewer arrived, since the first viewer.
     pub arrived: Duration,
-    /// From coming to leaving.
+    /// From arriving to leaving.
     pub duration: Duration,
-    /// Bytes of the video that came.
+    /// Bytes of the video that arrived.
     pub bytes: u64,
-    /// Bytes of the whole file, if the server said so.
+    /// Bytes of the whole file, if the server stated it.
     pub length: Option<u64>,
     /// Encoding rate of the video, once known.
     pub rate: Option<Rate>,
     /// How it played, once its rate was known.
     pub viewing: Option<Viewing>,
-    /// Bytes, and the time they took, after the start-up phase.
+    /// Bytes after the start-up phase, and the time that they took.
     pub throttled: Option<(u64, Duration)>,
     /// How the viewer left, or what went wrong.
     pub ended: Result<Ended, PlayError>,
@@ -85,14 +87,14 @@ impl Viewed {
         (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
     }
 
-    /// Bits per second from coming to leaving.
+    /// Bits per second from arriving to leaving.
     pub fn goodput(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9)
     }
 }
 
-/// Watches a video, from an address of this machine if it matters, until it has come, the viewer
-/// leaves, or something goes wrong.
+/// Watches a video until it has arrived, the viewer leaves, or something fails. `from` is an
+/// address of this machine, if it matters.
 pub async fn watch(
     number: usize,
     (url, from): (Uri, Option<IpAddr>),
@@ -126,7 +128,7 @@ pub async fn watch(
         },
         _ = leaving.wait_for(|&leave| leave) => Ok(Ended::Left),
     };
-    // A viewer who got all has seen what there was to see when the last byte came.
+    // A viewer who received everything has finished at the last byte.
     let complete = matches!(ended, Ok(Ended::Complete));
     let end = if complete {
         screen.last

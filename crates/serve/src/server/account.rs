@@ -1,4 +1,4 @@
-//! How a connection went, for the log and the metrics.
+//! The figures of a connection, for the log and the metrics.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::config::Group;
 use super::kernel::Snapshot;
 
-/// How a connection went.
+/// The figures of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Account<'a> {
     /// Counted from 0, in the order of arrival.
@@ -22,9 +22,9 @@ pub(super) struct Account<'a> {
     pub now: Snapshot,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
     pub srtt: Option<(u32, u32)>,
-    /// Of the throttling phase: its duration, its body bytes, and how the connection stood when it began.
+    /// The throttling phase: its duration, its body bytes, and the kernel's figures when it began.
     pub throttled: Option<(Duration, u64, Snapshot)>,
-    /// What paces it, as it turned out.
+    /// How it was really paced.
     pub by: &'static str,
 }
 
@@ -43,19 +43,20 @@ pub(super) struct Notes {
     pub srtt: Option<(u32, u32)>,
 }
 
-/// The throttling phase, as the log counts it.
+/// The throttling phase, in the log's terms.
 #[derive(Debug, Clone, Copy, Default)]
 enum Throttling {
     #[default]
     NotYet,
-    /// It begins as soon as all that was written before is acknowledged: this many bytes.
+    /// It begins as soon as everything written before is acknowledged: this many bytes.
     After(u64),
-    /// It began then, with the connection as it stood.
+    /// It began then, with these figures of the kernel.
     Since(Instant, Snapshot),
 }
 
 impl Notes {
-    /// The first response is throttled, after this many bytes; false if one was before.
+    /// The first response is throttled, after this many bytes. Returns false if one was throttled
+    /// before.
     pub fn begin_throttling(&mut self, written: u64) -> bool {
         let first = matches!(self.throttling, Throttling::NotYet);
         if first {
@@ -77,7 +78,7 @@ impl Notes {
         self.throttled_bytes += bytes as u64;
     }
 
-    /// The throttling phase until now: its duration, its body bytes, and how the connection stood when it began.
+    /// The throttling phase until now: its duration, its body bytes, and the kernel's figures when it began.
     pub fn throttled(&self) -> Option<(Duration, u64, Snapshot)> {
         match self.throttling {
             Throttling::Since(at, then) => Some((at.elapsed(), self.throttled_bytes, then)),

@@ -20,9 +20,10 @@ use super::slots::Slot;
 use crate::media::Source;
 use tidegate_pace::{Phase, Ready, Writer};
 
-/// Bytes that are read from the disk at once, and written at once where nothing paces them; no block is larger.
+/// Bytes that are read from the disk at once, and written at once if nothing paces them; no block is larger.
 const BLOCK: usize = 64 << 10;
-/// The same of a stream of HTTP/2, of which a connection has many; paced blocks are larger if they are asked for.
+/// The same for a stream of HTTP/2, because a connection has many streams. Paced blocks are larger if the way to
+/// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
 
 /// The body of a response; when it is dropped, the response is over.
@@ -31,12 +32,12 @@ pub(super) struct Answer {
     content: Content,
     connection: Arc<Connection>,
     number: u64,
-    /// What the log says of it; `sent` is kept here.
+    /// Its entry in the log; `sent` is counted here.
     request: Option<Request>,
     sent: u64,
 }
 
-/// Bytes of a body on their way to the socket. The writer calls `advance`, by which the connection distinguishes them from all else.
+/// Bytes of a body on their way to the socket. The writer calls `advance`, so the connection can tell them from other bytes.
 #[derive(Debug)]
 pub(super) struct Payload {
     bytes: Bytes,
@@ -56,16 +57,16 @@ struct Video {
     _slot: Slot,
     identity: Identity,
     rate: Option<Rate>,
-    /// What remains to be read, and to be handed on.
+    /// The bytes that remain to be read, and those that remain to be handed on.
     unread: Span,
     left: u64,
-    /// What may still be sent at full speed.
+    /// Bytes that may still be sent at full speed.
     credit: u64,
     writer: Writer,
     throttled: bool,
     /// Bytes that are read at once.
     block: usize,
-    /// Read, and not yet handed on.
+    /// Bytes that were read, but not handed on yet.
     ready: Bytes,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
     waiting: Pin<Box<Sleep>>,
@@ -213,12 +214,13 @@ impl Video {
             Ready::Wait(nanos) => {
                 let until = connection.at(now.saturating_add(nanos));
                 ready!(self.wait(cx, connection, number, until));
-                // Not before the next turn, so that a clock that stands still does not keep us here.
+                // Not before the next turn, so that a clock that stands still does not cause an
+                // endless loop.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         };
-        // A block is written at once, so it must be there as a whole.
+        // A block is written at once, so it must be complete.
         while self.ready.len() < allowed {
             if self.reading.is_none() {
                 self.read(allowed.max(self.block));
@@ -251,7 +253,8 @@ impl Video {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Waits for a time; meanwhile the disk is asked, so that the bytes are there when it comes.
+    /// Waits for a time. Meanwhile the bytes are read from the disk, so that they are there in
+    /// time.
     fn wait(
         &mut self,
         cx: &mut Context<'_>,

@@ -9,7 +9,7 @@ use hyper::header::{
 #[cfg(test)]
 mod tests;
 
-/// What distinguishes versions of a file.
+/// The values that distinguish versions of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Validators {
     /// A strong entity tag, with its quotes.
@@ -18,14 +18,14 @@ pub(super) struct Validators {
     pub modified: SystemTime,
 }
 
-/// What the conditions come to.
+/// The result of the conditions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Answer as if there were none.
+    /// Answer as if there were no conditions.
     Proceed,
-    /// 304: the client has it.
+    /// 304: the client has the current version.
     NotModified,
-    /// 412.
+    /// 412: a condition is not met.
     Failed,
 }
 
@@ -53,7 +53,7 @@ impl Validators {
         Outcome::Proceed
     }
 
-    /// Whether a Range header is to be heeded, by what If-Range says (RFC 9110, section 13.1.5).
+    /// Whether If-Range allows a Range header (RFC 9110, section 13.1.5).
     pub fn range_holds(&self, headers: &HeaderMap, now: SystemTime) -> bool {
         let Some(value) = headers.get(IF_RANGE) else {
             return true;
@@ -78,7 +78,8 @@ impl Validators {
             .get_all(name)
             .iter()
             .filter_map(|value| value.to_str().ok())
-            // Our tags hold no commas. So a tag with a comma is not one of ours, however it is split.
+            // Our tags contain no commas. So a tag with a comma is not one of ours, even if it is
+            // split.
             .flat_map(|value| value.split(','))
             .map(str::trim)
             .any(|tag| {

@@ -1,4 +1,4 @@
-//! What can be set, and its defaults.
+//! All settings, and their defaults.
 
 use std::fmt;
 use std::io;
@@ -9,35 +9,35 @@ use std::time::Duration;
 use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::{Way, WayError};
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The folder to serve.
     pub folder: PathBuf,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Certificate and key, as PEM files: then only TLS is spoken.
+    /// Certificate and key, as PEM files. With them the server speaks only TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// How connections are paced, at [`throttle_percent`](Self::throttle_percent); of several groups each connection gets one at random,
-    /// evenly.
+    /// How connections are paced, at [`throttle_percent`](Self::throttle_percent). With several groups, each connection gets one at
+    /// random, evenly.
     pub groups: Vec<Group>,
-    /// Where that randomness begins.
+    /// Seed of that random choice.
     pub seed: u64,
     /// How much video is sent at full speed at first.
     pub start_up: Duration,
     /// The rate of the throttling phase, in percent of the encoding rate.
     pub throttle_percent: u32,
-    /// The encoding rate of files that do not say theirs; without it they are sent at full speed.
+    /// The encoding rate of files that do not give one; without it they are sent at full speed.
     pub rate: Option<Rate>,
     /// Whether folders are listed.
     pub index: bool,
-    /// What clients may cost.
+    /// Limits on what clients may use.
     pub limits: Limits,
-    /// Where metrics are served, if anywhere.
+    /// Where metrics are served; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
 }
 
-/// A group of connections that are paced alike.
+/// A group of connections that are paced in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name in logs and metrics.
@@ -46,34 +46,35 @@ pub struct Group {
     pub way: Way,
 }
 
-/// What clients may cost.
+/// Limits on what clients may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
     /// Connections at a time of one address, or of one IPv6 network of 64 bits.
     pub per_address: usize,
-    /// Files that are sent at a time; of one address the same share as of connections. Beyond it requests are answered with 503.
+    /// Files that are sent at a time. An address has the same share of them as of connections. Further requests are answered
+    /// with 503.
     pub files: usize,
     /// How long a connection may be without a request: from its beginning or the last response to the end of the next request's header.
-    /// The TLS handshake has as much.
+    /// The TLS handshake has the same time.
     pub header_timeout: Duration,
-    /// How long a client may take nothing while it is being sent something.
+    /// How long a client may take nothing while a response is being sent.
     pub stall_timeout: Duration,
     /// How long responses may take to end at shutdown.
     pub grace: Duration,
 }
 
-/// How lines of the access log look.
+/// The format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// The combined log format of other servers, with more at the end; responses only.
+    /// The combined log format of other servers, with more fields at the end; responses only.
     Common,
     /// An object a line; responses and connections.
     Json,
 }
 
-/// The access log: how its lines look, and where they go.
+/// The access log: the format of its lines, and its destination.
 pub type LogTo = (LogFormat, Box<dyn io::Write + Send>);
 
 impl Default for Limits {
@@ -90,7 +91,7 @@ impl Default for Limits {
 }
 
 impl Config {
-    /// What `tidegate serve FOLDER` does without options, but on a free port.
+    /// The settings of `tidegate serve FOLDER` without options, but with a free port.
     pub fn new(folder: PathBuf) -> Self {
         Self {
             folder,

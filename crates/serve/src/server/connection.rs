@@ -1,4 +1,4 @@
-//! A connection: its client, how it is paced, its responses, and how it went.
+//! A connection: its client, how it is paced, its responses, and its figures.
 
 mod positions;
 mod progress;
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     changing: Mutex<Changing>,
 }
 
-/// What changes with the responses of a connection.
+/// The values that change with the responses of a connection.
 #[derive(Debug)]
 struct Changing {
     responses: Responses,
@@ -95,13 +95,14 @@ impl Connection {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The socket took this many of the bytes that it was offered.
+    /// The socket took this many of the offered bytes.
     pub fn wrote(&self, bytes: usize, offered: usize) {
         self.progress.wrote(bytes, offered);
         self.shared.metrics.written(self.group, bytes as u64);
     }
 
-    /// Asks the kernel whether the client took something meanwhile: the socket becomes writable only when much has left it.
+    /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
+    /// left it.
     pub fn note_acknowledged(&self) {
         let snapshot = Snapshot::of(&self.socket);
         self.progress.acknowledged(snapshot.acknowledged);
@@ -113,23 +114,23 @@ impl Connection {
         self.busy_until(number, Instant::now());
     }
 
-    /// Bytes of bodies were written; into TLS, which may keep some until the socket takes them.
+    /// Bytes of bodies were written. TLS may keep some of them until the socket takes them.
     pub fn delivered(&self, bytes: usize) {
         self.progress.delivered(bytes);
     }
 
-    /// Bytes of a body that were handed on will not be written.
+    /// Bytes of a body that were handed on will never be written.
     pub fn discarded(&self, bytes: usize) {
         self.progress.discarded(bytes);
         self.changing().responses.cut = true;
     }
 
-    /// Whether the client ends the connection before what was sent last is there.
+    /// Whether the client ends the connection before it has the whole last response.
     pub fn was_cut(&self) -> bool {
         self.changing().responses.was_cut()
     }
 
-    /// Whether bytes of the client wait in the socket.
+    /// Whether bytes from the client wait in the socket.
     pub fn has_unread(&self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         socket2::SockRef::from(&self.socket)
@@ -137,12 +138,12 @@ impl Connection {
             .is_ok_and(|count| count > 0)
     }
 
-    /// A response does not wait for the client before this time.
+    /// A response does not wait for the client until this time.
     pub fn busy_until(&self, number: u64, time: Instant) {
         self.changing().responses.busy_until(number, time);
     }
 
-    /// When the client will be too slow if nothing happens until then, and whether a response is being sent.
+    /// When the client counts as too slow if nothing happens before, and whether a response is being sent.
     pub fn deadline(&self) -> (Instant, bool) {
         let progress = self.progress.last();
         let limits = &self.shared.config.limits;
@@ -160,14 +161,14 @@ impl Connection {
         }
     }
 
-    /// A stream of HTTP/2 has this task.
+    /// This task sends a stream of HTTP/2.
     pub fn spawned(&self, task: AbortHandle) {
         self.changing().responses.spawned(task);
     }
 
-    /// Ends the streams of HTTP/2 whose client was too slow; says whether there were any. There are none if it is the connection that stalls:
-    /// what the socket took of their bodies waits to be acknowledged, and has waited too long. Answers to pings do not count, since one is on
-    /// its way at most times where a client sends many.
+    /// Ends the streams of HTTP/2 whose client was too slow. Returns whether there were any. There are none if the whole connection stalls:
+    /// then the bytes of bodies that the socket took have waited too long for acknowledgements. Answers to pings do not count, because a
+    /// client may send many pings, and then one answer is nearly always under way.
     pub fn reset_stalled(&self) -> bool {
         let limit = self.shared.config.limits.stall_timeout;
         let progress = self.progress.last();
@@ -176,14 +177,14 @@ impl Connection {
         }
         let stalled = self.changing().responses.take_stalled(progress, limit);
         for task in &stalled {
-            // With its task h2 forgets what the stream had ready, and tells the client (RST_STREAM, CANCEL).
+            // When the task ends, h2 drops the stream's data and tells the client (RST_STREAM, CANCEL).
             task.abort();
         }
         !stalled.is_empty()
     }
 
-    /// What holds the socket, for a writer. Of several videos the socket holds the sum alone, or nothing, so that each that is throttled is kept
-    /// to its rate by its own bucket; so is one whose socket the kernel did not pace.
+    /// What bounds the socket's rate, for a writer. With several videos the kernel bounds only their sum, or nothing. Then each throttled video
+    /// is kept to its rate by its token bucket. This also holds if the kernel does not pace the socket.
     pub fn hold(&self) -> Option<Hold> {
         if !self.changing().rate.holds_one() {
             return Some(Hold::Fallback);
@@ -202,13 +203,13 @@ impl Connection {
         self.progress.began() + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
     }
 
-    /// A short response begins; its number.
+    /// Begins a short response. Returns its number.
     pub fn begin(&self) -> u64 {
         self.changing().responses.begin()
     }
 
-    /// A response with a file begins: its number, its schedule, and its start-up credit in bytes. A request that continues the last one
-    /// of this file stays in its phase; any other begins with a start-up phase.
+    /// Begins a response with a file. Returns its number, its schedule, and its start-up credit in bytes. A request that continues the
+    /// last one of this file stays in its phase. Any other request begins with a start-up phase.
     pub fn begin_video(
         &self,
         file: Identity,
@@ -310,7 +311,7 @@ impl Connection {
         }
     }
 
-    /// How it went until now.
+    /// The figures until now.
     fn account(&self) -> Account<'_> {
         let now = Snapshot::of(&self.socket);
         let mut changing = self.changing();
@@ -330,7 +331,7 @@ impl Connection {
         }
     }
 
-    /// What paces it, as it turned out.
+    /// How it was really paced.
     fn paced_by(&self, rate: &SocketRate) -> &'static str {
         match rate.refused {
             true => "application",

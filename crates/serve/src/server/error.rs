@@ -18,7 +18,7 @@ pub enum ServeError {
     /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where it was to listen.
+        /// The address that it should listen on.
         address: SocketAddr,
         /// What is wrong.
         error: io::Error,
@@ -31,10 +31,10 @@ pub enum ServeError {
         /// What is wrong, and what to do.
         what: String,
     },
-    /// The configuration makes no sense.
+    /// The configuration is contradictory.
     #[error("{0}")]
     Config(&'static str),
-    /// Something of the system failed.
+    /// A call of the system failed.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
 }

@@ -1,4 +1,4 @@
-//! The folder that is served: from a request's path to an open file, and never out of the folder.
+//! The folder that is served: a request's path leads to an open file, and never out of the folder.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::media::Media;
 #[cfg(test)]
 mod tests;
 
-/// Files whose rate is remembered; all are forgotten beyond it.
+/// Files whose rate is remembered. When there are more, all are forgotten.
 const REMEMBERED: usize = 10_000;
 
 /// The last second of the year 9999.
@@ -31,7 +31,7 @@ const LAST_SECOND: i64 = 253_402_300_799;
 #[derive(Debug)]
 pub(super) struct Folder {
     root: OwnedFd,
-    /// The rate of videos whose own is not known.
+    /// The rate of videos that do not give one.
     rate: Option<Rate>,
     known: Mutex<HashMap<Identity, Option<Rate>>>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Found {
     pub rate: Option<Rate>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 pub(super) enum Entry {
     File(Box<Found>),
@@ -64,7 +64,7 @@ pub(super) enum Entry {
     Folder(Vec<String>),
 }
 
-/// Why a path leads nowhere.
+/// Why a path leads to no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     /// The target is not a path: 400.
@@ -73,14 +73,14 @@ pub(super) enum Missing {
     NotFound,
     /// It may not be read: 403.
     Forbidden,
-    /// Files are used up: 503.
+    /// No more files can be open: 503.
     Busy,
     /// The disk failed: 500.
     Failed,
 }
 
 impl Folder {
-    /// Opens a folder; `rate` is for videos that do not say theirs.
+    /// Opens a folder; `rate` is for videos that do not give one.
     pub fn open(path: &Path, rate: Option<Rate>) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
@@ -90,7 +90,7 @@ impl Folder {
         })
     }
 
-    /// Opens what the path of a request leads to; blocks on the disk.
+    /// Opens the target of a request's path; blocks on the disk.
     pub fn find(&self, path: &Path, list: bool) -> Result<Entry, Missing> {
         let file = self.beneath(path)?;
         let metadata = file.metadata().map_err(|_| Missing::Failed)?;
@@ -121,7 +121,7 @@ impl Folder {
         })))
     }
 
-    /// Opens a path in the folder; the kernel sees to it that no link leads out of it.
+    /// Opens a path in the folder. The kernel ensures that no link leads out of it.
     fn beneath(&self, path: &Path) -> Result<File, Missing> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
@@ -145,7 +145,7 @@ impl Folder {
         Err(Missing::NotFound)
     }
 
-    /// The names in a folder that may be asked for.
+    /// The names in a folder that can be requested.
     fn names(&self, path: &Path) -> Result<Vec<String>, Missing> {
         const MOST: usize = 10_000;
         let folder = self.beneath(path)?;
@@ -165,9 +165,11 @@ impl Folder {
         Ok(names)
     }
 
-    /// The encoding rate: of the file beside it (`NAME.rate`), of its headers, or the one for all.
+    /// The encoding rate: from the file beside it (`NAME.rate`), from its headers, or the rate for
+    /// all files.
     fn rate_of(&self, path: &Path, file: &File, identity: Identity) -> Option<Rate> {
-        // The headers' is remembered, and the file beside read each time, so that it can be changed.
+        // The rate from the headers is remembered. The file beside it is read each time, so that it
+        // can be changed.
         if let Some(rate) = self.beside(path) {
             return Some(rate);
         }
@@ -200,10 +202,10 @@ impl Folder {
 }
 
 impl Identity {
-    /// The time of the change counts nanoseconds, so that the tag is a strong one wherever the file system's clock does.
+    /// The time of the change counts nanoseconds, so that the tag is strong if the file system's clock counts them too.
     fn validators(&self) -> Validators {
         let (seconds, nanos) = self.modified;
-        // Dates of HTTP have four digits for the year; times beyond them are written as the last.
+        // Dates of HTTP have four digits for the year. Later times are written as the last one.
         let since = Duration::from_secs(seconds.clamp(0, LAST_SECOND).unsigned_abs());
         Validators {
             etag: format!(
@@ -215,7 +217,7 @@ impl Identity {
     }
 }
 
-/// The path in the folder that a request's target names: decoded, without anything that leads up or is hidden.
+/// The path in the folder that a request's target names: decoded, without parts that lead up or are hidden.
 pub(super) fn path_of(target: &str) -> Result<PathBuf, Missing> {
     let encoded = target.strip_prefix('/').ok_or(Missing::Bad)?;
     let mut path = PathBuf::new();

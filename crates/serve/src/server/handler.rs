@@ -74,14 +74,14 @@ async fn file(
     };
     let entry = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
     match entry {
-        // A file is not asked for as if it were a folder.
+        // A path with a slash at the end cannot name a file.
         Ok(Ok(Entry::File(_))) if target.ends_with('/') => {
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
         Ok(Ok(Entry::File(found))) => send(connection, record, headers, (*found, slot), kind, head),
         Ok(Ok(Entry::Folder(_))) if !target.ends_with('/') => {
             let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
-            // Without what could be read as another server's name.
+            // Leading slashes are removed: a client could read `//name` as another server's name.
             let to = format!("/{}/", target.trim_start_matches('/'));
             if let Ok(to) = HeaderValue::from_str(&to) {
                 response.headers_mut().insert(LOCATION, to);
@@ -105,7 +105,7 @@ fn send(
     let now = SystemTime::now();
     let outcome = found.validators.evaluate(headers);
     let wanted = match headers.get(RANGE).map(HeaderValue::to_str) {
-        // Range is defined for GET alone (RFC 9110, section 14.2).
+        // Range is defined only for GET (RFC 9110, section 14.2).
         Some(Ok(range)) if !head && found.validators.range_holds(headers, now) => {
             range::wanted(range, found.length)
         }

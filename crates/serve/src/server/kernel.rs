@@ -1,15 +1,15 @@
-//! What the kernel keeps for a connection: the pace of its socket, and how it goes.
+//! What the kernel does for a connection: it paces its socket, and counts.
 
 use tidegate_limiter::Rate;
 use tidegate_pace::{Hold, Mode, Pacer, Target, Way, socket as tcp};
 use tokio::net::TcpStream;
 
-/// How a connection stands, as the kernel says (`TCP_INFO`).
+/// The kernel's figures of a connection (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     /// Smoothed round-trip time, in microseconds; 0: not known.
     pub srtt_us: u32,
-    /// The least round-trip time of late, in microseconds.
+    /// The recent minimum of the round-trip time, in microseconds.
     pub min_rtt_us: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,
@@ -36,7 +36,7 @@ impl Snapshot {
     }
 }
 
-/// Paces sockets; loads what that needs only if some way does.
+/// Paces sockets. Loads the programs only if some way needs them.
 #[derive(Debug)]
 pub(super) struct Sockets {
     clamp: Option<Pacer>,
@@ -50,7 +50,7 @@ impl Sockets {
         }
     }
 
-    /// What was asked for and cannot be had, and what is done instead.
+    /// What cannot be done on this machine, and what is done instead.
     pub fn remark(&self) -> Option<String> {
         match self.clamp.as_ref()?.mode() {
             Mode::Fallback { why: Some(why) } => Some(format!(
@@ -60,7 +60,7 @@ impl Sockets {
         }
     }
 
-    /// What holds a socket, for the writer; only the clamp has an answer.
+    /// What bounds the rate of a socket, for the writer. Only the clamp gives an answer.
     pub fn hold(&self, way: Way, socket: &TcpStream) -> Option<Hold> {
         match way {
             // A socket that cannot be asked is paced without the clamp.
@@ -72,7 +72,7 @@ impl Sockets {
         }
     }
 
-    /// Paces a socket to this rate in bit/s, or frees it; `new_phase`: what was written before goes out at full speed. Says whether the
+    /// Paces a socket to this rate in bit/s, or frees it. `new_phase`: data written before is sent at full speed. Returns whether the
     /// kernel did so.
     pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, new_phase: bool) -> bool {
         let result = match (way, &self.clamp, rate) {
@@ -98,7 +98,7 @@ impl Sockets {
         result.is_ok()
     }
 
-    /// What paces sockets in fact.
+    /// How sockets are really paced.
     pub fn by(&self, way: Way) -> &'static str {
         match (way, &self.clamp) {
             (Way::Trickle { .. }, Some(clamp)) if matches!(clamp.mode(), Mode::Kernel) => "clamp",

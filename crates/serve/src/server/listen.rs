@@ -1,4 +1,4 @@
-//! Connections: accepted within the limits, served, watched, and ended in good order.
+//! Connections: they are accepted within the limits, served, watched, and ended properly.
 
 use std::future::Future;
 use std::io;
@@ -30,12 +30,12 @@ use super::tls::Certificate;
 #[cfg(test)]
 mod tests;
 
-/// Bytes in the socket that were not sent yet: enough to keep TCP busy, and little enough that a client that leaves wastes little, and that
-/// the phases follow each other without megabytes of the first in the way of the second.
+/// Bytes in the socket that are not sent yet. This is enough to keep TCP busy. It is little enough that a client that leaves wastes little,
+/// and that the throttling phase does not wait for megabytes of the start-up phase.
 const NOT_SENT: u32 = 128 << 10;
 /// Connections that may wait to be accepted; the kernel takes net.core.somaxconn if that is less.
 const BACKLOG: u32 = 4096;
-/// Longer than anything is waited for.
+/// A time that is longer than all waits.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// A server that listens.
@@ -52,7 +52,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        // A server that is started again need not wait for connections of the one before it.
+        // A server that is restarted need not wait for connections of the previous one.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -61,7 +61,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
 }
 
 impl Server {
-    /// Opens all that it needs, and begins to listen.
+    /// Opens everything that it needs, and begins to listen.
     pub async fn bind(mut config: Config, log: Option<LogTo>) -> Result<Self, ServeError> {
         if config.groups.is_empty() {
             return Err(ServeError::Config(
@@ -76,7 +76,7 @@ impl Server {
         if config.rate.is_some_and(|rate| rate.bits_per_second() == 0) {
             return Err(ServeError::Config("the encoding rate must be above 0"));
         }
-        // Times are added to the clock, which does not reach for ever.
+        // Times are added to the clock, which has a last value.
         let limits = &mut config.limits;
         if limits.header_timeout.is_zero() || limits.stall_timeout.is_zero() {
             return Err(ServeError::Config(
@@ -137,12 +137,12 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Where its metrics are.
+    /// Where its metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref()?.local_addr().ok()
     }
 
-    /// What this machine cannot do of what was asked, and what is done instead.
+    /// What this machine cannot do, and what is done instead.
     pub fn remark(&self) -> Option<String> {
         self.shared.sockets.remark()
     }
@@ -164,7 +164,7 @@ impl Server {
         let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
             let slot = match shared.slots.take(peer.ip(), SlotKind::Connection) {
                 Ok(slot) => slot,
-                // The client gets no answer: it would cost what is short.
+                // The client gets no answer, because an answer would use what is short.
                 Err(reason) => return shared.metrics.refused(reason),
             };
             let groups = shared.config.groups.len() as u64;
@@ -178,7 +178,7 @@ impl Server {
                 counted.why = serve(counted.connection(), tls, order).await;
             });
         };
-        // Warned once, and not again until a connection was accepted.
+        // One warning is enough until a connection is accepted again.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {

@@ -24,7 +24,7 @@ const WAITING_BYTES: usize = 8 << 20;
 /// How long the last lines may take.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Where lines go: a thread writes them, so that a slow disk does not hold up connections.
+/// The destination of lines. A thread writes them, so that a slow disk does not delay connections.
 #[derive(Debug)]
 pub(super) struct Log {
     format: LogFormat,
@@ -42,7 +42,7 @@ impl Log {
         let thread = std::thread::Builder::new()
             .name("access log".into())
             .spawn(move || {
-                // What it writes to is open already.
+                // Its output is open already.
                 if let Err(error) = drop_privileges() {
                     tracing::warn!("the access log keeps its privileges: {error}");
                 }
@@ -110,7 +110,7 @@ fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, mut to: Box<dyn 
     };
     while let Ok(line) = lines.recv() {
         let mut result = write(&mut *to, line);
-        // What has come meanwhile goes with it.
+        // Lines that arrived meanwhile are written with it.
         while let (Ok(()), Ok(line)) = (&result, lines.try_recv()) {
             result = write(&mut *to, line);
         }

@@ -1,4 +1,4 @@
-//! What the server counts, for Prometheus.
+//! The server's counters, for Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +19,7 @@ struct OfGroup {
     way: String,
 }
 
-/// As `OfGroup`, with what paces the connection in fact.
+/// The same as `OfGroup`, with the way in which the connection is really paced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PacedBy {
     group: String,
@@ -196,7 +196,7 @@ impl Metrics {
         self.log_dropped.inc();
     }
 
-    /// All of them, in the text format.
+    /// All counters, in the text format.
     pub fn text(&self) -> String {
         let mut page = String::new();
         if text::encode(&mut page, &self.registry).is_err() {

@@ -1,4 +1,5 @@
-//! What a file is, by the end of its name: what players and the pages around them need.
+//! The type of a file, by the end of its name: the types that players and the pages around them
+//! need.
 
 use std::path::Path;
 

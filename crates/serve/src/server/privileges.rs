@@ -11,9 +11,9 @@ mod tests;
 ///
 /// # Errors
 ///
-/// What the kernel says, if it forbids even that.
+/// The kernel's error, if it forbids even that.
 pub fn drop_privileges() -> io::Result<()> {
-    // Programs that are started do not get back what was given up.
+    // Programs that are started later do not get the capabilities back.
     set_no_new_privs(true)?;
     let none = CapabilitySet::empty();
     set_capabilities(

@@ -3,28 +3,28 @@
 #[cfg(test)]
 mod tests;
 
-/// The bytes of a file that are wanted: from, and up to but not with.
+/// The bytes of a file that are wanted: the first, and the one after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub start: u64,
     pub end: u64,
 }
 
-/// What a Range header comes to.
+/// The result of a Range header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// All: there is no such header, it is not understood, or it names several ranges, all of which a server may ignore (RFC 9110,
-    /// section 14.2).
+    /// All: there is no such header, it cannot be read, or it names several ranges. A server may ignore these (RFC 9110, section
+    /// 14.2).
     Whole,
     /// One part: 206.
     Part(Span),
-    /// Nothing that the file has: 416.
+    /// The range is outside of the file: 416.
     Unsatisfiable,
 }
 
 /// Reads a Range header for a file of this many bytes.
 ///
-/// Several ranges in one request are ignored: no browser's player asks for them, and they let a small request cost much (RFC 9110, section
+/// Several ranges in one request are ignored. No browser's player sends them, and they let a small request cost much (RFC 9110, section
 /// 17.15).
 pub(super) fn wanted(header: &str, length: u64) -> Wanted {
     let Some((unit, set)) = header.split_once('=') else {
@@ -63,7 +63,7 @@ pub(super) fn wanted(header: &str, length: u64) -> Wanted {
     Wanted::Part(span)
 }
 
-/// Digits only; more than 64 bits of them mean the most there is.
+/// Digits only. More than 64 bits of them give the largest number.
 fn number(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -1,14 +1,14 @@
-//! What the log says of a request.
+//! A request, as it is logged.
 
 use std::time::{Instant, SystemTime};
 
 use hyper::header::{HeaderName, REFERER, USER_AGENT};
 use hyper::{StatusCode, Version};
 
-/// Bytes of a text from outside that are logged, as they are written.
+/// Most bytes of a text from outside that are logged.
 pub(super) const LONGEST_TEXT: usize = 1024;
 
-/// What the log says of a request, known when it comes.
+/// A request, as it is logged. Its fields are known when it arrives.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub began: Instant,

@@ -21,19 +21,19 @@ use super::connection::Connection;
 use super::handler;
 use super::socket::Watched;
 
-/// Bytes of a request's header, or of what is written at once without a body's block.
+/// Bytes of a request's header, or of data that is written at once without a body's block.
 const HEADER: usize = 16 << 10;
 /// Responses at a time on one connection of HTTP/2.
 const STREAMS: u32 = 16;
-/// Bytes of one of them that wait for the client's window, and a frame more.
+/// Bytes of a stream that wait for the client's window, and a frame more.
 const STREAM_BUFFER: usize = 16 << 10;
 /// How long a connection without a request may take to end once it is asked to.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How many times within a timeout it is checked whether the client took something.
+/// How many times in a timeout the server checks whether the client took something.
 const CHECKS: u32 = 8;
 
-/// What the server wants of its connections.
+/// An instruction to all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Serve,
@@ -43,7 +43,8 @@ pub(super) enum Order {
     Leave,
 }
 
-/// A connection that is counted as open; counted and logged as ended when it is dropped, even by a panic.
+/// An open connection for the counters. It is counted and logged as ended when it is dropped, even by a
+/// panic.
 pub(super) struct Counted {
     connection: Arc<Connection>,
     pub why: &'static str,
@@ -69,7 +70,7 @@ impl Drop for Counted {
     }
 }
 
-/// Serves a connection; says why it ended.
+/// Serves a connection. Returns why it ended.
 pub(super) async fn serve(
     connection: &Arc<Connection>,
     tls: Option<TlsAcceptor>,
@@ -97,7 +98,7 @@ pub(super) async fn serve(
     };
     let socket = socket2::SockRef::from(connection.socket());
     if why == "stall timeout" {
-        // What it does not take is not kept for it.
+        // Data that the client does not take is dropped.
         let _ = socket.set_linger(Some(Duration::ZERO));
     } else {
         let _ = socket.shutdown(std::net::Shutdown::Both);
@@ -125,7 +126,8 @@ async fn speak(
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
-    // Only header and one block wait for the socket: pacing begins where bytes are made.
+    // Only the header and one block wait for the socket, because pacing begins where bytes are
+    // made.
     http.http1()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
@@ -148,7 +150,7 @@ async fn speak(
             Err(error) => {
                 tracing::debug!("{}: {error}", connection.peer);
                 match reason(&*error) {
-                    // Asked to end before HTTP began, hyper ends with an error.
+                    // If hyper should end before HTTP began, it ends with an error.
                     "broken" if finishing => "shutdown",
                     "broken" if leaving => "header timeout",
                     reason => reason,
@@ -157,7 +159,8 @@ async fn speak(
         }
     };
     loop {
-        // A deadline may come nearer when a response begins or ends. What was acknowledged counts from when that is seen.
+        // A deadline may become earlier when a response begins or ends. Acknowledged bytes count from the time when they
+        // are seen.
         let (deadline, _) = connection.deadline();
         let check = deadline.min(Instant::now() + shortest / CHECKS);
         tokio::select! {
@@ -167,7 +170,8 @@ async fn speak(
                 if *order.borrow_and_update() == Order::Leave {
                     return "shutdown";
                 }
-                // A request that waits in the socket is read first: HTTP that has not begun ends without it.
+                // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
+                // end without it.
                 if connection.has_unread() {
                     let _ = connection.socket().readable().await;
                     let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
@@ -196,7 +200,7 @@ async fn speak(
     }
 }
 
-/// Why HTTP ended with an error: most clients that have seen enough just leave.
+/// Why HTTP ended with an error. Most clients that have seen enough just leave.
 fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,5 +1,5 @@
-//! Slots for what is open at a time: connections, and files that are being sent. Both are bounded for all clients
-//! together, and for each network.
+//! Slots for connections, and for files that are being sent. Both are bounded for all clients together, and for
+//! each network.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::config::Limits;
 
-/// What takes a slot.
+/// The user of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SlotKind {
     Connection,
@@ -44,7 +44,7 @@ impl Slots {
         })
     }
 
-    /// A slot for a client's address; otherwise the reason that metrics give.
+    /// A slot for a client's address, or the reason that metrics give.
     pub fn take(self: &Arc<Self>, address: IpAddr, kind: SlotKind) -> Result<Slot, &'static str> {
         let limits = &self.limits;
         let (of_all, of_one, reasons) = match kind {
@@ -88,14 +88,14 @@ impl Drop for Slot {
     }
 }
 
-/// An address has the same share of all files as of all connections, and one at least.
+/// An address has the same share of all files as of all connections, but at least one.
 fn files_per_address(limits: &Limits) -> usize {
     let share =
         limits.files as u128 * limits.per_address as u128 / limits.connections.max(1) as u128;
     usize::try_from(share).unwrap_or(usize::MAX).max(1)
 }
 
-/// Whose an address is: of IPv6 one line has a network of 64 bits.
+/// The network of an address: a line with IPv6 has a network of 64 bits.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

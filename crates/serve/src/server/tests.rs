@@ -1,4 +1,4 @@
-//! The server over loopback: what is asked for here is small, so that it takes no time.
+//! The server over loopback. All requests are small, so that the tests take little time.
 
 mod hostile;
 mod phases;
@@ -28,7 +28,7 @@ struct Running {
     ended: JoinHandle<()>,
 }
 
-/// A video of 10 s and 1 MB, `v.mp4`, served without pacing unless a test says otherwise.
+/// A video of 10 s and 1 MB, `v.mp4`, served without pacing unless a test changes this.
 async fn start(change: impl FnOnce(&mut Config)) -> Running {
     start_with(change, |_| None).await
 }
@@ -70,12 +70,12 @@ impl Running {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends bytes, and returns all that comes until the server hangs up.
+    /// Sends bytes, and returns all bytes that arrive until the server hangs up.
     async fn raw(&self, request: &[u8]) -> Vec<u8> {
         let mut socket = self.connect().await;
         socket.write_all(request).await.unwrap();
         let mut response = Vec::new();
-        // What is refused may be reset before all of it was read.
+        // A rejected connection may be reset before all of it was read.
         let _ = socket.read_to_end(&mut response).await;
         response
     }

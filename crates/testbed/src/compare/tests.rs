@@ -26,7 +26,7 @@ fn differences_are_relative_to_the_kernel() {
     let more = compare(&[100.0], &[89.0]);
     assert_eq!(more.difference(), Some(-0.11));
     assert_eq!(more.verdict(), Verdict::Differ);
-    // 50 is far from 100, but one run of the kernel was as low.
+    // 50 is far from 100, but one run of the kernel was that low.
     let wide = compare(&[45.0, 100.0, 110.0], &[50.0, 50.0, 50.0]);
     assert_eq!(wide.verdict(), Verdict::Scatter);
 }

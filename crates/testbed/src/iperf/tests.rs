@@ -41,7 +41,7 @@ fn seconds_count_from_when_all_transfers_began() {
     });
     let seconds = |began| connections(0, &report, began).remove(0).seconds;
     assert_eq!(seconds(1003.7), [1000.0]);
-    // It may have come at 1003.1, or at 1003.9.
+    // It may have begun at 1003.1, or at 1003.9.
     assert_eq!(seconds(1001.2), [0.0, 0.0, 1000.0]);
     assert_eq!(seconds(1000.9), [0.0, 0.0, 0.0, 1000.0]);
 }

@@ -1,4 +1,4 @@
-//! What happens to packets of the kernel's TCP between the two ends, and what is counted of them.
+//! Treats and counts packets of the kernel's TCP between the two ends.
 
 use tidegate_lab::RunError;
 use tidegate_lab::outcome::{AggregateOutcome, Outcome};
@@ -22,7 +22,7 @@ struct Flow {
     record: FlowRecord,
 }
 
-/// All that is between the ends.
+/// Everything between the ends.
 pub(super) struct Emulator<'a> {
     plan: &'a Plan,
     path: Path,
@@ -32,7 +32,7 @@ pub(super) struct Emulator<'a> {
 }
 
 impl<'a> Emulator<'a> {
-    /// Between the ends of a plan.
+    /// The emulator of a plan.
     pub(super) fn new(plan: &'a Plan) -> Result<Self, RunError> {
         let flows = plan.flows.iter().map(|_| Flow {
             watch: Watch::default(),
@@ -48,7 +48,7 @@ impl<'a> Emulator<'a> {
         })
     }
 
-    /// What came of it, with what the applications know.
+    /// The result, with the counts of the applications.
     pub(super) fn finish(mut self, received: &[Received], timeouts: u64) -> Outcome {
         let alone = received.len() == 1;
         for (flow, [forward, _]) in self.flows.iter_mut().zip(self.path.take_dropped()) {
@@ -86,7 +86,7 @@ impl<'a> Emulator<'a> {
 }
 
 impl Between for Emulator<'_> {
-    /// What is not TCP of one of the flows is dropped without being counted.
+    /// A packet that is not TCP of one of the flows is dropped without being counted.
     fn arrive(&mut self, at: Nanos, forward: bool, bytes: &[u8]) {
         let Some((index, tcp)) = decode(at, forward, bytes) else {
             return;
@@ -108,7 +108,7 @@ impl Between for Emulator<'_> {
             forward,
             length: bytes.len() as u32,
             payload: tcp.payload,
-            // That of its first connection in the virtual lab, so both lead to the same queue.
+            // The hash of its first connection in the virtual lab, so both lead to the same queue.
             hash: self.path.hash(index),
             dscp: bytes[1] >> 2,
         };

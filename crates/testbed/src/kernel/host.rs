@@ -37,11 +37,11 @@ pub(super) fn flow(port: u16) -> Option<usize> {
     port.checked_sub(PORT).map(usize::from)
 }
 
-/// A namespace and what it is held by: no process is in it.
+/// A namespace and the descriptors that hold it: no process is in it.
 pub(super) struct Host {
-    /// The end of its device that is not the kernel's.
+    /// The end of its device that does not belong to the kernel.
     pub(super) device: SyncDevice,
-    /// One for each flow: the server's listens, the client's is not connected yet.
+    /// One socket for each flow: the server's listens, the client's is not connected yet.
     pub(super) sockets: Vec<Socket>,
     /// Its `/proc/net/dev` and `/proc/net/netstat`: open files stay those of the namespace.
     interfaces: File,
@@ -49,11 +49,11 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// The end that sends.
+    /// The sending end.
     pub(super) fn server(plan: &Plan) -> Result<Self, TestbedError> {
         let listen = |i: usize| {
             let socket = socket()?;
-            // Connections inherit it, so the first packet is sent by it.
+            // Connections inherit it, so it is in force from the first packet on.
             let algorithm = plan.flows[i].tcp.algorithm.name();
             let chosen = socket.set_tcp_congestion(algorithm.as_bytes());
             chosen.map_err(|error| match error.kind() {
@@ -70,7 +70,7 @@ impl Host {
         Self::new(plan, SERVER, listen)
     }
 
-    /// The end that receives.
+    /// The receiving end.
     pub(super) fn client(plan: &Plan) -> Result<Self, TestbedError> {
         Self::new(plan, CLIENT, |_| socket())
     }
@@ -80,7 +80,7 @@ impl Host {
         address: Ipv4Addr,
         open: impl Fn(usize) -> Result<Socket, TestbedError> + Sync,
     ) -> Result<Self, TestbedError> {
-        // Otherwise tun_rs would make the node, which is for the administrator to do.
+        // Otherwise tun_rs would make the node, which the administrator should do.
         if !std::path::Path::new("/dev/net/tun").exists() {
             return Err(TestbedError::NoTun);
         }
@@ -88,8 +88,8 @@ impl Host {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|error| TestbedError::system("make a network namespace")(error.into()))?;
             tune(plan)?;
-            // Without offloads, so packets come as they would be on a wire, with checksums. Its
-            // queue takes all that TCP sends at once.
+            // Without offloads, so that packets come as they would on a wire, with checksums. Its
+            // queue has room for everything that TCP sends at once.
             let mtu = plan.flows.first().map_or(1448, |flow| flow.tcp.mss) as u16 + HEADERS;
             let device = DeviceBuilder::new()
                 .name("lab")
@@ -112,7 +112,7 @@ impl Host {
                 counters: proc("/proc/thread-self/net/netstat")?,
             })
         };
-        // The namespace is that of the thread, and later of what the thread opened.
+        // The namespace is that of the thread, and stays that of the files that it opens.
         thread::scope(|scope| join(scope.spawn(enter)))
     }
 
@@ -143,8 +143,8 @@ impl Host {
     }
 }
 
-/// A socket that leaves nothing behind: closed with data unsent, a connection would go on trying
-/// on its own, and keep its namespace for minutes.
+/// A socket that leaves nothing behind. Otherwise a connection that was closed with unsent data
+/// would retransmit for minutes, and keep its namespace.
 fn socket() -> Result<Socket, TestbedError> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None);
     socket
@@ -152,8 +152,8 @@ fn socket() -> Result<Socket, TestbedError> {
         .map_err(TestbedError::system("open a socket"))
 }
 
-/// The thread's namespace as the virtual lab has it: flows learn nothing from those before them,
-/// and no buffer is in the way. These settings are the namespace's own.
+/// Sets up the thread's namespace like the virtual lab: flows learn nothing from earlier flows, and
+/// no buffer limits them. These settings belong to the namespace.
 fn tune(plan: &Plan) -> Result<(), TestbedError> {
     let window = plan.flows.iter().map(|flow| flow.tcp.receive_window).max();
     // About half of the buffer becomes window, the rest is for the kernel's own structures.
@@ -169,29 +169,29 @@ fn tune(plan: &Plan) -> Result<(), TestbedError> {
     Ok(())
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO), and those it starts from now on.
-/// Returns whether the system allowed it.
+/// Gives real-time priority (SCHED_FIFO) to the calling thread, and to threads that it starts from
+/// now on. Returns whether the system allowed it.
 pub(crate) fn real_time() -> bool {
     schedule(&["--fifo", "--pid", "20"])
 }
 
-/// Keeps a processor from sleeping until `stop` is set: gives the calling thread the last place
-/// (SCHED_IDLE), in which anybody else's work puts it aside at once, and turns in circles.
+/// Keeps a processor from sleeping until `stop` is set: gives the calling thread the lowest
+/// priority (SCHED_IDLE), in which any other work interrupts it at once, and runs an endless loop.
 ///
-/// A processor that sleeps takes its time to wake up, one of a virtual machine 0.1 to 0.7 ms, and
-/// acknowledgements that are due meanwhile come as one: on an idle machine, reno without an access
-/// link behind a bucket of 31 kB got 5.2 Mbit/s, and 7.4 as soon as anybody else kept it busy.
+/// A processor that sleeps takes time to wake up, in a virtual machine 0.1 to 0.7 ms.
+/// Acknowledgements that are due meanwhile come as one. On an idle machine, reno without an access
+/// link behind a bucket of 31 kB got 5.2 Mbit/s, and 7.4 when other work kept the machine busy.
 pub(super) fn keep_awake(stop: &AtomicBool) {
     if schedule(&["--idle", "--pid", "0"]) {
         while !stop.load(Ordering::Relaxed) {
-            // Not the hint to a processor that this is a loop: hypervisors take it for one that
-            // waits for another, and put it to sleep.
+            // Not the hint to a processor that this is a loop: a hypervisor would conclude that the
+            // processor waits for another one, and put it to sleep.
             std::hint::black_box(());
         }
     }
 }
 
-/// Gives the calling thread a scheduling policy. Whether it may.
+/// Gives the calling thread a scheduling policy. Returns whether the system allowed it.
 fn schedule(policy: &[&str]) -> bool {
     let thread = nix::unistd::gettid().to_string();
     let status = Command::new("chrt")

@@ -1,4 +1,4 @@
-//! Which plans the kernel's TCP can be given.
+//! Which plans the kernel's TCP supports.
 
 use tidegate_lab::plan::{FlowPlan, Plan, Traffic};
 use tidegate_lab::tcp::TcpConfig;
@@ -6,7 +6,7 @@ use tidegate_lab::tcp::TcpConfig;
 use super::host;
 use crate::TestbedError;
 
-/// Checks that a plan can be run, and by the kernel's TCP.
+/// Checks that a plan is valid, and that the kernel's TCP supports it.
 pub(super) fn check(plan: &Plan) -> Result<(), TestbedError> {
     tidegate_lab::check(plan)?;
     if plan.flows.len() > host::MAX_FLOWS {
@@ -24,7 +24,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestbedError> {
     Ok(())
 }
 
-/// What of a flow is beyond the kernel, or beyond what its namespace is set up for.
+/// The part of a flow that the kernel, or the set-up of its namespace, does not support.
 fn beyond(plan: &Plan, flow: &FlowPlan) -> Option<&'static str> {
     let usual = TcpConfig {
         algorithm: flow.tcp.algorithm,
@@ -39,7 +39,7 @@ fn beyond(plan: &Plan, flow: &FlowPlan) -> Option<&'static str> {
     } else if !(536..=8948).contains(&flow.tcp.mss) {
         Some("a segment size that is not from 536 to 8948 bytes")
     } else if flow.tcp.receive_window < 1 << 20 {
-        // A socket's buffer bounds the window too loosely to stand for a small one.
+        // A socket's buffer bounds the window too loosely to replace a small window.
         Some("a receive window below 1 MiB")
     } else if flow.tcp != usual {
         Some("settings of TCP that are not the defaults (but for algorithm, mss and window)")

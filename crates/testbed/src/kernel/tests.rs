@@ -148,7 +148,7 @@ fn a_policer_holds_its_rate_and_its_losses_are_known() {
         payloads += u64::from(wire::decode(&frame).unwrap().payload > 0);
     }
     assert_eq!(packets, outcome.elements[0].packets);
-    // All but what was on its way to the tap as time ran out.
+    // All except those that were on their way to the tap when time was up.
     assert!(
         (flow.sent_packets - 60..=flow.sent_packets).contains(&payloads),
         "{payloads}: {flow:?}"
@@ -228,7 +228,7 @@ fn namespaces() -> BTreeSet<std::path::PathBuf> {
         .collect()
 }
 
-/// Descriptors that this process has of TUN devices: what would hold a namespace.
+/// Descriptors of TUN devices in this process: they would hold a namespace.
 fn devices() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
     open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("net/tun")))
@@ -253,7 +253,7 @@ fn nothing_is_left_behind() {
     let error = super::run(&captured, &[file], &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, TestbedError::Capture(..)), "{error}");
     assert_eq!((names(), namespaces(), devices()), before);
-    // A panic at the first packet, which is counted for an aggregate that is not there.
+    // A panic at the first packet, which is counted for an aggregate that does not exist.
     let mut broken = short(vec![]);
     broken.flows[0].aggregate = 7;
     catch_unwind(AssertUnwindSafe(|| {
@@ -287,8 +287,8 @@ fn a_run_ends_when_told_to() {
     }
 }
 
-/// Three transfers of 5 s. From run to run the kernel's goodput scatters by 2 % behind this bucket
-/// and not at all behind the shaper; a burst that this machine holds up costs a few more.
+/// Three transfers of 5 s. From run to run the kernel's goodput scatters by 2 % behind this bucket,
+/// and not at all behind the shaper. A burst that this machine delays costs a few per cent more.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn goodput_is_the_lab_s() {
@@ -320,7 +320,7 @@ fn goodput_is_the_lab_s() {
     let _alone = alone();
     let scenario = Scenario::parse(SCENARIO).unwrap();
     let stop = AtomicBool::new(false);
-    // The shaper with Cubic is no other than with Reno.
+    // With the shaper, Cubic is the same as Reno.
     for point in 0..3 {
         let compared = match compare::point(&scenario, point, 1, None, &stop) {
             Ok(compared) => compared,

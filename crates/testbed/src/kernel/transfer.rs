@@ -17,7 +17,7 @@ use crate::TestbedError;
 
 /// Bytes read or written at once.
 const CHUNK: usize = 1 << 16;
-/// How long a call may wait before it is seen whether time is up.
+/// How long a call may wait before it checks whether time is up.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Time since the run began.
@@ -45,7 +45,7 @@ impl<'a> Clock<'a> {
         elapsed.as_nanos() as Nanos
     }
 
-    /// Whether the run is.
+    /// Whether the run is over.
     pub(super) fn is_over(&self) -> bool {
         self.is_stopped() || self.now() >= self.duration
     }
@@ -55,7 +55,7 @@ impl<'a> Clock<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How long the run goes on; never quite 0, which sockets take for ever.
+    /// The rest of the run; never exactly 0, because sockets would then wait for ever.
     pub(super) fn left(&self) -> Duration {
         Duration::from_nanos(self.duration.saturating_sub(self.now())).max(Duration::from_millis(1))
     }
@@ -69,23 +69,23 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// What a flow's client got.
+/// The data that a flow's client got.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Received {
     pub(super) bytes: u64,
-    /// When the last of it came, or the run ended if the server had more.
+    /// When the last of it came, or when the run ended if the server had more.
     pub(super) end: Nanos,
-    /// Of a transfer that has an end, and reached it.
+    /// For a transfer that has an end: when it reached it.
     pub(super) completion: Option<Completion>,
 }
 
-/// A call that found nothing to do in its time, or a connection that the end of the run broke.
+/// A call that found nothing to do in its time, or a connection that ended with the run.
 fn in_vain(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// The server's part of a flow: sends until all is sent or time is up.
+/// The server's part of a flow: sends until everything is sent or time is up.
 pub(super) fn serve(
     host: &Host,
     flow: usize,
@@ -122,7 +122,7 @@ pub(super) fn serve(
         }
     }
     if left == 0 {
-        // Closing at once would take back what is on its way.
+        // Closing at once would discard data on its way.
         socket.shutdown(Shutdown::Write).map_err(&failed)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(&failed)?;
         let mut nothing = [MaybeUninit::uninit(); 1];
@@ -175,7 +175,7 @@ pub(super) fn fetch(
                     end: last,
                     bytes: received.bytes,
                 });
-                // Closes both ends' waiting.
+                // This ends the waiting of both ends.
                 let _ = socket.shutdown(Shutdown::Both);
                 break;
             }
@@ -184,7 +184,7 @@ pub(super) fn fetch(
                 received.bytes += bytes as u64;
             }
             Err(error) if in_vain(&error) => {}
-            // The server closes when time is up for it, which may be a moment earlier.
+            // The server closes when its time is up, which may be a moment earlier.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
             Err(error) => return Err(failed(error)),
         }

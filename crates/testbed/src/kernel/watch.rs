@@ -1,5 +1,5 @@
-//! What a capture beside the server shows of a connection: retransmissions and round-trip times,
-//! independent of what the sender believes.
+//! What a capture beside the server would show of a connection: retransmissions and round-trip
+//! times, independent of what the sender believes.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ struct Range {
     start: u64,
     end: u64,
     sent: Nanos,
-    /// Sent again, so an acknowledgement may be of either: Karn's rule, RFC 6298 §3.
+    /// Sent again, so that an acknowledgement may be of either packet: Karn's rule, RFC 6298 §3.
     again: bool,
     sacked: bool,
 }
@@ -23,15 +23,15 @@ struct Range {
 /// A connection as seen beside its server.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// The end of what was sent. Sequence numbers are unwrapped to 64 bits; they begin at 2^32, so
-    /// that what is before the first is above 0.
+    /// The end of the sent data. Sequence numbers are unwrapped to 64 bits. They begin at 2^32, so
+    /// that numbers before the first one are above 0.
     top: u64,
     /// Not yet acknowledged cumulatively, in order and without gaps.
     flight: VecDeque<Range>,
 }
 
 impl Watch {
-    /// The server sent a packet: whether it holds anything that was sent before.
+    /// The server sent a packet. Returns whether it has data that was sent before.
     pub(super) fn sent(&mut self, packet: &Packet) -> bool {
         if packet.flags.has(Flags::SYN) {
             self.top = (1 << 32) | u64::from(packet.seq.wrapping_add(1));
@@ -59,8 +59,9 @@ impl Watch {
         again
     }
 
-    /// An acknowledgement reached the server: the round-trip time of the latest data that it is
-    /// the first of and that was sent once, as Linux's congestion controls get it.
+    /// An acknowledgement reached the server. Returns the round-trip time of the latest data that
+    /// it is the first to acknowledge and that was sent once, as Linux's congestion controls get
+    /// it.
     pub(super) fn acknowledged(&mut self, at: Nanos, packet: &Packet) -> Option<Nanos> {
         if !packet.flags.has(Flags::ACK) || self.top == 0 {
             return None;
@@ -97,7 +98,7 @@ impl Watch {
             .for_each(&mut act);
     }
 
-    /// The number nearest to the end of what was sent that ends in these 32 bits.
+    /// The number nearest to the end of the sent data that has these lowest 32 bits.
     fn unwrap(&self, number: u32) -> u64 {
         let distance = number.wrapping_sub(self.top as u32) as i32;
         self.top.saturating_add_signed(i64::from(distance))

@@ -1,4 +1,4 @@
-//! What a link does to frames, apart from the clock: which frame is of which flow.
+//! How a link treats frames, without a clock, and which flow a frame belongs to.
 
 use tidegate_lab::outcome::ElementOutcome;
 use tidegate_lab::path::{Captured, Entering, Leaving, Path};
@@ -18,13 +18,13 @@ const HEADER: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The elements of a link at work.
+/// The running elements of a link.
 #[derive(Debug)]
 pub(super) struct Stages {
     plan: Plan,
     /// The far ends of the plan's flows.
     far: Vec<Prefix>,
-    /// Of the flows' hash.
+    /// Key of the flows' hash.
     secret: HashKey,
     path: Path,
 }
@@ -62,7 +62,7 @@ impl Stages {
             let end = if forward { key.destination } else { key.source };
             self.far.iter().position(|far| far.contains(end))
         });
-        // ARP and the like are of no flow: hosts cannot do without.
+        // ARP and similar protocols belong to no flow, but hosts need them.
         let length = frame.len().saturating_sub(HEADER) as u32;
         let entering = Entering {
             flow: flow.unwrap_or(self.far.len()),
@@ -75,7 +75,7 @@ impl Stages {
         self.path.enter(at, entering, frame);
     }
 
-    /// When there is something to do next.
+    /// The time of the next action.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.path.next()
     }
@@ -85,7 +85,7 @@ impl Stages {
         self.path.is_empty()
     }
 
-    /// The next frame that leaves until now.
+    /// The next frame that must leave by now.
     pub(super) fn leave(&mut self, now: Nanos) -> Option<Leaving> {
         self.path.leave(now)
     }
@@ -95,12 +95,12 @@ impl Stages {
         self.path.take_captured()
     }
 
-    /// What the elements of the plan counted so far, those forward first.
+    /// The counts of the plan's elements so far, those forward first.
     pub(super) fn counts(&self) -> Vec<ElementOutcome> {
         self.path.counts(&self.plan)
     }
 
-    /// Packets lost since the caller asked last, forward and back.
+    /// Packets lost since the last call, forward and back.
     pub(super) fn dropped(&mut self) -> [u64; 2] {
         let mut sum = [0; 2];
         for [forward, back] in self.path.take_dropped() {
@@ -133,7 +133,7 @@ fn plan(link: &LinkPlan) -> Plan {
         port: 443,
         client: None,
         start: 0,
-        // Any: nothing of it is sent.
+        // Any value: it sends nothing.
         traffic: Traffic::Datagrams {
             rate: Rate::from_bits_per_second(1),
             bytes: 28,
@@ -168,7 +168,7 @@ fn ipv4(frame: &[u8]) -> Option<usize> {
     ip(frame).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
 }
 
-/// What elements need to know of an IP packet.
+/// The values that elements need of an IP packet.
 fn key(frame: &[u8]) -> Option<FlowKey> {
     let (at, kind) = ip(frame)?;
     let ip = frame.get(at..)?;
@@ -213,7 +213,7 @@ fn key(frame: &[u8]) -> Option<FlowKey> {
     })
 }
 
-/// The same for both directions of a flow.
+/// A hash that is the same for both directions of a flow.
 fn hash(key: &FlowKey, forward: bool, secret: HashKey) -> u32 {
     if forward {
         return key.hash(secret);

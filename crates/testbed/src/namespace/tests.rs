@@ -72,7 +72,7 @@ fn programs_end_with_their_owner_and_say_what_is_wrong() {
     assert!(why.contains("nobody"), "{why}");
 }
 
-/// What the namespace sends next that is of this type.
+/// The next frame of this type that the namespace sends.
 fn next(port: &Port, kind: u16) -> Vec<u8> {
     let mut buffer = vec![0; 2000];
     for _ in 0..200 {

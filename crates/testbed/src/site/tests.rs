@@ -18,7 +18,7 @@ fn transfer(test: &str, place: LinkPosition, v6: bool) -> Option<(f64, u64)> {
     } else {
         site.client_address(16).unwrap()
     };
-    // Not faster than what the link can do on a busy machine.
+    // Slower than the capacity of the link on a busy machine.
     let tbf = "qdisc add dev eth0 root tbf rate 50mbit burst 64kb limit 200kb";
     site.server.run("tc", tbf).unwrap();
     let bulk = Bulk::new(to, "cubic", Duration::from_secs(3));
@@ -28,7 +28,7 @@ fn transfer(test: &str, place: LinkPosition, v6: bool) -> Option<(f64, u64)> {
     };
     assert_eq!(received.seconds.len(), 3);
     let report = site.link.report().unwrap();
-    // A machine that is busy with other tests may be late now and then.
+    // A machine that is busy with other tests may sometimes be late.
     assert!(report.strays < 10, "{} strays", report.strays);
     let rate = received.seconds.iter().sum::<f64>() * 8.0 / 3.0;
     Some((rate, site.middle.counters("wan").unwrap().received_packets))

@@ -41,7 +41,7 @@ pub struct Gate {
     pub folder: StateFolder,
 }
 
-/// The folder by which several gates on one machine are distinguished.
+/// The state folder, which distinguishes several gates on one machine.
 #[derive(Debug, Clone, Args)]
 pub struct StateFolder {
     /// State folder of the gate: the key `state` of its configuration
@@ -222,7 +222,7 @@ Examples:
 /// Apply what has changed in the configuration.
 ///
 /// Only differences are applied: no packet is lost, and unchanged subscribers keep their counters and
-/// queues. A file with errors changes nothing. What `set` changed stays in force until `set --reset`,
+/// queues. A file with errors changes nothing. Changes made by `set` stay in force until `set --reset`,
 /// or until the file changes that subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = RELOAD_EXAMPLES, after_long_help = format!("{RELOAD_EXAMPLES}\n{EXIT_CODES}"))]
@@ -242,7 +242,7 @@ Examples:
 
 /// Change one subscriber, live.
 ///
-/// What is not given stays as it is. The change stays in force across reloads and restarts of the
+/// Values that you do not give stay as they are. The change stays in force across reloads and restarts of the
 /// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]

@@ -18,7 +18,7 @@ Examples:
   tidegate serve videos/ --listen '[::]:80' --metrics 127.0.0.1:9464
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
   tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
-  tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not say it
+  tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
   tidegate serve videos/ --log access.jsonl --log-format json
   tidegate serve videos/ --seed 7 --log split.jsonl --log-format json \\
     --split baseline1=application-64k,baseline2=application-64k,trickle,shrunk-block=application-16k

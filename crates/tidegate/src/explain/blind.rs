@@ -22,7 +22,7 @@ pub(super) fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
     if !tally.window_known {
         say(
             "The scale of the receive window is not known: the capture does not hold the first packets of both \
-             sides. So it cannot be told whether the receiver limited the transfer.",
+             sides. So the capture does not show whether the receiver limited the transfer.",
         );
     }
     if tally.unseen_bytes > 0 {
@@ -91,7 +91,7 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
         }
         let is_alone = judgement.cause == Cause::Policer && !limiter.unseen_users;
         if limiter.basis != Basis::Client && is_alone {
-            say("Whether other connections use the policer too cannot be told for certain.");
+            say("It is not certain whether other connections use the policer too.");
         }
     }
     match judgement.cause {

@@ -231,7 +231,7 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
                 [] => judgement.reason.to_string(),
                 left => format!("either {}", left.join(" or ")),
             };
-            format!("What limited this transfer cannot be told for certain: {left}")
+            format!("What limited this transfer is not certain: {left}")
         }
     }
 }
@@ -270,7 +270,7 @@ pub(super) fn noun(cause: Cause) -> &'static str {
         Cause::Sender => "the sender's TCP",
         Cause::RoundTrips => "the round trips in which TCP gets up to speed",
         Cause::Mixed => "several causes",
-        Cause::Unclear => "a cause that cannot be told",
+        Cause::Unclear => "an unknown cause",
     }
 }
 

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 100;
 const MOST_ON_PAGE: usize = 10_000;
 
-/// What routes need to answer.
+/// The state that routes share.
 #[derive(Clone)]
 pub struct Api {
     /// The gate.

@@ -1,4 +1,4 @@
-//! `tidegate gate check`: what is wrong with configurations, and what they would limit.
+//! `tidegate gate check`: the mistakes in configurations, and the limits that they would set.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Writes what a configuration would limit.
+/// Writes the limits that a configuration would set.
 fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Result<()> {
     writeln!(out, "{} is valid", config.file.display())?;
     for attachment in &config.attachments {
@@ -91,7 +91,7 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     Ok(())
 }
 
-/// What is valid and may still not be meant, or would not start on this machine.
+/// Warnings: settings that are valid but may be unintended, or would not start on this machine.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     // This file is about the network namespace of this process. sysfs may be about another one.

@@ -78,7 +78,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
             out.commit()?;
             return Ok(Exit::Done);
         }
-        // Its state cannot be read, and it has to go all the same.
+        // Its state cannot be read, but it must be removed all the same.
         (None, Err(_)) if state == Path::new(Config::STATE) => Config::PINS.into(),
         (None, Err(error)) => {
             return Err(anyhow::Error::from(error)
@@ -190,7 +190,7 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-/// Reports what a start or reload did beside subscribers.
+/// Reports the changes of a start or reload that are not about subscribers.
 fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     if done.settings {
         writeln!(out, "the settings `accounting` or `unknown` changed")?;

@@ -35,7 +35,7 @@ struct Endpoint {
     kind: Kind,
 }
 
-/// What an endpoint answers.
+/// The requests that an endpoint answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The control socket, for commands: everything.
@@ -47,7 +47,7 @@ enum Kind {
 }
 
 impl Endpoints {
-    /// Opens the control socket, and all that the configuration names.
+    /// Opens the control socket, and all sockets that the configuration names.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let endpoint = |at: &Listen, token: Option<&Path>, group: Option<&str>, kind| {
             let access = listen::access(at, token)?;

@@ -51,7 +51,7 @@ pub fn missing(before: &[Missing], now: &[Missing]) {
     }
 }
 
-/// Logs what a reload came to, and passes it on.
+/// Logs the result of a reload, and returns it.
 pub fn reloaded(result: Result<Report, ControlError>) -> Result<Report, ControlError> {
     match &result {
         Ok(report) => self::report(report, "reloaded"),
@@ -60,7 +60,7 @@ pub fn reloaded(result: Result<Report, ControlError>) -> Result<Report, ControlE
     result
 }
 
-/// Logs what a start or a reload changed.
+/// Logs the changes of a start or a reload.
 pub fn report(report: &Report, what: &str) {
     let count = |names: &[String]| names.len() as u64;
     let added = count(&report.added);

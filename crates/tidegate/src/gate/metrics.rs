@@ -51,8 +51,8 @@ pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError>
     Ok(text)
 }
 
-/// The subscribers with most bytes, passed and not, since they came to be: their indices in
-/// the roster, ascending. By what was counted in all, not of late, so that few come and go between scrapes.
+/// The subscribers with most bytes, passed and not, since they were added: their indices in the roster,
+/// ascending. All bytes count, not only recent ones, so that the list changes little between scrapes.
 fn heaviest(everything: &Everything, most: usize) -> Vec<usize> {
     let counters = &everything.reading.counters;
     let mut indices: Vec<usize> = (0..counters.len()).collect();

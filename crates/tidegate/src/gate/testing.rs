@@ -1,4 +1,4 @@
-//! A gate in memory, for tests of what stands on one.
+//! A gate in memory, for tests of the code that uses one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use model::{Load, Model};
 
 /// The time between two readings is at least this many times the time that a reading takes.
 const READING_SHARE: u32 = 4;
-/// Time between two looks for signals and keys.
+/// Time between two checks for signals and keys.
 const TICK: Duration = Duration::from_millis(100);
 
 pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
@@ -141,7 +141,7 @@ fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
     true
 }
 
-/// What is in a subscriber's queues. Queues that cannot be read count as empty.
+/// The content of a subscriber's queues. Queues that cannot be read count as empty.
 fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
     let mut load = Load::default();
     for (_, limit) in reading.roster.subscribers[place].limits.iter() {

@@ -78,7 +78,7 @@ pub struct SubscriberJson {
     pub plan: String,
     /// Whether it was set live and differs from the configuration.
     pub set: bool,
-    /// What its packets are recognised by: addresses, VLAN tags and PPPoE sessions.
+    /// How its packets are recognised: addresses, VLAN tags and PPPoE sessions.
     pub matches: Vec<String>,
     /// Packets to the subscriber; null if they have no limiter.
     pub down: Option<Limited>,
@@ -123,7 +123,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// A change of a subscriber. What is not given stays as it is.
+/// A change of a subscriber. Values that are not given stay as they are.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
@@ -144,7 +144,7 @@ pub struct Patch {
     pub up: Option<String>,
 }
 
-/// What a reload did.
+/// The changes that a reload made.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     /// Number of subscribers that were added.
@@ -277,7 +277,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
     }
 }
 
-/// A subscriber without its queues: what is at this index in a reading.
+/// A subscriber without its queues: the one at this index in a reading.
 pub fn subscriber(reading: &Reading, index: usize) -> SubscriberJson {
     SubscriberJson::new(&reading.roster.subscribers[index], reading.counters[index])
 }

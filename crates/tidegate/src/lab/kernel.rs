@@ -19,7 +19,7 @@ use crate::pipeline;
 use crate::table::Paint;
 use crate::units::{percent, plural, rate, time};
 
-/// What is printed, as points are completed.
+/// The output, as points are completed.
 enum View {
     /// Whether the heading is there yet.
     Table(Output, Paint, bool),
@@ -46,7 +46,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
     let stop = pipeline::interrupt_flag()?;
     let mut view = View::new(options, common)?;
     let points = scenario.points();
-    // Seeds of its own take the place of the scenario's.
+    // The command chooses the seeds instead of the scenario.
     let once = scenario.work() / scenario.seeds().len() as u64;
     if !common.quiet {
         eprintln!(
@@ -144,7 +144,7 @@ fn line(comparison: &Comparison, paint: Paint) -> String {
         Measure::RttTail => ("RTT p95", |nanos| time(nanos as u64)),
         Measure::Timeouts => ("timeouts", |count| count.to_string()),
     };
-    // The unit stands once.
+    // The unit is printed once.
     let range = |min: f64, max: f64| {
         let (min, max) = (show(min), show(max));
         let number = |text: &str| {

@@ -20,7 +20,7 @@ use crate::input;
 use crate::output::Output;
 use crate::units::{plural, time};
 
-/// What `tidegate lab kernel` runs by itself.
+/// The scenario of `tidegate lab kernel` without arguments.
 const KERNEL: &str = include_str!("../../scenarios/kernel.toml");
 
 /// Scenarios that come with the program: name and text.

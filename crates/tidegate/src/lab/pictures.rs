@@ -1,5 +1,5 @@
-//! The pictures of a run. Distributions are over all of it; what happens over time is shown of
-//! each point's first simulation, up to a number that people look at.
+//! The pictures of a run. Distributions cover the whole run. Curves over time show each point's
+//! first simulation, up to a number that people look at.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use tidegate_plot::{Axis, Plot, PlotError};
 
 /// Points whose first simulation is drawn over time.
 const MOST_POINTS: usize = 24;
-/// Most points that a distribution shows apart.
+/// Most points that a distribution shows separately.
 const MOST_LINES: usize = 16;
-/// Most queues that are shown apart over time.
+/// Most queues that are shown separately over time.
 const MOST_QUEUES: usize = 8;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What simulations come to, for people: a line for each point of a sweep or each flow.
+//! The results of simulations, for people: a line for each point of a sweep or each flow.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

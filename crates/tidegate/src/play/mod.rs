@@ -1,4 +1,4 @@
-//! `tidegate play`: many viewers at once, and what they saw.
+//! `tidegate play`: many viewers at once, and a report of their playback.
 
 mod report;
 

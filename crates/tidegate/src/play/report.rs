@@ -1,4 +1,4 @@
-//! What viewers saw, as tables and as JSON.
+//! The playback of viewers, as tables and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ fn json_of(viewed: &Viewed) -> Value {
     })
 }
 
-/// What went wrong, and the option that helps, where there is one.
+/// The error, and the option that helps, if there is one.
 pub fn with_remedy(error: &PlayError) -> String {
     let option = match error {
         PlayError::UnknownRate => ": give --rate",
@@ -84,13 +84,13 @@ fn word(ended: Ended) -> &'static str {
     }
 }
 
-/// Viewers whose connections the server treated alike.
+/// Viewers whose connections the server treated in the same way.
 struct Group {
     name: String,
     viewers: usize,
     failed: usize,
     bytes: u64,
-    /// Of those who saw a picture, in seconds, in order.
+    /// Join times of viewers who saw a picture, in seconds, in order.
     joins: Vec<f64>,
     /// Viewers with rebuffering events.
     interrupted: usize,
@@ -244,7 +244,7 @@ fn csv(out: &mut impl Write, viewed: &[Viewed]) -> io::Result<()> {
     Ok(())
 }
 
-/// A value, quoted where it has to be (RFC 4180).
+/// A value, quoted if necessary (RFC 4180).
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -172,7 +172,7 @@ impl Flow {
             self.info
                 .handshake
                 .packet(from_client, packet.flags, packet.at);
-            self.look();
+            self.update_vantage();
         }
         let position = self.senders[side].position(packet.seq) + u64::from(syn);
         self.senders[side].begin(position);
@@ -285,7 +285,7 @@ impl Flow {
             return Brief::NONE;
         };
         if self.echoes[side].least != least {
-            self.look();
+            self.update_vantage();
         }
         let sender = &mut self.senders[side];
         if let Some(known) = &mut sender.known {
@@ -296,7 +296,7 @@ impl Flow {
 
     /// Finds out how far the capture is from both ends, where something new is known of that.
     #[cold]
-    fn look(&mut self) {
+    fn update_vantage(&mut self) {
         for side in [CLIENT, SERVER] {
             let path = self.seen_path(side);
             self.round_trip = path.round_trip();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Each error with the line and column of what is at fault.
+/// Each error with the line and column of the mistake.
 #[test]
 fn errors_say_where_and_what_to_do() {
     let cases = [
@@ -268,14 +268,14 @@ fn all_errors_are_reported_with_their_lines() {
     let errors = parse(&format!("{many}{SMALL}")).expect_err("40 keys");
     assert_eq!((errors.problems.len(), errors.more), (20, 20));
     assert!(errors.to_string().ends_with("\nand 20 errors more"));
-    // What is written cannot steer a terminal.
+    // The text of the file cannot control a terminal.
     let errors = parse("\"\\u001b[2J\" = 1\n")
         .expect_err("no key")
         .to_string();
     assert!(!errors.contains('\u{1b}'), "{errors}");
 }
 
-/// Neither depth nor a mistake in every line takes long.
+/// Deep nesting does not take long, and neither does a mistake in every line.
 #[test]
 fn wrong_files_of_any_size_are_reported_at_once() {
     let began = std::time::Instant::now();
@@ -297,7 +297,7 @@ fn wrong_files_of_any_size_are_reported_at_once() {
         assert_eq!(errors.problems.len(), 20);
         assert!(errors.more > 19_000);
     }
-    // Much before a line that has much wrong with it.
+    // A long text before a line that has many mistakes.
     let (comments, addresses) = ("#\n".repeat(200_000), "x ".repeat(100_000));
     let users = format!("name,addresses\n{comments}bob,{addresses}\n");
     let errors = with(&format!("{SMALL}{IMPORT}"), &[("users.csv", &users)]).expect_err("wrong");

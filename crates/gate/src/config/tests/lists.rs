@@ -13,7 +13,7 @@ fn two_subscribers_cannot_share_an_address() {
         wrong(&format!("{SMALL}{}", more.replace("bob", "ann")), &[])[0],
         "gate.toml:18:8: there is a subscriber `ann` already, in gate.toml:14"
     );
-    // A prefix within another is recognised by its length.
+    // A prefix in another one is recognised by its length.
     sound(&format!(
         "{SMALL}{}",
         more.replace("\"192.0.2.1/32\", ", "")
@@ -37,7 +37,7 @@ fn lengths_of_prefixes_are_few() {
             .contains("10.0.0.0/32 has a length too many: all IPv4 prefixes together may have 16"),
         "{errors:?}"
     );
-    // One of IPv6 with all of IPv4 in it is looked for among both.
+    // A prefix of IPv6 that contains all of IPv4 is looked up for both.
     let both = [&prefixes[..16], &["\"::/0\"".to_owned()]].concat();
     let errors = wrong(&SMALL.replace("\"192.0.2.1\"", &both.join(",")), &[]);
     assert_eq!(errors.len(), 1);
@@ -127,7 +127,7 @@ fn errors_in_csv_files_have_their_places() {
     );
 }
 
-/// In the form of LibreQoS's own example, with the notes above the header and a comma in a name.
+/// In the form of LibreQoS's example, with the notes above the header and a comma in a name.
 
 #[test]
 fn shaped_devices_are_circuits() {

@@ -99,7 +99,7 @@ fn who_looks_sees_what_others_change() {
     assert_eq!(rates(&mut view, "alice").1[0], Some(20_000_000));
     assert_eq!(view.roster().expect("one").set(), 1);
 
-    // Of the file, one changes and one comes; what was set for another stays.
+    // The file changes one and adds one. The live change of another one stays.
     let text = Site::FILE.replace(
         "vlan = 7",
         "vlan = 8\n[[subscriber]]\nname = \"carl\"\nplan = \"basic\"\nvlan = 9",

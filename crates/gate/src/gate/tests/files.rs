@@ -119,7 +119,7 @@ fn a_folder_of_another_user_is_refused_and_links_are_not_followed() {
         let link = site.state().join(name);
         std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
         let made = Own::up(&site.config(&ONE)).map(|_| ());
-        // What is left of files is removed first, links themselves among them.
+        // Remains of files are removed first, and links themselves, not their targets.
         assert_eq!(made.is_err(), name == "lock", "{made:?}");
         let text = std::fs::read_to_string(&elsewhere).expect("there");
         assert_eq!(text, "theirs", "{name}");

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 
-/// Dies at each step of `act`, is taken over, and ends where it would have ended.
+/// The process dies at each step of `act`. The next one takes over, and must reach the same end.
 fn dies_everywhere(act: impl Fn(&Site, &mut Own), end: impl Fn(&Site, &mut Own)) {
     for step in 0.. {
         let site = Site::new();
@@ -113,8 +113,8 @@ fn a_reload_that_is_killed_before_it_is_written_whole_is_made_again() {
 
 #[test]
 fn a_gate_that_is_killed_while_it_goes_up_is_made_whole_or_taken_off() {
-    // Memory is fresh with each gate: die when the last attachment is made, by an interface that is
-    // gone, and before the state is renamed.
+    // Each gate has new memory. Die when the last attachment is made, at an interface that is gone,
+    // before the state is renamed.
     let site = Site::new();
     let (gate, _) = Own::up(&site.config(&ONE)).expect("up");
     let wanted = gate.state().clone();
@@ -157,7 +157,7 @@ fn a_change_that_is_killed_while_it_is_undone_is_undone_by_whoever_comes() {
         });
         let undone = made.is_ok();
         killed += usize::from(undoing);
-        // As if it had died after the state before was written, or when `next.json` was, too.
+        // As if it had died after it wrote the state before, or after it wrote `next.json` too.
         if undoing && step % 2 == 0 {
             let next = site.state().join("next.json");
             std::fs::rename(next, site.state().join("state.json")).expect("renamed");

@@ -16,7 +16,7 @@ fn a_change_that_fails_at_any_step_is_undone() {
             site.holds(gate.state());
             return;
         }
-        // Nothing more could be done, also not undone: the next change does.
+        // No further change succeeds, so it is not undone either: the next change undoes it.
         assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
         assert!(gate.overview().unsettled);
         let report = gate.reload(&site.config(&ONE)).expect("reloaded");
@@ -28,7 +28,7 @@ fn a_change_that_fails_at_any_step_is_undone() {
         for (was, is) in before.subscribers.iter().zip(&after.subscribers) {
             assert_eq!(was.limits.down, is.limits.down);
         }
-        // Or the process that takes over after a kill.
+        // Or the process that takes over after a kill undoes it.
         Memory::at(site.pins(), |memory| memory.left = Some(step));
         let made = gate.reload(&site.config(&TWO)).is_ok();
         Memory::at(site.pins(), |memory| memory.left = None);
@@ -57,7 +57,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
                 site.holds(gate.state());
                 return;
             }
-            // Nothing more could be done, also not undone.
+            // No further change succeeds, so it is not undone either.
             assert!(matches!(made, Err(GateError::Half { .. })), "{made:?}");
             let other = gate.set("alice", &setting);
             assert!(other.is_err(), "nothing is changed before");
@@ -83,7 +83,7 @@ fn a_setting_that_fails_at_any_step_is_undone() {
             let version = gate.state().members["cem"].lanes.down.version;
             assert!(version > 1, "limiters may have followed");
             assert!(!site.state().join("undo.json").exists());
-            // Plans that only it brought are not kept.
+            // Plans of the failed change alone are not kept.
             let plans = gate.state().plans.contents().len();
             assert_eq!(plans, if later { 4 } else { 6 });
             let state = gate.state().clone();
@@ -118,7 +118,7 @@ fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
     let site = Site::new();
     for later in [false, true] {
         let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
-        // Nothing can take this name.
+        // This name cannot be used.
         let state = site.state().join("state.json");
         std::fs::remove_file(&state).expect("removed");
         std::fs::create_dir(&state).expect("a folder");
@@ -184,7 +184,7 @@ fn a_place_that_refuses_does_not_keep_others_from_being_changed() {
     assert_eq!(report.missing, ["eth0"]);
     assert_eq!(report.attached.len(), 1, "{:?}", report.attached);
     gate.reset("alice").expect("reset");
-    // A change that fails is undone all the same.
+    // The failed change is still undone.
     Memory::at(site.pins(), |memory| memory.gone.insert("eth1".into()));
     gate.reload(&site.config(&ONE)).expect_err("eth1 refuses");
     assert!(!gate.is_unsettled());

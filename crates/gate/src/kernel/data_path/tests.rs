@@ -25,7 +25,7 @@ fn file(more: &str) -> String {
     Site::FILE.replace("\"lo\"", "\"core\"") + access + more
 }
 
-/// What the fixture does not have: a policy with rules, a policer that marks, and a session.
+/// Parts that the fixture lacks: a policy with rules, a policer that marks, and a session.
 const MORE: &str = r#"
 [plan.shared]
 down = "100mbit"
@@ -92,7 +92,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
         );
         let view = View::<Kernel>::open(site.folders()).expect("a view");
         assert_eq!(Roster::of(view.state()).subscribers.len(), 4);
-        // An interface that goes and comes back.
+        // An interface disappears and comes back.
         space.ip("link del access").expect("deleted");
         assert_eq!(self::attached(&gate), [true, false]);
         assert_eq!(
@@ -119,7 +119,7 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
 #[test]
 fn policies_that_no_plan_has_any_more_make_room() {
     in_kernel("policies_that_no_plan_has_any_more_make_room", |site, _| {
-        // Other policies and other sets of rules each time, together more than there is room for.
+        // Other policies and sets of rules each time, together more than there is room for.
         const EACH: u32 = 20;
         let other = |round: u32| {
             let plans = (0..EACH).map(|plan| {
@@ -152,7 +152,7 @@ fn policies_that_no_plan_has_any_more_make_room() {
             let report = gate.reload(&other(round)).expect("reloaded");
             assert_eq!(report.limited.len(), EACH as usize, "{round}");
         }
-        // What is set has room as well.
+        // Live changes have room as well.
         let setting = Setting {
             plan: Some("p3".into()),
             ..Setting::default()
@@ -176,7 +176,7 @@ fn what_cannot_be_leaves_nothing_behind() {
             "{error}"
         );
         assert!(!site.pins().exists() && !site.state().join("state.json").exists());
-        // What was killed while it was made.
+        // The process was killed while it made the gate.
         std::fs::create_dir_all(site.pins().join("new")).expect("a folder");
         std::fs::create_dir_all(site.pins().join("programs")).expect("a folder");
         let (gate, _) = Gate::<Kernel>::up(&site.config(&one)).expect("up");
@@ -189,7 +189,7 @@ fn what_cannot_be_leaves_nothing_behind() {
         ));
         assert!(Gate::<Kernel>::down_at(site.folders()).expect("down"));
         assert!(!site.pins().exists() && !site.state().exists());
-        // Folders of other programs are left alone.
+        // Folders of other programs stay.
         let other = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(other.path().join("maps")).expect("a folder");
         std::fs::write(other.path().join("maps/file"), "mine").expect("written");
@@ -215,7 +215,8 @@ fn a_hundred_thousand_subscribers_load() {
             let (a, b, c) = (number >> 16, number >> 8 & 255, number & 255);
             writeln!(text, "[[subscriber]]\nname = \"user{number}\"\nplan = \"gold\"\naddresses = [\"10.{a}.{b}.{c}\", \"2001:db8:{a:x}:{:x}::/64\"]", number & 0xffff).expect("text");
         }
-        // Time on the processor, this thread's, and time that passed: others may be at work.
+        // Time of this thread on the processor, and time that passed, because the machine may do
+        // other work.
         let clock = || {
             let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("readable");
             let nanos = text.split(' ').next().and_then(|text| text.parse().ok());

@@ -1,4 +1,4 @@
-//! That programs are attached, outlive their process, and are gone when they are to be.
+//! Tests that programs are attached, outlive their process, and are removed when they should be.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -9,8 +9,8 @@ use super::*;
 use crate::table::Hook;
 use crate::testing::in_namespace;
 
-/// Runs this on a gate with seats. `near.1` and `far` are two ends of a link, `tun` has no link layer;
-/// 192.0.2.0/25 is reached by the one, 192.0.2.128/25 by the other.
+/// Runs this on a gate with seats. `near.1` and `far` are the two ends of a link; `tun` has no link
+/// layer. 192.0.2.0/25 is reached through `near.1`, 192.0.2.128/25 through `tun`.
 fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
     in_namespace(test, |space| {
         let ip = |line: &str| space.ip(line).expect("a network");
@@ -71,7 +71,7 @@ fn passed(gate: &mut Gate, limiter: u32) -> (u64, u64) {
 fn send(to: &str) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     for _ in 0..5 {
-        // Nobody answers from beyond.
+        // There is no host behind it that would answer.
         let _ = socket.send_to(&[0; 72], (to, 9));
     }
 }
@@ -196,7 +196,7 @@ fn what_another_program_detached_can_be_attached_again() {
             let place = attachment("far", hook, Direction::Down);
             gate.kernel().set_tc(kind);
             gate.kernel().attach(&place).unwrap();
-            // Gone, and back under its name.
+            // It disappears, and comes back with the same name.
             ip("link del far");
             assert_eq!(gate.kernel().attachments(), []);
             ip("link add near.1 type veth peer name far");

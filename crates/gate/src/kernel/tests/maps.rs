@@ -1,4 +1,4 @@
-//! That maps are as large as user space takes them to be.
+//! Tests that maps have the sizes that user space expects.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! That packets beyond the limit go on with another code point, and are in order then.
+//! Tests that packets beyond the limit pass with another code point, and are valid then.
 
 use std::os::fd::AsRawFd;
 
 use super::*;
 
-/// The Internet checksum of a header with its checksum in it: 0 if that is right.
+/// The Internet checksum of a header that contains its checksum: 0 if this is right.
 fn checksum(header: &[u8]) -> u16 {
     let words = header
         .chunks(2)
@@ -33,7 +33,7 @@ fn packets_beyond_the_limit_are_marked() {
         (matched("192.0.2.1"), seat),
         (matched("2001:db8::/32"), seat),
     ];
-    // After one byte of protocol, the header is at an odd place.
+    // After one byte of protocol, the header is at an odd address.
     let pppoe = [0x88, 0x64, 0x11, 0, 0, 9, 2, 89, 0x21];
     kernel.seat(Direction::Down, &seats).unwrap();
     let mut four = frame([192, 0, 2, 1], 1, 600);

@@ -1,9 +1,10 @@
-//! That packets are understood, and that what is wrong with them does not get them past the limit.
+//! Tests that packets are parsed, and that malformed ones do not avoid the limit.
 
 use super::*;
 use crate::table::Accounting;
 
-/// A gate where 192.0.2.1 and 2001:db8::1, each a limiter, and some links may have one packet.
+/// A gate in which 192.0.2.1, 2001:db8::1 and some links have a limiter each, which passes one
+/// packet.
 struct Subject {
     gate: Gate,
     version: u32,
@@ -141,13 +142,13 @@ fn frames_of_all_kinds_find_their_limiter() {
     for (frame, charged) in [
         (framed(&[8, 0], &four), (1, 0, 40)),
         (framed(&[0x86, 0xdd], &six), (2, 0, 60)),
-        // No subscriber has these tags: addresses count.
+        // No subscriber has these tags, so addresses count.
         (framed(&[0x81, 0, 0, 6, 8, 0], &four), (1, 0, 40)),
         (
             framed(&[0x88, 0xa8, 0, 6, 0x81, 0, 0, 6, 0x86, 0xdd], &six),
             (2, 0, 60),
         ),
-        // A tag of priority alone is none.
+        // A tag that only has a priority does not count.
         (framed(&[0x81, 0, 0xe0, 0, 8, 0], &four), (1, 0, 40)),
         (framed(&[0x81, 0, 0, 7, 8, 0], &four), (3, 0, 40)),
         (
@@ -162,7 +163,7 @@ fn frames_of_all_kinds_find_their_limiter() {
         ),
         // Not IP, but on the subscriber's link.
         (framed(&[0x81, 0, 0, 7, 8, 6], &[0; 46]), (3, 1, 46)),
-        // A short frame's padding is not the packet's.
+        // The padding of a short frame is not part of the packet.
         (framed(&[8, 0], &[&four[..], &[0; 6]].concat()), (1, 0, 40)),
     ] {
         assert_eq!(subject.charged(&frame), Some(charged), "{frame:02x?}");
@@ -195,7 +196,7 @@ fn ports_are_read_where_they_are() {
             Some((1, 0, 40))
         );
     }
-    // No ports in these.
+    // These have no ports.
     assert_eq!(
         subject.charged(&framed(&[8, 0], &ipv4(47, &TCP))),
         Some((1, 1, 40))
@@ -238,7 +239,7 @@ fn what_is_wrong_is_charged_or_counted() {
         headers.extend(TCP);
         framed(&[0x86, 0xdd], &ipv6(60, &headers))
     };
-    // Without ports that can be read, it is not in the class that is served first.
+    // Its ports cannot be read, so it is not in the class that is served first.
     for (frame, limiter, queue, reason) in [
         (changed(0, 0x55), 1, 1, "bad_version"),
         (changed(0, 0x44), 1, 1, "bad_header_length"),
@@ -259,13 +260,13 @@ fn what_is_wrong_is_charged_or_counted() {
             .unwrap_or_else(|| panic!("{reason}"));
         assert_eq!((charged.0, charged.1), (limiter, queue), "{reason}");
         assert_eq!(subject.counted(reason), before, "a limiter saw it");
-        // The same of no subscriber.
+        // The same for a packet of no subscriber.
         let mut other = frame.clone();
         other[if limiter == 1 { 33 } else { 53 }] = 9;
         assert_eq!(subject.charged(&other), None, "{reason}");
         assert_eq!(subject.counted(reason), before + 2);
     }
-    // Nobody's address can be read. At tc, the kernel does not test what is so short.
+    // No address can be read. At tc, the kernel does not test such short packets.
     for (frame, reason) in [
         (framed(&[8, 0], &four[..19]), "short_ip"),
         (framed(&[0x86, 0xdd], &four[..39]), "short_ip"),
@@ -335,7 +336,7 @@ fn pppoe_is_no_way_past_the_limit() {
             }
         }
     }
-    // No protocol, but a session.
+    // No known protocol, but a session.
     let cut = framed(&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], &[]);
     let charged = subject.charged_at("xdp_down", &cut).unwrap();
     assert_eq!((charged.0, charged.1), (5, 1));
@@ -353,7 +354,7 @@ fn any_bytes_are_charged_to_whom_they_name() {
     for _ in 0..10_000 {
         let mut frame = framed(&[8, 0], &ipv4(6, &TCP));
         for _ in 0..random.random_range(1..6) {
-            // Anything but who it is for.
+            // Any change except one of the addresses.
             let at = random.random_range(14..frame.len());
             if !(30..34).contains(&at) {
                 frame[at] = random.random();
@@ -368,7 +369,7 @@ fn any_bytes_are_charged_to_whom_they_name() {
         sent += 1;
         passed += u32::from(subject.gate.offer(program, 1, &frame) != drop);
     }
-    // The queues take a byte each, and a packet has more: nothing passes.
+    // The queues have room for one byte each, and a packet has more: nothing passes.
     assert_eq!((passed, sent), (0, 10_000));
 }
 
@@ -385,7 +386,7 @@ fn unmatched_packets_are_dropped_if_the_file_says_so() {
         (packet[7], packet[39]) = (255, 9);
         packet
     });
-    // From afar, and of a protocol that IPv4 has not.
+    // Many hops away, and with a protocol that IPv4 does not have.
     let mut forwarded = discovery.clone();
     forwarded[14 + 7] = 254;
     let mut other = framed(&[8, 0], &ipv4(58, &[135, 0, 0, 0, 0, 0, 0, 0]));

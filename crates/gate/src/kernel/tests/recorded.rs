@@ -1,5 +1,5 @@
-//! That the programs decide about recorded packets as the limiter crate does: at the times at which
-//! they were captured, with their own headers and lengths.
+//! Tests that the programs and the limiter crate decide in the same way about recorded packets: at
+//! the times at which they were captured, with their headers and lengths.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,10 +12,10 @@ use tidegate_trace::wire::{self, Packet};
 use super::same::Reference;
 use super::*;
 
-/// More than TC tests: it wants a packet to fit a page with all that is around it.
+/// Longer than a test at tc allows: a packet must fit into a page together with the data around it.
 const LARGE: usize = 3_000;
 
-/// The packets of a capture as `trace` understands them, and their frames as long as they were.
+/// The packets of a capture as `trace` parses them, and their frames in full length.
 struct Recording {
     packets: Vec<(Packet, Vec<u8>)>,
     /// Bytes from the IP header on.
@@ -49,16 +49,16 @@ impl Recording {
     }
 }
 
-/// Bytes from the IP header on, as its headers say.
+/// Bytes from the IP header on, by its headers.
 fn length(packet: &Packet) -> u32 {
     u32::from(packet.headers) + packet.payload
 }
 
-/// Puts a recording through both. Returns how many of its packets were dropped.
+/// Sends a recording through both. Returns how many of its packets were dropped.
 fn compare(gate: &mut Gate, recording: &Recording, plan: &Draft, version: u32) -> u64 {
     let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
     let (tc, xdp): (OwnedFd, OwnedFd) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
-    // Everybody's packets are one limiter's.
+    // One limiter has the packets of all addresses.
     let everybody = ["0.0.0.0/0", "::/0"].map(|text| {
         let seat = Seat {
             limiter: 0,
@@ -119,7 +119,8 @@ fn compare_all(gate: &mut Gate, path: &Path) {
     let count = recording.packets.len() as u64;
     assert!(count > 100, "{count} packets in {}", path.display());
     let fair = PolicyTree::fair(16).unwrap();
-    // Whom the server answers and whom not; the rate is shared by weight, and theirs by flow.
+    // Clients that the server answers, and others. The rate is shared by weight, and within a class
+    // by flow.
     let parts = vec![(5, PolicyTree::fair(8).unwrap()), (1, PolicyTree::queue())];
     let nested = PolicyTree::weighted(parts).unwrap();
     let server = Rule {
@@ -191,7 +192,7 @@ fn a_large_recording_is_decided_as_by_the_reference() {
         return;
     };
     let Some(mut gate) = gate(test) else { return };
-    // The largest one: several connections, and a limiter that they shared.
+    // The largest recording: several connections, and a limiter that they shared.
     let folder = std::fs::read_dir(Path::new(&traces).join("usc")).unwrap();
     let captures = folder.map(|entry| entry.unwrap()).filter(|entry| {
         let name = entry.file_name();

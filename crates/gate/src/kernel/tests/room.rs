@@ -1,5 +1,5 @@
-//! That policies and sets of rules which no plan needs any more make room for others, and that no
-//! limiter takes one for another.
+//! Tests that unused policies and sets of rules make room for others, and that no limiter takes one
+//! for another.
 
 use tidegate_limiter::{Classifier, Decision, Headers, Ports, Rule};
 
@@ -26,7 +26,7 @@ fn numbered(number: u32) -> Draft {
     plan
 }
 
-/// Bytes of a queue: it takes two packets.
+/// Bytes of a queue: it has room for two packets.
 const SIZE: u64 = 2_000;
 const PORTS: [u16; 2] = [0, u16::MAX];
 
@@ -50,11 +50,11 @@ fn more_policies_than_there_is_room_for_are_refused() {
     }
     let refused = kernel.put_plan(1024, &numbered(1024).plan()).unwrap_err();
     assert!(refused.to_string().contains("1024 different"), "{refused}");
-    // Those that are known are not new.
+    // Known ones are not new.
     kernel.put_plan(1024, &numbered(3).plan()).unwrap();
     kernel.make_room(1, &|_| true).unwrap();
     kernel.put_plan(1024, &numbered(1024).plan()).unwrap_err();
-    // Nobody's are given up; those of a plan that is kept, or that packets are led to, are not.
+    // Unused ones are removed. Those of a plan that is kept or assigned to packets are not.
     let seat = Seat {
         limiter: 0,
         plan: 7,
@@ -77,7 +77,7 @@ fn more_policies_than_there_is_room_for_are_refused() {
         kernel.put_plan(100_000, &numbered(number).plan()).unwrap();
         assert_eq!(read(kernel, &100_000u32.to_ne_bytes()), before);
     }
-    // Also for a process that takes over.
+    // Also for a process that takes over the gate.
     gate.kernel = Some(Kernel::open(&gate.pins).unwrap());
     gate.kernel()
         .put_plan(4_000, &numbered(4_000).plan())
@@ -96,13 +96,13 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
     };
     gate.kernel().reserve(ROUNDS + 1).unwrap();
     let place = |number: u32| (number - 1) % 1024;
-    // The policy that each limiter without packets has known last, by place.
+    // For each place, the policy that each limiter without packets last followed.
     let mut idle: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut mistakable = 0;
     for round in 1..=ROUNDS {
         let plan = numbered(round);
         let kernel = gate.kernel();
-        // As of a reload: the plan before it and its own are in use.
+        // As in a reload: the plan before it and the new plan are in use.
         kernel.make_room(1, &|number| number + 1 >= round).unwrap();
         kernel.put_plan(round, &plan.plan()).unwrap();
         let number = kernel
@@ -111,7 +111,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
         let number = layout::plan::SHAPE.of(&number.unwrap().unwrap());
         let now = 1_000_000 + u64::from(round) * 1_000;
         // One that is always there, beside the reference; one that comes and has no more packets;
-        // and those that were so under the policy that was in this one's place.
+        // and the earlier ones, which were the same under a former policy in this place.
         let back = idle.remove(&place(number)).unwrap_or_default();
         mistakable += back.len();
         let limiters = [&[0, round][..], &back].concat();
@@ -143,7 +143,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
                 };
                 let packet = classifier.classify(&headers.into(), 1_000);
                 let expected = reference.offer(now, &packet);
-                // Each of both queues takes two.
+                // Each of the two queues has room for two.
                 assert_eq!(expected == Decision::Pass, number < 4);
                 let passed = gate.offer("tc_down", now, &frame(address(limiter), port, 1_000)) != 2;
                 assert_eq!(
@@ -159,7 +159,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
             .unwrap();
         idle.entry(place(number)).or_default().push(round);
     }
-    // Most places were taken three times.
+    // Most places were used three times.
     assert!(mistakable > 2_900, "{mistakable}");
 }
 

@@ -1,4 +1,4 @@
-//! That the programs decide as the limiter crate does, packet by packet.
+//! Tests that the programs and the limiter crate decide in the same way, packet by packet.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -99,7 +99,7 @@ impl<'a> Pair<'a> {
         Classifier::new(&plan.program, rules, plan.default_class, settings().hash).unwrap()
     }
 
-    /// Sits under the plan, by another number.
+    /// Follows the same plan, with another number.
     fn sit(&mut self) {
         self.seat.plan = (self.seat.plan + 1) % 100;
         self.seat.version = self.seat.version.wrapping_add(1);
@@ -138,7 +138,7 @@ impl<'a> Pair<'a> {
         kernel
             .update("test_time", &0u32.to_ne_bytes(), &now.to_ne_bytes())
             .unwrap();
-        // TC does not test what is larger than a page.
+        // A test at tc does not allow more than a page.
         let dropped = if bytes <= 1_500 {
             run(&self.tc, frame) == 2
         } else {
@@ -150,7 +150,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Gaps, sizes and flows that change their manner now and then.
+/// Gaps, sizes and flows that change their pattern from time to time.
 struct Sequence {
     random: Pcg64,
     now: Nanos,
@@ -172,7 +172,7 @@ impl Sequence {
             2 => random.random_range(28..200),
             _ => 1_500,
         };
-        // What the packet needs at the rate.
+        // The time that the packet needs at the rate.
         let due = (u128::from(bytes) * 8_000_000_000 / u128::from(self.rate)) as u64;
         let gap = match self.manner {
             0 => 0,
@@ -236,7 +236,7 @@ fn draw_size(random: &mut Pcg64, rate: Rate) -> u64 {
     }
 }
 
-/// A policy that fits, at random.
+/// A random policy that fits.
 fn draw_policy(random: &mut Pcg64) -> PolicyTree {
     fn part(random: &mut Pcg64, depth: u32) -> PolicyTree {
         let count = random.random_range(1..=4);
@@ -284,7 +284,7 @@ fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
     (0..classes.min(30)).map(rule).collect()
 }
 
-/// Another plan of the same policy at random; its rate.
+/// Another random plan of the same policy. Returns its rate.
 fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
     pair.plan.rate = draw_rate(random);
     match &mut pair.plan.means {
@@ -432,7 +432,7 @@ fn burst_control_that_comes_back_starts_from_zero() {
         );
         plan.rules = spread(&plan.program);
         let mut pair = Pair::new(&mut gate, plan);
-        // Within the first period ever as well; packets come at the rate to twice that.
+        // Also within the very first period. Packets arrive at between the rate and twice the rate.
         let mut now = random.random_range(0..2) * 5_000_000_000;
         let (mut switches, mut flows) = (0, 4);
         for number in 0..1_000 {
@@ -458,7 +458,8 @@ fn what_was_idle_for_any_time_is_empty() {
     let Some(mut gate) = gate("what_was_idle_for_any_time_is_empty") else {
         return;
     };
-    // A queue, and a node with queues below it, beside one that magic bytes keep busy for hours.
+    // A queue, and a node with queues below it, beside a queue that magic bytes keep busy for
+    // hours.
     let most = PolicyTree::MAX_WEIGHT;
     for idle in [PolicyTree::queue(), PolicyTree::fair(2).unwrap()] {
         let parts = vec![(1, PolicyTree::queue()), (most, idle)];
@@ -477,14 +478,14 @@ fn what_was_idle_for_any_time_is_empty() {
             state.queues[0].length > size / 2
         });
         assert!(filled, "no magic bytes came");
-        // Times its weight, what the clock has gone needs all of 64 bits.
+        // Multiplied with its weight, the advance of the clock needs all of 64 bits.
         let now = 7 * 3_600_000_000_000;
         assert!(pair.offer(now, busy, 65_000));
         let dropped = pair.sent.1;
         for packet in 0..10 {
             assert!(pair.offer(now, other, 65_000), "packet {packet}");
         }
-        // It passes, until magic bytes fill its queue as well.
+        // The packet passes, until magic bytes fill its queue as well.
         assert!((1..10).contains(&(pair.sent.1 - dropped)));
     }
 }
@@ -538,7 +539,7 @@ fn queues_that_shrink_begin_empty() {
         assert_eq!(sum(|queue| queue.passed_bytes), 1_010_000);
         assert_eq!(sum(|queue| queue.excess_bytes), 1_000);
         assert_eq!(state.counters.passed_bytes, 1_010_000);
-        // Queues that grow keep what is in them.
+        // Queues that grow keep their content.
         assert!(offer(&mut gate, 20_000, 3, 3));
         let state = gate.kernel().read(number).unwrap();
         let held: u64 = state.queues.iter().map(|queue| queue.length).sum();

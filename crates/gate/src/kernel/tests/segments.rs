@@ -1,12 +1,12 @@
-//! That a super-packet (GSO) is charged as its segments on the wire would be, each with its headers
-//! and overhead. A test can say of a packet at tc that it is one.
+//! Tests that a super-packet (GSO) is charged like its segments on the wire, each with its headers
+//! and overhead. At tc, a test can mark a packet as a super-packet.
 
 use std::os::fd::AsRawFd;
 
 use super::*;
 use crate::table::Accounting;
 
-/// What the kernel knows of a packet; 0: nothing.
+/// The kernel's values of a packet; 0: none.
 #[derive(Default)]
 struct Known {
     wire_len: u32,
@@ -23,7 +23,7 @@ impl Known {
     }
 }
 
-/// What may come before the payload: Ethernet with its tags, IP, and what follows it.
+/// The headers that may come before the payload: Ethernet with its tags, IP, and those after IP.
 struct Headers {
     link: Vec<u8>,
     ip: Vec<u8>,
@@ -96,7 +96,7 @@ fn six_with(protocol: u8, extensions: usize) -> Vec<u8> {
     ip
 }
 
-/// A gate in which all of it is one limiter's, which takes everything.
+/// A gate in which one limiter has all packets, and passes everything.
 fn subject(test: &str) -> Option<Gate> {
     let mut gate = gate(test)?;
     let burst = 1 << 30;
@@ -153,7 +153,7 @@ fn a_super_packet_is_charged_as_its_segments() {
                 let whole = payload / segment;
                 let mut segments = vec![headers.frame(segment); whole];
                 if payload % segment > 0 {
-                    // Short frames are padded, which is of no concern here.
+                    // Short frames are padded, which does not matter here.
                     segments.push(headers.frame(payload % segment));
                 }
                 let count = segments.len() as u64;
@@ -185,7 +185,7 @@ fn what_the_kernel_knows_of_headers_in_tunnels_is_charged() {
     };
     let headers = &Headers::all()[0];
     let frame = headers.frame(2_900);
-    // Five segments, whose headers in the tunnel are 50 bytes longer than what can be seen.
+    // Five segments. Their headers in the tunnel are 50 bytes longer than the visible ones.
     let known = Known {
         gso_size: 700,
         gso_segs: 5,

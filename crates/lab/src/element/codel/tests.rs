@@ -7,8 +7,8 @@ const AIM: Aim = Aim {
     interval: 100 * MS,
 };
 
-/// A queue that is kept long, served a packet each millisecond. Returns the times at which packets
-/// were dropped.
+/// A queue that is kept long, and that serves a packet each millisecond. Returns the times at which
+/// packets were dropped.
 fn drops(until: Nanos, mut codel: CoDel) -> Vec<Nanos> {
     let mut packets = Packets::default();
     let mut times = Vec::new();
@@ -63,7 +63,7 @@ fn a_queue_below_target_or_of_one_packet_is_left_alone() {
             offer(&mut codel, now * MS + 3, &mut packets);
         }
     }
-    // One packet at a time, each waits for 50 ms: with one left there is no standing queue.
+    // One packet at a time, each waits for 50 ms. With one packet left there is no standing queue.
     while codel.take(1000 * MS, &mut packets).is_some() {}
     while packets.next_dropped().is_some() {}
     offer(&mut codel, 1000 * MS, &mut packets);
@@ -85,7 +85,7 @@ fn a_full_queue_drops_arrivals() {
     }
 }
 
-/// The RFC's pseudo-code in its own shape, over sojourn times alone, as the reference.
+/// The RFC's pseudo-code in its original form, over sojourn times alone, as the reference.
 #[derive(Default)]
 struct Reference {
     queue: std::collections::VecDeque<Nanos>,

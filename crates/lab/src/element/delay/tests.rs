@@ -13,7 +13,7 @@ fn delays(jitter: Nanos) -> Vec<Nanos> {
         let now = number * MS;
         while let Some(at) = delay.next_timeout().filter(|&at| at <= now) {
             let id = delay.poll(at).unwrap();
-            // The order is kept: the first to arrive is the first that was sent.
+            // The order is kept: the packet that was sent first arrives first.
             assert_eq!(packets.get(id).segment.seq, got.len() as u64);
             got.push(at - got.len() as Nanos * MS);
         }
@@ -31,7 +31,8 @@ fn constant() {
 
 #[test]
 fn jitter_adds_half_of_a_normal_distribution() {
-    // A deviation far below the distance of packets, or waiting would add to it.
+    // The deviation is much smaller than the distance of packets. Otherwise waiting would add to
+    // it.
     let got = delays(MS / 10);
     assert!(got.iter().all(|&delay| delay >= 20 * MS));
     let added = got.iter().map(|delay| (delay - 20 * MS) as f64);

@@ -48,7 +48,7 @@ fn a_new_flow_goes_first() {
             fq.offer(0, id, &mut packets);
         }
     }
-    // Past the first round, in which both were new themselves.
+    // After the first round, in which both were new.
     for _ in 0..7 {
         fq.take(MS, &mut packets);
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::ElementPlan;
 use crate::tcp::Segment;
 
-/// A limiter alone in a plan without flows but for one slot.
+/// A limiter alone in a plan with one slot and without flows.
 fn limiter(config: LimiterConfig, overhead: u32) -> Limiter {
     let plan = crate::testing::plan(
         vec![ElementPlan {

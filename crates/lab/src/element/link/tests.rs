@@ -34,7 +34,8 @@ fn a_full_frame_takes_its_time_on_the_wire() {
 }
 
 proptest! {
-    /// However packets are cut, a busy link has sent n bytes after n × 8 / rate, rounded up once.
+    /// For packets of any lengths, a busy link has sent n bytes after n × 8 / rate, rounded up
+    /// once.
     #[test]
     fn a_busy_link_keeps_its_rate_exactly(
         rate in 8_000u64..400_000_000_000,

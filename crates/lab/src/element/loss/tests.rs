@@ -1,7 +1,7 @@
 use super::*;
 use crate::random::Owner;
 
-/// Part of packets lost, and mean number in a row.
+/// Share of packets lost, and mean number in a row.
 fn measure(probability: f64, burst: f64) -> (f64, f64) {
     let mut loss = Loss::new(probability, burst, Random::new(5, Owner::Element(0)));
     let (mut lost, mut runs, mut before) = (0u32, 0u32, false);

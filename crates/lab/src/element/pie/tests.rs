@@ -16,8 +16,8 @@ fn pie() -> Pie {
     )
 }
 
-/// Packets arrive at `load` times the rate for some seconds. Returns the part dropped and the mean
-/// delay in the second half, in ms.
+/// Packets arrive at `load` times the rate for some seconds. Returns the share of packets dropped
+/// and the mean delay in the second half, in ms.
 fn run(pie: &mut Pie, load: f64, seconds: Nanos) -> (f64, f64) {
     let mut packets = Packets::default();
     let service = 1_211_200u64;
@@ -91,7 +91,7 @@ fn updates_in_silence_are_skipped_without_a_difference() {
     run(&mut one, 1.5, 5);
     one.queue = Fifo::default();
     let mut other = one.clone();
-    // Every update on its own, against all at once.
+    // Each update separately, compared with all at once.
     for now in (5000..60_000).step_by(15) {
         one.catch_up(now * MS);
     }

@@ -8,7 +8,7 @@ fn red(probability: f64) -> Red {
     Red::new(50_000, 150_000, probability, 1 << 30, rate, random)
 }
 
-/// Holds the queue at this length; returns the part of arrivals that is dropped once the mean has
+/// Holds the queue at this length. Returns the share of packets that is dropped once the mean has
 /// settled, and the longest and shortest distance of drops.
 fn drop_rate(packets_waiting: u64, probability: f64) -> (f64, u32, u32) {
     let (mut red, mut packets) = (red(probability), Packets::default());
@@ -51,7 +51,7 @@ fn the_probability_follows_the_mean_queue() {
         assert!(f64::from(longest) <= 1.0 / base * 1.02 + 2.0, "{longest}");
     }
     assert_eq!(drop_rate(49, 0.1).0, 0.0);
-    // Gentle: between max and twice max, up to everything.
+    // Gentle mode: between max and twice max the probability grows to 1.
     let (rate, ..) = drop_rate(180, 0.1);
     let expected = 2.0 * 0.28;
     assert!((rate / expected - 1.0).abs() < 0.1, "{rate} for {expected}");

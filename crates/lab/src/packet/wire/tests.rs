@@ -34,7 +34,7 @@ fn windows_are_scaled_to_fit() {
     }
 }
 
-/// The frame's length is what the packet was charged for, with every set of options.
+/// The frame's length is the one that the packet was charged for, with every set of options.
 #[test]
 fn frames_are_as_long_as_their_packets() {
     for (sack, timestamps) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -60,7 +60,8 @@ fn frames_are_as_long_as_their_packets() {
     }
 }
 
-/// A capture shows what rules see: the server's address and port, and the code point, both ways.
+/// A capture shows the values that rules see: the server's address and port, and the code point, in
+/// both directions.
 #[test]
 fn frames_say_what_rules_go_by() {
     for mut flow in [bulk(None), datagrams(1_000_000, 1000)] {

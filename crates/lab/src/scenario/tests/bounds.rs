@@ -1,4 +1,4 @@
-//! What would take forever, fit nowhere or say nothing is refused.
+//! Scenarios that would take forever, would not fit into memory or have no meaning are rejected.
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn values_that_come_twice_are_refused() {
     }
 }
 
-/// As the receive window: what lets no segment pass lets nothing pass.
+/// As for the receive window: an element that lets no segment pass lets nothing pass.
 #[test]
 fn limits_hold_a_segment() {
     for (kind, least) in [
@@ -117,7 +117,7 @@ fn limits_hold_a_segment() {
         let wanted = "the bucket or queue of 'gate' must hold a segment: nothing of 1500 bytes would ever pass";
         assert!(error.ends_with(wanted), "{error}");
     }
-    // Acknowledgements are smaller, and what is marked passes.
+    // Acknowledgements are smaller, and marked packets pass.
     let back = SMALL.replace(
         "path = [\"gate\", \"radio\"]",
         "path = \"radio\"\nback = \"gate\"",
@@ -165,7 +165,7 @@ fn what_never_takes_part_is_refused() {
         error,
         "a.toml:8:1: no flow passes the element `radio`: name it in the path of a flow"
     );
-    // There may be paths that vary, and those of the command line are for once.
+    // Paths may be varied, and the settings of the command line are for one run.
     let sweep = "[sweep]\ndownload.path = [[\"gate\"], [\"radio\"]]\n";
     assert!(parse(&format!("{SMALL}{sweep}")).is_ok());
     assert!(set(&["download.path=[\"gate\"]"]).is_ok());
@@ -201,7 +201,7 @@ fn aggregates_that_share_an_element_have_addresses() {
     assert_eq!(error, format!("a.toml:15:1: {wanted}"));
 }
 
-/// No bound is in the way of what comes with the program and of what is measured with it.
+/// The bounds do not reject the built-in scenarios, or those of benchmarks.
 #[test]
 fn scenarios_of_ours_are_within_bounds() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -1,8 +1,8 @@
-//! What is reported of mistakes, and where.
+//! How mistakes are reported, and where.
 
 use super::*;
 
-/// Each error with the line and column of what is at fault.
+/// Each error with the line and column of the mistake.
 #[test]
 fn errors_say_where_and_what_to_do() {
     let cases = [
@@ -250,7 +250,7 @@ fn values_for_no_flow_are_mistakes() {
         let error = with(now).expect_err(now);
         assert_eq!(error, format!("a.toml:{wanted}"));
     }
-    // Where the number is varied or set, there may be flows for them at another point.
+    // If the number is varied or set, there may be enough flows at another point.
     assert!(set(&["download.count=1"]).is_ok());
     for sweep in ["download.count = [1, 2]", "download = [{ count = 1 }]"] {
         assert!(

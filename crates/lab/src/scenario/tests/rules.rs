@@ -1,4 +1,4 @@
-//! Flows that are classified by what their packets carry.
+//! Flows that are classified by the headers of their packets.
 
 use super::*;
 use crate::plan::Plan;
@@ -42,8 +42,8 @@ fn delivered(text: &str) -> [u64; 2] {
     [0, 1].map(|flow| outcome.flows[flow].delivered)
 }
 
-/// Of two flows in classes of weights 6 and 1, the one that the rule is about gets far
-/// more, for each key of a rule; no flow says its class.
+/// Two flows in classes of weights 6 and 1: the flow that the rule matches gets far more, for each
+/// key of a rule. No flow names its class.
 #[test]
 fn rules_find_the_class_of_packets() {
     for kind in ["shaper", "bc-pqp"] {
@@ -62,7 +62,7 @@ fn rules_find_the_class_of_packets() {
             let [web, other] = delivered(&text(kind, rule, other));
             assert!(other > 4 * web, "{kind} {rule}: {web} {other}");
         }
-        // Fits nothing: both are of the last class.
+        // The rule matches nothing: both flows belong to the last class.
         let [web, other] = delivered(&text(kind, "protocol = \"udp\"", "port = 1"));
         assert!(other < 3 * web, "{kind}: {web} {other}");
     }
@@ -79,7 +79,7 @@ fn packets_that_no_rule_fits_are_of_the_default_class() {
     assert!((4 * other..9 * other).contains(&web), "{web} {other}");
     let [web, other] = of_default(1);
     assert!(web < 4 * other, "{web} {other}");
-    // Alone, a default class is that of all packets.
+    // A default class without rules is the class of all packets.
     let text = text("shaper", "", "class = 2");
     let text = text.replace("[[element.rule]]\nclass = 0\n", "default-class = 1\n");
     let ElementKind::Limiter { classes, .. } = &plan(&text).elements[0].kind else {
@@ -89,7 +89,7 @@ fn packets_that_no_rule_fits_are_of_the_default_class() {
     assert_eq!((classes.rules.len(), classes.default), (0, Some(1)));
 }
 
-/// A limiter spreads flows to the same queues with and without a rule that says nothing.
+/// A limiter spreads flows over the same queues with and without a rule that has no keys.
 #[test]
 fn a_flow_has_one_hash() {
     let flows = "duration = \"1s\"\nsample = \"100ms\"\n[[element]]\nname = \"gate\"\nkind = \"shaper\"\nrate = \"8mbit\"\n\

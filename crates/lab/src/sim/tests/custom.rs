@@ -1,4 +1,4 @@
-//! Limiters and congestion control of other programs take part as those of the lab do.
+//! Limiters and congestion control of other programs work like those of the lab.
 
 use tidegate_limiter::{LimiterConfig, PolicerConfig, TokenBucket};
 
@@ -9,7 +9,7 @@ use crate::tcp::cc::{
     AckSample, CongestionControl, Controller, CustomAlgorithm, LossState, Restart, Window,
 };
 
-/// The lab's algorithms, behind the interface for others.
+/// The lab's algorithms, behind the interface for other programs.
 #[derive(Debug, Clone)]
 struct Behind(CongestionControl);
 

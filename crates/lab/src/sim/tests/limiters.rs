@@ -78,7 +78,7 @@ fn a_bulk_transfer_is_held_to_the_rate_of_each_limiter() {
         plan.sample = Some(SECOND);
         let got = outcome(&plan);
         let rate = goodput(&got, 20);
-        // At most 1500 of 1514 bytes, and what was saved up before.
+        // At most 1500 of 1514 bytes, plus the tokens that were saved before.
         assert!((7.0..10.4).contains(&rate), "{rate} Mbit/s: {kind:?}");
         assert!(got.flows.iter().all(|flow| flow.dropped > 0), "{kind:?}");
         let dropped: u64 = got.flows.iter().map(|flow| flow.dropped).sum();
@@ -192,8 +192,9 @@ fn fair_limiters_are_fair_to_unequal_senders() {
     assert!(unfair < 0.9, "{unfair}");
 }
 
-/// What waits for an acknowledgement to leave with more (`tcp_tso_should_defer`) waits for it, though
-/// the sender is woken in between by a timer that was moved since. Linux deletes such a timer.
+/// Segments that wait for an acknowledgement to leave with more (`tcp_tso_should_defer`) keep
+/// waiting, although a timer that was moved since wakes the sender in between. Linux deletes such a
+/// timer.
 #[test]
 fn nothing_leaves_because_of_a_timer_that_was_moved() {
     struct Seen(Vec<wire::Packet>);

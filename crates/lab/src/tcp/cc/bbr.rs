@@ -21,11 +21,11 @@ use bandwidth::GAIN;
 use filter::MaxFilter;
 use lt_bw::{Event, LongTerm, Verdict};
 
-/// Rounds of which the largest bandwidth counts: a gain cycle and two.
+/// Rounds over which the largest bandwidth is kept: a gain cycle and two.
 const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// 2/ln 2, the least gain that doubles the rate each round.
+/// 2/ln 2, the smallest gain that doubles the rate each round.
 const HIGH_GAIN: u32 = GAIN * 2885 / 1000 + 1;
-/// Drains in a round what [`HIGH_GAIN`] queued.
+/// Drains in a round the queue that [`HIGH_GAIN`] built.
 const DRAIN_GAIN: u32 = GAIN * 1000 / 2885;
 /// Twice what the path holds: acknowledgements may be delayed and come in bunches.
 const CWND_GAIN: u32 = 2 * GAIN;
@@ -42,7 +42,7 @@ const CYCLE: [u32; 8] = [
 ];
 /// The cycle starts in any phase but the one that drains.
 const START_PHASES: u64 = 7;
-/// Rounds without a quarter more bandwidth until the path is taken to be full.
+/// Rounds without a quarter more bandwidth, after which the path counts as full.
 const FULL_ROUNDS: u32 = 3;
 /// Segments to keep in flight at least.
 const MIN_WINDOW: u32 = 4;
@@ -53,7 +53,7 @@ const INITIAL_WINDOW: u32 = 10;
 enum Mode {
     /// The rate doubles each round.
     Startup,
-    /// What that queued drains.
+    /// The queue of STARTUP drains.
     Drain,
     /// Cycles of gains around the bandwidth.
     ProbeBandwidth,
@@ -69,12 +69,12 @@ pub struct Bbr {
     random: Pcg32,
     mode: Mode,
 
-    // What the sender said last.
+    // The last values from the sender.
     delivered: u64,
     delivered_at: u64,
     lost: u64,
     srtt: Option<u64>,
-    /// The sender's state, and that of the last acknowledgement of anything.
+    /// The sender's state, and its state at the last acknowledgement.
     state: LossState,
     prior_state: LossState,
 
@@ -86,7 +86,7 @@ pub struct Bbr {
     /// When it was measured, in milliseconds.
     min_rtt_at: u64,
 
-    // Rounds: a round is over when what was sent after its start is acknowledged.
+    // Rounds: a round is over when data that was sent after its start is acknowledged.
     rounds: u64,
     round_end: u64,
     round_start: bool,
@@ -106,7 +106,7 @@ pub struct Bbr {
     /// When it may end, in milliseconds, once little is in flight.
     probe_rtt_until: Option<u64>,
     probe_rtt_round_done: bool,
-    /// What was sent in it, by the count delivered then: its bandwidth says nothing.
+    /// The data sent in it, by the count delivered then. Its bandwidth is not used.
     probe_rtt_sent: Option<(u64, u64)>,
 
     // The window in recovery and PROBE_RTT.
@@ -231,7 +231,7 @@ impl Bbr {
         window.cwnd
     }
 
-    /// The path's, or a policer's.
+    /// The bandwidth of the path, or of a policer.
     fn bandwidth(&self) -> u32 {
         self.policer
             .bandwidth()
@@ -254,15 +254,15 @@ impl Bbr {
         let app_limited = self.is_app_limited(sample);
         self.look_for_policer(sample.lost > 0, app_limited);
         let bandwidth = bandwidth::of(u64::from(delivered), interval);
-        // What the application held back says nothing, unless even that is more.
+        // A sample that the application limited is used only if it is larger.
         if !app_limited || bandwidth >= self.max_bandwidth.get() {
             self.max_bandwidth
                 .update(BANDWIDTH_ROUNDS, self.rounds, bandwidth);
         }
     }
 
-    /// Linux lets PROBE_RTT mark what it sends as app-limited (`tp->app_limited`); here that is
-    /// known by what had been delivered then.
+    /// Linux lets PROBE_RTT mark the data it sends as app-limited (`tp->app_limited`). Here the
+    /// delivered count at that time shows this.
     fn is_app_limited(&self, sample: &AckSample) -> bool {
         sample.app_limited
             || self
@@ -319,8 +319,8 @@ impl Bbr {
         let in_network = self.in_network(now, sample, sample.prior_in_flight, window);
         let target = |gain| self.in_flight_for(self.max_bandwidth.get(), gain, window);
         if self.pacing_gain > GAIN {
-            // A probe lasts until so much is in flight, which on a short path takes longer than
-            // a round trip, or until that is too much.
+            // A probe lasts until enough is in flight, which takes longer than a round trip on a
+            // short path, or until too much is in flight.
             full_length && (sample.lost > 0 || in_network >= target(self.pacing_gain))
         } else {
             full_length || in_network <= target(GAIN)

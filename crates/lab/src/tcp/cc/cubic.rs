@@ -14,10 +14,10 @@ mod tests;
 use cube_root::cube_root;
 use hystart::HyStart;
 
-/// What is left of the window after a loss, of 1024: 0.7, RFC 9438 §4.6.
+/// The part of the window that stays after a loss, of 1024: 0.7, RFC 9438 §4.6.
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
-/// C = 0.4 segments/s³, RFC 9438 §5.1, times 1024, times the 10 by which Linux has it scaled.
+/// C = 0.4 segments/s³, RFC 9438 §5.1, times 1024, times Linux's scale of 10.
 const C_SCALED: u64 = 410;
 /// Segments · 2^40 / 410 is the cube of K in 1024ths of a second (Linux `cube_factor`).
 const CUBE_FACTOR: u64 = (1 << 40) / C_SCALED;
@@ -32,7 +32,7 @@ const HZ: u64 = 1000;
 pub struct Cubic {
     reno: Reno,
     hystart: HyStart,
-    /// Segments to be acknowledged for one more in the window.
+    /// Segments to be acknowledged before the window grows by one.
     per: u32,
     /// W_max: the window at the last loss, or less by fast convergence; 0 before the first.
     last_max_cwnd: u32,
@@ -46,9 +46,9 @@ pub struct Cubic {
     delay_min: Option<u64>,
     /// When the window began to grow after the last loss.
     epoch_start: Option<u64>,
-    /// Segments acknowledged that `reno_cwnd` has not grown by yet.
+    /// Acknowledged segments by which `reno_cwnd` has not grown yet.
     acked: u64,
-    /// W_est: the window Reno would have.
+    /// W_est: the window that Reno would have.
     reno_cwnd: u32,
 }
 
@@ -74,7 +74,8 @@ impl Cubic {
     pub(super) fn ssthresh(&mut self, window: &Window) -> u32 {
         self.reno.reduced(window);
         self.epoch_start = None;
-        // Fast convergence: a flow that loses before it is back leaves room for others.
+        // Fast convergence: a flow that loses before it reaches its old window leaves room for
+        // others.
         self.last_max_cwnd = if window.cwnd < self.last_max_cwnd {
             of_window(window.cwnd, BETA_SCALE + BETA, 2 * BETA_SCALE)
         } else {
@@ -87,7 +88,7 @@ impl Cubic {
         self.reno.undo(window)
     }
 
-    /// Linux `cubictcp_state`: after a timeout all that was known is void.
+    /// Linux `cubictcp_state`: after a timeout the whole state is reset.
     pub(super) fn on_state(&mut self, now: Nanos, state: LossState) {
         self.reno.on_state(state);
         if state == LossState::Loss {
@@ -99,11 +100,11 @@ impl Cubic {
         }
     }
 
-    /// The time in which nothing was sent is no time to grow in: RFC 9438 §5.8,
-    /// Linux `cubictcp_cwnd_event`.
+    /// The window does not grow for a time in which nothing was sent: RFC 9438 §5.8, Linux
+    /// `cubictcp_cwnd_event`.
     pub(super) fn on_restart(&mut self, now: Nanos, idle: Nanos) {
         if let Some(start) = &mut self.epoch_start {
-            // As Linux's clock saw it: between two ticks, not to the nanosecond.
+            // In the ticks of Linux's clock, not to the nanosecond.
             let idle = ticks(now) - ticks(now.saturating_sub(idle));
             *start = start.saturating_add(idle).min(ticks(now));
         }
@@ -113,7 +114,7 @@ impl Cubic {
     pub(super) fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         self.hystart.sent(sample.snd_nxt);
         let Some(rtt) = sample.rtt else { return };
-        // Right after a recovery, round trips are those of a queue that is not what it was.
+        // Right after a recovery, round trips are those of a queue that has changed since.
         if self
             .epoch_start
             .is_some_and(|start| ticks(now).saturating_sub(start) < HZ)
@@ -142,7 +143,8 @@ impl Cubic {
         self.reno.increase(self.per, acked, window);
     }
 
-    /// Sets how many segments must be acknowledged for one more (Linux `bictcp_update`).
+    /// Sets the number of segments to be acknowledged before the window grows by one (Linux
+    /// `bictcp_update`).
     fn update(&mut self, now: u64, cwnd: u32, acked: u32) {
         self.acked = self.acked.saturating_add(u64::from(acked));
         let elapsed = now.saturating_sub(self.last_update);
@@ -156,11 +158,11 @@ impl Cubic {
             self.per = self.cubic(now.saturating_sub(start), cwnd);
         }
         self.befriend_reno(cwnd);
-        // At most half as much again in a round trip.
+        // The target is at most 1.5 times the window in a round trip.
         self.per = self.per.max(2);
     }
 
-    /// When the epoch began: now if none had, and then K is found (RFC 9438 §4.2).
+    /// When the epoch began. If there is none, it begins now, and K is computed (RFC 9438 §4.2).
     fn begin_epoch(&mut self, now: u64, cwnd: u32, acked: u32) -> u64 {
         if let Some(start) = self.epoch_start {
             return start;
@@ -173,7 +175,7 @@ impl Cubic {
         now
     }
 
-    /// Acknowledgements for one segment more, to be where W_cubic is a round trip from now.
+    /// Acknowledgements for one more segment, to reach the W_cubic of the next round trip.
     fn cubic(&self, elapsed: u64, cwnd: u32) -> u32 {
         // The least round trip in ticks, rounded up (Linux usecs_to_jiffies).
         let rtt = self.delay_min.unwrap_or(0).div_ceil(1_000_000 / HZ);
@@ -195,7 +197,7 @@ impl Cubic {
         } else {
             cwnd.saturating_mul(100)
         };
-        // As long as no loss has shown a bound, at least 5 % in a round trip.
+        // Before the first loss, at least 5 % in a round trip.
         if self.last_max_cwnd == 0 {
             per.min(20)
         } else {
@@ -203,7 +205,7 @@ impl Cubic {
         }
     }
 
-    /// Never slower than Reno would be: RFC 9438 §4.3.
+    /// Never slower than Reno: RFC 9438 §4.3.
     fn befriend_reno(&mut self, cwnd: u32) {
         let step = (u64::from(cwnd) * FRIENDLY_EIGHTHS / 8).max(1);
         let steps = self.acked.saturating_sub(1) / step;

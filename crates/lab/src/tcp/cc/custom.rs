@@ -9,8 +9,8 @@ use tidegate_limiter::Nanos;
 use super::{AckSample, LossState, Window};
 
 /// Congestion control by the callbacks of Linux (`struct tcp_congestion_ops`), as
-/// [`CongestionControl`](super::CongestionControl) calls those that come with the lab. It must depend
-/// on its arguments alone: then a simulation gives the same outcome each time.
+/// [`CongestionControl`](super::CongestionControl) calls those of the lab. It must depend only on its
+/// arguments, so that a simulation gives the same outcome each time.
 pub trait Controller: CloneController + fmt::Debug + Send {
     /// The threshold after a loss in segments (`ssthresh`): called as recovery begins and after a
     /// timeout, before the window is reduced.
@@ -19,13 +19,13 @@ pub trait Controller: CloneController + fmt::Debug + Send {
     /// The window may grow (`cong_avoid`).
     fn cong_avoid(&mut self, now: Nanos, sample: &AckSample, window: &mut Window);
 
-    /// The window as it was before a reduction that proved needless (`undo_cwnd`).
+    /// The window before a reduction that was unnecessary (`undo_cwnd`).
     fn undo(&mut self, window: &Window) -> u32;
 
     /// The handshake is done (`init`).
     fn on_established(&mut self, _now: Nanos, _rtt: Option<Nanos>, _window: &mut Window) {}
 
-    /// The retransmission timer marked segments lost: their number over the connection.
+    /// The retransmission timer marked segments lost. This is their number over the connection.
     fn on_lost(&mut self, _lost_total: u64) {}
 
     /// The sender's state changes (`set_state`), just before it does.
@@ -34,17 +34,17 @@ pub trait Controller: CloneController + fmt::Debug + Send {
     /// Sending resumes with nothing in flight (`CA_EVENT_TX_START`).
     fn on_restart(&mut self, _restart: Restart, _window: &mut Window) {}
 
-    /// Every acknowledgement that acknowledges anything (`pkts_acked`), in every state.
+    /// Called for every acknowledgement that acknowledges something (`pkts_acked`), in every state.
     fn on_acked(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) {}
 
-    /// Sets window and pacing rate itself (`cong_control`), and returns true. By default it leaves
-    /// that to [`cong_avoid`](Self::cong_avoid) and the sender's reduction.
+    /// Sets window and pacing rate itself (`cong_control`), and returns true. By default
+    /// [`cong_avoid`](Self::cong_avoid) and the sender's reduction do this.
     fn control(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) -> bool {
         false
     }
 }
 
-/// A [`Controller`] that can be cloned: each that is [`Clone`].
+/// A [`Controller`] that can be cloned. Every controller that is [`Clone`] can.
 pub trait CloneController {
     /// A copy with the same state.
     fn boxed(&self) -> Box<dyn Controller>;
@@ -62,14 +62,14 @@ impl Clone for Box<dyn Controller> {
     }
 }
 
-/// What a connection begins with.
+/// The initial values of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// The largest payload of a segment in bytes.
     pub mss: u32,
     /// The time.
     pub now: Nanos,
-    /// For what is random. Each connection has another one.
+    /// Seed for random values. Each connection has another one.
     pub seed: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Restart {
     pub idle: Nanos,
 }
 
-/// An algorithm of another program. Its name stands for it: two of one name are the same.
+/// An algorithm of another program. Its name identifies it: two with the same name are equal.
 #[derive(Clone, Copy)]
 pub struct CustomAlgorithm {
     /// Its name in results.

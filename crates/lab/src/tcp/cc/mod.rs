@@ -3,9 +3,9 @@
 //! The interface is that of Linux (`struct tcp_congestion_ops`), so that each algorithm can follow
 //! the kernel's step by step. Windows are counted in segments, as there.
 //!
-//! Given the same calls, `tcp_cong.c`, `tcp_cubic.c`, `tcp_bbr.c`, `tcp_vegas.c` of Linux 6.1.192
-//! and these give the same windows, thresholds and rates, call by call, but for CUBIC's cube root,
-//! which is exact here and moves a window by a segment now and then.
+//! With the same calls, `tcp_cong.c`, `tcp_cubic.c`, `tcp_bbr.c`, `tcp_vegas.c` of Linux 6.1.192
+//! and these algorithms give the same windows, thresholds and rates, call by call. There is one
+//! exception: CUBIC's cube root is exact here, which sometimes changes a window by a segment.
 
 use tidegate_limiter::Nanos;
 
@@ -31,12 +31,12 @@ use vegas::Vegas;
 pub enum Algorithm {
     /// RFC 5681 with RFC 6582.
     Reno,
-    /// RFC 9438 as Linux has it, with HyStart.
+    /// RFC 9438 as in Linux, with HyStart.
     #[default]
     Cubic,
     /// BBR version 1, with its detector of policers.
     Bbr,
-    /// Vegas, as Linux has it.
+    /// Vegas, as in Linux.
     Vegas,
     /// Another program's.
     Custom(CustomAlgorithm),
@@ -58,7 +58,7 @@ impl Algorithm {
     }
 }
 
-/// What the sender and its congestion control share.
+/// The values that the sender and its congestion control share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// Congestion window in segments.
@@ -76,7 +76,7 @@ impl Window {
     }
 }
 
-/// Where the sender stands with losses, RFC 5681 and Linux's `tcp_ca_state`.
+/// The sender's state of loss repair, RFC 5681 and Linux's `tcp_ca_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LossState {
     /// Nothing suspicious.
@@ -90,7 +90,8 @@ pub enum LossState {
     Loss,
 }
 
-/// What an acknowledgement says, as Linux's `struct rate_sample` (draft-cheng-iccrg-delivery-rate-
+/// The content of an acknowledgement, as in Linux's `struct rate_sample`
+/// (draft-cheng-iccrg-delivery-rate-
 /// estimation) and the arguments of its callbacks. Counts are segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckSample {
@@ -100,7 +101,7 @@ pub struct AckSample {
     pub acked_cumulatively: u32,
     /// Marked lost by this one.
     pub lost: u32,
-    /// The round trip of the latest segment acknowledged that was sent once.
+    /// The round trip of the latest acknowledged segment that was sent once.
     pub rtt: Option<Nanos>,
     /// Smoothed round trip, RFC 6298.
     pub srtt: Option<Nanos>,
@@ -118,18 +119,18 @@ pub struct AckSample {
     pub delivered_over: Option<u32>,
     /// Time over which `delivered_over` were: the longer of send and acknowledgement phase.
     pub interval: Nanos,
-    /// The sample is of a time in which the application had nothing more to send.
+    /// The sample is from a time in which the application had nothing more to send.
     pub app_limited: bool,
-    /// The window was in use: without this, it must not grow (RFC 7661).
+    /// The window was in use. Otherwise it must not grow (RFC 7661).
     pub cwnd_limited: bool,
     /// The sender's state after this acknowledgement.
     pub state: LossState,
-    /// It is of a lone segment shorter than the largest, so the receiver may have held its
-    /// acknowledgement back (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    /// It acknowledges a lone segment shorter than the largest, so the receiver may have delayed it
+    /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
     pub maybe_delayed: bool,
-    /// When pacing lets the next segment leave; at once if that is past.
+    /// When pacing lets the next segment leave; at once if this time is past.
     pub next_departure: Nanos,
-    /// First byte not sent yet: rounds are counted by it and by `snd_una`.
+    /// First byte not sent yet. This and `snd_una` mark the rounds.
     pub snd_nxt: u64,
     /// First byte not acknowledged.
     pub snd_una: u64,
@@ -164,7 +165,7 @@ impl CongestionControl {
         }
     }
 
-    /// The handshake is done and `window` is the initial one (`init`): BBR sets its first pacing
+    /// The handshake is done, and `window` is the initial one (`init`): BBR sets its first pacing
     /// rate. `rtt` is that of the handshake, if it was measured.
     pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>, window: &mut Window) {
         match self {
@@ -187,7 +188,8 @@ impl CongestionControl {
     }
 
     /// The retransmission timer marked segments lost, before [`on_state`](Self::on_state) reports
-    /// [`LossState::Loss`]: this is their number over the connection so far. An acknowledgement says this itself.
+    /// [`LossState::Loss`]. This is their number over the connection so far. Acknowledgements have this number
+    /// themselves.
     pub fn on_lost(&mut self, lost_total: u64) {
         match self {
             Self::Bbr(bbr) => bbr.on_lost(lost_total),
@@ -219,7 +221,7 @@ impl CongestionControl {
         }
     }
 
-    /// Every acknowledgement that acknowledges anything (`pkts_acked`), in every state.
+    /// Called for every acknowledgement that acknowledges something (`pkts_acked`), in every state.
     pub fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         match self {
             Self::Reno(_) | Self::Bbr(_) => {}
@@ -229,9 +231,9 @@ impl CongestionControl {
         }
     }
 
-    /// The window grows: only in states Open, Disorder and Loss, and when something was
-    /// acknowledged cumulatively (`cong_avoid`). Whether the window was in use each algorithm asks
-    /// for itself: Vegas shrinks its own without.
+    /// The window may grow: called only in states Open, Disorder and Loss, and when something was
+    /// acknowledged cumulatively (`cong_avoid`). Each algorithm checks whether the window was in
+    /// use, because Vegas shrinks an unused one.
     pub fn cong_avoid(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         match self {
             Self::Reno(reno) => reno.cong_avoid(sample, window),
@@ -242,9 +244,9 @@ impl CongestionControl {
         }
     }
 
-    /// The algorithm sets window and pacing rate itself (`cong_control`) and neither
-    /// [`cong_avoid`](Self::cong_avoid) nor the sender's own reduction is to be used. Called
-    /// once an acknowledgement; false if the algorithm leaves that to the sender.
+    /// The algorithm sets window and pacing rate itself (`cong_control`). Then
+    /// [`cong_avoid`](Self::cong_avoid) and the sender's reduction must not be used. Called once an
+    /// acknowledgement; returns false if the sender must set them.
     pub fn control(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) -> bool {
         match self {
             Self::Bbr(bbr) => {
@@ -256,7 +258,7 @@ impl CongestionControl {
         }
     }
 
-    /// The window as it was before a reduction that proved needless (`undo_cwnd`).
+    /// The window before a reduction that was unnecessary (`undo_cwnd`).
     pub fn undo(&mut self, window: &Window) -> u32 {
         match self {
             Self::Reno(reno) => reno.undo(window),
@@ -268,7 +270,7 @@ impl CongestionControl {
     }
 }
 
-/// Microseconds, in which Linux keeps its round trips and clocks.
+/// Microseconds: Linux keeps its round trips and clocks in these.
 fn micros(time: Nanos) -> u64 {
     time / 1000
 }

@@ -1,8 +1,8 @@
-//! A path and a greedy sender, just enough to move an algorithm: for tests only, and written apart
-//! from the sender of this crate so that the two cannot share an error.
+//! A path and a greedy sender, just enough to drive an algorithm. It is for tests only, and written
+//! separately from the sender of this crate, so that the two cannot share an error.
 //!
-//! Segments are numbered as they are sent. What is lost counts as sent again under a new number,
-//! each segment is acknowledged by itself, and three later ones that are acknowledged mean a loss.
+//! Segments are numbered as they are sent. A lost segment counts as sent again under a new number.
+//! Each segment is acknowledged separately, and three later acknowledged segments mean a loss.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use crate::{MILLISECOND, SECOND};
 /// Bytes of a segment.
 pub(super) const MSS: u32 = 1448;
 
-/// What a segment meets on its way.
+/// The bottleneck of the path.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bottleneck {
-    /// A link with a queue, in segments: the time one takes, and how many may wait.
+    /// A link with a queue, in segments: the time for one segment, and the number that may wait.
     Link { service: Nanos, queue: u64 },
-    /// A token bucket: the time in which a token comes, and how many there may be.
+    /// A token bucket: the time in which a token comes, and the largest number of tokens.
     Policer { token: Nanos, depth: u64 },
 }
 
@@ -110,7 +110,7 @@ impl Path {
         }
     }
 
-    /// Goes on until a time from the start, and shows itself after each acknowledgement.
+    /// Continues until a time from the start, and calls `seen` after each acknowledgement.
     pub(super) fn run(&mut self, until: Nanos, mut seen: impl FnMut(&Self)) {
         let until = SECOND + until;
         loop {
@@ -176,7 +176,7 @@ impl Path {
                 Some(self.busy)
             }
             Bottleneck::Policer { token, depth } => {
-                // The bucket holds what came since it was empty.
+                // The bucket holds the tokens since it was empty.
                 let empty = self.busy.max(self.now.saturating_sub(token * depth));
                 if self.now - empty < token {
                     return None;
@@ -188,7 +188,7 @@ impl Path {
     }
 
     fn acknowledge(&mut self, number: u64) {
-        // Of a segment that a timeout took for lost.
+        // Acknowledges a segment that a timeout marked as lost.
         let Some(place) = number.checked_sub(self.una) else {
             return;
         };
@@ -267,7 +267,7 @@ impl Path {
         lost
     }
 
-    /// Leaves behind what was acknowledged or lost.
+    /// Removes segments that were acknowledged or lost.
     fn settle(&mut self) {
         while let Some(front) = self.flight.front() {
             if front.as_ref().is_some_and(|segment| !segment.acked) {
@@ -291,7 +291,7 @@ impl Path {
         self.recovery_end = self.una;
     }
 
-    /// Segments per second that are paced.
+    /// The pacing rate in segments per second.
     pub(super) fn paced(&self) -> f64 {
         self.window.pacing_rate.unwrap() as f64 / f64::from(MSS)
     }

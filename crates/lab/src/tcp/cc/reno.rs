@@ -8,22 +8,22 @@ mod tests;
 /// RFC 5681 with the counters of Linux `tcp_cong.c`, which the other loss-based algorithms share.
 #[derive(Debug, Clone, Default)]
 pub struct Reno {
-    /// Acknowledged segments not yet turned into window (`snd_cwnd_cnt`).
+    /// Acknowledged segments that have not enlarged the window yet (`snd_cwnd_cnt`).
     credit: u32,
     /// The window before the last reduction (`prior_cwnd`).
     prior_cwnd: u32,
 }
 
 impl Reno {
-    /// Half the window, RFC 5681 equation 4 with the window in place of the flight, as Linux
+    /// Half the window: RFC 5681 equation 4, with the window in place of the flight, as in Linux
     /// `tcp_reno_ssthresh`.
     pub(super) fn ssthresh(&mut self, window: &Window) -> u32 {
         self.reduced(window);
         (window.cwnd / 2).max(2)
     }
 
-    /// Notes the window that is about to be reduced. Linux does both in
-    /// `tcp_init_cwnd_reduction` and `tcp_enter_loss`, the callers of `ssthresh`.
+    /// Notes the window that is about to be reduced. Linux does this in `tcp_init_cwnd_reduction`
+    /// and `tcp_enter_loss`, the callers of `ssthresh`.
     pub(super) fn reduced(&mut self, window: &Window) {
         self.prior_cwnd = window.cwnd;
         self.credit = 0;
@@ -50,7 +50,7 @@ impl Reno {
     /// One segment more for each `per` acknowledged (Linux `tcp_cong_avoid_ai`).
     pub(super) fn increase(&mut self, per: u32, acked: u32, window: &mut Window) {
         let per = per.max(1);
-        // What was saved up for a larger step is spent gently, one segment of it at once.
+        // Segments that were counted for a larger step are used gently, one at once.
         if self.credit >= per {
             self.credit = 0;
             window.cwnd = window.cwnd.saturating_add(1);
@@ -65,10 +65,10 @@ impl Reno {
     }
 }
 
-/// One segment more for each acknowledged, up to the threshold; gives what is left above it, all of
-/// it if slow start is over. Only whole segments count, which guards against divided
-/// acknowledgements as RFC 3465 does, and a stretched acknowledgement counts in full
-/// (Linux `tcp_slow_start`).
+/// The window grows by one segment for each acknowledged one, up to the threshold. Returns the
+/// segments that are left, all of them if slow start is over. Only whole segments count, which
+/// guards against divided acknowledgements as RFC 3465 does, and a stretched acknowledgement counts
+/// in full (Linux `tcp_slow_start`).
 pub(super) fn slow_start(acked: u32, window: &mut Window) -> u32 {
     if !window.in_slow_start() {
         return acked;

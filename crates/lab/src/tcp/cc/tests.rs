@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What hurts: bounds, small numbers, and anything.
+/// Difficult values: bounds, small numbers, and any others.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),

@@ -1,4 +1,4 @@
-//! Vegas: as many segments in queues as can be seen in the round trip, and no more.
+//! Vegas: it keeps a number of segments in queues, estimated from the round trip.
 
 use super::reno::{Reno, slow_start};
 use super::{AckSample, LossState, Window, micros};
@@ -18,15 +18,15 @@ const GAMMA: u64 = 1;
 #[derive(Debug, Clone)]
 pub struct Vegas {
     reno: Reno,
-    /// Whether rounds are measured: not while losses are suspected or repaired.
+    /// Whether rounds are measured. They are not while losses are suspected or repaired.
     measuring: bool,
     /// The round ends when this is acknowledged (`beg_snd_nxt`).
     round_end: u64,
-    /// The least round trip of this round.
+    /// The smallest round trip of this round.
     round_rtt: u64,
-    /// How many there were in it.
+    /// The number of round trips in it.
     samples: u32,
-    /// The least round trip since the connection began or was idle: that of an empty path.
+    /// The smallest round trip since the connection began or was idle: that of an empty path.
     base_rtt: u64,
     snd_nxt: u64,
 }
@@ -54,7 +54,8 @@ impl Vegas {
         self.reno.undo(window)
     }
 
-    /// Linux `tcp_vegas_state`: any suspicion of loss makes it Reno until all is well again.
+    /// Linux `tcp_vegas_state`: after any suspicion of loss it behaves like Reno until the state is
+    /// Open again.
     pub(super) fn on_state(&mut self, state: LossState) {
         self.reno.on_state(state);
         self.measuring = state == LossState::Open;
@@ -64,8 +65,8 @@ impl Vegas {
         }
     }
 
-    /// Linux `tcp_vegas_cwnd_event`: after idling the path may be another, so all is measured again.
-    /// With nothing in flight, what was sent is what the last acknowledgement knew of.
+    /// Linux `tcp_vegas_cwnd_event`: after an idle time the path may be another, so all is measured
+    /// again. With nothing in flight, the sent bytes are those that the last acknowledgement knew.
     pub(super) fn on_restart(&mut self) {
         self.base_rtt = u64::MAX;
         self.on_state(LossState::Open);
@@ -100,7 +101,7 @@ impl Vegas {
         self.next_round();
     }
 
-    /// Once a round: compares the segments in queues with what is wanted there.
+    /// Once a round: compares the segments in queues with the wanted number.
     fn adjust(&self, sample: &AckSample, window: &mut Window) {
         let (base, rtt) = (
             u128::from(self.base_rtt),

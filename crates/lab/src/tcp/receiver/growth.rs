@@ -1,33 +1,34 @@
 //! How Linux's receive window grows: dynamic right-sizing, 2.4 and later (`tcp_rcv_space_adjust`,
 //! `tcp_grow_window`).
 //!
-//! A server sees it in the acknowledgements: while the window grows each segment gets its own, so in
-//! slow start there are twice as many as delayed ones, and HyStart takes them for a train.
+//! A server sees it in the acknowledgements: while the window grows, each segment gets a separate
+//! one. So in slow start there are twice as many as delayed ones, and HyStart takes them for a
+//! train.
 
 use tidegate_limiter::Nanos;
 
 #[cfg(test)]
 mod tests;
 
-/// The window at first, and what `tcp_rmem`'s 128 kB come to once segments of a full frame are seen
-/// (1448 bytes in buffers of 2304).
+/// The first window, and the window that `tcp_rmem`'s 128 kB give once full segments are seen (1448
+/// bytes in buffers of 2304).
 const FIRST: u64 = 65_535;
 const BUFFER: u64 = 81_920;
 /// Shorter segments do not count.
 const LEAST: u32 = 128;
-/// Segments that a round trip is taken to bring at first (`TCP_INIT_CWND`).
+/// The segments that a round trip is expected to bring at first (`TCP_INIT_CWND`).
 const INITIAL: u64 = 10;
 
-/// The window that is not announced, as it would be.
+/// The window that Linux would have. It is not announced.
 #[derive(Debug, Clone)]
 pub(super) struct Growth {
     mss: u64,
     most: u64,
-    /// The window (`rcv_ssthresh`), and what it may grow to (`window_clamp`).
+    /// The window (`rcv_ssthresh`), and its bound (`window_clamp`).
     window: u64,
     clamp: u64,
-    /// Bytes read in the last round trip that brought more than the one before, and where and when
-    /// the present one began.
+    /// Bytes that were read in the last round trip that brought more than the one before. Then the
+    /// byte and the time at which the present one began.
     space: u64,
     began: Option<(u64, Nanos)>,
 }
@@ -45,7 +46,7 @@ impl Growth {
         }
     }
 
-    /// A segment came; whether the window grows by it.
+    /// A segment came. Returns whether it makes the window grow.
     pub(super) fn take(&mut self, payload: u32) -> bool {
         let grows = payload >= LEAST && self.window < self.clamp;
         if grows {
@@ -55,7 +56,7 @@ impl Growth {
     }
 
     /// The application has read up to this byte. Once a round trip, if it brought more than those
-    /// before: room for twice as much, and for as much growth again, twice.
+    /// before, the window gets room for twice as much, and for as much growth again, twice.
     pub(super) fn read(&mut self, now: Nanos, byte: u64, rtt: Option<Nanos>) {
         let Some((from, at)) = self.began else {
             self.began = Some((byte, now));

@@ -1,7 +1,7 @@
-//! The receiving half of a connection: puts data in order, and decides when to acknowledge what.
+//! The receiving half of a connection: it puts data in order, and decides when to acknowledge.
 //!
 //! If the application reads at once, the window is always all it may be: Linux's grows from
-//! 64 kB, and here only the acknowledgements are as if it did. Not modelled: PAWS (sequence numbers
+//! 64 kB; here only the acknowledgements follow that growth. Not modelled: PAWS (sequence numbers
 //! here do not wrap), and segments that the host merges before TCP sees them.
 
 mod growth;
@@ -23,18 +23,19 @@ mod tests;
 /// Acknowledgements sent at once at the beginning, and after signs of trouble (Linux
 /// `TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
-/// What a full segment is taken for until one is seen (Linux `TCP_MSS_DEFAULT`).
+/// The assumed length of a full segment until one is seen (Linux `TCP_MSS_DEFAULT`).
 const SMALL_MSS: u32 = 536;
-/// Duplicate acknowledgements sent at once for a hole, before they are put together (Linux
-/// `TCP_FASTRETRANS_THRESH`); most that are (`tcp_comp_sack_nr`); how long the others wait at most
-/// (`tcp_comp_sack_delay_ns`).
+/// Duplicate acknowledgements that are sent at once for a hole, before further ones are joined
+/// (Linux `TCP_FASTRETRANS_THRESH`); the most that are joined (`tcp_comp_sack_nr`); how long they
+/// wait at most (`tcp_comp_sack_delay_ns`).
 const DUPLICATES_AT_ONCE: u32 = 3;
 const MOST_COMPRESSED: u32 = 44;
 const COMPRESSED_FOR: Nanos = MILLISECOND;
-/// With this many ranges to report, acknowledgements are not put together if that would lose one of
-/// them (`TCP_SACK_BLOCKS_EXPECTED`).
+/// With this many ranges to report, acknowledgements are not joined if one of the ranges would be
+/// lost (`TCP_SACK_BLOCKS_EXPECTED`).
 const RANGES_HELD: usize = 2;
-/// A segment that only asks for an answer gets one this often (Linux `tcp_invalid_ratelimit`).
+/// A segment that only asks for an answer gets one at most this often (Linux
+/// `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Nanos = 500 * MILLISECOND;
 
 /// The receiving half.
@@ -47,13 +48,13 @@ pub(super) struct Receiver {
     delayed_ack: Nanos,
     compression: bool,
 
-    /// Next byte expected, and what was acknowledged last.
+    /// Next byte expected, and the byte that was last acknowledged.
     next: u64,
     acked: u64,
     /// Data behind a hole: ranges in order that do not touch.
     early: Vec<(u64, u64)>,
     list: SackList,
-    /// Ranges of an acknowledgement that goes out before the state as it is now.
+    /// Ranges of an acknowledgement that is sent before the present state.
     overdue: Option<Sacks>,
     /// A duplicate to be reported, RFC 2883.
     duplicate: Option<(u64, u64)>,
@@ -64,15 +65,15 @@ pub(super) struct Receiver {
     reading: Reading,
     /// Length of a full segment.
     full: u32,
-    /// Acknowledgements still to be sent at once, and when data arrived last.
+    /// Acknowledgements that must be sent at once, and when data last arrived.
     quick: u32,
     last_data: Option<Nanos>,
     /// The application answers what it receives: its data can carry acknowledgements.
     interactive: bool,
     ack_now: bool,
-    /// When an acknowledgement that is put off is due.
+    /// When a delayed acknowledgement is due.
     due: Option<Nanos>,
-    /// Duplicate acknowledgements for the hole at `next`, and those put together.
+    /// Duplicate acknowledgements for the hole at `next`, and those that were joined.
     duplicates: u32,
     duplicates_at: u64,
     compressed: u32,
@@ -123,7 +124,7 @@ impl Receiver {
         self.echo = syn.timestamps.map_or(0, |times| times.value);
     }
 
-    /// Takes in what a segment carries. `rtt` and `rto` are those of the sending half.
+    /// Takes in a segment. `rtt` and `rto` are those of the sending half.
     pub(super) fn take(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
         if let Some(Timestamps { value, .. }) = segment.timestamps
             && segment.seq <= self.acked
@@ -133,13 +134,13 @@ impl Receiver {
         }
         let (start, mut end) = (segment.seq, segment.end());
         if segment.syn {
-            // The peer did not hear that the connection stands.
+            // The peer does not know that the connection is established.
             self.ack_now = true;
             return;
         }
         if start == end {
-            // Nothing from before the window: a probe of it, RFC 9293 §3.8.6.1. Answered seldom
-            // enough that two such connections do not keep each other busy.
+            // A segment without data from before the window is a probe of it, RFC 9293 §3.8.6.1. It
+            // is answered seldom enough that two such connections do not keep each other busy.
             let rested = self
                 .last_answer
                 .is_none_or(|at| now.saturating_sub(at) >= ANSWER_INTERVAL);
@@ -154,7 +155,7 @@ impl Receiver {
         // A FIN takes no space.
         let beyond = end.saturating_sub(u64::from(segment.fin)) > edge;
         if end <= self.next {
-            // RFC 2883 §4.1: all of it was there.
+            // RFC 2883 §4.1: all of it had arrived.
             self.report((start, end));
             self.quicken(QUICK);
         } else if start > edge || start == edge && beyond {
@@ -187,8 +188,9 @@ impl Receiver {
     /// Data in order (`tcp_data_queue`, `tcp_event_data_recv`).
     fn take_next(&mut self, now: Nanos, end: u64, segment: &Segment, rto: Nanos) {
         self.full = self.full.max(segment.payload.min(self.mss));
-        // The end of a burst, or of what was written: no more may come soon. Linux acknowledges
-        // it when the application has read it (`ICSK_ACK_PUSHED`), which it does at once here.
+        // This ends a burst, or what the application wrote. No more may come soon. Linux
+        // acknowledges it when the application has read it (`ICSK_ACK_PUSHED`), which happens at
+        // once here.
         self.ack_now |= (segment.psh || segment.payload < self.full) && !self.interactive;
         let rested = self.last_data.is_none_or(|at| now.saturating_sub(at) > rto);
         if rested {
@@ -213,7 +215,7 @@ impl Receiver {
         if !self.sack {
             self.duplicate = None;
         }
-        // RFC 5681 §4.2: at once when a hole is filled. Linux: when the last one is.
+        // RFC 5681 §4.2: at once when a hole is filled. Linux: when the last hole is filled.
         self.ack_now |= filled && self.early.is_empty();
         self.reading.come(now, self.next);
         self.list.remove_below(self.next);
@@ -228,7 +230,8 @@ impl Receiver {
         let (mut from, mut to) = (start, end);
         for index in first..behind {
             let (old_from, old_to) = self.early[index];
-            // RFC 2883 §4: what overlaps was there. The first part is reported, if there are several.
+            // RFC 2883 §4: the overlapping part had arrived. If there are several, the first is
+            // reported.
             let overlap = (start.max(old_from), end.min(old_to));
             if overlap.0 < overlap.1 && self.duplicate.is_none() {
                 self.report(overlap);
@@ -258,7 +261,7 @@ impl Receiver {
         }
     }
 
-    /// Acknowledges at once for a while (`tcp_enter_quickack_mode`).
+    /// Acknowledges every segment at once for a while (`tcp_enter_quickack_mode`).
     fn quicken(&mut self, most: u32) {
         self.add_quick(most);
         self.interactive = false;
@@ -271,8 +274,8 @@ impl Receiver {
             .max(if window == 0 { 2 } else { window.min(most) });
     }
 
-    /// When to acknowledge (`__tcp_ack_snd_check`): RFC 5681 §4.2 with quick acknowledgements at
-    /// the beginning, and duplicate ones put together after the first three.
+    /// Decides when to acknowledge (`__tcp_ack_snd_check`): RFC 5681 §4.2 with quick
+    /// acknowledgements at the beginning. Duplicate ones are joined after the first three.
     fn decide(&mut self, now: Nanos, rtt: Option<Nanos>) {
         if self.next - self.acked > u64::from(self.full)
             || self.quick > 0 && !self.interactive
@@ -305,7 +308,7 @@ impl Receiver {
         self.compressed_due.get_or_insert(now + wait);
     }
 
-    /// When an acknowledgement that is put off is due.
+    /// When a delayed acknowledgement is due.
     fn ack_due(&self) -> Option<Nanos> {
         self.due.into_iter().chain(self.compressed_due).min()
     }
@@ -321,7 +324,7 @@ impl Receiver {
         self.ack_now |= self.reading.on_timeout(now, self.next);
     }
 
-    /// Whether an acknowledgement is to be sent now.
+    /// Whether an acknowledgement must be sent now.
     pub(super) fn wants_ack(&self) -> bool {
         self.ack_now || self.overdue.is_some()
     }
@@ -331,15 +334,14 @@ impl Receiver {
         self.ack_now = true;
     }
 
-    /// Data is sent: in answer to what was received, if that was just now
-    /// (`tcp_event_data_sent`).
+    /// Data is sent. It answers received data if that came just now (`tcp_event_data_sent`).
     pub(super) fn on_data_sent(&mut self, now: Nanos) {
         let recent = |at: Nanos| now.saturating_sub(at) < self.delayed_ack;
         self.interactive |= self.last_data.is_some_and(recent);
     }
 
-    /// Fills in the fields that every segment carries. Data segments carry no selective
-    /// acknowledgements, for which there is no space in them: these leave by themselves.
+    /// Sets the fields that every segment carries. Data segments have no space for selective
+    /// acknowledgements, so these are sent separately.
     pub(super) fn fill(&mut self, segment: &mut Segment) {
         segment.ack = self.next;
         segment.window = self.reading.announce(self.next);
@@ -361,8 +363,8 @@ impl Receiver {
         self.compressed_due = None;
     }
 
-    /// What a segment has of selective acknowledgements: a duplicate first (RFC 2883), then the
-    /// ranges, the latest first (RFC 2018 §4); three find space beside timestamps.
+    /// The selective acknowledgements of a segment: a duplicate first (RFC 2883), then the ranges,
+    /// the latest first (RFC 2018 §4). Three fit beside timestamps.
     fn sacks(&self) -> Sacks {
         let mut sacks = Sacks::default();
         if self.sack {
@@ -385,7 +387,7 @@ impl Receiver {
         self.next.saturating_sub(1 + u64::from(self.fin_received()))
     }
 
-    /// All that the peer will ever send is there.
+    /// Whether all data of the peer has arrived.
     pub(super) fn fin_received(&self) -> bool {
         self.fin.is_some_and(|fin| self.next > fin)
     }

@@ -1,7 +1,7 @@
 //! The ranges a receiver reports, RFC 2018 §4: the latest changed first, so that each is reported
 //! several times (Linux `selective_acks`).
 
-/// As many as ever find space in a segment.
+/// The most ranges that can fit into a segment.
 const MOST: usize = 4;
 
 /// Up to four ranges, the latest first.
@@ -20,13 +20,13 @@ impl SackList {
         self.count == 0
     }
 
-    /// Where in the list a range is that this one covers; behind all if there is none.
+    /// The index of a range that this one covers; the length of the list if there is none.
     pub(super) fn position(&self, range: (u64, u64)) -> usize {
         let covered = |&(from, to): &(u64, u64)| range.0 <= from && to <= range.1;
         self.ranges().iter().position(covered).unwrap_or(self.count)
     }
 
-    /// Puts a range first; what it covers goes.
+    /// Puts a range first, and removes the ranges that it covers.
     pub(super) fn add(&mut self, range: (u64, u64)) {
         self.retain(|&(from, to)| to < range.0 || from > range.1);
         self.count = (self.count + 1).min(MOST);
@@ -34,7 +34,7 @@ impl SackList {
         self.ranges[0] = range;
     }
 
-    /// Takes out what is acknowledged cumulatively.
+    /// Removes bytes that are acknowledged cumulatively.
     pub(super) fn remove_below(&mut self, next: u64) {
         self.retain(|&(_, to)| to > next);
     }

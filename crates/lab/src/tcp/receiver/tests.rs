@@ -25,7 +25,7 @@ fn data(seq: u64, payload: u32) -> Segment {
     }
 }
 
-/// What is acknowledged after these arrive one after the other, each acknowledged at once.
+/// The acknowledgements when these segments arrive one after the other, each acknowledged at once.
 fn acks(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(u64, Vec<(u64, u64)>)> {
     let mut acks = Vec::new();
     for (number, &(seq, payload)) in arrivals.iter().enumerate() {
@@ -117,7 +117,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (4000, vec![(5000, 5500), (4500, 5500)]),
     ];
     assert_eq!(reported(3500, &arrived), expected);
-    // §4.2.1: of the last one a part was there.
+    // §4.2.1: a part of the last segment had arrived.
     let arrived = [(500, 500), (2000, 500), (1000, 500), (1000, 1000)];
     let expected = [
         (1000, vec![]),
@@ -126,7 +126,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (2500, vec![(1000, 1500)]),
     ];
     assert_eq!(reported(500, &arrived), expected);
-    // §4.2.2: of the last one two parts were there, below the acknowledgement.
+    // §4.2.2: two parts of the last segment had arrived, below the acknowledgement.
     let arrived = [
         (500, 500),
         (3000, 500),
@@ -142,7 +142,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (2500, vec![(1000, 1500), (3000, 3500)]),
     ];
     assert_eq!(reported(500, &arrived), expected);
-    // §4.2.3: two parts were there, above it; they do not touch.
+    // §4.2.3: two parts had arrived, above it; they do not touch.
     let arrived = [
         (500, 500),
         (3500, 500),
@@ -158,7 +158,7 @@ fn reports_the_duplicates_of_rfc_2883() {
         (1000, vec![(1500, 2000), (1500, 3000), (3500, 4000)]),
     ];
     assert_eq!(reported(500, &arrived), expected);
-    // §5.1: the network made two of one.
+    // §5.1: the network duplicated a segment.
     let arrived = [(500, 500), (1000, 500), (1000, 500)];
     let expected = [(1000, vec![]), (1500, vec![]), (1500, vec![(1000, 1500)])];
     assert_eq!(reported(500, &arrived), expected);
@@ -214,7 +214,7 @@ fn acknowledges_quickly_at_first() {
     receiver.last_data = None;
     let arrivals: Vec<_> = (0..40).map(|index| (1 + index * 1448, 1448)).collect();
     assert_eq!(acks(&mut receiver, &arrivals).len(), 16 + 12);
-    // 64 kB of window are 22 times two segments, 3000 bytes only one.
+    // A window of 64 kB grows by two segments 22 times, 3000 bytes only once.
     let config = TcpConfig {
         receive_window: 3000,
         ..config
@@ -283,8 +283,8 @@ fn takes_nothing_from_beyond_the_window() {
 }
 
 proptest! {
-    /// Against bytes marked one by one: what is in order is received, and ranges tell nothing
-    /// that is not there.
+    /// Compared with bytes that are marked one by one: the bytes in order are received, and ranges
+    /// contain only bytes that have arrived.
     #[test]
     fn puts_bytes_in_order(
         arrivals in proptest::collection::vec((0u64..400, 1u32..60), 0..80),

@@ -1,4 +1,4 @@
-//! What an acknowledgement says: RFC 9293 §3.10.7.4, RFC 2018 and 2883, as Linux `tcp_ack`,
+//! The content of an acknowledgement: RFC 9293 §3.10.7.4, RFC 2018 and 2883, as Linux `tcp_ack`,
 //! `tcp_sacktag_write_queue` and `tcp_clean_rtx_queue`.
 
 use std::ops::Range;
@@ -21,21 +21,21 @@ pub(super) struct Ack {
     pub(super) acked: u32,
     /// Segments newly acknowledged selectively.
     pub(super) sacked: bool,
-    /// A segment sent before `high` and never again was delivered.
+    /// A segment that was sent before `high`, and only once, was delivered.
     pub(super) original: bool,
     /// A segment that was retransmitted was acknowledged cumulatively.
     pub(super) again: bool,
-    /// It reports a duplicate; one of the tail loss probe.
+    /// It reports a duplicate; a duplicate of the tail loss probe.
     pub(super) duplicate: bool,
     pub(super) probe_duplicate: bool,
-    /// It changes the window, or carries data: no duplicate acknowledgement, RFC 5681 §2.
+    /// It changes the window, or carries data. So it is no duplicate acknowledgement, RFC 5681 §2.
     updates: bool,
-    /// The first segment out was acknowledged selectively before.
+    /// The first segment in flight was acknowledged selectively before.
     pub(super) reneging: bool,
     /// A retransmission was found lost.
     pub(super) lost_again: bool,
     pub(super) restart_timer: bool,
-    /// Lowest byte that was delivered late, without having been sent again.
+    /// Lowest byte that was delivered late and was sent only once.
     reordered: u64,
     /// When the first and the last of the selectively acknowledged were sent.
     first_sacked: Option<Nanos>,
@@ -44,7 +44,7 @@ pub(super) struct Ack {
     delivered: u32,
     rate: RateSample,
     rtt: Option<Nanos>,
-    /// It is of a lone short segment, and may have been put off.
+    /// It acknowledges a lone short segment, and may have been delayed.
     maybe_delayed: bool,
     prior_in_flight: u32,
 }
@@ -92,7 +92,7 @@ impl Sender {
                 self.judge(now, 0, &mut ack);
             }
             if matches!(self.timer, Some((Timer::ClosedWindow, _))) {
-                // The next attempt to send looks at the window again.
+                // The next attempt to send checks the window again.
                 self.timer = None;
             }
             self.end_probe(now, segment.ack, &ack);
@@ -133,7 +133,8 @@ impl Sender {
         }
     }
 
-    /// The byte behind the highest selectively acknowledged, or else the first not acknowledged.
+    /// The byte after the highest selectively acknowledged one, or else the first byte not
+    /// acknowledged.
     pub(super) fn highest_sacked_end(&self) -> u64 {
         self.board
             .highest_sacked_end()
@@ -143,7 +144,7 @@ impl Sender {
 
     fn take_sacks(&mut self, now: Nanos, acked: u64, sacks: &Sacks, ack: &mut Ack) {
         let duplicate = self.take_duplicate(acked, sacks, ack);
-        // In order: a lower range marked behind a higher one would look like reordering.
+        // In order: a lower range marked after a higher one would look like reordering.
         let mut ordered = [(0, 0, false); 4];
         for (index, range) in sacks.ranges().enumerate() {
             ordered[index] = (range.start, range.end, duplicate && index == 0);
@@ -162,9 +163,9 @@ impl Sender {
         self.rate.delivered += u64::from(ack.delivered);
     }
 
-    /// RFC 2883 §4: the first range is of a duplicate if it lies below the acknowledgement or
-    /// within the second (`tcp_check_dsack`). More duplicates than retransmissions are not our
-    /// doing.
+    /// RFC 2883 §4: the first range is a duplicate if it lies below the acknowledgement or within
+    /// the second range (`tcp_check_dsack`). More duplicates than retransmissions were not caused
+    /// by this sender.
     fn take_duplicate(&mut self, acked: u64, sacks: &Sacks, ack: &mut Ack) -> bool {
         let mut ranges = sacks.ranges();
         let Some(Range { start, end }) = ranges.next() else {
@@ -186,7 +187,7 @@ impl Sender {
         if self.duplicates > self.total_again {
             return false;
         }
-        // The window of RACK grows only for what reordering may have caused.
+        // The window of RACK grows only for duplicates that reordering may have caused.
         if self.reordering_seen > 0 && !of_probe {
             self.rack.duplicate_seen = true;
         }
@@ -203,7 +204,7 @@ impl Sender {
         true
     }
 
-    /// Whether a range is of what is out, or of a duplicate since the reduction began
+    /// Whether a range contains segments in flight, or a duplicate since the reduction began
     /// (`tcp_is_sackblock_valid`).
     fn is_valid(&self, start: u64, end: u64, duplicate: bool) -> bool {
         if end > self.next || start >= end {
@@ -222,7 +223,7 @@ impl Sender {
             if sent.seq >= end {
                 break;
             }
-            // What the acknowledgement before covered is passed over at once, so that a window
+            // The part that the acknowledgement before covered is skipped at once, so that a window
             // full of selective acknowledgements costs no more than one.
             if sent.sacked && !duplicate {
                 let mut known = self.known_sacks.ranges();
@@ -289,7 +290,7 @@ impl Sender {
         self.reordering_seen = self.reordering_seen.saturating_add(1);
     }
 
-    /// Takes off what is acknowledged cumulatively (`tcp_clean_rtx_queue`).
+    /// Removes segments that are acknowledged cumulatively (`tcp_clean_rtx_queue`).
     fn clean(&mut self, now: Nanos, prior_highest: u64, ack: &mut Ack) {
         let had_sacked = self.board.sacked_out;
         let mut reordered = self.next;
@@ -321,8 +322,8 @@ impl Sender {
             }
         }
         ack.reneging = self.sack && self.board.front().is_some_and(|first| first.sacked);
-        // Karn: no sample if anything of it was retransmitted, RFC 6298 §3; the timestamp then
-        // gives one, RFC 7323 §4.
+        // Karn: no sample if a part was retransmitted, RFC 6298 §3. The timestamp gives one then,
+        // RFC 7323 §4.
         let since = |at: Option<Nanos>| at.map(|at| now.saturating_sub(at));
         let (mut rtt, mut latest) = if ack.again {
             (None, None)
@@ -358,14 +359,14 @@ impl Sender {
             ack.restart_timer = true;
             if !self.sack {
                 self.remove_duplicates(ack.acked);
-                // Without SACK, what was acknowledged may as well be the retransmission.
+                // Without SACK, the acknowledgement may be for the retransmission.
                 ack.original &= !ack.again;
             } else if reordered < prior_highest {
                 self.note_reordering(reordered);
             }
         } else if let (Some(front), Some(rtt)) = (self.board.front(), sacked_rtt) {
-            // Not if the sample is of segments sent before the first was sent again: that would
-            // put off its timeout again and again.
+            // Not if the sample comes from segments that were sent before the first one was sent
+            // again. That would delay its timeout again and again.
             ack.restart_timer = rtt > now.saturating_sub(front.sent_at);
         }
         if ack.acked > 0 || ack.sacked {
@@ -418,8 +419,8 @@ impl Sender {
                 self.window_moved(now);
             }
         }
-        // Where Linux's algorithms look at the bound: not while losses are repaired, and only if
-        // the window is in use.
+        // Linux's algorithms check the bound here: not while losses are repaired, and only if the
+        // window is in use.
         let moved = self.controlled || !self.in_reduction() && sample.cwnd_limited;
         if let Some(clamp) = self.clamp.filter(|_| moved) {
             self.window.cwnd = self.window.cwnd.min(clamp);

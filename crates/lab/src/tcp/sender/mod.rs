@@ -1,8 +1,8 @@
 //! The sending half of a connection: what to send next, and when.
 //!
-//! Its steps are those of Linux (tcp_input.c, tcp_output.c, tcp_timer.c, about 6.12), because a
-//! policer makes visible every one of them. Left out: ECN, FastOpen, MTU probing, Nagle's
-//! algorithm (off, as servers of bulk data set it) and the queues of the sending host.
+//! Its steps are those of Linux (tcp_input.c, tcp_output.c, tcp_timer.c, about 6.12), because every
+//! one of them is visible behind a policer. Left out: ECN, FastOpen, MTU probing, Nagle's algorithm
+//! (off, as on servers of bulk data) and the queues of the sending host.
 
 mod ack;
 mod pacing;
@@ -31,14 +31,14 @@ pub(super) use rtt::{INITIAL_RTO, MAX_RTO};
 use scoreboard::Scoreboard;
 use timeout::Timer;
 
-/// Segments that may be overtaken without being deemed lost, at first (RFC 5681 §3.2).
+/// Segments that may be overtaken without counting as lost, at first (RFC 5681 §3.2).
 const REORDERING: u32 = 3;
 /// Most of them (Linux `tcp_max_reordering`).
 const MAX_REORDERING: u32 = 300;
 /// The first byte of data: the SYN is number 0.
 const FIRST: u64 = 1;
 
-/// A segment to be sent, without what the receiving half adds to it.
+/// A segment to be sent, before the receiving half adds its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) seq: u64,
@@ -48,7 +48,7 @@ pub(super) struct Outgoing {
     pub(super) again: bool,
 }
 
-/// What the last acknowledgement allows beyond new data (Linux `REXMIT_…`).
+/// What may be sent after the last acknowledgement, besides new data (Linux `REXMIT_…`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resend {
     /// Nothing.
@@ -98,19 +98,20 @@ pub(super) struct Sender {
     by_time: bool,
     recovery: Recovery,
     paced: bool,
-    /// Windows that were not used are forgotten.
+    /// Whether unused windows are forgotten.
     forgetful: bool,
 
     cc: CongestionControl,
     window: Window,
     /// Most segments that the window may grow to.
     clamp: Option<u32>,
-    /// Most bytes of payload per second that segments are spread at.
+    /// Upper bound of the pacing rate: bytes of payload per second.
     most_rate: Option<u64>,
-    /// The algorithm sets window and rate itself.
+    /// Whether the algorithm sets window and rate itself.
     controlled: bool,
 
-    /// First byte not acknowledged, next byte to send, byte behind what the application wrote.
+    /// First byte not acknowledged, next byte to send, byte after the data that the application
+    /// wrote.
     una: u64,
     next: u64,
     written: u64,
@@ -123,11 +124,11 @@ pub(super) struct Sender {
     peer_window: u32,
     /// The largest window the peer ever had.
     max_window: u32,
-    /// Sequence number of the peer's segment that set the window last.
+    /// Sequence number of the segment of the peer that last set the window.
     window_seq: u64,
 
     board: Scoreboard,
-    /// Selective acknowledgements of the last that had any.
+    /// The selective acknowledgements of the last segment that had any.
     known_sacks: Sacks,
     rtt: RoundTrip,
     rack: Rack,
@@ -136,20 +137,21 @@ pub(super) struct Sender {
     pacer: Pacer,
 
     state: LossState,
-    /// The recovery ends when all before it is acknowledged.
+    /// The recovery ends when everything before this byte is acknowledged.
     high: u64,
-    /// Segments that may be overtaken without being lost, and how often any were.
+    /// Segments that may be overtaken without being lost, and how often some were overtaken.
     reordering: u32,
     reordering_seen: u32,
-    /// Threshold before the reduction, to be restored if it was needless.
+    /// Threshold before the reduction, to be restored if it was unnecessary.
     prior_ssthresh: Option<u32>,
-    /// Where the reduction began; none if it cannot be undone.
+    /// Where the reduction began; `None` if it cannot be undone.
     undo_from: Option<u64>,
-    /// Retransmissions since that no duplicate was reported of; none if there was none at all.
+    /// Retransmissions since then for which no duplicate was reported; `None` if there was no
+    /// retransmission.
     undo_retransmissions: Option<u32>,
     /// Timestamp of the first retransmission.
     first_again: Option<u32>,
-    /// Timestamp echoed by the acknowledgement at hand.
+    /// Timestamp echoed by the present acknowledgement.
     echo: Option<u32>,
     total_again: u64,
     duplicates: u64,
@@ -157,10 +159,11 @@ pub(super) struct Sender {
     timeouts: u32,
     frto: bool,
     reneged: bool,
-    /// Segments below are marked where time is not used (RFC 6675).
+    /// Segments below this one are marked if time is not used (RFC 6675).
     marked_below: u64,
 
-    /// What is sent when a tail loss probe went out; the probe was a retransmission.
+    /// The next byte to send when a tail loss probe was sent, and whether the probe was a
+    /// retransmission.
     probe_high: Option<u64>,
     probe_again: bool,
     /// Probes of a closed window in a row.
@@ -169,14 +172,14 @@ pub(super) struct Sender {
     timer: Option<(Timer, Nanos)>,
     resend: Resend,
     forced: Option<Forced>,
-    /// Segments and bytes sent of the burst at hand, and what it still may have.
+    /// Segments and bytes sent of the present burst, and the segments that it may still have.
     burst: (u32, u64),
     burst_left: u32,
-    /// Something was sent since the use of the window was judged.
+    /// Something was sent since the use of the window was last judged.
     sent_since: bool,
     usage: window::Usage,
     last_data: Nanos,
-    /// Sending waits for this time and nothing else.
+    /// Sending waits for this time and for nothing else.
     blocked_until: Option<Nanos>,
     latest_rtt: Option<Nanos>,
     counts: Counts,
@@ -251,8 +254,8 @@ impl Sender {
         }
     }
 
-    /// The handshake is done: with the peer's window, a round trip if its segment was sent once,
-    /// and how often it was lost.
+    /// The handshake is done. The arguments are the peer's window, a round trip if this end's
+    /// segment was sent once, and how often it was lost.
     pub(super) fn establish(&mut self, now: Nanos, window: u32, rtt: Option<Nanos>, losses: u32) {
         self.peer_window = window;
         self.max_window = window;
@@ -276,7 +279,7 @@ impl Sender {
         self.cc = CongestionControl::new(algorithm, start);
     }
 
-    /// The application gives this many bytes more.
+    /// The application hands over this many more bytes.
     pub(super) fn write(&mut self, now: Nanos, bytes: Bytes) {
         if self.closed || bytes.get() == 0 {
             return;
@@ -299,13 +302,13 @@ impl Sender {
         }
     }
 
-    /// The application has no more to give.
+    /// The application has no more data.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Before the application writes: whether the network was idle for want of data
-    /// (`tcp_rate_check_app_limited`).
+    /// Called before the application writes: notes whether the network was idle because data was
+    /// missing (`tcp_rate_check_app_limited`).
     fn mark_app_limited(&mut self) {
         if self.buffered.saturating_sub(self.data_sent()) < u64::from(self.mss)
             && self.board.in_flight() < self.window.cwnd
@@ -316,9 +319,9 @@ impl Sender {
         }
     }
 
-    /// Bounds the window to this many segments, or removes the bound. Linux sets the threshold of slow start to
-    /// the bound as well (`TCP_BPF_SNDCWND_CLAMP`): a window below it grows to it at once, and one
-    /// that is freed grows as at the connection's beginning.
+    /// Bounds the window to this many segments, or removes the bound. Linux also sets the threshold of slow
+    /// start to the bound (`TCP_BPF_SNDCWND_CLAMP`). A window below it grows to it at once, and without the
+    /// bound the window grows as at the beginning of the connection.
     pub(super) fn clamp(&mut self, segments: Option<u32>) {
         self.clamp = segments;
         self.window.ssthresh = segments.unwrap_or(u32::MAX);
@@ -337,12 +340,12 @@ impl Sender {
         self.mss
     }
 
-    /// Bytes that the application gave and that were not sent yet.
+    /// Bytes of the application that were not sent yet.
     pub(super) fn unsent(&self) -> u64 {
         self.written.saturating_sub(self.data_sent())
     }
 
-    /// The byte behind the data sent.
+    /// The byte after the data that was sent.
     fn data_sent(&self) -> u64 {
         self.next - u64::from(self.fin_sent)
     }
@@ -368,7 +371,7 @@ impl Sender {
         self.una - FIRST - u64::from(self.is_finished())
     }
 
-    /// Everything written is acknowledged, the FIN too.
+    /// Whether everything written is acknowledged, including the FIN.
     pub(super) fn is_finished(&self) -> bool {
         self.fin_sent && self.una == self.next
     }
@@ -378,7 +381,7 @@ impl Sender {
         self.next
     }
 
-    /// When it wants to be called again.
+    /// When it must be called again.
     pub(super) fn next_timeout(&self) -> Option<Nanos> {
         let timer = self.timer.map(|(_, at)| at);
         timer.into_iter().chain(self.blocked_until).min()
@@ -412,7 +415,7 @@ impl Sender {
         self.board.in_flight()
     }
 
-    /// Holds the counts against the marks, for tests.
+    /// Compares the counts with the marks, for tests.
     #[cfg(test)]
     pub(super) fn check(&self) {
         self.board.check(self.sack);

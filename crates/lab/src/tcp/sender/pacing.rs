@@ -8,9 +8,9 @@ use crate::SECOND;
 #[cfg(test)]
 mod tests;
 
-/// Largest burst in bytes: what segmentation offload takes at once.
+/// Largest burst in bytes: the most that segmentation offload takes at once.
 const MAX_BURST: u64 = 65_536;
-/// Segments that leave before pacing sets in (Linux `TCP_INIT_CWND`).
+/// Segments that leave before pacing begins (Linux `TCP_INIT_CWND`).
 const UNPACED: u64 = 10;
 
 /// Spreads segments over time.
@@ -18,11 +18,12 @@ const UNPACED: u64 = 10;
 pub(super) struct Pacer {
     /// Bytes of payload per second, known from the first round trip on.
     rate: Option<u64>,
-    /// When the next burst may leave, if segments are paced; when the last left otherwise.
+    /// When the next burst may leave, if segments are paced; otherwise when the last one left.
     next_burst: Nanos,
     segments: u64,
     limit: Option<Rate>,
-    /// When the next packet may leave under the limit, and what of a nanosecond is left over.
+    /// When the next packet may leave under the limit, and the fraction of a nanosecond that is
+    /// left over.
     next_packet: Nanos,
     remainder: u128,
 }
@@ -44,7 +45,7 @@ impl Pacer {
         self.rate = Some(rate.max(1));
     }
 
-    /// When the next burst may leave, if segments are paced; when the last left otherwise.
+    /// When the next burst may leave, if segments are paced; otherwise when the last one left.
     pub(super) fn burst_at(&self) -> Nanos {
         self.next_burst
     }
@@ -57,8 +58,8 @@ impl Pacer {
         }
     }
 
-    /// Segments of a burst: a millisecond of the rate, more to those near (half for each 512 µs
-    /// of round trip), but at least two, or one below 1.2 Mbit/s if the rate is BBR's
+    /// Segments of a burst: those of a millisecond at the rate, and more to near receivers (half
+    /// for each 512 µs of round trip). At least two, or one below 1.2 Mbit/s if the rate is BBR's
     /// (`bbr_min_tso_segs`).
     pub(super) fn burst(&self, mss: u32, smallest: Option<Nanos>, own_rate: bool) -> u32 {
         let rate = self.rate.unwrap_or(u64::MAX);
@@ -72,8 +73,8 @@ impl Pacer {
     /// A burst of this many segments has left.
     pub(super) fn on_burst(&mut self, now: Nanos, paced: bool, segments: u32, payload: u64) {
         let start = self.next_burst.max(now);
-        // What was not used of the time before counts, up to half: timers are late in reality,
-        // and the mean rate must not suffer from it.
+        // Unused time counts, up to half, because real timers are late, and the mean rate must not
+        // suffer from it.
         let credit = start - self.next_burst;
         self.next_burst = start;
         self.segments = self.segments.saturating_add(u64::from(segments));

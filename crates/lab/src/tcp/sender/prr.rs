@@ -1,5 +1,5 @@
-//! Proportional rate reduction, RFC 6937 and 9937 (Linux `tcp_cwnd_reduction`): while losses are
-//! repaired, how many segments may be sent for those delivered.
+//! Proportional rate reduction, RFC 6937 and 9937 (Linux `tcp_cwnd_reduction`): how many segments
+//! may be sent for delivered ones while losses are repaired.
 
 use super::super::Recovery;
 
@@ -9,13 +9,13 @@ mod tests;
 /// Counts since recovery began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reduction {
-    /// The window before.
+    /// The window before the reduction.
     prior_cwnd: u32,
     delivered: u32,
     sent: u32,
 }
 
-/// What an acknowledgement brought.
+/// The progress of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     /// Segments newly delivered.
@@ -41,12 +41,12 @@ impl Reduction {
         self.sent = self.sent.saturating_add(1);
     }
 
-    /// The window after an acknowledgement; none if it delivered nothing.
+    /// The window after an acknowledgement; `None` if it delivered nothing.
     ///
-    /// Above the threshold the window shrinks in proportion. Below it, [Flach16 §5.2.2] found
-    /// slow start to lose its retransmissions again behind a policer: so one is sent for each
-    /// delivered (PRR-CRB), and one more (PRR-SSRB) only for acknowledgements that advance
-    /// without showing new losses. [`Recovery::SlowStart`] always adds it.
+    /// Above the threshold the window shrinks in proportion. Below it, [Flach16 §5.2.2] found that
+    /// slow start loses its retransmissions again behind a policer. So one segment is sent for each
+    /// delivered one (PRR-CRB), and one more (PRR-SSRB) only for acknowledgements that advance
+    /// without new losses. [`Recovery::SlowStart`] always adds it.
     pub(super) fn window(
         &mut self,
         recovery: Recovery,
@@ -70,7 +70,7 @@ impl Reduction {
             };
             below.min(conserve + i64::from(more))
         };
-        // The first retransmission is not held back.
+        // The first retransmission is sent at once.
         send = send.max(i64::from(self.sent == 0));
         let window = i64::from(ack.in_flight) + send;
         Some(u32::try_from(window.max(0)).unwrap_or(u32::MAX))

@@ -1,5 +1,6 @@
-//! Loss by time, RFC 8985 as in Linux tcp_recovery.c: a segment is lost if one sent after it was
-//! delivered, and it is out for longer than that one's round trip and the reordering window.
+//! Loss by time, RFC 8985 as in Linux tcp_recovery.c. A segment is lost if one that was sent after
+//! it was delivered, and if it is in flight for longer than that one's round trip and the
+//! reordering window.
 
 use tidegate_limiter::Nanos;
 
@@ -11,12 +12,12 @@ use super::timeout::{TIMER_MARGIN, Timer};
 /// Recoveries for which a window grown by DSACK is kept (`TCP_RACK_RECOVERY_THRESH`).
 const PERSIST: u8 = 16;
 
-/// The latest sent of the delivered segments, and how much reordering to expect.
+/// The delivered segment that was sent last, and the reordering to expect.
 #[derive(Debug, Clone)]
 pub(super) struct Rack {
     order: u64,
     rtt: Nanos,
-    /// There is news since losses were last looked for.
+    /// There is news since the last search for losses.
     pub(super) advanced: bool,
     /// A duplicate was reported that reordering may have caused.
     pub(super) duplicate_seen: bool,
@@ -39,8 +40,8 @@ impl Rack {
         }
     }
 
-    /// A segment is delivered, RFC 8985 §6.2 step 2. One that was retransmitted may be
-    /// acknowledged for its first transmission: so not if that comes too soon.
+    /// A segment is delivered, RFC 8985 §6.2 step 2. A retransmitted one may be acknowledged for
+    /// its first transmission, so it does not count if the acknowledgement comes too soon.
     pub(super) fn on_delivered(&mut self, now: Nanos, sent: &Sent, smallest: Option<Nanos>) {
         let rtt = now.saturating_sub(sent.sent_at);
         let doubtful = sent.ever_again && smallest.is_some_and(|smallest| rtt < smallest);
@@ -52,8 +53,9 @@ impl Rack {
         self.advanced = true;
     }
 
-    /// Adapts the reordering window once a round trip, RFC 8985 §6.2 step 4: a quarter more for
-    /// every round trip with duplicates, back to one after 16 recoveries without.
+    /// Adapts the reordering window once a round trip, RFC 8985 §6.2 step 4. It grows by a quarter
+    /// for every round trip with duplicates, and returns to one quarter after 16 recoveries
+    /// without.
     pub(super) fn adapt(&mut self, prior_delivered: u64, delivered: u64) {
         if prior_delivered == 0 {
             return;
@@ -81,15 +83,15 @@ impl Rack {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 
-    /// How much longer a segment may be out; zero if it is lost.
+    /// How much longer a segment may be in flight; zero if it is lost.
     pub(super) fn remaining(&self, now: Nanos, sent: &Sent, window: Nanos) -> Nanos {
         (self.rtt + window).saturating_sub(now.saturating_sub(sent.sent_at))
     }
 }
 
 impl Sender {
-    /// How long to wait for segments that were overtaken (`tcp_rack_reo_wnd`). Not at all while
-    /// no reordering was ever seen and either losses are repaired or three have overtaken.
+    /// How long to wait for segments that were overtaken (`tcp_rack_reo_wnd`). It is 0 while no
+    /// reordering was seen, if losses are repaired or three segments have overtaken.
     fn reordering_window(&self) -> Nanos {
         if self.reordering_seen == 0
             && (matches!(self.state, LossState::Recovery | LossState::Loss)
@@ -102,7 +104,8 @@ impl Sender {
         window.min(self.rtt.smoothed().unwrap_or(0))
     }
 
-    /// Marks what is lost by time; the longest time to wait for another (`tcp_rack_detect_loss`).
+    /// Marks segments that are lost by time. Returns the longest time to wait for others
+    /// (`tcp_rack_detect_loss`).
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Nanos {
         let window = self.reordering_window();
         let mut wait = 0;
@@ -123,8 +126,8 @@ impl Sender {
         wait
     }
 
-    /// After an acknowledgement with news: marks what is lost and arms the timer for what may
-    /// be; returns whether it is armed (`tcp_rack_mark_lost`).
+    /// After an acknowledgement with news: marks lost segments, and sets the timer for those that
+    /// may be lost. Returns whether it is set (`tcp_rack_mark_lost`).
     pub(super) fn detect_losses_and_wait(&mut self, now: Nanos) -> bool {
         if !std::mem::take(&mut self.rack.advanced) {
             return false;

@@ -12,13 +12,13 @@ pub(super) struct Delivery {
     /// Segments delivered, cumulatively or selectively acknowledged. As in Linux the handshake
     /// counts as one, so that 0 means no sample.
     pub(super) delivered: u64,
-    /// When the latest were.
+    /// When the latest of them were delivered.
     pub(super) delivered_at: Nanos,
     /// When the latest delivered segment was sent: where the next send phase begins.
     pub(super) first_sent_at: Nanos,
     /// Segments marked lost.
     pub(super) lost: u64,
-    /// Until this many are delivered, samples are of a time without enough to send.
+    /// Until this many are delivered, samples are from a time without enough data to send.
     pub(super) app_limited_until: Option<u64>,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Snapshot {
     app_limited: bool,
 }
 
-/// What one acknowledgement adds up to.
+/// The sample of one acknowledgement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RateSample {
-    /// From the latest sent of the delivered segments.
+    /// From the delivered segment that was sent last.
     latest: Option<Snapshot>,
     send_phase: Nanos,
     /// Segments, and the time in which they were delivered, if both are known.
@@ -90,8 +90,9 @@ impl Delivery {
         }
     }
 
-    /// Completes the sample of an acknowledgement (`tcp_rate_gen`). Without timing, or of less
-    /// than the smallest round trip, which only a needless retransmission gives, it is void.
+    /// Completes the sample of an acknowledgement (`tcp_rate_gen`). It is void without timing, or
+    /// if its time is below the smallest round trip, which only an unnecessary retransmission
+    /// causes.
     pub(super) fn complete(
         &mut self,
         now: Nanos,

@@ -1,6 +1,6 @@
-//! The states of a sender that suspects losses, as Linux `tcp_fastretrans_alert`: RFC 6675 and
-//! 8985 with SACK, RFC 6582 without; F-RTO (RFC 5682) after timeouts; and what takes a needless
-//! reduction back: timestamps (Eifel, RFC 3522) and duplicates reported (RFC 3708).
+//! The states of a sender that suspects losses, as in Linux `tcp_fastretrans_alert`: RFC 6675 and
+//! 8985 with SACK, RFC 6582 without; F-RTO (RFC 5682) after timeouts. Unnecessary reductions are
+//! undone by timestamps (Eifel, RFC 3522) and by reported duplicates (RFC 3708).
 
 use tidegate_limiter::Nanos;
 
@@ -20,7 +20,7 @@ impl Sender {
             self.board.sacked_out = 0;
         }
         if ack.reneging && ack.una_advanced {
-            // It may be an accident of reordering: half a round trip to set it right.
+            // It may be caused by reordering: wait half a round trip.
             let wait = (self.rtt.smoothed().unwrap_or(0) / 2).max(10 * MILLISECOND);
             self.set_timer(Timer::Retransmit, now + wait);
             ack.restart_timer = false;
@@ -58,7 +58,7 @@ impl Sender {
             LossState::Loss => {
                 self.repair_after_timeout(now, duplicates, ack);
                 self.identify(now, ack);
-                // On, if it was undone, or if retransmissions were lost again.
+                // Continue, if it was undone, or if retransmissions were lost again.
                 if self.state != LossState::Open && !ack.lost_again {
                     return;
                 }
@@ -90,13 +90,14 @@ impl Sender {
         self.resend = Resend::Lost;
     }
 
-    /// Without time as a measure: enough segments lie above the first hole that it counts as lost.
+    /// Without time as a measure: whether enough segments lie above the first hole that it counts
+    /// as lost.
     fn is_head_overdue(&self) -> bool {
         let reach = u64::from(self.reordering) * u64::from(self.mss);
         self.highest_sacked_end() > self.una + reach
     }
 
-    /// Marks what is lost (`tcp_identify_packet_loss`).
+    /// Marks lost segments (`tcp_identify_packet_loss`).
     fn identify(&mut self, now: Nanos, ack: &mut Ack) {
         if self.board.front().is_none() {
             return;
@@ -121,7 +122,7 @@ impl Sender {
         }
     }
 
-    /// Whether losses are to be repaired (`tcp_time_to_recover`).
+    /// Whether losses must be repaired (`tcp_time_to_recover`).
     fn must_recover(&self) -> bool {
         self.board.lost_out > 0 || !self.by_time && self.board.sacked_out >= self.reordering
     }
@@ -165,7 +166,7 @@ impl Sender {
         self.set_state(now, LossState::Recovery);
     }
 
-    /// The window is going to be reduced (`tcp_init_cwnd_reduction`).
+    /// The window will be reduced (`tcp_init_cwnd_reduction`).
     fn begin_reduction(&mut self, now: Nanos) {
         self.high = self.next;
         self.probe_high = None;
@@ -181,8 +182,8 @@ impl Sender {
         }
     }
 
-    /// Remembers where the reduction begins, to undo it (`tcp_init_undo`). What is out of
-    /// retransmissions may be reported as duplicate too.
+    /// Remembers where the reduction begins, to undo it (`tcp_init_undo`). Retransmissions in
+    /// flight may be reported as duplicates too.
     pub(super) fn begin_undo(&mut self) {
         self.undo_from = Some(self.una);
         let probe = self.probe_high.is_some() && self.probe_again;
@@ -190,9 +191,9 @@ impl Sender {
         self.undo_retransmissions = (out > 0).then_some(out);
     }
 
-    /// All that was sent before the recovery is acknowledged (`tcp_try_undo_recovery`). Without
-    /// SACK it lasts until something above is, so that duplicates of it begin no new one:
-    /// RFC 6582 §4; returns whether it goes on.
+    /// Everything that was sent before the recovery is acknowledged (`tcp_try_undo_recovery`).
+    /// Without SACK the recovery lasts until a later byte is acknowledged, so that duplicates cause
+    /// no new recovery: RFC 6582 §4. Returns whether it lasts.
     fn end_recovery(&mut self, now: Nanos) -> bool {
         let was_recovery = self.state == LossState::Recovery;
         if self.may_undo() {
@@ -267,8 +268,9 @@ impl Sender {
         }
     }
 
-    /// In recovery the first hole was filled (`tcp_try_undo_partial`): if by the original, wait
-    /// for what was retransmitted, or else undo. Tells whether to do no more.
+    /// The first hole was filled during recovery (`tcp_try_undo_partial`). If the original filled
+    /// it, wait for the retransmitted segments, or else undo the reduction. Returns whether the
+    /// caller must do no more.
     fn undo_partially(&mut self, now: Nanos, ack: &Ack, mark: &mut bool) -> bool {
         if self.undo_from.is_none() || !self.is_original_delayed() {
             *mark = self.is_head_overdue();
@@ -286,7 +288,7 @@ impl Sender {
         false
     }
 
-    /// Duplicates were reported of all retransmissions (`tcp_try_undo_dsack`).
+    /// Duplicates were reported for all retransmissions (`tcp_try_undo_dsack`).
     fn undo_for_duplicates(&mut self, now: Nanos) -> bool {
         let all = self.undo_from.is_some() && self.undo_retransmissions == Some(0);
         if all {
@@ -301,7 +303,7 @@ impl Sender {
             && (self.undo_retransmissions == Some(0) || self.is_original_delayed())
     }
 
-    /// Nothing was retransmitted, or what is acknowledged was sent before the first
+    /// Nothing was retransmitted, or the acknowledged data was sent before the first
     /// retransmission, RFC 3522 (`tcp_packet_delayed`).
     fn is_original_delayed(&self) -> bool {
         self.first_again
@@ -324,7 +326,7 @@ impl Sender {
         self.window_moved(now);
         self.counts.undone += 1;
         self.undo_from = None;
-        // Losses are looked for again from the start.
+        // The search for losses starts again.
         self.rack.advanced = true;
     }
 
@@ -374,8 +376,8 @@ impl Sender {
         self.rate.delivered += u64::from(self.board.sacked_out.saturating_sub(before));
     }
 
-    /// Without SACK: what was acknowledged was counted as duplicates, but one that filled the
-    /// hole (`tcp_remove_reno_sacks`).
+    /// Without SACK: the acknowledged segments were counted as duplicates, except the one that
+    /// filled the hole (`tcp_remove_reno_sacks`).
     pub(super) fn remove_duplicates(&mut self, acked: u32) {
         let counted = self.board.sacked_out;
         self.rate.delivered += u64::from(acked.saturating_sub(counted).max(1));
@@ -383,7 +385,7 @@ impl Sender {
         self.limit_duplicates(acked);
     }
 
-    /// No more duplicates than segments can be (`tcp_check_reno_reordering`).
+    /// There cannot be more duplicates than segments (`tcp_check_reno_reordering`).
     fn limit_duplicates(&mut self, acked: u32) {
         let out = self.board.out();
         let holes = self.board.lost_out.max(1).min(out);

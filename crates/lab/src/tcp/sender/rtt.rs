@@ -1,4 +1,4 @@
-//! Round-trip time and retransmission timeout, RFC 6298 as Linux has it (`tcp_rtt_estimator`).
+//! Round-trip time and retransmission timeout, RFC 6298 as in Linux (`tcp_rtt_estimator`).
 
 use tidegate_limiter::Nanos;
 
@@ -14,7 +14,7 @@ pub(crate) const INITIAL_RTO: Nanos = SECOND;
 /// How long the smallest round trip is remembered (Linux `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Nanos = 300 * SECOND;
 
-/// What is known of the round trip.
+/// The state of the round-trip estimation.
 #[derive(Debug, Clone)]
 pub(super) struct RoundTrip {
     min_rto: Nanos,
@@ -22,11 +22,11 @@ pub(super) struct RoundTrip {
     /// Mean deviation, and its maximum over a round trip.
     deviation: i64,
     deviation_max: i64,
-    /// What is added to the smoothed round trip. It follows the largest deviation of a round
-    /// trip up at once and down by a quarter, and never falls below the smallest timeout: so
-    /// the timeout is never below the round trip plus 200 ms.
+    /// The addition to the smoothed round trip. It follows the largest deviation of a round trip,
+    /// up at once and down by a quarter, and never falls below the smallest timeout. So the timeout
+    /// is never below the round trip plus 200 ms.
     variance: i64,
-    /// The round trip after which `deviation_max` starts again ends here.
+    /// The end of the round trip after which `deviation_max` starts again.
     round_end: u64,
     rto: Nanos,
     smallest: Option<(Nanos, Nanos)>,
@@ -56,7 +56,7 @@ impl RoundTrip {
         self.smallest.map(|(rtt, _)| rtt)
     }
 
-    /// Retransmission timeout, doubled as often as it ran out.
+    /// Retransmission timeout, doubled for each time that it fired.
     pub(super) fn rto(&self) -> Nanos {
         self.rto
     }
@@ -71,7 +71,7 @@ impl RoundTrip {
         self.rto = self.rto.saturating_mul(2).min(MAX_RTO);
     }
 
-    /// A sample for the smallest round trip alone.
+    /// A sample only for the smallest round trip.
     pub(super) fn sample_smallest(&mut self, now: Nanos, rtt: Nanos) {
         match self.smallest {
             Some((smallest, at)) if rtt > smallest && now.saturating_sub(at) <= MIN_RTT_WINDOW => {}
@@ -93,8 +93,8 @@ impl RoundTrip {
                 self.smoothed = Some((smoothed as i64 + (error >> 3)).max(1) as Nanos);
                 if error < 0 {
                     error = -error - self.deviation;
-                    // A shorter round trip is no reason for a longer timeout: Linux follows it
-                    // with an eighth of the usual gain only (Eifel, RFC 3522's companion).
+                    // A shorter round trip is no reason for a longer timeout: Linux follows it with
+                    // only an eighth of the usual gain (Eifel, RFC 3522's companion).
                     if error > 0 {
                         error >>= 3;
                     }

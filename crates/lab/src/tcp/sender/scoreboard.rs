@@ -1,9 +1,9 @@
-//! What was sent and is not acknowledged: segments with the marks of Linux's retransmission queue
+//! Segments that were sent and are not acknowledged, with the marks of Linux's retransmission queue
 //! (`TCPCB_SACKED_ACKED`, `TCPCB_LOST`, `TCPCB_SACKED_RETRANS`, `TCPCB_EVER_RETRANS`).
 //!
-//! Segments have numbers that grow by one, so each is found at once from its number and by
-//! binary search from a sequence number. Those that wait to be judged by time are linked in the
-//! order of sending, as RACK wants them (Linux `tsorted_sent_queue`).
+//! Segments have numbers that grow by one, so each is found at once from its number, and by binary
+//! search from a sequence number. Those that time decides about are linked in the order of sending,
+//! because RACK needs this order (Linux `tsorted_sent_queue`).
 
 use std::collections::VecDeque;
 
@@ -24,22 +24,23 @@ pub(super) struct Sent {
     pub(super) seq: u64,
     /// Bytes of payload.
     pub(super) payload: u32,
-    /// Ends the data.
+    /// Whether it ends the data.
     pub(super) fin: bool,
-    /// Ends a burst, or what the application wrote.
+    /// Whether it ends a burst, or what the application wrote.
     pub(super) psh: bool,
-    /// When it was sent last.
+    /// When it was last sent.
     pub(super) sent_at: Nanos,
-    /// Grows with every segment sent. Linux compares times of sending, and sequence numbers where
-    /// they are equal; in virtual time much is sent at once that there differs by microseconds.
+    /// Grows with every segment sent. Linux compares times of sending, and sequence numbers if the
+    /// times are equal. In virtual time many segments are sent at one time; in Linux they differ by
+    /// microseconds.
     pub(super) order: u64,
-    /// The delivery counters then; taken once it is delivered.
+    /// The delivery counters at that time; `None` once it is delivered.
     pub(super) snapshot: Option<Snapshot>,
     /// Selectively acknowledged.
     pub(super) sacked: bool,
-    /// Deemed lost.
+    /// Marked lost.
     pub(super) lost: bool,
-    /// A retransmission is out.
+    /// A retransmission is in flight.
     pub(super) again: bool,
     /// It was retransmitted at some time.
     pub(super) ever_again: bool,
@@ -75,7 +76,7 @@ impl Sent {
         }
     }
 
-    /// The byte behind it.
+    /// The byte after it.
     pub(super) fn end(&self) -> u64 {
         self.seq + u64::from(self.payload) + u64::from(self.fin)
     }
@@ -85,21 +86,21 @@ impl Sent {
 #[derive(Debug, Clone)]
 pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
-    /// Number of the first.
+    /// Number of the first segment.
     base: u64,
     oldest: u64,
     newest: u64,
     /// Segments ever sent.
     order: u64,
-    /// Selectively acknowledged; without SACK, duplicates counted.
+    /// Selectively acknowledged. Without SACK, the counted duplicates.
     pub(super) sacked_out: u32,
-    /// Deemed lost.
+    /// Marked lost.
     pub(super) lost_out: u32,
-    /// Retransmissions out.
+    /// Retransmissions in flight.
     pub(super) retrans_out: u32,
-    /// Deemed lost and not retransmitted since.
+    /// Marked lost and not retransmitted since.
     to_resend: u32,
-    /// None before it is to be retransmitted.
+    /// No segment before this one must be retransmitted.
     resend_from: u64,
     /// Number of the highest selectively acknowledged.
     highest_sacked: Option<u64>,
@@ -127,7 +128,7 @@ impl Scoreboard {
         self.sent.len() as u32
     }
 
-    /// Segments deemed in the network: RFC 6675's pipe, Linux `tcp_packets_in_flight`.
+    /// Segments that count as in flight: RFC 6675's pipe, Linux `tcp_packets_in_flight`.
     pub(super) fn in_flight(&self) -> u32 {
         (self.out() + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
     }
@@ -137,7 +138,7 @@ impl Scoreboard {
         self.base
     }
 
-    /// Number behind the last segment.
+    /// The number after the last segment.
     pub(super) fn behind(&self) -> u64 {
         self.base + self.sent.len() as u64
     }
@@ -158,9 +159,9 @@ impl Scoreboard {
         self.sent.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// Number of the first segment that ends behind `seq`.
+    /// Number of the first segment that ends after `seq`.
     pub(super) fn number_at(&self, seq: u64) -> u64 {
-        // Most segments are as long as the first, so a division comes near.
+        // Most segments are as long as the first, so a division is a good first guess.
         if let Some(front) = self.sent.front() {
             let length = u64::from(front.payload.max(1));
             let guess = (seq.saturating_sub(front.seq) / length) as usize;
@@ -172,7 +173,7 @@ impl Scoreboard {
         self.base + self.sent.partition_point(|sent| sent.end() <= seq) as u64
     }
 
-    /// The byte behind the highest selectively acknowledged, if there is one.
+    /// The byte after the highest selectively acknowledged one, if there is one.
     pub(super) fn highest_sacked_end(&self) -> Option<u64> {
         self.highest_sacked
             .and_then(|number| self.get(number))
@@ -194,7 +195,7 @@ impl Scoreboard {
         self.link(number);
     }
 
-    /// Takes the first segment off, if it ends at or before `una`.
+    /// Removes the first segment, if it ends at or before `una`.
     pub(super) fn pop_acked(&mut self, una: u64, sack: bool) -> Option<Sent> {
         if self.sent.front()?.end() > una {
             return None;
@@ -205,13 +206,14 @@ impl Scoreboard {
         self.retrans_out -= u32::from(sent.again);
         self.lost_out -= u32::from(sent.lost);
         self.to_resend -= u32::from(sent.lost && !sent.again);
-        // Without SACK the count is of duplicates, and corrected where they are counted.
+        // Without SACK the count is the number of duplicates, and is corrected where they are
+        // counted.
         self.sacked_out -= u32::from(sack && sent.sacked);
         Some(sent)
     }
 
-    /// Marks a segment selectively acknowledged, and what was lost of it as found. A
-    /// retransmission of a segment not deemed lost stays counted as in flight.
+    /// Marks a segment selectively acknowledged, so it is no longer lost. A retransmission of a
+    /// segment that was not marked lost stays counted as in flight.
     pub(super) fn mark_sacked(&mut self, number: u64) {
         let Some(sent) = self.get_mut(number).filter(|sent| !sent.sacked) else {
             return;
@@ -233,7 +235,8 @@ impl Scoreboard {
         self.get_mut(number)?.snapshot.take()
     }
 
-    /// A duplicate was reported of a segment whose retransmission is out: it is no longer.
+    /// A duplicate was reported for a segment whose retransmission is in flight: the retransmission
+    /// has arrived.
     pub(super) fn forget_retransmission(&mut self, number: u64) {
         if let Some(sent) = self.get_mut(number).filter(|sent| sent.again) {
             sent.again = false;
@@ -313,7 +316,7 @@ impl Scoreboard {
         }
     }
 
-    /// Finds all lost segments again: their loss was an error.
+    /// Removes the mark from all lost segments, because it was an error.
     pub(super) fn unmark_lost(&mut self) {
         let mut found = false;
         for sent in &mut self.sent {
@@ -327,7 +330,7 @@ impl Scoreboard {
         }
     }
 
-    /// Forgets all selective acknowledgements: the receiver took them back, RFC 2018 §8.
+    /// Forgets all selective acknowledgements, because the receiver withdrew them, RFC 2018 §8.
     pub(super) fn forget_sacked(&mut self) {
         for sent in &mut self.sent {
             sent.sacked = false;
@@ -337,7 +340,7 @@ impl Scoreboard {
         self.relink();
     }
 
-    /// Number of the segment sent longest ago that is to be judged by time.
+    /// Number of the segment that was sent longest ago and that time decides about.
     pub(super) fn oldest(&self) -> Option<u64> {
         (self.oldest != NONE).then_some(self.oldest)
     }
@@ -396,7 +399,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether every count is that of the marks, for tests.
+    /// Compares every count with the marks, for tests.
     #[cfg(test)]
     pub(super) fn check(&self, sack: bool) {
         let count =

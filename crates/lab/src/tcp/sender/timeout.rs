@@ -1,5 +1,5 @@
-//! The one timer of the sending half, as Linux has it (`icsk_pending`): a retransmission timeout,
-//! a tail loss probe, the wait for reordered segments, or a probe of a closed window.
+//! The one timer of the sending half, as in Linux (`icsk_pending`): a retransmission timeout, a
+//! tail loss probe, the wait for reordered segments, or a probe of a closed window.
 
 use tidegate_limiter::Nanos;
 
@@ -13,18 +13,18 @@ mod tests;
 
 /// Added to the shorter timers (Linux `TCP_TIMEOUT_MIN_US`).
 pub(super) const TIMER_MARGIN: Nanos = 2 * MILLISECOND;
-/// Timers of Linux fire at ticks: of 4 ms with the usual `CONFIG_HZ` of 250. For the shorter timers
-/// that is much.
+/// Timers of Linux fire at ticks: every 4 ms with the usual `CONFIG_HZ` of 250. This is much for
+/// the shorter timers.
 const TICK: Nanos = 4 * MILLISECOND;
 
-/// When Linux wakes a task that at `now` asks to be woken after `wait`, which it rounds up to ticks
-/// (`usecs_to_jiffies`), counts from the last tick, and adds one, never to be early (kernel/time/timer.c
-/// `calc_index`).
+/// When Linux wakes a task that at `now` asks to be woken after `wait`. Linux rounds up to ticks
+/// (`usecs_to_jiffies`), counts from the last tick, and adds one, so that it is never early
+/// (kernel/time/timer.c `calc_index`).
 fn at_tick(now: Nanos, wait: Nanos) -> Nanos {
     (now / TICK + wait.div_ceil(TICK) + 1).saturating_mul(TICK)
 }
 
-/// What the timer is for.
+/// The purpose of the timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Retransmission timeout, RFC 6298.
@@ -38,7 +38,8 @@ pub(super) enum Timer {
 }
 
 impl Sender {
-    /// Pacing delays what the timer waits for, so it delays the timer (`tcp_pacing_delay`).
+    /// Pacing delays segments that the timer waits for, so it delays the timer
+    /// (`tcp_pacing_delay`).
     fn pacing_delay(&self, now: Nanos) -> Nanos {
         if self.is_paced() {
             self.pacer.burst_at().saturating_sub(now)
@@ -56,8 +57,8 @@ impl Sender {
         self.timer = Some((timer, at_tick(now, wait)));
     }
 
-    /// Restarts the retransmission timer, RFC 6298 §5.3. When it takes the place of a shorter
-    /// one it counts from when the first segment was sent (`tcp_rearm_rto`).
+    /// Restarts the retransmission timer, RFC 6298 §5.3. If it replaces a shorter timer, it counts
+    /// from the time when the first segment was sent (`tcp_rearm_rto`).
     pub(super) fn rearm_rto(&mut self, now: Nanos) {
         let Some(first) = self.board.front() else {
             self.timer = None;
@@ -72,8 +73,9 @@ impl Sender {
         self.set_timer(Timer::Retransmit, at + self.pacing_delay(now));
     }
 
-    /// Arms a tail loss probe: two round trips from now, and time for a delayed acknowledgement
-    /// if one segment is out, but not behind the timeout (`tcp_schedule_loss_probe`).
+    /// Sets the timer of a tail loss probe: two round trips from now, and time for a delayed
+    /// acknowledgement if one segment is in flight, but not after the timeout
+    /// (`tcp_schedule_loss_probe`).
     pub(super) fn schedule_probe(&mut self, now: Nanos, restarted: bool) -> bool {
         let Some(first) = self.board.front() else {
             return false;
@@ -96,7 +98,8 @@ impl Sender {
         true
     }
 
-    /// After an acknowledgement: the probe, or else the timeout (`tcp_set_xmit_timer`).
+    /// After an acknowledgement: sets the timer of the probe, or else of the timeout
+    /// (`tcp_set_xmit_timer`).
     pub(super) fn restart_timer(&mut self, now: Nanos) {
         if !self.schedule_probe(now, true) {
             self.rearm_rto(now);
@@ -108,7 +111,7 @@ impl Sender {
         self.end_burst(now);
         if self.blocked_until.is_some_and(|at| at <= now) {
             self.blocked_until = None;
-            // What pacing held back goes on as its own timer has it (`tcp_tsq_write`).
+            // Segments that pacing delayed continue when pacing's timer fires (`tcp_tsq_write`).
             if self.resend == Resend::Nothing {
                 self.resend = Resend::Lost;
             }
@@ -181,7 +184,7 @@ impl Sender {
         }
         self.window.cwnd = self.board.in_flight() + 1;
         self.window_moved(now);
-        // Many duplicates and yet a timeout: less reordering than was thought.
+        // Many duplicates and still a timeout: there is less reordering than assumed.
         if new && self.board.sacked_out >= REORDERING {
             self.reordering = self.reordering.min(REORDERING);
         }
@@ -193,9 +196,9 @@ impl Sender {
         self.frto = new || self.timeouts > 0;
     }
 
-    /// Marks what a timeout shows to be lost: all, or with RACK the first and what is out for
-    /// longer than a round trip (`tcp_timeout_mark_lost`). If the first is acknowledged
-    /// selectively, the receiver has thrown away what it had: RFC 2018 §8.
+    /// Marks segments that a timeout shows to be lost: all, or with RACK the first one and those in
+    /// flight for longer than a round trip (`tcp_timeout_mark_lost`). If the first is acknowledged
+    /// selectively, the receiver has discarded its data: RFC 2018 §8.
     fn mark_all_lost(&mut self, now: Nanos) {
         let reneged = self.board.front().is_some_and(|first| first.sacked);
         if reneged {
@@ -220,7 +223,7 @@ impl Sender {
         self.marked_below = self.board.first();
     }
 
-    /// The window is closed and nothing is out: it must be probed (`tcp_check_probe_timer`).
+    /// The window is closed and nothing is in flight: it must be probed (`tcp_check_probe_timer`).
     pub(super) fn watch_closed_window(&mut self, now: Nanos) {
         if let Some((payload, _)) = self.next_length()
             && self.next + u64::from(payload) > self.window_end()
@@ -231,8 +234,8 @@ impl Sender {
         }
     }
 
-    /// Probes a window too small for a segment (`tcp_write_wakeup`): with what fits, or else
-    /// with nothing from before the window, which must be answered.
+    /// Probes a window that is too small for a segment (`tcp_write_wakeup`): with the bytes that
+    /// fit, or else with an empty segment from before the window, which must be answered.
     pub(super) fn probe_window(&mut self, now: Nanos) -> Outgoing {
         self.window_probes = self.window_probes.saturating_add(1);
         let space = self.window_end().saturating_sub(self.next);

@@ -1,4 +1,4 @@
-//! What is sent next: lost segments and new data, as windows and pacing let them (Linux
+//! The next segment: lost segments and new data, as windows and pacing allow (Linux
 //! `tcp_xmit_retransmit_queue`, `tcp_write_xmit`).
 
 use tidegate_limiter::Nanos;
@@ -10,7 +10,7 @@ use super::timeout::Timer;
 use super::{Forced, Outgoing, Resend, Sender};
 
 impl Sender {
-    /// What is sent next at this time, if anything.
+    /// The segment to send at this time, if there is one.
     pub(in crate::tcp) fn transmit(&mut self, now: Nanos) -> Option<Outgoing> {
         self.blocked_until = None;
         if let Some(forced) = self.forced.take()
@@ -19,7 +19,7 @@ impl Sender {
             return Some(outgoing);
         }
         if self.resend == Resend::New {
-            // F-RTO, RFC 5682 §3.1 step 2b: if new data went out, nothing else does.
+            // F-RTO, RFC 5682 §3.1 step 2b: if new data was sent, nothing else is.
             let new = self.transmit_new(now);
             if new.is_some() || self.next > self.high {
                 return new;
@@ -63,11 +63,11 @@ impl Sender {
         }
     }
 
-    /// Retransmits what is lost, as far as the window allows (`tcp_xmit_retransmit_queue`).
+    /// Retransmits lost segments, as far as the window allows (`tcp_xmit_retransmit_queue`).
     fn transmit_lost(&mut self, now: Nanos) -> Option<Outgoing> {
         let room = self.window.cwnd.saturating_sub(self.board.in_flight());
         let number = self.board.next_to_resend().filter(|_| room > 0)?;
-        // A window that was shrunk holds back all but the first, which then probes it.
+        // A window that was shrunk allows only the first segment, which then probes it.
         if self.board.get(number)?.seq >= self.window_end() && number != self.board.first() {
             return None;
         }
@@ -89,7 +89,7 @@ impl Sender {
         let (payload, fin) = match self.next_new(now, &mut limited) {
             Some(next) => next,
             None => {
-                // The use of the window is judged when there is no more to send at once.
+                // The use of the window is judged when no more can be sent at once.
                 let in_flight = self.board.in_flight();
                 limited |= in_flight >= self.window.cwnd;
                 if std::mem::take(&mut self.sent_since) || limited {
@@ -128,7 +128,7 @@ impl Sender {
         if room == 0 {
             return None;
         }
-        // A FIN needs no space: Linux sends it behind a full window.
+        // A FIN needs no space: Linux sends it after a full window.
         if self.next + u64::from(payload) > self.window_end() {
             return None;
         }
@@ -146,7 +146,8 @@ impl Sender {
         Some((payload, fin))
     }
 
-    /// Whether pacing and rate limit let a segment leave now; notes when they will.
+    /// Whether pacing and rate limit let a segment leave now. If not, notes the time when they
+    /// will.
     fn may_leave(&mut self, now: Nanos) -> Option<()> {
         let mut at = self.pacer.packet_at();
         if self.burst_left == 0 && self.is_paced() {
@@ -168,12 +169,12 @@ impl Sender {
         self.pacer.burst(self.mss, self.rtt.smallest(), own_rate)
     }
 
-    /// Waits for the next acknowledgement to send more at once (`tcp_tso_should_defer`), if it
-    /// is due within a millisecond, the last burst is as recent, and less than a third of the
-    /// window is free.
+    /// Waits for the next acknowledgement, to send more at once (`tcp_tso_should_defer`). It waits
+    /// if that is due within a millisecond, the last burst is as recent, and less than a third of
+    /// the window is free.
     fn defers(&self, now: Nanos, room: u32, limited: &mut bool) -> bool {
         const RECENT: Nanos = crate::MILLISECOND;
-        /// What an application writes is held in pieces of this size.
+        /// Data of an application is held in pieces of this size.
         const PIECE: u64 = 65_536;
         let left = self.buffered.saturating_sub(self.data_sent());
         let piece = left.min(PIECE);
@@ -217,7 +218,7 @@ impl Sender {
         self.last_data = now;
         let snapshot = self.rate.on_sent(now, nothing_out);
         let end = self.next + u64::from(payload);
-        // Linux pushes the end of every burst of several segments as well (`__tcp_transmit_skb`).
+        // Linux also pushes the end of every burst of several segments (`__tcp_transmit_skb`).
         let ends_burst = self.burst.0 > 0 && self.burst_left == 1;
         let psh = payload > 0 && (end == self.buffered || ends_burst);
         let segment = Sent::new(self.next, payload, fin, psh, now, snapshot);
@@ -279,7 +280,7 @@ impl Sender {
         }
     }
 
-    /// Charges the pacer for the burst at hand.
+    /// Charges the pacer for the present burst.
     pub(super) fn end_burst(&mut self, now: Nanos) {
         self.burst_left = 0;
         let (segments, payload) = std::mem::take(&mut self.burst);

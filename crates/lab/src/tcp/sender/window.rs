@@ -1,5 +1,5 @@
-//! Whether the congestion window is in use, and what becomes of it when it is not: RFC 2861 and
-//! 7661 as Linux has them, and the pacing rate that follows from the window.
+//! Whether the congestion window is in use, and how it shrinks when it is not: RFC 2861 and 7661 as
+//! in Linux. Also the pacing rate that follows from the window.
 
 use tidegate_limiter::Nanos;
 
@@ -10,18 +10,18 @@ use crate::SECOND;
 /// How much of the window was used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Usage {
-    /// The window was full in the round trip that ends at `round_end`.
+    /// Whether the window was full in the round trip that ends at `round_end`.
     limited: bool,
     max_out: u32,
     round_end: u64,
-    /// Most segments out since the window was last full or moved, and when that was
+    /// Most segments in flight since the window was last full or moved, and the time of that
     /// (`snd_cwnd_stamp`).
     used: u32,
     at: Nanos,
 }
 
 impl Sender {
-    /// After sending what could be sent (`tcp_cwnd_validate`).
+    /// Called after everything that could be sent was sent (`tcp_cwnd_validate`).
     pub(super) fn judge_usage(&mut self, now: Nanos, limited: bool) {
         let out = self.board.out();
         let usage = &mut self.usage;
@@ -42,19 +42,19 @@ impl Sender {
         }
     }
 
-    /// Whether the window limits sending (`tcp_is_cwnd_limited`). In slow start half of it in
-    /// use is enough, so that it can double.
+    /// Whether the window limits sending (`tcp_is_cwnd_limited`). In slow start it is enough that
+    /// half of it is in use, so that it can double.
     pub(super) fn is_window_used(&self) -> bool {
         self.usage.limited
             || self.window.in_slow_start() && self.window.cwnd < 2 * self.usage.max_out
     }
 
-    /// The window moved for another reason: what is not used of it is judged from now on.
+    /// The window moved for another reason. Its use is judged from now on.
     pub(super) fn window_moved(&mut self, now: Nanos) {
         self.usage.at = now;
     }
 
-    /// RFC 2861 §3.2: halfway to what was used (`tcp_cwnd_application_limited`).
+    /// RFC 2861 §3.2: halfway to the used part (`tcp_cwnd_application_limited`).
     fn shrink_unused(&mut self, now: Nanos) {
         if self.state == LossState::Open {
             let used = self.usage.used.max(self.initial_window);
@@ -67,7 +67,7 @@ impl Sender {
         self.usage.at = now;
     }
 
-    /// RFC 5681 §4.1: after silence of more than a timeout the window begins again, halved for
+    /// RFC 5681 §4.1: after a silence of more than a timeout the window starts again, halved for
     /// each timeout as in RFC 2861 (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`).
     pub(super) fn restart_after_idle(&mut self, now: Nanos) {
         let rto = self.rtt.rto();
@@ -87,7 +87,7 @@ impl Sender {
         self.usage.used = 0;
     }
 
-    /// The threshold to remember: not below three quarters of the window, unless that is being
+    /// The threshold to remember: at least three quarters of the window, unless the window is being
     /// reduced (`tcp_current_ssthresh`).
     pub(super) fn current_ssthresh(&self) -> u32 {
         if self.in_reduction() {
@@ -98,8 +98,8 @@ impl Sender {
         }
     }
 
-    /// The rate that segments are spread at (`tcp_update_pacing_rate`): twice the window over a
-    /// round trip in slow start, 1.2 times else. It sizes bursts even without pacing.
+    /// The pacing rate (`tcp_update_pacing_rate`): twice the window over a round trip in slow
+    /// start, otherwise 1.2 times. It decides the size of bursts even without pacing.
     pub(super) fn update_pacing(&mut self) {
         let most = self.most_rate.unwrap_or(u64::MAX);
         if let Some(rate) = self.window.pacing_rate {

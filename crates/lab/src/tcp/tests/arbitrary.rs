@@ -48,7 +48,7 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         )
 }
 
-/// Ranges of which many are near what is out.
+/// Ranges, many of them near the bytes in flight.
 fn segments() -> impl Strategy<Value = Segment> {
     let number = || prop_oneof![0u64..60_000, Just(u64::MAX), any::<u64>()];
     (
@@ -86,8 +86,8 @@ fn segments() -> impl Strategy<Value = Segment> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// All bytes arrive, once, in order and within the window (which the pipe checks, as it does
-    /// the sender's counts after each step), also if packets are lost, late or doubled.
+    /// All bytes arrive, once, in order and within the window, also if packets are lost, late or
+    /// doubled. The pipe checks the window, and the sender's counts after each step.
     #[test]
     fn everything_arrives(
         config in configs(),
@@ -109,7 +109,7 @@ proptest! {
         });
     }
 
-    /// The same from the same: nothing but what is passed in decides.
+    /// The same input gives the same result: nothing else decides.
     #[test]
     fn runs_are_repeatable(config in configs(), seed: u64) {
         let run = || {
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 
-    /// Segments that no sane peer sends neither panic nor make it send without end.
+    /// Segments that no normal peer sends do not panic, and do not make it send without end.
     #[test]
     fn arbitrary_segments_do_no_harm(
         config in configs(),

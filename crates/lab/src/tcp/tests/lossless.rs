@@ -30,12 +30,12 @@ fn acknowledges_every_second_segment_after_the_first_sixteen() {
     };
     let pipe = Pipe::transfer(&config, 1000 * 1448, clean);
     let acks = pipe.acks().count();
-    // The handshake's, 16 at once, then every second, and the odd ones at the ends of bursts, of
-    // which a small window has many.
+    // The handshake's, 16 at once, then every second segment, and the odd ones at the ends of
+    // bursts. A small window has many of these.
     assert!((1 + 16 + 492..650).contains(&acks), "{acks}");
 }
 
-/// Linux: as long as the window grows, which in slow start is three quarters of the time.
+/// Linux: acknowledges each segment while the window grows, which is three quarters of slow start.
 #[test]
 fn acknowledges_each_segment_by_which_the_window_grows() {
     let pipe = Pipe::transfer(&reno(), 1000 * 1448, clean);
@@ -43,8 +43,8 @@ fn acknowledges_each_segment_by_which_the_window_grows() {
     assert!((800..950).contains(&acks), "{acks}");
 }
 
-/// As captures of Linux 6.18 show it, at 10 Mbit/s and 40 ms: HyStart takes those acknowledgements
-/// for a train, and ends slow start with 57 to 60 segments in flight.
+/// As captures of Linux 6.18 show, at 10 Mbit/s and 40 ms: HyStart takes those acknowledgements for
+/// a train, and ends slow start with 57 to 60 segments in flight.
 #[test]
 fn a_growing_window_lets_hystart_see_the_train() {
     let config = TcpConfig {
@@ -83,7 +83,8 @@ fn keeps_within_a_small_receive_window() {
         ..reno()
     };
     let pipe = Pipe::transfer(&config, 4_000_000, clean);
-    // The pipe checks the edge; here the rate: one window every round trip, in whole segments.
+    // The pipe checks the edge. This test checks the rate: one window every round trip, in whole
+    // segments.
     let rounds = 4_000_000 / (64_000 / 1448 * 1448);
     let time = pipe.now / RTT;
     assert!((rounds..rounds + 8).contains(&time), "{time} for {rounds}");

@@ -6,7 +6,8 @@ use super::pipe::{Pipe, RTT, clean, reno};
 use crate::SECOND;
 use crate::tcp::TcpConfig;
 
-/// [Flach16 §5.2.1]: the limit holds over every interval, to a packet, and it is used.
+/// [Flach16 §5.2.1]: the limit holds over every interval, to a packet, and the sender uses all of
+/// it.
 #[test]
 fn a_rate_limit_holds_over_every_interval() {
     let rate = 3_000_000;
@@ -59,8 +60,8 @@ fn largest_burst(pacing: bool) -> usize {
     bursts.map(|burst| burst.len()).max().unwrap()
 }
 
-/// Linux: bursts of a 1024th of a second instead of the whole window. The window has grown to
-/// twice what the receiver lets be used, and the rate is twice it again: 7.8 segments.
+/// Linux: bursts of a 1024th of a second instead of the whole window. The window has grown to twice
+/// the part that the receiver allows, and the rate is twice that: 7.8 segments.
 #[test]
 fn pacing_spreads_the_window_over_the_round_trip() {
     assert!(largest_burst(false) >= 50);
@@ -98,8 +99,9 @@ fn an_unused_window_does_not_grow() {
     assert_eq!(pipe.server.snapshot().cwnd, 10);
 }
 
-/// Linux `snd_cwnd_clamp`: the window comes down to the bound within a round trip, stays there, and
-/// grows as at the beginning once it is free, since the threshold went with the bound.
+/// Linux `snd_cwnd_clamp`: the window shrinks to the bound within a round trip and stays there.
+/// Without the bound it grows as at the beginning, because the threshold was removed with the
+/// bound.
 #[test]
 fn a_bound_holds_the_window_until_it_is_lifted() {
     let mut pipe = Pipe::new(&reno(), clean);
@@ -114,7 +116,7 @@ fn a_bound_holds_the_window_until_it_is_lifted() {
         assert_eq!((snapshot.cwnd, snapshot.ssthresh), (20, 20));
         assert!(snapshot.in_flight <= 20);
     }
-    // A wider one is reached at once: it is the threshold, too.
+    // A wider one is reached at once, because it is also the threshold.
     pipe.server.clamp(Some(40));
     pipe.pass(2 * RTT);
     assert_eq!(pipe.server.snapshot().cwnd, 40);
@@ -123,7 +125,7 @@ fn a_bound_holds_the_window_until_it_is_lifted() {
     assert!(pipe.server.snapshot().cwnd >= 4 * 40 - 8);
 }
 
-/// Linux `SO_MAX_PACING_RATE`: the rate is that, however wide the window is.
+/// Linux `SO_MAX_PACING_RATE`: this is the rate, for any width of the window.
 #[test]
 fn pacing_can_be_bounded_to_a_rate() {
     let mut pipe = Pipe::new(&reno(), clean);

@@ -11,14 +11,14 @@ use crate::{MILLISECOND, SECOND};
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
     pub at: Nanos,
-    /// From the server, which has the data.
+    /// Whether it is from the server, which has the data.
     pub data: bool,
     pub segment: Segment,
     pub dropped: bool,
 }
 
-/// A server that sends to a client over a path with a constant delay. `fate` decides what becomes
-/// of the n-th data segment (or acknowledgement): the times it takes, one for each copy.
+/// A server that sends to a client over a path with a constant delay. `fate` decides the fate of
+/// the n-th data segment (or acknowledgement): the times that it takes, one for each copy.
 pub struct Pipe<F> {
     pub client: Connection,
     pub server: Connection,
@@ -51,7 +51,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
         }
     }
 
-    /// The server writes so much and closes; runs until the client has it all.
+    /// The server writes this many bytes and closes; runs until the client has all of them.
     pub fn transfer(config: &TcpConfig, bytes: u64, fate: F) -> Self {
         let mut pipe = Self::new(config, fate);
         pipe.server.write(0, Bytes::new(bytes));
@@ -124,7 +124,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
         true
     }
 
-    /// Sends what both ends have to send.
+    /// Sends everything that both ends can send.
     pub fn drain(&mut self) {
         for data in [false, true] {
             let mut sent = 0;
@@ -139,7 +139,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
                 };
                 sent += 1;
                 assert!(sent < 100_000, "endless at {}", self.now);
-                // The edge of the window, as the last segment that arrived from the other end has it.
+                // The edge of the window, from the last segment that arrived from the other end.
                 let edge = self.edges[usize::from(!data)];
                 let end = segment.seq + u64::from(segment.payload);
                 assert!(
@@ -164,7 +164,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
     }
 
     fn under_way_key(&self) -> u64 {
-        // Later sent, later delivered, at the same time.
+        // At the same time, the segment that was sent later is delivered later.
         self.log.len() as u64 * 8 + self.under_way.len() as u64 % 8
     }
 

@@ -33,7 +33,7 @@ fn outcome(config: &TcpConfig, rate: u64, bucket: u64, bytes: u64) -> (f64, f64)
     (lost / sent, goodput / rate as f64)
 }
 
-/// The rate is nearly used, and what slow start sends too much is repaired.
+/// The rate is nearly used, and the losses of slow start are repaired.
 #[test]
 fn a_policer_holds_its_rate_and_lets_transfers_end() {
     let (lost, goodput) = outcome(&reno(), 5_000_000, 60_000, 10_000_000);
@@ -42,9 +42,9 @@ fn a_policer_holds_its_rate_and_lets_transfers_end() {
     assert!(lost > 0.005 && lost < 0.1, "{lost}");
 }
 
-/// [Flach16 §5.2.2]: slow start in recovery sends twice what the policer lets through, so that
-/// retransmissions are lost again; conserving packets loses less. It shows most where a policer
-/// hits hard: in a short transfer, after its bucket was full.
+/// [Flach16 §5.2.2]: slow start in recovery sends at twice the policer's rate, so that
+/// retransmissions are lost again. Packet conservation loses less. The difference is largest in a
+/// short transfer, after its bucket was full.
 #[test]
 fn conservation_loses_less_than_slow_start_in_recovery() {
     for (rate, bucket) in [(2_000_000, 30_000), (5_000_000, 100_000)] {
@@ -63,8 +63,8 @@ fn conservation_loses_less_than_slow_start_in_recovery() {
     }
 }
 
-/// [Flach16 §4.4]: a small bucket empties within a burst of the initial window, and the rest of
-/// it is lost. It is repaired in time all the same.
+/// [Flach16 §4.4]: a small bucket empties within a burst of the initial window, and the rest of the
+/// burst is lost. The losses are still repaired in time.
 #[test]
 fn a_bucket_smaller_than_the_initial_window_delays_but_does_not_stop() {
     let pipe = Pipe::transfer(&reno(), 60_000, policer(500_000, 8_000));

@@ -11,7 +11,8 @@ fn index(segment: &Segment) -> u64 {
     (segment.seq - 1) / 1448
 }
 
-/// RFC 8985 with three above it: a round trip after it was sent, no wait for reordering.
+/// RFC 8985 with three segments above it: a round trip after it was sent, without a wait for
+/// reordering.
 #[test]
 fn a_single_loss_is_repaired_after_a_round_trip() {
     let pipe = Pipe::transfer(&reno(), 150 * 1448, losing(&[20]));
@@ -62,7 +63,7 @@ fn the_tail_is_probed_before_the_timeout() {
         "{wait}"
     );
     assert_eq!(index(&again[1].segment), 28);
-    // One above it only: so it waits a quarter of the round trip for reordering.
+    // Only one segment is above it, so it waits a quarter of the round trip for reordering.
     let wait = again[1].at - again[0].at;
     assert!(
         (RTT..=RTT + RTT / 4 + 2 * MILLISECOND).contains(&wait),
@@ -72,7 +73,7 @@ fn the_tail_is_probed_before_the_timeout() {
     assert_eq!((counts.probes, counts.timeouts), (1, 0));
 }
 
-/// A probe that repairs the loss by itself is a sign of congestion all the same: RFC 8985 §7.4.
+/// A probe that repairs the loss alone is still a sign of congestion: RFC 8985 §7.4.
 #[test]
 fn a_loss_that_only_the_probe_repairs_reduces_the_window() {
     let mut pipe = Pipe::new(&reno(), losing(&[29]));
@@ -105,7 +106,7 @@ fn a_lost_window_waits_for_the_timeout() {
         .map(|sent| sent.at)
         .collect();
     let rto = RTT + 200 * MILLISECOND;
-    // The probe comes between; the timeout counts from it.
+    // The probe is sent before; the timeout counts from it.
     let probe = pipe.again()[0];
     assert_eq!(index(&probe.segment), 9);
     // Due 102 ms after 75 ms, which is 26 ticks of 4 ms after the 18th, and one more.
@@ -165,11 +166,11 @@ fn a_lost_retransmission_is_found_by_time() {
     assert_eq!(pipe.server.snapshot().counts.timeouts, 0);
 }
 
-/// RFC 6937: while losses are repaired, no more is sent than was delivered, once the window is
-/// below the threshold, unless the acknowledgement advances without new losses.
+/// RFC 6937: while losses are repaired, no more is sent than was delivered once the window is below
+/// the threshold. The exception is an acknowledgement that advances without new losses.
 #[test]
 fn conserves_packets_while_losses_are_repaired() {
-    // Of a window of 80 segments only every fourth arrives.
+    // Only every fourth segment of a window of 80 arrives.
     let fate = |data, _, segment: &Segment, _| {
         let lost = data && segment.payload > 0 && !segment.again;
         let index = segment.seq.saturating_sub(1) / 1448;
@@ -180,8 +181,8 @@ fn conserves_packets_while_losses_are_repaired() {
     };
     let pipe = Pipe::transfer(&reno(), 400 * 1448, fate);
     let first = pipe.again()[0].at;
-    // In the first round trip of the recovery nothing advances: one for each of 20 delivered, and
-    // the first, which is not held back.
+    // In the first round trip of the recovery nothing advances: one for each of 20 delivered
+    // segments, and the first retransmission, which is sent at once.
     let sent = pipe
         .data()
         .filter(|sent| (first..first + RTT).contains(&sent.at))

@@ -1,4 +1,4 @@
-//! Retransmissions that were needless, and what is made of that.
+//! Unnecessary retransmissions, and their consequences.
 
 use tidegate_limiter::Bytes;
 
@@ -11,7 +11,7 @@ fn index(segment: &Segment) -> u64 {
     segment.seq.saturating_sub(1) / 1448
 }
 
-/// RFC 8985 §6.2: once reordering was seen, a quarter of the round trip is waited for it.
+/// RFC 8985 §6.2: once reordering was seen, RACK waits a quarter of the round trip for it.
 #[test]
 fn learns_to_wait_for_reordered_segments() {
     // Every 50th segment comes 10 ms late: less than a quarter of the round trip of 50 ms.
@@ -25,15 +25,15 @@ fn learns_to_wait_for_reordered_segments() {
     };
     let pipe = Pipe::transfer(&reno(), 3000 * 1448, fate);
     let again = pipe.again();
-    // The first is taken for a loss, and found to be none.
+    // The first one is taken for a loss, which later proves wrong.
     assert!((1..=3).contains(&again.len()), "{}", again.len());
     let counts = pipe.server.snapshot().counts;
     assert!(counts.undone >= 1);
     assert_eq!(counts.timeouts, 0);
 }
 
-/// RFC 2883 and 3708: a duplicate reported of the only retransmission takes the reduction back,
-/// where timestamps cannot.
+/// RFC 2883 and 3708: a reported duplicate of the only retransmission undoes the reduction, if
+/// timestamps cannot.
 #[test]
 fn a_reported_duplicate_takes_the_reduction_back() {
     let config = crate::tcp::TcpConfig {
@@ -83,15 +83,15 @@ fn timestamps_take_the_reduction_back_at_once() {
     pipe.run(SECOND, |pipe| pipe.server.snapshot().counts.undone > 0);
     let again = pipe.again();
     assert_eq!(again.len(), 1);
-    // Before the retransmission can have been answered.
+    // Before an answer to the retransmission is possible.
     assert!(pipe.now < again[0].at + RTT, "{} {}", pipe.now, again[0].at);
     assert_eq!(pipe.server.snapshot().ssthresh, u32::MAX);
 }
 
-/// RFC 5682: the path stalls for half a second and then delivers all. The timeout was needless,
-/// and the window is restored: by timestamps, or by F-RTO alone. (With RACK but without
-/// timestamps the acknowledgement of the original passes for that of the retransmission, here as
-/// in Linux, and recovery follows.)
+/// RFC 5682: the path stalls for half a second and then delivers everything. The timeout was
+/// unnecessary, and the window is restored: by timestamps, or by F-RTO alone. (With RACK but
+/// without timestamps, the acknowledgement of the original counts as that of the retransmission,
+/// here as in Linux, and recovery follows.)
 #[test]
 fn a_stall_is_not_taken_for_losses() {
     for timestamps in [true, false] {

@@ -48,7 +48,7 @@ fn throttled(flow: &FlowOutcome) -> f64 {
 #[test]
 fn every_way_keeps_its_rate() {
     for (pace, rtt, least, most) in [
-        // The whole minute less what was sent at once, at 1.25 Mbit/s: 40 s.
+        // The whole minute except the part that was sent at once, at 1.25 Mbit/s: 40 s.
         (BLOCKS, 100, 1.24, 1.26),
         (BLOCKS, 10, 1.24, 1.26),
         (Way::MaxPacingRate, 100, 1.20, 1.26),
@@ -57,7 +57,7 @@ fn every_way_keeps_its_rate() {
         (TRICKLE, 400, 1.40, 1.52),
         // The bound would be 1.3 segments, so writes are throttled.
         (TRICKLE, 10, 1.24, 1.26),
-        // All was written at once; what is left goes as fast as the link.
+        // Everything was written at once; the rest is sent at the speed of the link.
         (Way::None, 100, 15.0, 20.0),
     ] {
         let flow = watch(video(pace), 20_000_000, 1000, rtt);

@@ -7,7 +7,8 @@ use crate::server::range::Span;
 
 /// Files whose position is remembered on a connection.
 const REMEMBERED: usize = 8;
-/// A request that begins at most this many bytes before what was sent last continues it: players fetch a little twice.
+/// A request that begins at most this many bytes before the last position continues it, because players fetch a few
+/// bytes twice.
 const OVERLAP: u64 = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(super) struct Positions(VecDeque<Position>);
 #[derive(Debug)]
 pub(in crate::server) struct Position {
     pub file: Identity,
-    /// The byte after the last that was sent.
+    /// The byte after the last one that was sent.
     pub next: u64,
     /// Bytes that may still be sent at full speed.
     pub credit: u64,

@@ -1,4 +1,4 @@
-//! Whether a client takes what it is sent: bytes of bodies that are written, and those that are acknowledged.
+//! Whether a client takes its data: bytes of bodies that are written, and bytes that are acknowledged.
 //!
 //! Everything else that is written, such as answers to HTTP/2's pings, is not progress.
 
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// This many acknowledged bytes of bodies are progress; fewer are if they are the last.
+/// This many acknowledged bytes of bodies are progress. Fewer bytes are progress if they are the
+/// last.
 const LEAST: u64 = 512;
 
 #[derive(Debug)]
@@ -16,11 +17,11 @@ pub(super) struct Progress {
     /// Nanoseconds since it began: when bytes of a body were last written, or seen to be acknowledged.
     last: AtomicU64,
     written: AtomicU64,
-    /// Bytes that the socket was offered last and did not take.
+    /// Bytes that were last offered to the socket and that it did not take.
     refused: AtomicU64,
     /// Bytes of bodies that were handed on and not written yet.
     outstanding: AtomicU64,
-    /// How many bytes will have been written with the last of them that belong to a body.
+    /// The number of bytes written when the last byte of a body is.
     payload: AtomicU64,
     /// Bytes acknowledged up to there, when last checked.
     acknowledged: AtomicU64,
@@ -49,7 +50,7 @@ impl Progress {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// When the client took something last.
+    /// When the client last took something.
     pub fn last(&self) -> Instant {
         self.began + Duration::from_nanos(self.last.load(Ordering::Relaxed))
     }
@@ -69,7 +70,7 @@ impl Progress {
         self.acknowledged.load(Ordering::Relaxed) < self.payload.load(Ordering::Relaxed)
     }
 
-    /// The socket took this many of the bytes that it was offered.
+    /// The socket took this many of the offered bytes.
     pub fn wrote(&self, bytes: usize, offered: usize) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);
         let refused = offered.saturating_sub(bytes) as u64;
@@ -92,7 +93,7 @@ impl Progress {
         self.outstanding.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes of bodies were written; into TLS, which may keep some until the socket takes them.
+    /// Bytes of bodies were written. TLS may keep some of them until the socket takes them.
     pub fn delivered(&self, bytes: usize) {
         self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
         let behind = self.refused.load(Ordering::Relaxed);
@@ -101,7 +102,7 @@ impl Progress {
         self.last.fetch_max(self.now(), Ordering::Relaxed);
     }
 
-    /// Bytes of a body that were handed on will not be written.
+    /// Bytes of a body that were handed on will never be written.
     pub fn discarded(&self, bytes: usize) {
         self.outstanding.fetch_sub(bytes as u64, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The rate that the kernel keeps a connection's socket to: the sum of its videos' rates, as soon as all of them are
-//! throttled.
+//! The rate that the kernel keeps for a connection's socket: the sum of its videos' rates, as soon as all of them
+//! are throttled.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ pub(super) struct SocketRate {
     /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
     videos: BTreeMap<u64, Option<u64>>,
     asked: Asked,
-    /// The kernel does not pace this socket as it was asked to; the application does then.
+    /// The kernel did not pace this socket when it should. The application paces it then.
     pub refused: bool,
 }
 
-/// What was asked of the kernel for the socket.
+/// The rate that the kernel should keep for the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Nothing,
     /// This rate, in bit/s.
     Rate(u64),
-    /// This rate, when the last response ended: what is on its way keeps it, and the next response begins a phase of its own.
+    /// This rate, when the last response ended. Data on its way keeps the rate, and the next response begins a new phase.
     RateBefore(u64),
 }
 
-/// What became of asking the kernel.
+/// The result of a request to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Applied {
-    /// It does as asked, or there was nothing to ask.
+    /// The kernel does it, or nothing was requested.
     Done,
     Refused,
 }
@@ -45,7 +45,7 @@ impl SocketRate {
         }
     }
 
-    /// Whether the socket's hold is one video's alone, and the kernel's.
+    /// Whether the kernel bounds the socket to the rate of a single video.
     pub fn holds_one(&self) -> bool {
         !self.refused && self.videos.len() <= 1
     }

@@ -7,24 +7,24 @@ use tokio::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Responses {
-    /// Those that are being sent, by number.
+    /// The responses that are being sent, by number.
     sending: BTreeMap<u64, Response>,
     /// Tasks of the streams of HTTP/2.
     streams: Vec<AbortHandle>,
-    /// How many began.
+    /// The number of responses that began.
     pub count: u64,
-    /// Since when nothing is being sent.
+    /// The time since when no response is being sent.
     pub idle: Option<Instant>,
-    /// What ended last was not sent to its end.
+    /// The last response was not sent to its end.
     pub cut: bool,
 }
 
 /// A response that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Response {
-    /// Since when it waits for the client.
+    /// The time since when it waits for the client.
     since: Instant,
-    /// Who sends it.
+    /// The task that sends it.
     task: Option<task::Id>,
 }
 
@@ -39,7 +39,7 @@ impl Responses {
         }
     }
 
-    /// A response begins, in this task; its number.
+    /// A response begins, in this task. Returns its number.
     pub fn begin(&mut self) -> u64 {
         let number = self.count;
         self.count += 1;
@@ -61,24 +61,25 @@ impl Responses {
         }
     }
 
-    /// A response does not wait for the client before this time.
+    /// A response does not wait for the client until this time.
     pub fn busy_until(&mut self, number: u64, time: Instant) {
         if let Some(response) = self.sending.get_mut(&number) {
             response.since = response.since.max(time);
         }
     }
 
-    /// Whether the last response is not there as a whole.
+    /// Whether the last response is incomplete.
     pub fn was_cut(&self) -> bool {
         self.cut || !self.sending.is_empty()
     }
 
-    /// Since when the response waits that waits longest, if the socket moved at `progress`.
+    /// The time since when a response waits for the client: the earliest, if the socket moved at
+    /// `progress`.
     pub fn waits_since(&self, progress: Instant) -> Option<Instant> {
         self.waiting(progress).map(|(since, _)| since).min()
     }
 
-    /// A stream of HTTP/2 has this task.
+    /// This task sends a stream of HTTP/2.
     pub fn spawned(&mut self, task: AbortHandle) {
         self.streams.retain(|task| !task.is_finished());
         self.streams.push(task);
@@ -93,7 +94,8 @@ impl Responses {
         let late: Vec<_> = late.filter_map(|(_, task)| task).collect();
         let stalled = |task: &AbortHandle| late.contains(&task.id()) && !task.is_finished();
         let stalled: Vec<_> = self.streams.extract_if(.., |task| stalled(task)).collect();
-        // Its body goes with the task, but not at once; until then it is not to be found late again.
+        // The task's body is dropped with it, but not at once. Until then it must not be found
+        // again.
         let is_over = |response: &Response| {
             let over = |task: &AbortHandle| Some(task.id()) == response.task;
             stalled.iter().any(over)
@@ -105,9 +107,11 @@ impl Responses {
         stalled
     }
 
-    /// Since when each response waits for the client, if the socket moved at this time; and who sends it.
+    /// The time since when each response waits for the client, if the socket moved at this time, and the
+    /// task that sends it.
     fn waiting(&self, progress: Instant) -> impl Iterator<Item = (Instant, Option<task::Id>)> {
-        // What the socket takes is a response's only if no other one came after it: a stream that stalls is not kept by others.
+        // Progress of the socket counts for a response only if no other response came after it. So other streams do not keep a
+        // stalled stream alive.
         let alone =
             self.sending.len() == 1 && self.sending.contains_key(&self.count.wrapping_sub(1));
         let responses = self.sending.values();

@@ -1,4 +1,4 @@
-//! How lines of the access log look.
+//! The format of lines of the access log.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
@@ -46,7 +46,8 @@ pub(super) fn common(account: &Account<'_>, request: &Request, sent: u64) -> Str
     line
 }
 
-/// Quotes, backslashes and all that is not printable ASCII, as Apache writes them; the beginning of what is too long.
+/// Quotes, backslashes and all characters that are not printable ASCII are written as by Apache. Text that is too
+/// long is cut.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     escape(&mut quoted, text.bytes(), |quoted, byte| match byte {
@@ -59,7 +60,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Writes items until they come to more than a text from outside may, and none in part.
+/// Writes whole items until they would exceed the bound for a text from outside.
 fn escape<T>(into: &mut String, items: impl Iterator<Item = T>, write: impl Fn(&mut String, T)) {
     let begin = into.len();
     for item in items {
@@ -118,7 +119,7 @@ impl Object {
     }
 }
 
-/// What lines of both kinds say of the connection.
+/// The fields about the connection in lines of both kinds.
 fn describe_connection(object: &mut Object, account: &Account<'_>) {
     object.number("connection", account.number);
     object.text("ip", &account.address().to_string());

@@ -2,7 +2,7 @@ use super::drop_privileges;
 
 #[test]
 fn nothing_remains() {
-    // Threads have capabilities each: this one's alone are gone.
+    // Each thread has separate capabilities: only this thread loses them.
     let thread = std::thread::spawn(|| {
         drop_privileges().unwrap();
         std::fs::read_to_string("/proc/thread-self/status").unwrap()

@@ -1,4 +1,4 @@
-//! Limits, slow clients, nonsense, and the end.
+//! Limits, slow clients, malformed requests, and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tidegate_pace::Way;
 #[tokio::test]
 async fn slow_headers() {
     let server = start(|config| config.limits.header_timeout = Duration::from_millis(400)).await;
-    // Nothing; a header byte by byte; and a byte now and then behind a good request.
+    // Nothing; a header byte by byte; and single bytes after a complete request.
     for first in ["", "GET /abc.txt HTTP/1.1\r\nHost: t\r\n\r\n"] {
         for drip in [None, Some(b'a')] {
             let mut socket = server.connect().await;
@@ -102,7 +102,7 @@ async fn clients_that_take_nothing() {
     assert!(log.contains("\"ended\":\"stall timeout\""), "{log}");
 }
 
-/// Who waits for the server's own pace is not too slow.
+/// A client that waits for the server's pace is not too slow.
 #[tokio::test]
 async fn pacing_is_no_stall() {
     let server = start(|config| {
@@ -129,7 +129,7 @@ async fn long_heads() {
         format!("GET /abc.txt HTTP/1.1\r\nHost: t\r\n{many}\r\n"),
     ] {
         let response = server.raw(request.as_bytes()).await;
-        // What was not read makes the answer be lost with a reset, if it comes at all.
+        // Bytes that were not read cause a reset, which may destroy the answer.
         if !response.is_empty() {
             let (status, ..) = split(&response);
             assert!([400, 414, 431].contains(&status), "{status}");
@@ -241,7 +241,8 @@ async fn what_takes_too_long_is_not() {
     assert!(rest.len() < 500_000);
 }
 
-/// The socket is written to only when 64 KiB have left it; who takes less in the stall timeout still takes something.
+/// The socket is written to only when 64 KiB have left it. A client that takes fewer bytes in the stall timeout still
+/// takes something.
 #[tokio::test]
 async fn slow_clients_are_not_stalled_ones() {
     let server = start(|config| config.limits.stall_timeout = Duration::from_millis(400)).await;
@@ -260,7 +261,7 @@ async fn slow_clients_are_not_stalled_ones() {
     }
 }
 
-/// A client that has sent a request gets its answer, also if the server has not accepted its connection when it is asked to end.
+/// A client that has sent a request gets its answer, even if the server has not accepted its connection when it is asked to end.
 #[tokio::test]
 async fn what_waits_to_be_accepted_is_answered() {
     use std::io::{Read, Write};
@@ -282,7 +283,8 @@ async fn what_waits_to_be_accepted_is_answered() {
     }
 }
 
-/// Files are bounded, for all and for each address; a client that comes too late learns when to come again.
+/// Open files are bounded, for all clients and for each address. A client that comes too late learns when
+/// to try again.
 #[tokio::test]
 async fn files_are_limited_and_come_back() {
     for (files, connections) in [(1, 8192), (4, 4000)] {
@@ -300,7 +302,7 @@ async fn files_are_limited_and_come_back() {
         let (status, head, _) = server.ask("GET", "/abc.txt", &[]).await;
         assert_eq!(status, 503, "{head}");
         assert!(head.contains("retry-after: 1"), "{head}");
-        // Another address has its own share.
+        // Another address has a separate share.
         let other = tokio::net::TcpSocket::new_v4().unwrap();
         other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
         let mut other = other.connect(server.address).await.unwrap();

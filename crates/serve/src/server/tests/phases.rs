@@ -1,4 +1,4 @@
-//! Two phases, in the time that the test makes; and sockets that keep a sum.
+//! The two phases in simulated time, and sockets that keep a sum.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Stage {
     }
 }
 
-/// The next blocks: when each came, in ms, and how long it is.
+/// The next blocks: when each arrived, in ms, and its length.
 async fn blocks(answer: &mut Answer, count: usize) -> Vec<(u64, usize)> {
     let began = Instant::now();
     let mut blocks = Vec::new();
@@ -89,7 +89,7 @@ async fn blocks(answer: &mut Answer, count: usize) -> Vec<(u64, usize)> {
         };
         let mut data = frame.unwrap().into_data().unwrap();
         let bytes = data.remaining();
-        // As if it were written.
+        // As if it had been written.
         data.advance(bytes);
         blocks.push((began.elapsed().as_millis() as u64, bytes));
     }
@@ -108,11 +108,12 @@ async fn start_up_then_blocks_in_time() {
     ] {
         let stage = stage(way, 2).await;
         let mut answer = stage.video(0);
-        // 2 s of 1 Mbit/s at once: 3 blocks of 64 KiB and what is left.
+        // 2 s of 1 Mbit/s at once: 3 blocks of 64 KiB and a rest.
         let start_up = blocks(&mut answer, 4).await;
         assert_eq!(sum(&start_up), 250_000);
         assert!(start_up.iter().all(|&(at, _)| at == 0), "{start_up:?}");
-        // Each as a whole, when 156,250 bytes a second have come to it; timers count milliseconds.
+        // Each block is complete, when 156,250 bytes a second have allowed it; timers count
+        // milliseconds.
         for (number, (at, bytes)) in blocks(&mut answer, 40).await.into_iter().enumerate() {
             assert_eq!(bytes, block);
             let due = (number as u64 + 1) * block as u64 * 1000 / 156_250;
@@ -130,7 +131,8 @@ async fn the_whole_file_in_its_time() {
     let mut answer = stage.video(0);
     let all = blocks(&mut answer, usize::MAX).await;
     assert_eq!(sum(&all), 7_500_000);
-    // 30 s of video at once, 30 s at 125 %; the last block waits as if it were whole, 419 ms at most.
+    // 30 s of video at once, 30 s at 125 %. The last block waits as if it were complete, 419 ms at
+    // most.
     let (last, _) = all[all.len() - 1];
     assert!((23_990..=24_430).contains(&last), "{last} ms");
 }
@@ -161,12 +163,12 @@ async fn what_goes_on_where_it_ended_has_no_second_start_up() {
     let mut answer = stage.video(381_072 + 65_536 - 1000);
     assert!(blocks(&mut answer, 1).await[0].0 >= 419);
     drop(answer);
-    // Anywhere else the viewer has jumped, and wants to see something soon.
+    // At any other position the viewer has jumped, and wants to see something soon.
     for start in [3_000_000, 0] {
         let mut answer = stage.video(start);
         assert_eq!(blocks(&mut answer, 1).await, [(0, 65_536)]);
         drop(answer);
-        // What is left of the credit goes on.
+        // The rest of the credit continues.
         let mut answer = stage.video(start + 65_536);
         let rest = blocks(&mut answer, 4).await;
         assert_eq!(sum(&rest[..3]), 250_000 - 65_536);
@@ -182,7 +184,7 @@ async fn a_file_that_shrinks_is_an_error() {
     blocks(&mut answer, 2).await;
     File::create(stage.folder.path().join("v.mp4")).unwrap();
     let next = answer.frame().await.unwrap();
-    // What was read ahead may still come.
+    // Data that was read ahead may still arrive.
     let error = match next {
         Ok(_) => answer.frame().await.unwrap().unwrap_err(),
         Err(error) => error,
@@ -204,14 +206,14 @@ async fn a_socket_keeps_the_sum_of_its_responses() {
     let known =
         "throttled_total{group=\"max-pacing-rate\",way=\"max-pacing-rate\",paced_by=\"kernel\"} 1";
     assert!(page.contains(known), "{page}");
-    // Another is in its start-up: the socket is free until both are throttled.
+    // Another video is in its start-up phase: the socket is free until both are throttled.
     let mut two = stage.video(5_000_000);
     assert_eq!(rate(), u64::MAX);
     blocks(&mut two, 5).await;
     assert_eq!(rate(), 312_500);
     drop(one);
     assert_eq!(rate(), 156_250);
-    // What is on its way keeps its pace.
+    // Data on its way keeps its pace.
     drop(two);
     assert_eq!(rate(), 156_250);
     let _three = stage.video(1_000_000);
@@ -223,7 +225,8 @@ async fn streams_keep_their_own_rates() {
     let stage = stage(Way::MaxPacingRate, 0).await;
     let (mut one, mut two) = (stage.video(0), stage.video(5_000_000));
     let (one, two) = tokio::join!(blocks(&mut one, 12), blocks(&mut two, 12));
-    // The first that asks does not know of the other yet; then 14,480 bytes at 156,250 bytes a second.
+    // The first one that asks does not know the other one yet; then 14,480 bytes at 156,250 bytes a
+    // second.
     for blocks in [one, two] {
         let (at, bytes) = (blocks[11].0 - blocks[1].0, sum(&blocks[2..]));
         assert_eq!(bytes, 144_800);
@@ -231,7 +234,7 @@ async fn streams_keep_their_own_rates() {
     }
 }
 
-/// The end of a response has the stall timeout until it is written, and then a request is due.
+/// The end of a response has the stall timeout until it is written. After that, a request is due.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_response_is_being_sent() {
     let stage = stage(Way::None, 0).await;
@@ -245,7 +248,7 @@ async fn the_end_of_a_response_is_being_sent() {
     let (deadline, sending) = connection.deadline();
     assert!(sending);
     assert_eq!(deadline, Instant::now() + Duration::from_secs(60));
-    // Whatever else is written meanwhile.
+    // Other data may be written meanwhile.
     connection.wrote(99_000, 99_000);
     last.advance(30_000);
     assert!(connection.deadline().1);

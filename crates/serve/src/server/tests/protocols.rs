@@ -58,7 +58,7 @@ async fn http2_without_tls() {
     assert!(one.1[..] == file && two.1[..] == file[500_000..]);
 }
 
-/// Streams of one connection are throttled each at its own rate, so that the connection has the sum.
+/// Each stream of a connection is throttled at its rate, so that the connection has the sum.
 #[tokio::test]
 async fn http2_is_paced() {
     // 0.8 Mbit/s; 1 s of start-up, and so 100,000 bytes a stream; then 125,000 bytes a second.
@@ -192,7 +192,7 @@ fn large(server: &Running) {
     large.set_len(1 << 30).unwrap();
 }
 
-/// Streams that are not read are reset, and nothing else: neither answers beside them keep them, nor do they end what goes on.
+/// Only streams that are not read are reset. Answers on other streams do not keep them alive, and these streams continue.
 #[tokio::test]
 async fn stalled_streams_are_reset_alone() {
     // 0.8 Mbit/s at 125 %: 250,000 bytes take 2 s.
@@ -228,7 +228,7 @@ async fn stalled_streams_are_reset_alone() {
     assert_eq!(fetch(&mut sender, "/abc.txt", "bytes=0-1").await.1, "ab");
 }
 
-/// Windows of HTTP/2 that are wide open do not keep a client that reads nothing of its socket.
+/// Wide-open windows of HTTP/2 do not protect a client that reads nothing from its socket.
 #[tokio::test]
 async fn stalled_connections_end_with_their_streams() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -263,7 +263,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\
 const LARGE: &[u8] = b"\0\0\x0d\x01\x05\0\0\0\x01\x82\x86\x04\x06/large\x01\x01t";
 const SMALL: &[u8] = b"\0\0\x0f\x01\x05\0\0\0\x01\x82\x86\x04\x08/abc.txt\x01\x01t";
 
-/// Pings are no progress: neither of a connection without a request, nor of a stream whose window is closed.
+/// Pings are not progress: neither for a connection without a request, nor for a stream whose window is
+/// closed.
 #[tokio::test]
 async fn pings_keep_nothing() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -273,7 +274,7 @@ async fn pings_keep_nothing() {
     })
     .await;
     large(&server);
-    // Enough that their answers are as long as a little video.
+    // Enough pings that their answers are as long as a small video.
     let pings = b"\0\0\x08\x06\0\0\0\0\0tidegate".repeat(40);
     for request in [&b""[..], LARGE] {
         let mut socket = server.connect().await;
@@ -301,7 +302,7 @@ async fn pings_keep_nothing() {
     }
 }
 
-/// What was acknowledged long ago does not make the header timeout longer.
+/// Data that was acknowledged long ago does not extend the header timeout.
 #[tokio::test]
 async fn old_bytes_are_no_progress() {
     let mut server = start(|config| {

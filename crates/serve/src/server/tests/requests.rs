@@ -1,4 +1,4 @@
-//! What is answered to whom.
+//! Which answers requests get.
 
 use std::fs;
 
@@ -78,7 +78,7 @@ async fn conditions() {
     assert_eq!(server.ask("GET", "/abc.txt", &[since]).await.0, 304);
     let other = "If-Match: \"other\"";
     assert_eq!(server.ask("GET", "/abc.txt", &[other]).await.0, 412);
-    // A part of the same version, or the whole of another.
+    // A part of the same version, or the whole of another one.
     let range = "Range: bytes=1-2";
     let same = format!("If-Range: {etag}");
     assert_eq!(server.ask("GET", "/abc.txt", &[range, &same]).await.0, 206);
@@ -160,7 +160,7 @@ async fn logs_and_metrics() {
         .ask("GET", "/abc.txt?x=%22", &["Referer: a\"b"])
         .await;
     server.ask("GET", "/none", &[]).await;
-    // Its last line comes with the end of the connection, which the client need not wait for.
+    // The last line is written when the connection ends; the client need not wait for it.
     let mut metrics = String::new();
     for _ in 0..50 {
         let address = server.metrics.unwrap();
@@ -213,6 +213,6 @@ async fn the_combined_format() {
     assert!(last.starts_with("127.0.0.1 - - ["), "{log}");
     let known = "] \"GET /abc.txt HTTP/1.1\" 200 10 \"-\" \"me\\\"\" 0.";
     assert!(last.contains(known), "{log}");
-    // What it was paced by in fact comes last.
+    // The last field says how it was really paced.
     assert!(last.ends_with(" nothing"), "{log}");
 }

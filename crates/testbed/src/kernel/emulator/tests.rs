@@ -24,7 +24,7 @@ fn limiter(config: impl Into<LimiterConfig>) -> ElementKind {
     }
 }
 
-/// One flow of 10 ms delay, with this on its way to the client.
+/// One flow of 10 ms delay, with this element on its way to the client.
 fn plan(kind: ElementKind) -> Plan {
     let flow = FlowPlan {
         name: "flow".into(),
@@ -78,7 +78,7 @@ fn data(flow: usize, length: u32) -> Vec<u8> {
     bytes.split_off(14)
 }
 
-/// When all that is under way leaves.
+/// When all packets under way leave.
 fn departures(emulator: &mut Emulator<'_>) -> Vec<u64> {
     std::iter::from_fn(|| emulator.leave(SECOND).map(|departure| departure.due)).collect()
 }
@@ -94,8 +94,8 @@ fn a_link_sends_one_packet_after_the_other_and_drops_what_has_no_place() {
     for _ in 0..4 {
         emulator.arrive(0, true, &data(0, 1500));
     }
-    // Nothing leaves before its time. (1500 + 14) · 8 bits take 1.2112 ms at 10 Mbit/s; the first
-    // is being sent, two wait, one is lost.
+    // Nothing leaves before its time. (1500 + 14) · 8 bits take 1.2112 ms at 10 Mbit/s. The first
+    // packet is being sent, two wait, one is lost.
     assert_eq!(emulator.leave(6_211_199), None);
     assert_eq!(departures(&mut emulator), [6_211_200, 7_422_400, 8_633_600]);
     // It has been idle: no debt, no credit.

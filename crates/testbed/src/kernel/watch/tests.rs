@@ -7,7 +7,7 @@ use tidegate_trace::write::{Ends, TcpFrame};
 use super::Watch;
 
 const MS: u64 = 1_000_000;
-/// So that data passes the end of 32 bits.
+/// Chosen so that the data passes the end of 32 bits.
 const ISN: u32 = u32::MAX - 2000;
 
 fn packet(at: u64, frame: impl FnOnce(TcpFrame) -> TcpFrame) -> Packet {
@@ -48,7 +48,7 @@ fn send(watch: &mut Watch, at: u64, offset: u32) -> bool {
     }))
 }
 
-/// The round-trip time in milliseconds that comes of it.
+/// The round-trip time in milliseconds that results.
 fn acknowledge(watch: &mut Watch, at: u64, offset: u32, sacks: &[(u32, u32)]) -> Option<u64> {
     let number = |offset| ISN.wrapping_add(1 + offset);
     let sacks = (sacks.iter()).map(|&(start, end)| number(start)..number(end));
@@ -75,14 +75,14 @@ fn what_was_sent_twice_times_nothing() {
     for i in 0..4 {
         send(&mut watch, u64::from(i), i * 1000);
     }
-    // The second is lost: what is behind it is timed as it is selectively acknowledged, and not
-    // once more when the hole is filled.
+    // The second packet is lost. The data after it is timed when it is selectively acknowledged,
+    // and not again when the hole is filled.
     assert_eq!(acknowledge(&mut watch, 20, 1000, &[]), Some(20));
     assert_eq!(acknowledge(&mut watch, 22, 1000, &[(2000, 3000)]), Some(20));
     assert_eq!(acknowledge(&mut watch, 25, 1000, &[(2000, 4000)]), Some(22));
     assert!(send(&mut watch, 30, 1000));
     assert_eq!(acknowledge(&mut watch, 50, 4000, &[]), None);
-    // What comes after is timed again; a duplicate acknowledgement is not.
+    // Later data is timed again; a duplicate acknowledgement is not.
     assert!(!send(&mut watch, 60, 4000));
     assert_eq!(acknowledge(&mut watch, 81, 5000, &[(1000, 2000)]), Some(21));
     assert_eq!(acknowledge(&mut watch, 82, 5000, &[]), None);

@@ -33,7 +33,7 @@ fn frame(src: &str, dst: &str) -> Vec<u8> {
     bytes
 }
 
-/// When all that is under way leaves, and whether it goes forward.
+/// When all frames under way leave, and whether they go forward.
 fn departures(stages: &mut Stages) -> Vec<(u64, bool)> {
     std::iter::from_fn(|| stages.leave(SECOND))
         .map(|departure| (departure.due, departure.forward))
@@ -61,7 +61,7 @@ fn each_address_has_its_round_trip_and_all_share_the_link() {
     // 1514 · 8 bits take 1.2112 ms at 10 Mbit/s.
     let expected = [(1_211_200, true), (6_211_200, true), (21_211_200, true)];
     assert_eq!(departures(&mut stages), expected);
-    // Back there is only the other half of the delay.
+    // On the way back there is only the other half of the delay.
     stages.arrive(SECOND, false, &frame("192.0.2.17:80", "192.0.2.1:80"));
     stages.arrive(SECOND, false, &frame("192.0.2.40:80", "192.0.2.1:80"));
     let next: Vec<_> = std::iter::from_fn(|| stages.leave(2 * SECOND))
@@ -97,7 +97,7 @@ fn what_is_not_ip_passes_at_once() {
         stages.arrive(7, true, frame);
         assert_eq!(stages.leave(7).unwrap().bytes, frame);
     }
-    // Cut IP headers are not looked into.
+    // Cut IP headers are not read.
     let whole = frame("192.0.2.1:80", "192.0.2.17:80");
     for length in 14..34 {
         stages.arrive(8, true, &whole[..length]);

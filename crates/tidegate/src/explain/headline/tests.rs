@@ -144,7 +144,7 @@ fn an_unclear_verdict_names_what_is_left() {
     judgement.left = vec![Cause::Policer, Cause::RandomLoss];
     assert_eq!(
         sentence(&transfer, &judgement),
-        "What limited this transfer cannot be told for certain: either a policer or random loss."
+        "What limited this transfer is not certain: either a policer or random loss."
     );
 }
 

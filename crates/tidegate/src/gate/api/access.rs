@@ -1,4 +1,5 @@
-//! Which requests are allowed: those with the token, or on loopback those of no web page.
+//! Which requests are allowed: those with the token, or on loopback those that are not from a web
+//! page.
 
 use std::fs;
 use std::net::IpAddr;

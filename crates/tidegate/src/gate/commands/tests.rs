@@ -30,7 +30,7 @@ fn seen(site: &Site) -> (Option<u64>, usize) {
     (rate, view.roster().expect("one").subscribers.len())
 }
 
-/// A daemon, as `gate run` is without its log.
+/// A daemon like `gate run`, without its log.
 fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
     let config = read(&site.file()).expect("a configuration");
     let endpoints = Endpoints::open(&config).expect("open");
@@ -59,7 +59,7 @@ fn commands_change_a_gate_without_a_daemon() {
     site.write(&another_subscriber());
     reload::<Memory>(&Reload { file: None }, &site.state()).expect("reloaded");
     assert_eq!(seen(&site), (Some(50_000_000), 3));
-    // What a daemon leaves that was killed.
+    // The files of a daemon that was killed.
     let socket = crate::gate::remote::socket(&site.state());
     drop(UnixListener::bind(socket).expect("bound"));
     down::<Memory>(&Down { pins: None }, &site.state()).expect("down");

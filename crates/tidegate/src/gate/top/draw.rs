@@ -102,7 +102,7 @@ fn table(model: &Model, width: u16) -> Table<'static> {
             .map(|(place, rates, load)| row(&reading.roster.subscribers[place], rates, load))
             .collect(),
     };
-    // Two columns of names share what is left.
+    // Two columns of names share the remaining width.
     let plan = if width >= 100 { 14 } else { 8 };
     let widths = [
         Constraint::Min(10),

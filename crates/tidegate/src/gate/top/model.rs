@@ -1,4 +1,4 @@
-//! What `top` shows: rates between two readings, sorted and filtered, and which of them are in view.
+//! The model of `top`: rates between two readings, sorted and filtered, and the lines in view.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::cli::gate::SortTop;
 /// Subscribers whose queues are read to sort by them: those with the highest rates.
 const CANDIDATES: usize = 200;
 
-/// What one subscriber, or all, had in the last interval.
+/// The rates of one subscriber, or of all, in the last interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
     /// Bits per second that passed.
@@ -49,7 +49,7 @@ impl Rates {
         self.packets += other.packets;
     }
 
-    /// Of packets, how many were beyond the limit.
+    /// The share of packets that were beyond the limit.
     pub fn drop_share(&self) -> f64 {
         if self.packets > 0.0 {
             self.drops / self.packets
@@ -59,18 +59,18 @@ impl Rates {
     }
 }
 
-/// What is in a subscriber's queues, of both directions.
+/// The content of a subscriber's queues, in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Queues with bytes of packets in them: about as many flows send.
     pub active: u32,
     /// Bytes in all queues.
     pub length: u64,
-    /// Of these, magic ones.
+    /// Magic bytes among these.
     pub magic: u64,
 }
 
-/// All that is shown.
+/// Everything that the screen shows.
 pub struct Model {
     pub overview: Option<Overview>,
     pub paused: bool,
@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// Takes what was read, and compares it with what was before.
+    /// Takes a reading, and compares it with the previous one.
     pub fn update(&mut self, reading: Arc<Reading>) {
         let last = self.reading.take();
         let elapsed = last.as_ref().map(|last| {
@@ -201,7 +201,7 @@ impl Model {
         self.move_by(0);
     }
 
-    /// Subscribers whose queues are to be read: they are in view or sorted by their queues, and were
+    /// Subscribers whose queues must be read: they are in view or sorted by their queues, and were
     /// not read yet.
     pub fn wanted(&self) -> Vec<usize> {
         let by_queues = matches!(self.sort, SortTop::Active | SortTop::Magic);
@@ -238,12 +238,12 @@ impl Model {
             .map(|&place| (place, &self.rates[place], self.loads.get(&place)))
     }
 
-    /// How many pass the filter.
+    /// Number of subscribers that pass the filter.
     pub fn matched(&self) -> usize {
         self.order.len()
     }
 
-    /// Sorts by this; the other way around if it was already.
+    /// Sorts by this, or in the opposite order if it is sorted by this already.
     pub fn sort_by(&mut self, sort: SortTop) {
         self.reversed = self.sort == sort && !self.reversed;
         self.sort = sort;
@@ -257,7 +257,7 @@ impl Model {
         self.first = self.first.saturating_add_signed(lines).min(last);
     }
 
-    /// How many lines there are for the list.
+    /// Sets the number of lines for the list.
     pub fn resize(&mut self, height: usize) {
         self.height = height.max(1);
         self.move_by(0);
@@ -275,7 +275,7 @@ impl Model {
         self.arrange();
     }
 
-    /// The filter is done, or given up.
+    /// Ends the typing of the filter. The filter is kept or cleared.
     pub fn stop_typing(&mut self, keep: bool) {
         self.typing = false;
         if !keep {

@@ -8,7 +8,7 @@ use tidegate_gate::table::{Counters, PerDirection};
 use super::*;
 use crate::gate::testing::{self, Fake};
 
-/// So many bytes down by each, in one second each.
+/// This many bytes down for each subscriber, in one second each.
 fn reading(roster: &Arc<Roster>, start: Instant, second: u64, bytes: fn(u64) -> u64) -> Reading {
     let mut reading = testing::reading(roster, 0);
     reading.at = start + Duration::from_secs(second);
@@ -75,7 +75,7 @@ fn shows_rates_flows_and_magic_of_the_heaviest() {
     for part in ["s000999", "basic", "8.00 Mbit/s", " 16%", "9.1%"] {
         assert!(lines[5].contains(part), "{part} is not in\n{text}");
     }
-    // A queue with bytes beyond its magic, in each direction; 1500 bytes of magic in each.
+    // A queue with bytes besides its magic bytes, in each direction; 1500 magic bytes in each.
     assert!(lines[5].ends_with("     2  3.00kB\""), "{text}");
     assert!(lines[10].contains("s000994"), "{text}");
     assert!(lines[11].contains("q quit"), "{text}");
@@ -102,7 +102,7 @@ fn sorts_filters_and_moves() {
     key(&mut model, KeyCode::Home);
     assert_eq!(names(&model)[0], "s000000");
 
-    // Letters are the filter's while it is typed.
+    // Letters go to the filter while it is typed.
     letters(&mut model, "/4Q");
     assert!(model.typing && names(&model).is_empty());
     key(&mut model, KeyCode::Backspace);

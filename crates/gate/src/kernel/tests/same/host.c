@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The programs' C on this machine instead of in the kernel, around one limiter: what maps hold is
-// told by standard input, each packet's fate goes to standard output as one byte.
+// The programs' C code in user space, around one limiter. Standard input gives the content of the
+// maps. Each packet's fate is written to standard output as one byte.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ int main(void)
 		if (!take_in(&next, sizeof(next)))
 			return 1;
 		now = next.now;
-		// No byte more, so that a step beyond is seen.
+		// Exactly this many bytes, so that a read beyond them is detected.
 		u8 *frame = malloc(next.given);
 		if (next.given && !take_in(frame, next.given))
 			return 1;

@@ -1,11 +1,12 @@
-//! That the programs' C decides on this machine, under sanitizers, as it does in the kernel.
+//! Tests that the programs' C code decides in user space, under sanitizers, as it does in the
+//! kernel.
 
 use std::process::{Command, Stdio};
 
 use super::*;
 use crate::kernel::layout::{Field, Record, plan, rules, seat, shape};
 
-/// What the program of host.c reads about one limiter, and what it must answer.
+/// The input of the program of host.c for one limiter, and the answers that it must give.
 #[derive(Default)]
 struct Host {
     input: Vec<u8>,
@@ -13,7 +14,7 @@ struct Host {
 }
 
 impl Host {
-    /// What maps hold.
+    /// The content of the maps.
     fn add_maps(&mut self, pair: &mut Pair<'_>) {
         let kernel = pair.gate.kernel();
         let read = |map, key: u32| {
@@ -22,7 +23,7 @@ impl Host {
         };
         let current = u32::from_ne_bytes(read("current", 0).try_into().unwrap());
         let plan = read("plans", pair.seat.plan);
-        // Numbers are from 1 on, and nothing is at those that stand for none.
+        // Numbers begin at 1, and the reserved numbers have no entries.
         let part = |map, number: Field<u32>, size| match number.of(&plan).checked_sub(1) {
             Some(number) if number < kernel.map(map).max_entries() => read(map, number),
             _ => vec![0; size],
@@ -61,7 +62,7 @@ impl Host {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let output = std::thread::scope(|scope| {
-            // It breaks off if a sanitizer ends the program, which says why.
+            // This fails if a sanitizer ends the program, which prints the reason.
             scope.spawn(move || {
                 let _ = stdin.write_all(&self.input);
             });
@@ -138,7 +139,7 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
             let frame = &pair.frames[usize::from(flow)][..14 + usize::from(bytes)];
             host.packet(now, frame, 64, pair.sent.1 > before);
         }
-        // Frames with bytes at random, which the kernel's program decides about as well.
+        // Frames with random bytes, about which the kernel's program decides as well.
         for _ in 0..500 {
             let (now, flow, _) = sequence.next();
             let length = random.random_range(14..200);

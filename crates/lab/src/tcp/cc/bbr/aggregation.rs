@@ -1,4 +1,4 @@
-//! How many more segments than expected acknowledgements come for at once.
+//! How many more segments are acknowledged at once than expected.
 
 use super::bandwidth;
 
@@ -6,12 +6,12 @@ use super::bandwidth;
 const WINDOW_ROUNDS: u32 = 5;
 /// Segments after which an epoch ends in any case.
 const EPOCH_SEGMENTS: u64 = 1 << 20;
-/// The window is raised by at most what passes in this time, in microseconds.
+/// The window is raised by at most the segments of this time, in microseconds.
 const LONGEST: u64 = 100_000;
 
 /// The largest aggregation of the last five to ten rounds (Linux `tcp_bbr.c`,
-/// `bbr_update_ack_aggregation`). Wireless links and cable modems acknowledge in bursts; without
-/// so much more in flight the sender would fall silent between them.
+/// `bbr_update_ack_aggregation`). Wireless links and cable modems acknowledge in bursts. Without as
+/// many more segments in flight the sender would have to wait between them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Aggregation {
     /// When the epoch started, in microseconds, and what was acknowledged in it.
@@ -54,14 +54,14 @@ impl Aggregation {
             expected = 0;
         }
         self.acked = (self.acked + acked).min(EPOCH_SEGMENTS - 1);
-        // The window bounds what can be more than expected; the kernel has 16 bits for it.
+        // The window bounds the aggregation; the kernel has 16 bits for it.
         let extra = self.acked.saturating_sub(expected).min(u64::from(cwnd));
         let extra = extra.min(u64::from(u16::MAX)) as u32;
         let largest = &mut self.largest[self.current];
         *largest = extra.max(*largest);
     }
 
-    /// Segments to have in flight on top (`bbr_ack_aggregation_cwnd`).
+    /// Additional segments to have in flight (`bbr_ack_aggregation_cwnd`).
     pub(super) fn extra(&self, bandwidth: u32) -> u32 {
         let largest = self.largest[0].max(self.largest[1]);
         largest.min(bandwidth::segments(bandwidth, LONGEST))

@@ -1,10 +1,10 @@
-//! Bandwidths as BBR counts them: segments per microsecond, times 2^24.
+//! Bandwidths in BBR's unit: segments per microsecond, times 2^24.
 
 /// One segment per microsecond.
 pub(super) const UNIT: u64 = 1 << 24;
 /// A gain of 1.
 pub(super) const GAIN: u32 = 1 << 8;
-/// BBR paces this much of its estimate, so that queues shrink on average.
+/// BBR paces at this part of its estimate, so that queues shrink on average.
 const MARGIN_PERCENT: u128 = 99;
 
 /// The rate of these segments in these microseconds, which are not 0.

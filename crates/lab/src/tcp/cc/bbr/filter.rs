@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-/// A windowed maximum that keeps three candidates only, each later than the one before: Kathleen
-/// Nichols' filter, Linux `lib/win_minmax.c`. It never says less than the true maximum of the
-/// window, but may keep to a maximum a little longer, or know a later one late.
+/// A windowed maximum that keeps only three candidates, each later than the one before: Kathleen
+/// Nichols' filter, Linux `lib/win_minmax.c`. It is never below the true maximum of the window, but
+/// it may keep a maximum a little too long, or find a later one late.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MaxFilter {
     /// Time and value, the best first.
@@ -17,7 +17,7 @@ impl MaxFilter {
         self.best[0].1
     }
 
-    /// Takes a sample of a time that is not before the last one's.
+    /// Takes a sample whose time is not before the last one's.
     pub(super) fn update(&mut self, window: u64, time: u64, value: u32) {
         let sample = (time, value);
         let age = |of: (u64, u32)| time.saturating_sub(of.0);

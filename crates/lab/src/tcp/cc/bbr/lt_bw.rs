@@ -5,7 +5,7 @@ use super::bandwidth;
 #[cfg(test)]
 mod tests;
 
-/// Rounds an interval has at least; at four times as many it is given up.
+/// An interval has at least this many rounds; after four times as many it is given up.
 const MIN_ROUNDS: u32 = 4;
 /// Lost of delivered segments, of 256, from which an interval is lossy: 20 %.
 const LOSS_THRESHOLD: u64 = 50;
@@ -18,7 +18,7 @@ const HELD_ROUNDS: u32 = 48;
 /// Milliseconds beyond which the kernel's microseconds would overflow.
 const TOO_LONG: u64 = u32::MAX as u64 / 1000;
 
-/// What the detector learns from an acknowledgement or a timeout.
+/// The input of the detector: an acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     /// Segments were marked lost.
@@ -26,37 +26,37 @@ pub(super) struct Event {
     pub app_limited: bool,
     /// A round begins.
     pub round_start: bool,
-    /// Whether BBR is in PROBE_BW: rounds are only counted down there.
+    /// Whether BBR is in PROBE_BW. Rounds are counted down only there.
     pub probing: bool,
-    /// Over the connection.
+    /// Delivered over the connection.
     pub delivered: u64,
-    /// Over the connection.
+    /// Lost over the connection.
     pub lost: u64,
     /// When segments were last delivered, in milliseconds.
     pub delivered_at: u64,
     pub mss: u32,
 }
 
-/// What the detector concludes.
+/// The conclusion of the detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
     /// Two intervals agree: a policer's rate is known from now on.
     Policed,
-    /// It was held long enough: look for more.
+    /// The bandwidth was held long enough: search for more.
     Released,
 }
 
-/// Between losses, when a policer's bucket is empty, what gets through is its rate. Two
-/// consecutive intervals with many losses and one bandwidth are taken for a policer (Linux
+/// Between losses, when a policer's bucket is empty, the bandwidth is the policer's rate. Two
+/// consecutive intervals with many losses and the same bandwidth count as a policer (Linux
 /// `tcp_bbr.c`, `bbr_lt_bw_sampling`, after [Flach16]).
 #[derive(Debug, Clone, Default)]
 pub(super) struct LongTerm {
     sampling: bool,
     held: bool,
-    /// Of the interval before, or the one held; 0 if there is none.
+    /// The bandwidth of the interval before, or the one that is held; 0 if there is none.
     bandwidth: u32,
-    /// Rounds of this interval, or since the bandwidth is held.
+    /// Rounds of this interval, or rounds since the bandwidth is held.
     rounds: u32,
     /// The interval's start.
     delivered: u64,
@@ -70,8 +70,8 @@ impl LongTerm {
         self.held.then_some(self.bandwidth)
     }
 
-    /// Forgets all (`bbr_reset_lt_bw_sampling`). Where the interval starts does not matter until
-    /// the next loss sets it.
+    /// Forgets everything (`bbr_reset_lt_bw_sampling`). The next loss sets the start of the
+    /// interval.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -100,7 +100,7 @@ impl LongTerm {
             self.reset();
             return Verdict::Nothing;
         }
-        // As the interval started with a loss, so it ends: with an empty bucket.
+        // The interval started with a loss, so it ends with one: with an empty bucket.
         if !event.losses {
             return Verdict::Nothing;
         }

@@ -6,7 +6,7 @@ use super::super::{AckSample, Window, micros};
 use super::{Bbr, MIN_WINDOW, Mode, clamped};
 use crate::MILLISECOND;
 
-/// Milliseconds after which the least round trip is measured again.
+/// Milliseconds after which the smallest round trip is measured again.
 const WINDOW: u64 = 10_000;
 /// Milliseconds PROBE_RTT lasts with little in flight.
 const DURATION: u64 = 200;
@@ -54,7 +54,7 @@ impl Bbr {
         }
     }
 
-    /// Goes back to where it was if the time, in milliseconds, is over (Linux
+    /// Returns to the state before if the time, in milliseconds, is over (Linux
     /// `bbr_check_probe_rtt_done`).
     pub(super) fn end_probe_rtt(&mut self, now: u64, window: &mut Window) {
         if self.probe_rtt_until.is_none_or(|until| now <= until) {

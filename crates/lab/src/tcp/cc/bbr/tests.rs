@@ -115,7 +115,7 @@ fn it_finds_the_bandwidth_and_keeps_twice_the_path() {
     // evenly, so aggregation adds next to nothing.
     let (least, most) = (windows.iter().min().unwrap(), windows.iter().max().unwrap());
     assert!(*least >= 86 && *most <= 96, "{least}..{most}");
-    // With the bottleneck for itself it keeps what the path holds in flight, and a quarter more
+    // With the bottleneck for itself, it keeps in flight what the path holds, and a quarter more
     // while probing.
     let mean = in_flight.iter().sum::<f64>() / in_flight.len() as f64;
     assert!((38.0..48.0).contains(&mean), "{mean}");
@@ -157,7 +157,7 @@ fn it_looks_at_the_empty_path_each_ten_seconds() {
         assert!((200..350).contains(&(to - from)), "{}", to - from);
         assert!(in_flight <= 4);
     }
-    // Its low rates are not taken for those of the path.
+    // Its low rates do not count as rates of the path.
     let found = per_second(bbr(&path).max_bandwidth.get());
     assert!((found / 1000.0 - 1.0).abs() < 0.05, "{found}");
 }
@@ -183,7 +183,7 @@ fn policed() -> Path {
 #[test]
 fn it_finds_a_policer_and_lets_go_of_it_after_48_rounds() {
     let mut path = policed();
-    // When it was found and let go, by rounds, with what was delivered and lost then.
+    // When it was found and released, in rounds, with the delivered and lost counts at that time.
     let mut changes: Vec<(u64, u64, u64)> = Vec::new();
     let mut held = None;
     path.run(30 * SECOND, |path| {
@@ -211,7 +211,7 @@ fn it_finds_a_policer_and_lets_go_of_it_after_48_rounds() {
             assert!((48..=54).contains(&rounds), "{changes:?}");
             assert!(lost * 20 < delivered, "{lost} of {delivered}");
         } else {
-            // Right after it is let go there are no losses until the bucket is empty.
+            // Right after the release there are no losses until the bucket is empty.
             assert!(lost * 20 > delivered, "{lost} of {delivered}");
         }
     }
@@ -246,7 +246,7 @@ fn recovery_conserves_segments_for_a_round_and_gives_back_the_window() {
     let before = window.cwnd;
     assert_eq!(bbr.ssthresh(&window), u32::MAX);
     bbr.on_state(LossState::Recovery);
-    // What is in flight and what was just acknowledged: one leaves for it.
+    // The segments in flight and those just acknowledged: one leaves for each.
     bbr.control(
         SECOND,
         &sample(101, 3, 46, LossState::Recovery),
@@ -285,7 +285,8 @@ fn after_idling_it_paces_at_the_bandwidth() {
         window.pacing_rate,
         Some(bandwidth::bytes_per_second(found, MSS, GAIN))
     );
-    // Idle for longer than its round trip is trusted, but it just was silent: no PROBE_RTT.
+    // Idle for longer than its round trip is trusted. But the path was just empty, so there is no
+    // PROBE_RTT.
     let sample = AckSample {
         acked: 1,
         delivered: path.delivered + 1,
@@ -325,7 +326,8 @@ fn each_seed_starts_in_a_phase_of_its_own() {
     );
 }
 
-/// Acknowledgements in bunches of ten, every 10 ms: without more in flight it would fall silent.
+/// Acknowledgements in bunches of ten, every 10 ms. Without more in flight it would have to wait
+/// between them.
 #[test]
 fn bunched_acknowledgements_raise_the_window() {
     let mut bunched = Aggregation::default();
@@ -343,9 +345,9 @@ fn bunched_acknowledgements_raise_the_window() {
             );
         }
     }
-    // One more by rounding of what is expected.
+    // One more, because the expected number is rounded.
     assert_eq!((bunched.extra(bandwidth), even.extra(bandwidth)), (11, 2));
-    // At most what passes in 100 ms.
+    // At most the segments of 100 ms.
     bunched.update(600_000, 5000, false, bandwidth, 100_000);
     assert_eq!(
         bunched.extra(bandwidth),

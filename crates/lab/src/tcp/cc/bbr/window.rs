@@ -32,7 +32,7 @@ impl Bbr {
         }
     }
 
-    /// Never 0, at which nothing would ever leave.
+    /// Never 0: at that rate nothing would ever leave.
     fn pacing_rate(&self, bandwidth: u32, gain: u32) -> u64 {
         bandwidth::bytes_per_second(bandwidth, self.mss, gain).max(1)
     }
@@ -46,7 +46,7 @@ impl Bbr {
         };
     }
 
-    /// What the path holds times a gain, rounded up (Linux `bbr_bdp`).
+    /// The segments that the path holds, times a gain, rounded up (Linux `bbr_bdp`).
     fn bdp(&self, bandwidth: u32, gain: u32) -> u32 {
         let Some(min_rtt) = self.min_rtt else {
             return INITIAL_WINDOW;
@@ -61,9 +61,9 @@ impl Bbr {
         self.quantized(self.bdp(bandwidth, gain), window)
     }
 
-    /// Room for the super-packets that hosts at both ends hold, and an even number because every
-    /// second segment is acknowledged (Linux `bbr_quantization_budget`). The lab sends segments
-    /// one by one; a window without that room would not be the one Linux has.
+    /// Room for the super-packets that hosts at both ends hold. An even number, because every
+    /// second segment is acknowledged (Linux `bbr_quantization_budget`). The lab sends single
+    /// segments, but without that room its window would differ from that of Linux.
     fn quantized(&self, cwnd: u32, window: &Window) -> u32 {
         let cwnd = cwnd.saturating_add(3 * self.super_packet(window));
         let cwnd = cwnd.saturating_add(cwnd % 2);
@@ -74,7 +74,7 @@ impl Bbr {
         }
     }
 
-    /// Segments of a super-packet: what leaves in a millisecond (Linux `bbr_tso_segs_goal`).
+    /// Segments of a super-packet: those that leave in a millisecond (Linux `bbr_tso_segs_goal`).
     fn super_packet(&self, window: &Window) -> u32 {
         let rate = window.pacing_rate.unwrap_or(0);
         let least = if rate < MIN_TSO_RATE { 1 } else { 2 };
@@ -82,7 +82,7 @@ impl Bbr {
         segments.max(least).min(0x7f) as u32
     }
 
-    /// What will be in flight when the next segment leaves (Linux `bbr_packets_in_net_at_edt`).
+    /// The segments in flight when the next one leaves (Linux `bbr_packets_in_net_at_edt`).
     pub(super) fn in_network(
         &self,
         now: Nanos,

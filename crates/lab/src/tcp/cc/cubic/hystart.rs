@@ -2,20 +2,21 @@
 
 use super::super::{AckSample, Window};
 
-/// Below this window it does not look.
+/// Below this window it is not active.
 const LOW_WINDOW: u32 = 16;
-/// Round trips in a round before their least is trusted.
+/// Round trips in a round before their minimum is trusted.
 const MIN_SAMPLES: u32 = 8;
-/// How far round trips must rise: an eighth of the least, within these (microseconds).
+/// How far round trips must rise: an eighth of the minimum, within these bounds (microseconds).
 const DELAY_MIN: u64 = 4000;
 const DELAY_MAX: u64 = 16_000;
-/// Acknowledgements no further apart than this are one train (microseconds).
+/// Acknowledgements at most this far apart are one train (microseconds).
 const TRAIN_GAP: u64 = 2000;
 /// Bytes of the largest super-packet, four of which an acknowledgement may be late by.
 const GSO_MAX_SIZE: u64 = 65_536;
 
-/// Ha and Rhee 2011, as Linux `tcp_cubic.c` since 5.6: the train of acknowledgements is as long as
-/// half the round trip, or round trips rise within a round. Times are in microseconds.
+/// Ha and Rhee 2011, as Linux `tcp_cubic.c` since 5.6. Slow start ends if the train of
+/// acknowledgements is as long as half the round trip, or if round trips rise within a round. Times
+/// are in microseconds.
 #[derive(Debug, Clone)]
 pub(super) struct HyStart {
     mss: u32,
@@ -24,7 +25,7 @@ pub(super) struct HyStart {
     /// The round ends when this is acknowledged.
     round_end: u64,
     last_ack: u64,
-    /// The least round trip of the round.
+    /// The smallest round trip of the round.
     round_rtt: u64,
     samples: u32,
     snd_nxt: u64,
@@ -44,7 +45,7 @@ impl HyStart {
         }
     }
 
-    /// Begins to measure again: as a round ends, and after a timeout.
+    /// Begins a new measurement: when a round ends, and after a timeout.
     pub(super) fn next_round(&self, now: u64) -> Self {
         Self {
             round_end: self.snd_nxt,
@@ -70,7 +71,8 @@ impl HyStart {
         if self.found {
             return;
         }
-        // Rounds are counted below the low window too (Linux 6.14), or the first would be too long.
+        // Rounds are also counted below the low window (Linux 6.14), or the first one would be too
+        // long.
         if sample.snd_una > self.round_end {
             *self = self.next_round(now);
         }
@@ -80,7 +82,7 @@ impl HyStart {
         if now.saturating_sub(self.last_ack) <= TRAIN_GAP {
             self.last_ack = now;
             let mut threshold = delay_min + self.aggregation(sample, window);
-            // Pacing spreads a window over up to half a round trip by itself.
+            // Pacing alone spreads a window over up to half a round trip.
             if window.pacing_rate.is_none() {
                 threshold /= 2;
             }
@@ -99,8 +101,8 @@ impl HyStart {
     }
 
     /// How late super-packets may make acknowledgements, at most a millisecond (Linux
-    /// `hystart_ack_delay`). The rate Linux keeps for pacing is there without pacing too: two
-    /// windows a round trip in slow start.
+    /// `hystart_ack_delay`). Linux has this rate for pacing even without pacing: two windows a
+    /// round trip in slow start.
     fn aggregation(&self, sample: &AckSample, window: &Window) -> u64 {
         let rate = window.pacing_rate.or_else(|| {
             let bytes = 2 * u128::from(window.cwnd) * u128::from(self.mss);

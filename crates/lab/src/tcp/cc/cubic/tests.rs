@@ -3,7 +3,7 @@ use super::*;
 use crate::SECOND;
 use crate::tcp::Algorithm;
 
-/// An acknowledgement clock: windows of segments, each acknowledged by itself, evenly over a round
+/// An acknowledgement clock: windows of segments, each acknowledged separately, evenly over a round
 /// trip.
 struct Clock {
     cubic: Cubic,
@@ -36,7 +36,7 @@ impl Clock {
         self.cubic.on_state(self.now, LossState::Open);
     }
 
-    /// A round trip, of this length for those who measure it.
+    /// A round trip, with this length for algorithms that measure it.
     fn round(&mut self, measured: Nanos) {
         let (start, cwnd) = (self.now, self.window.cwnd);
         for number in 1..=u64::from(cwnd) {
@@ -85,7 +85,7 @@ fn k_is_that_of_the_rfc() {
 fn the_window_is_that_of_the_rfc_over_time() {
     for (cwnd, rtt) in [(1000, 100), (400, 200), (5000, 50)] {
         let mut clock = Clock::new(cwnd, 1, rtt * MILLISECOND);
-        // Its least round trip is known from before.
+        // Its smallest round trip is known from before.
         clock.cubic.delay_min = Some(rtt * 1000);
         clock.lose();
         let (start, after) = (clock.now, f64::from(clock.window.cwnd));
@@ -98,12 +98,12 @@ fn the_window_is_that_of_the_rfc_over_time() {
             let apart = (f64::from(clock.window.cwnd) - expected) / expected;
             worst = worst.max(apart.abs());
         }
-        // A round trip late at most, which at the steepest is a few hundredths.
+        // At most a round trip late, which is a few hundredths where the curve is steepest.
         assert!(worst < 0.03, "{cwnd} {rtt}: {worst}");
     }
 }
 
-/// RFC 9438 §5.1, tables 1 and 2: the average window in segments, by how many segments there are for each lost one.
+/// RFC 9438 §5.1, tables 1 and 2: the average window in segments, by the number of segments for each loss.
 #[test]
 fn the_average_window_is_that_of_the_rfc() {
     let rows = [
@@ -115,18 +115,18 @@ fn the_average_window_is_that_of_the_rfc() {
         (10, 100_000, 379),
     ];
     for (rtt, one_of, average) in rows {
-        // At W_max = 4/(3 + β) of the average: from elsewhere it comes to this in
-        // thousands of losses, since the cube is flat there.
+        // Begins at W_max = 4/(3 + β) of the average. From other values it would take thousands of
+        // losses to come there, since the cube is flat there.
         let mut clock = Clock::new(average * 1000 / 925, 1, rtt * MILLISECOND);
         let (mut windows, mut rounds) = (0, 0);
         for loss in 0..60 {
-            // The tables do without fast convergence.
+            // The tables are without fast convergence.
             clock.cubic.last_max_cwnd = 0;
             clock.lose();
             let start = clock.una;
             while clock.una - start < one_of {
                 clock.round(rtt * MILLISECOND);
-                // What comes before it is steady does not count.
+                // Values before it is steady do not count.
                 if loss >= 20 {
                     windows += u64::from(clock.window.cwnd);
                     rounds += 1;
@@ -206,7 +206,7 @@ fn idling_is_no_time_to_grow_in() {
         (0..20).for_each(|_| clock.round(100 * MILLISECOND));
     }
     assert!(clock.window.cwnd.abs_diff(idle.window.cwnd) <= 2);
-    // Longer than the epoch is old: it begins now, not in time to come.
+    // The idle time is longer than the epoch: it begins now, not in the future.
     idle.cubic.on_restart(idle.now, 1000 * SECOND);
     assert_eq!(idle.cubic.epoch_start, Some(ticks(idle.now)));
 }
@@ -241,7 +241,7 @@ fn slow_start_goes_on_below_sixteen() {
 
 #[test]
 fn slow_start_ends_as_the_train_is_half_a_round_trip_long() {
-    // At 1 ms a segment a window of 64 fills 64 of 100 ms; no round trip has risen yet.
+    // At 1 ms a segment, a window of 64 takes 64 of 100 ms. No round trip has risen yet.
     for (paced, ends_at) in [(None, 64), (Some(1_448_000), 128)] {
         let mut clock = Clock::new(16, u32::MAX, 0);
         clock.window.pacing_rate = paced;
@@ -256,8 +256,8 @@ fn slow_start_ends_as_the_train_is_half_a_round_trip_long() {
     }
 }
 
-/// The steady state on a path: RFC 9438 §5.1's W_avg is for random loss; behind a queue the window
-/// swings between 0.7 of what fits and what fits, and after K it is back.
+/// The steady state on a path. RFC 9438 §5.1's W_avg is for random loss. Behind a queue the window
+/// swings between 0.7 of the segments that fit and all of them, and after K it is back.
 #[test]
 fn behind_a_queue_it_returns_after_k() {
     let link = Bottleneck::Link {

@@ -45,7 +45,7 @@ fn slow_start_doubles_each_round_up_to_the_threshold() {
 #[test]
 fn a_stretched_acknowledgement_goes_over_the_threshold_by_avoidance() {
     let (mut reno, mut window) = (Reno::default(), window(8, 10));
-    // Two take it to 10, and of 22 left each ten add one.
+    // Two take it to 10. Of the other 22, each ten add one.
     reno.cong_avoid(&ack(24), &mut window);
     assert_eq!((window.cwnd, reno.credit), (12, 2));
 }

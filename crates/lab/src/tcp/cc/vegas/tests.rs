@@ -3,8 +3,8 @@ use super::*;
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
-/// The least and the most segments queued from a time on, in milliseconds, when those of slow
-/// start are gone: one leaves each round trip.
+/// The smallest and the largest number of queued segments from a time on, in milliseconds, after
+/// those of slow start are gone: one leaves each round trip.
 fn settled(service: u64, rtt: u64, from: u64) -> (u64, u64, Path) {
     let link = Bottleneck::Link {
         service,
@@ -79,7 +79,7 @@ fn the_window_follows_what_is_queued() {
     after(100, 1);
     let before = after(115, 5);
     assert_eq!(after(115, 10), before);
-    // A round of its own begins an acknowledgement later each time, so one may be missing.
+    // Each of its rounds begins an acknowledgement later, so one may be missing.
     let before = after(105, 2);
     assert!((9..=10).contains(&(after(105, 10) - before)));
     let before = after(140, 2);
@@ -122,7 +122,7 @@ fn with_few_samples_or_losses_about_it_is_reno() {
         round(&mut vegas, &mut window, &mut una, 100 * ms);
     }
     assert!(window.cwnd < before, "{}", window.cwnd);
-    // One acknowledgement each round is no sample to trust.
+    // A sample of one acknowledgement a round is not trusted.
     let before = window.cwnd;
     for _ in 0..10 {
         una += u64::from(window.cwnd);

@@ -10,11 +10,11 @@ fn bursts_leave_at_the_rate() {
     assert_eq!(pacer.burst_at(), 0);
     pacer.on_burst(0, true, 2, 2896);
     assert_eq!(pacer.burst_at(), 2_896_000);
-    // Late by half a millisecond: the next may leave so much earlier.
+    // Half a millisecond late: the next one may leave half a millisecond earlier.
     let late = 2_896_000 + MILLISECOND / 2;
     pacer.on_burst(late, true, 2, 2896);
     assert_eq!(pacer.burst_at(), late + 2_896_000 - MILLISECOND / 2);
-    // Very late: but no more than by half.
+    // Very late: but the next one gains at most half.
     let late = crate::SECOND;
     pacer.on_burst(late, true, 2, 2896);
     assert_eq!(pacer.burst_at(), late + 2_896_000 / 2);

@@ -11,9 +11,10 @@ fn progress(in_flight: u32) -> Progress {
     }
 }
 
-/// The third and later acknowledgements of the tables of RFC 6937 §3.1: pipe before anything is sent
-/// for it, and how much is. Of 20 segments in flight some are lost, the threshold becomes 10. The two
-/// acknowledgements before let new data out (limited transmit), which is not PRR's doing.
+/// The third and later acknowledgements of the tables of RFC 6937 §3.1: the pipe before the
+/// acknowledgement's segments are sent, and their number. Of 20 segments in flight some are lost, and
+/// the threshold becomes 10. The two acknowledgements before let new data leave (limited transmit),
+/// which is not a part of PRR.
 fn table(recovery: Recovery, lost: u32) -> Vec<(u32, u32)> {
     let mut reduction = Reduction::begin(20);
     let mut in_flight = 20 - lost;
@@ -33,9 +34,9 @@ fn table(recovery: Recovery, lost: u32) -> Vec<(u32, u32)> {
     row
 }
 
-/// The first table: of 20 one is lost. Pipe is that of the table, which has it after sending, but
-/// for the third acknowledgement; its row of what is sent does not add up to its row of pipe at the
-/// last three, so here pipe says what is right.
+/// The first table: one of 20 is lost. The pipe is that of the table, which shows it after sending,
+/// except for the third acknowledgement. The table's numbers of sent segments do not agree with its
+/// pipe in the last three columns, so this test uses the pipe.
 #[test]
 fn a_single_loss_is_that_of_the_rfc() {
     let expected = [
@@ -64,7 +65,7 @@ fn a_burst_of_losses_is_that_of_the_rfc() {
     assert_eq!(table(Recovery::SlowStart, 15), ssrb);
 }
 
-/// [Flach16 §5.2.2]: far below the threshold, one for each delivered, or two in slow start.
+/// [Flach16 §5.2.2]: far below the threshold, one for each delivered segment, or two in slow start.
 #[test]
 fn conserves_or_doubles_below_the_threshold() {
     for (recovery, each) in [(Recovery::Conservative, 1), (Recovery::SlowStart, 2)] {
@@ -121,8 +122,8 @@ fn the_first_retransmission_is_not_held_back() {
 }
 
 proptest! {
-    /// RFC 6937 §3.1: what is sent never exceeds what is delivered by more than the first
-    /// retransmission and what good news allowed.
+    /// RFC 6937 §3.1: the sent segments never exceed the delivered ones by more than the first
+    /// retransmission and those that advancing acknowledgements allowed.
     #[test]
     fn never_more_than_delivered_and_good_news(
         cwnd in 1u32..500,

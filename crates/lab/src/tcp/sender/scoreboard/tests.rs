@@ -17,7 +17,8 @@ fn order(board: &Scoreboard) -> Vec<u64> {
     std::iter::successors(board.oldest(), |&number| board.newer(number)).collect()
 }
 
-/// The states of Linux's table above `tcp_sacktag_write_queue`, and what each has in flight.
+/// The states of Linux's table above `tcp_sacktag_write_queue`, and the segments that each has in
+/// flight.
 #[test]
 fn counts_what_is_in_flight() {
     let mut board = Scoreboard::new();
@@ -42,7 +43,8 @@ fn counts_what_is_in_flight() {
     // A probe is in none of the counts.
     resend(&mut board, 5, false);
     assert_eq!((board.in_flight(), board.retrans_out), (3, 0));
-    // A retransmission of what is not deemed lost: both fly, and if one arrives, one does.
+    // A retransmission of a segment that is not marked lost: both are in flight, and if one
+    // arrives, one is.
     resend(&mut board, 4, true);
     assert_eq!(board.in_flight(), 4);
     board.mark_sacked(4);
@@ -86,8 +88,8 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The counts are those of the marks, and the segment to be sent again is the first that is
-    /// lost, in any order of events; sequence numbers find their segment.
+    /// The counts agree with the marks, and the next segment to retransmit is the first lost one,
+    /// in any order of events. Sequence numbers find their segment.
     #[test]
     fn counts_follow_marks(steps in proptest::collection::vec(steps(), 0..200)) {
         let mut board = Scoreboard::new();

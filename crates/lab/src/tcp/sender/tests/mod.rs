@@ -1,4 +1,5 @@
-//! The RFCs' rules and examples, step by step. Segments are of 1000 bytes and go by their numbers.
+//! The RFCs' rules and examples, step by step. Segments have 1000 bytes and are named by their
+//! numbers.
 
 mod rfc6582;
 mod rfc6675;
@@ -9,7 +10,7 @@ use crate::MILLISECOND;
 use crate::tcp::Segment;
 
 const MSS: u32 = 1000;
-/// The round trip that the handshake showed.
+/// The round trip of the handshake.
 const RTT: Nanos = 50 * MILLISECOND;
 
 /// A sender without a network: each call returns the numbers of the segments that it sends, and which of them are retransmissions.
@@ -19,7 +20,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With this many segments to send, and a window as large.
+    /// A sender with this many segments to send, and a window of the same size.
     fn new(config: &TcpConfig, window: u32, segments: u64) -> (Self, Vec<(u64, bool)>) {
         let config = TcpConfig {
             mss: MSS,
@@ -44,7 +45,8 @@ impl Bench {
         sent
     }
 
-    /// Acknowledges all before `next`, and selectively these, from the first to behind the last.
+    /// Acknowledges everything before `next`, and selectively these, from the first to the one
+    /// after the last.
     fn ack(&mut self, next: u64, sacks: &[(u64, u64)]) -> Vec<(u64, bool)> {
         let byte = |number| number * u64::from(MSS) + FIRST;
         let mut segment = Segment {
@@ -67,7 +69,7 @@ impl Bench {
     }
 }
 
-/// These for the first time.
+/// These are sent for the first time.
 fn new(numbers: std::ops::Range<u64>) -> Vec<(u64, bool)> {
     numbers.map(|number| (number, false)).collect()
 }

@@ -1,5 +1,5 @@
-//! NewReno: RFC 6582 has no worked examples, so its steps (§3.2) are taken one by one. How much is
-//! sent between them is PRR's here, not the inflated window's.
+//! NewReno: RFC 6582 has no worked examples, so its steps (§3.2) are taken one by one. Here PRR
+//! decides how much is sent between them, not the inflated window.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn newreno() -> TcpConfig {
     }
 }
 
-/// Of 0 to 19, 0 and 6 are lost.
+/// 0 and 6 of 0 to 19 are lost.
 #[test]
 fn a_partial_acknowledgement_sends_the_next_hole_again() {
     let (mut bench, sent) = Bench::new(&newreno(), 20, 1000);
@@ -25,7 +25,7 @@ fn a_partial_acknowledgement_sends_the_next_hole_again() {
     assert_eq!(bench.sender.state, LossState::Recovery);
     assert_eq!(bench.sender.window.ssthresh, 10);
     assert_eq!(bench.sender.high, 22 * 1000 + FIRST);
-    // More of them send nothing again: 18 of 0 to 19 arrive, and 20 and 21.
+    // Further duplicates send nothing again: 18 of 0 to 19 arrive, and 20 and 21.
     let more: Vec<_> = (3..20).flat_map(|_| bench.ack(0, &[])).collect();
     assert!(!more.is_empty());
     assert_eq!(more, new(22..22 + more.len() as u64));
@@ -42,8 +42,8 @@ fn a_partial_acknowledgement_sends_the_next_hole_again() {
     assert_eq!(bench.sender.counts.recoveries, 1);
 }
 
-/// Step 2 and §4: duplicates that cover no more than `recover` begin no second recovery, as they may
-/// come of what was sent again needlessly.
+/// Step 2 and §4: duplicates that cover no more than `recover` begin no second recovery, because
+/// unnecessary retransmissions may have caused them.
 #[test]
 fn duplicates_up_to_recover_begin_nothing() {
     let (mut bench, _) = Bench::new(&newreno(), 20, 1000);
@@ -54,7 +54,7 @@ fn duplicates_up_to_recover_begin_nothing() {
         assert!(bench.ack(22, &[]).iter().all(|(_, again)| !again));
     }
     assert_eq!(bench.sender.counts.recoveries, 1);
-    // Above it they do.
+    // Above it they begin one.
     bench.ack(23, &[]);
     (0..3).for_each(|_| drop(bench.ack(23, &[])));
     assert_eq!(bench.sender.counts.recoveries, 2);

@@ -1,5 +1,6 @@
-//! RFC 6675 §4, from its definitions: IsLost, SetPipe and NextSeg, on segments of one size. How much
-//! is sent is PRR's. NextSeg's rules 3 and 4, for when there is no new data, Linux does not have.
+//! RFC 6675 §4, from its definitions: IsLost, SetPipe and NextSeg, on segments of one size. PRR
+//! decides how much is sent. Linux does not have NextSeg's rules 3 and 4, which apply without new
+//! data.
 
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ fn without_time() -> TcpConfig {
     }
 }
 
-/// The scoreboard as the RFC has it.
+/// The scoreboard of the RFC.
 #[derive(Default)]
 struct Reference {
     /// HighACK, HighData and HighRxt, as the numbers behind them.
@@ -86,8 +87,8 @@ fn a_hole_is_lost_below_three() {
     assert_eq!(bench.ack(0, &[(2, 3)]), new(20..21));
     assert_eq!(bench.ack(0, &[(2, 4)]), new(21..22));
     assert!(lost(&bench).is_empty());
-    // 2, 3 and 5 are above 0 and 1, but only 5 above 4. Pipe: 22, without 3 that arrived and 2 lost,
-    // and the one sent again.
+    // 2, 3 and 5 are above 0 and 1, but only 5 is above 4. Pipe: 22, without 3 that arrived and 2
+    // that are lost, and the retransmitted one.
     assert_eq!(bench.ack(0, &[(5, 6), (2, 4)]), [(0, true)]);
     assert_eq!(lost(&bench), [0, 1]);
     assert_eq!(bench.sender.in_flight(), 18);
@@ -96,14 +97,14 @@ fn a_hole_is_lost_below_three() {
     assert_eq!(bench.ack(0, &[(5, 8), (2, 4)]), [(1, true)]);
     assert_eq!(lost(&bench), [0, 1, 4], "three above 4");
     assert_eq!(bench.sender.in_flight(), 22 - 5 - 3 + 2);
-    // RecoveryPoint is what was sent as recovery began.
+    // RecoveryPoint is the data that was sent when recovery began.
     assert_eq!(bench.sender.high, 22 * 1000 + FIRST);
     assert_eq!(bench.sender.window.ssthresh, 10);
 }
 
 proptest! {
-    /// Whatever is lost of the first window: after each acknowledgement the marks are IsLost's and
-    /// what is in flight is SetPipe's, and what is sent is NextSeg's.
+    /// For any losses of the first window, after each acknowledgement: the marks are IsLost's, the
+    /// segments in flight are SetPipe's, and the sent segments are NextSeg's.
     #[test]
     fn marks_pipe_and_what_is_next_are_the_rfcs(lost in proptest::collection::vec(any::<bool>(), 8..40)) {
         let window = lost.len();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_example_of_fast_recovery() {
-    // That P1 and P2 leave together is the window's affair: of PRR-SSRB here.
+    // P1 and P2 leave together because of the window: PRR-SSRB's in this test.
     let config = TcpConfig {
         recovery: Recovery::SlowStart,
         timestamps: false,
@@ -15,7 +15,7 @@ fn the_example_of_fast_recovery() {
     // 2.
     bench.now += RTT;
     assert_eq!(bench.ack(1, &[]), []);
-    // 3: two round trips later, and 2 ms and what ticks of 4 ms take, the probe.
+    // 3: the probe is sent two round trips later, plus 2 ms and the delay of ticks of 4 ms.
     let acked = bench.now;
     assert_eq!(bench.time_out(), [(3, true)]);
     let wait = bench.now - acked;

@@ -24,13 +24,13 @@ fn falling_samples_leave_candidates_behind() {
     for time in 0..=20u64 {
         filter.update(10, time, 100 - time as u32);
     }
-    // 90, of time 10, is the maximum; the candidate of the second quarter or half stands for it.
+    // 90, of time 10, is the maximum; the candidate of the second quarter or half replaces it.
     assert!((80..=90).contains(&filter.get()), "{}", filter.get());
 }
 
 proptest! {
-    /// Against a list of all samples: what it says was seen within the window, and is the true
-    /// maximum unless that came after a larger one and fell between candidates.
+    /// Compared with a list of all samples: the filter's value was seen within the window. It is
+    /// the true maximum, unless that came after a larger one and fell between candidates.
     #[test]
     fn it_says_what_was_seen_in_the_window(
         samples in prop::collection::vec((0u64..3, 0u32..1000), 1..200),

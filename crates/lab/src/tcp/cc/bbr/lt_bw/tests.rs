@@ -47,7 +47,7 @@ fn per_second(bandwidth: u32) -> f64 {
 fn two_lossy_intervals_of_one_bandwidth_are_a_policer() {
     let mut rounds = Rounds::new();
     rounds.round(100, 0);
-    // Starts with the first loss, of which the round counts; 20 in 40 ms are 500/s.
+    // Starts with the first loss, whose round counts; 20 in 40 ms are 500/s.
     rounds.round(100, 30);
     assert_eq!(rounds.rounds(3, 20, 5), vec![Verdict::Nothing; 3]);
     assert_eq!(per_second(rounds.detector.bandwidth).round(), 500.0);
@@ -80,13 +80,15 @@ fn intervals_that_differ_are_none() {
 fn slow_intervals_agree_within_4_kbit() {
     let agree = |apart_bytes: u32| {
         let mut rounds = Rounds::new();
-        // 1 segment of 100 bytes in 4 ms: 20 kbit/s of it, the next apart by more than an eighth.
+        // 1 segment of 100 bytes in 4 ms: 20 kbit/s, and the next one differs by more than an
+        // eighth.
         rounds.event.mss = apart_bytes;
         rounds.round(10, 5);
         rounds.rounds(3, 1, 1);
         rounds.rounds(4, 2, 2)[3] == Verdict::Policed
     };
-    // Twice 25 segments per second: 25 apart, which are 500 bytes of 20, but more of 21.
+    // Twice 25 segments per second. The difference is 25, which is 500 bytes with segments of 20
+    // bytes, but more with 21.
     assert!(agree(20));
     assert!(!agree(21));
 }
