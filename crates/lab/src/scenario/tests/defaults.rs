@@ -68,7 +68,7 @@ fn documented_defaults_are_those_of_the_lab() {
         }
         let left_out = parse(&without).unwrap_or_else(|error| panic!("{error}"));
         for line in section.keys.iter().filter_map(Key::written_default) {
-            let all = [&needed[..], &[line.clone()]].concat();
+            let all = [&needed[..], std::slice::from_ref(&line)].concat();
             let written = scenario(section, &all);
             // Two keys belong to another way to pace than the default one. A class that is written, and none,
             // are the same to limiters only. An address has a number in it.
