@@ -16,7 +16,9 @@ pub struct Key {
 impl Key {
     /// The default as a line of TOML, where it is a value and not a description such as `the last`.
     pub fn written_default(&self) -> Option<String> {
-        let described = ["", "none", "never"].contains(&self.default);
+        // An address with a number in place of its last part is a description too.
+        let described =
+            ["", "none", "never"].contains(&self.default) || self.default.ends_with(".N");
         let is_policy = self.default.starts_with('{');
         if described || (self.default.contains(' ') && !is_policy) {
             return None;

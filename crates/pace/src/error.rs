@@ -3,10 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use tidegate_limiter::Rate;
-
 use crate::clamp::cgroup::CgroupError;
-use crate::target::Target;
+use crate::target::TargetError;
 
 /// Why the clamp is not available.
 #[derive(Debug, thiserror::Error)]
@@ -37,30 +35,12 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaceError {
-    /// A rate that is not one of [`Target::RATES`].
-    #[error(
-        "{0} is out of range for a target rate: sockets are paced to {least} to {most}",
-        least = Target::RATES.start(),
-        most = Target::RATES.end()
-    )]
-    Rate(Rate),
-    /// A headroom that is not one of [`Target::HEADROOM`].
-    #[error(
-        "{0} is out of range for a headroom: it is {least} to {most} per mille of R * RTT",
-        least = Target::HEADROOM.start(),
-        most = Target::HEADROOM.end()
-    )]
-    Headroom(u32),
-    /// A floor that is not one of [`Target::FLOOR`].
-    #[error(
-        "{0} is out of range for a floor: it is {least} to {most} segments",
-        least = Target::FLOOR.start(),
-        most = Target::FLOOR.end()
-    )]
-    Floor(u32),
+    /// A target that no socket can have.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// A target of the C interface that cannot be read.
     #[error("{0}")]
-    Target(&'static str),
+    Unreadable(&'static str),
     /// The socket is in another cgroup.
     #[error(
         "socket {socket} is not of the cgroup that the clamp is attached to; a socket has the \

@@ -90,10 +90,7 @@ fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {
             let number = match &error {
-                PaceError::Rate(_)
-                | PaceError::Headroom(_)
-                | PaceError::Floor(_)
-                | PaceError::Target(_) => libc::EINVAL,
+                PaceError::Target(_) | PaceError::Unreadable(_) => libc::EINVAL,
                 PaceError::OtherCgroup { .. } => libc::EXDEV,
                 PaceError::NotPaced { .. } => libc::ENOENT,
                 PaceError::Socket { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
@@ -124,7 +121,7 @@ fn with(
 
 fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
     if from.is_null() {
-        return Err(PaceError::Target("the target is NULL"));
+        return Err(PaceError::Unreadable("the target is NULL"));
     }
     let mut given = CTarget::default();
     let known = size.min(size_of::<CTarget>());
@@ -145,7 +142,7 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
         || reserved != 0
         || !bytes[known..].iter().all(is_zero)
     {
-        return Err(PaceError::Target(
+        return Err(PaceError::Unreadable(
             "the target has flags or fields that are not known here",
         ));
     }

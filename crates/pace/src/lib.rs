@@ -25,5 +25,5 @@ pub use clamp::cgroup::{CgroupError, own_cgroup};
 pub use error::{OpenError, PaceError};
 pub use pacer::{Mode, Options, Pacer};
 pub use stats::Stats;
-pub use target::Target;
+pub use target::{Target, TargetError};
 pub use tidegate_limiter::pacing::{Hold, Phase, Ready, Settings, Way, Writer, throttled_rate};

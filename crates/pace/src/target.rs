@@ -5,7 +5,32 @@ use std::ops::RangeInclusive;
 use tidegate_limiter::Rate;
 
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Request};
-use crate::error::PaceError;
+
+/// Why a target is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// A rate that is not one of [`Target::RATES`].
+    #[error(
+        "{0} is out of range for a target rate: sockets are paced to {least} to {most}",
+        least = Target::RATES.start(),
+        most = Target::RATES.end()
+    )]
+    Rate(Rate),
+    /// A headroom that is not one of [`Target::HEADROOM`].
+    #[error(
+        "{0} is out of range for a headroom: it is {least} to {most} per mille of R * RTT",
+        least = Target::HEADROOM.start(),
+        most = Target::HEADROOM.end()
+    )]
+    Headroom(u32),
+    /// A floor that is not one of [`Target::FLOOR`].
+    #[error(
+        "{0} is out of range for a floor: it is {least} to {most} segments",
+        least = Target::FLOOR.start(),
+        most = Target::FLOOR.end()
+    )]
+    Floor(u32),
+}
 
 /// The target rate of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +56,9 @@ impl Target {
     ///
     /// # Errors
     /// If the rate is not one of [`RATES`](Self::RATES).
-    pub fn new(rate: Rate) -> Result<Self, PaceError> {
+    pub fn new(rate: Rate) -> Result<Self, TargetError> {
         if !Self::RATES.contains(&rate) {
-            return Err(PaceError::Rate(rate));
+            return Err(TargetError::Rate(rate));
         }
         Ok(Self {
             rate: rate.bits_per_second().div_ceil(8),
@@ -48,13 +73,13 @@ impl Target {
     ///
     /// # Errors
     /// If it is not one of [`HEADROOM`](Self::HEADROOM).
-    pub fn headroom(self, per_mille: u32) -> Result<Self, PaceError> {
+    pub fn headroom(self, per_mille: u32) -> Result<Self, TargetError> {
         match Self::HEADROOM.contains(&per_mille) {
             true => Ok(Self {
                 headroom: per_mille,
                 ..self
             }),
-            false => Err(PaceError::Headroom(per_mille)),
+            false => Err(TargetError::Headroom(per_mille)),
         }
     }
 
@@ -62,13 +87,13 @@ impl Target {
     ///
     /// # Errors
     /// If it is not one of [`FLOOR`](Self::FLOOR).
-    pub fn floor(self, segments: u32) -> Result<Self, PaceError> {
+    pub fn floor(self, segments: u32) -> Result<Self, TargetError> {
         match Self::FLOOR.contains(&segments) {
             true => Ok(Self {
                 floor: segments,
                 ..self
             }),
-            false => Err(PaceError::Floor(segments)),
+            false => Err(TargetError::Floor(segments)),
         }
     }
 
@@ -138,7 +163,7 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_rejected_at_once() {
         let rate = Rate::from_bits_per_second;
-        let words = |found: Result<Target, PaceError>| found.unwrap_err().to_string();
+        let words = |found: Result<Target, TargetError>| found.unwrap_err().to_string();
         assert_eq!(
             words(Target::new(rate(0))),
             "0 bit/s is out of range for a target rate: sockets are paced to 1 bit/s to 100 Gbit/s"

@@ -1,7 +1,7 @@
 //! What the kernel does for a connection: it paces its socket, and counts.
 
 use tidegate_limiter::Rate;
-use tidegate_pace::{Hold, Mode, Pacer, Target, Way, socket as tcp};
+use tidegate_pace::{Hold, Mode, PaceError, Pacer, Target, Way, socket as tcp};
 use tokio::net::TcpStream;
 
 /// The kernel's figures of a connection (`TCP_INFO`).
@@ -77,7 +77,8 @@ impl Sockets {
     pub fn set(&self, way: Way, socket: &TcpStream, rate: Option<u64>, new_phase: bool) -> bool {
         let result = match (way, &self.clamp, rate) {
             (Way::Trickle { .. }, Some(clamp), Some(rate)) => {
-                Target::new(Rate::from_bits_per_second(rate)).and_then(|target| {
+                let target = Target::new(Rate::from_bits_per_second(rate));
+                target.map_err(PaceError::from).and_then(|target| {
                     if new_phase {
                         clamp.pace(socket, &target)
                     } else {
