@@ -70,8 +70,15 @@ impl Loaded {
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
     journal: Option<File>,
+}
+
+impl Drop for Store {
+    /// Closing the file is not enough: a child that another thread has just forked holds it too, until it runs its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
 }
 
 impl Store {
@@ -119,7 +126,7 @@ impl Store {
                 writeln!(lock, "{}", std::process::id()).map_err(failed)?;
                 return Ok(Self {
                     folder: folder.to_owned(),
-                    _lock: lock,
+                    lock,
                     journal: None,
                 });
             }
