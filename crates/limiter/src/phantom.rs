@@ -4,6 +4,7 @@ mod ahead;
 mod config;
 mod queue;
 mod roomy;
+mod share;
 mod tree;
 
 use std::sync::Arc;

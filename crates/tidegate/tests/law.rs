@@ -4,6 +4,9 @@
 //! are bound by it too, but for the tests' own tools and what [`tested_with`] allows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -148,4 +151,29 @@ fn no_package_for_everything_else() {
         ];
         assert!(!vague.contains(&name), "{package}: say what it is for");
     }
+}
+
+#[test]
+fn no_source_has_more_than_600_lines() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders: Vec<PathBuf> = ["crates", "studies", "bench", "fuzz"]
+        .map(|folder| root.join(folder))
+        .into();
+    let mut read = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if matches!(
+                path.extension().and_then(OsStr::to_str),
+                Some("rs" | "c" | "h")
+            ) {
+                let lines = fs::read_to_string(&path).expect("a source").lines().count();
+                assert!(lines <= 600, "{}: {lines} lines", path.display());
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 500, "{read} sources");
 }

@@ -1,6 +1,7 @@
 //! The data packets of one sender that are still kept, by their number in the flow.
 
-use super::sent::Sent;
+use super::sent::{Marks, Sent};
+use crate::read::Nanos;
 
 /// A packet's number among the data packets of its sender, modulo 2^32.
 pub(crate) type Number = u32;
@@ -40,7 +41,7 @@ impl Log {
     }
 
     /// The number of the first kept packet that was sent then or later, where times do not go back.
-    pub fn number_at(&self, at: crate::read::Nanos) -> u64 {
+    pub fn number_at(&self, at: Nanos) -> u64 {
         self.dropped + self.kept.partition_point(|sent| sent.at < at) as u64
     }
 
@@ -77,6 +78,48 @@ impl Log {
         // A long segment's memory does not outlive it.
         if self.kept.capacity() > 1024 && self.kept.capacity() / 8 > self.kept.len() {
             self.kept.shrink_to(self.kept.len() * 2);
+        }
+    }
+
+    /// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement;
+    /// `timely`, if that came as soon as it had arrived; `echoed` is the transmission to which an echoed
+    /// timestamp has just given its time.
+    #[inline]
+    pub fn settle(
+        &mut self,
+        number: Number,
+        now: Nanos,
+        how: u16,
+        timely: bool,
+        echoed: Option<Number>,
+    ) {
+        let Some(sent) = self.get_mut(number) else {
+            return;
+        };
+        if sent.repeats == 0 {
+            if sent.acked_at == 0 {
+                sent.acked_at = now.max(1);
+                // Sent once, and seen when it was: no doubt what was acknowledged.
+                let clear = timely
+                    && !sent.marks.has(Marks::LATE | Marks::RETRANSMISSION)
+                    && sent.repeated == 0;
+                sent.marks.set(how | if clear { Marks::RTT } else { 0 });
+            }
+            return;
+        }
+        let mut number = number;
+        while let Some(sent) = self.get_mut(number) {
+            if sent.acked_at == 0 {
+                sent.acked_at = now.max(1);
+                sent.marks.set(how);
+            } else if Some(number) != echoed {
+                // Settled before, and so is all behind it: nothing is walked twice.
+                return;
+            }
+            if sent.repeats == 0 {
+                return;
+            }
+            number = number.wrapping_sub(sent.repeats);
         }
     }
 }

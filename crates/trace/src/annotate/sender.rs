@@ -397,7 +397,7 @@ impl Sender {
             let mut filled: Option<Number> = None;
             board.acknowledge(to, |number| {
                 let waited = filled.is_some_and(|filled| filled.wrapping_sub(number) < 1 << 31);
-                settle(log, number, now, 0, !waited, echoed);
+                log.settle(number, now, 0, !waited, echoed);
                 if repeated && !waited && log.get(number).is_some_and(Sent::is_retransmission) {
                     filled = Some(number);
                 }
@@ -446,7 +446,7 @@ impl Sender {
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;
             board.sack(start, end, |number| {
-                settle(log, number, now, Marks::SACKED, true, None)
+                log.settle(number, now, Marks::SACKED, true, None)
             });
             self.delivered += self.board.sacked_bytes() - before;
         }
@@ -564,47 +564,5 @@ impl Sender {
         self.idle_since = None;
         self.shut_since = None;
         self.shut = 0;
-    }
-}
-
-/// Gives a transmission, and the older ones of the same bytes, the time of their acknowledgement;
-/// `timely`, if that came as soon as it had arrived; `echoed` is the transmission that
-/// [`Sender::judge_by_timestamp`] has just given its time.
-#[inline]
-fn settle(
-    log: &mut Log,
-    number: Number,
-    now: Nanos,
-    how: u16,
-    timely: bool,
-    echoed: Option<Number>,
-) {
-    let Some(sent) = log.get_mut(number) else {
-        return;
-    };
-    if sent.repeats == 0 {
-        if sent.acked_at == 0 {
-            sent.acked_at = now.max(1);
-            // Sent once, and seen when it was: no doubt what was acknowledged.
-            let clear = timely
-                && !sent.marks.has(Marks::LATE | Marks::RETRANSMISSION)
-                && sent.repeated == 0;
-            sent.marks.set(how | if clear { Marks::RTT } else { 0 });
-        }
-        return;
-    }
-    let mut number = number;
-    while let Some(sent) = log.get_mut(number) {
-        if sent.acked_at == 0 {
-            sent.acked_at = now.max(1);
-            sent.marks.set(how);
-        } else if Some(number) != echoed {
-            // Settled before, and so is all behind it: nothing is walked twice.
-            return;
-        }
-        if sent.repeats == 0 {
-            return;
-        }
-        number = number.wrapping_sub(sent.repeats);
     }
 }
