@@ -280,7 +280,10 @@ fn a_queue_of_tbf() {
     // tc counts Ethernet's header, but not its check sequence.
     let rate = queue.rate * 8e-6 * 1514.0 / FRAME;
     assert!((rate / 40.0 - 1.0).abs() < 0.02, "{rate} Mbit/s");
-    assert!((queue.backlog / 200_000.0 - 1.0).abs() < 0.1, "{queue:?}");
+    // Losses show the size better than waiting times do, which are late on a busy machine.
+    let depth = way.fits.bucket.as_ref().unwrap().bucket.depth;
+    assert!((depth / 200_000.0 - 1.0).abs() < 0.1, "{depth} bytes");
+    assert!((queue.backlog / 200_000.0 - 1.0).abs() < 0.2, "{queue:?}");
 }
 
 #[test]
