@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Programs as the demo builds them, which takes a third of the time of a release.
 TIDEGATE := $(TARGET)/demo/tidegate
 
-.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm \
+.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check \
 	package test-package reproduce clean
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo '  make build          builds the optimised program, target/release/tidegate'
 	@echo '  make package        builds a Debian package, in target/package'
 	@echo '  make book           builds the documentation as a book, in target/book'
+	@echo '  make web            builds the page for the browser; a program that is built afterwards has it in it'
 	@echo
 	@echo 'To change it:'
 	@echo '  make test           runs every test but those that take long'
@@ -28,6 +29,8 @@ help:
 	@echo '  make reproduce      builds the packages twice, and fails unless both are the same bytes'
 	@echo '  make lint           checks format and lints'
 	@echo '  make wasm           checks that the lab and the reader of captures compile for WebAssembly'
+	@echo '  make web-check      checks types, style and units of the page'
+	@echo '  make python-check   builds the Python package, checks its types, and runs its tests'
 	@echo '  make deny           checks licences, sources and duplicates of dependencies'
 	@echo '  make docs           builds the API documentation and writes docs/reference/columns.md'
 	@echo '  make fuzz           feeds damaged input to every reader, FUZZ_SECONDS (60) each'
@@ -36,6 +39,7 @@ help:
 	@echo
 	@echo 'To measure it:'
 	@echo '  make bench          measures speed and memory, beside other tools'
+	@echo '  make web-bench      measures the page in Chromium, beside tidegate detect'
 	@echo '  make study          repeats the tables of the papers'
 	@echo
 	@echo '  make clean          removes everything that was built'
@@ -75,6 +79,7 @@ test:
 	@echo '== running every test of the workspace but those that take long (make test-realtime)'
 	@$(traces_note)
 	$(CARGO) test --workspace --locked
+	@packaging/test-page
 	@$(traces_note)
 
 # Tests that are marked by #[ignore] since they take seconds of real time each: traffic through the kernel, between namespaces.
@@ -134,8 +139,12 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure6 -- --check
 	@echo '== policer, shaper or phantom queues for four streams, and UDP beside them'
 	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
+	@echo '== bursts and mean rates with two forms of burst control (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin burst-control -- --check
 	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
+	@echo '== which congestion control wins behind which bottleneck'
+	$(CARGO) run --release --locked --package tidegate-studies --bin who-wins -- --check
 	@echo '== the gate beside what the kernel limits with (in real time, as root; 10 minutes)'
 	@packaging/setup test
 	$(CARGO) build --release --locked --package tidegate
@@ -156,6 +165,10 @@ study:
 		echo '== video over the kernel'"'"'s TCP: SKIPPED, it needs root'; \
 	fi
 
+	@echo '== reports of networks beside the truth of the lab (minutes)'
+	@$(MAKE) --no-print-directory python-check
+	TIDEGATE_PROGRAM="$(abspath $(TIDEGATE))" "$(TARGET)/python/bin/python" studies/flach16-networks/networks.py
+
 fuzz:
 	@packaging/setup build
 	@packaging/setup fuzz
@@ -166,6 +179,7 @@ lint:
 	@packaging/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 docs: program
@@ -184,16 +198,36 @@ docs-check: program
 		echo 'docs/reference/columns.md is out of date: make docs writes it'; exit 1; \
 	fi
 
+# Each place where the package is built has an environment, so that checks do not change the user's Python.
+python-check: program
+	@echo '== the Python package (the first time takes minutes)'
+	TIDEGATE_PROGRAM="$(abspath $(TIDEGATE))" packaging/python "$(TARGET)/python"
+
 book:
 	@packaging/setup book
-	mdbook build --dest-dir "$(abspath $(TARGET))/book"
+	packaging/book "$(TARGET)/book"
 	@echo '== the book is $(TARGET)/book/index.html'
 
 # What pages in a browser will run.
 wasm:
 	@packaging/setup build
 	@packaging/setup wasm
-	packaging/wasm check --locked --no-default-features --package tidegate-lab --package tidegate-limiter --package tidegate-notation --package tidegate-trace
+	packaging/wasm check --locked --no-default-features --package tidegate-lab --package tidegate-limiter --package tidegate-notation --package tidegate-story --package tidegate-trace
+
+web:
+	@packaging/setup build
+	@packaging/setup web
+	@echo '== building the page: its engine as WebAssembly, and crates/web/page/dist (minutes the first time)'
+	packaging/page
+
+# Types include those of the engine, so the page is built first.
+web-check: web
+	cd crates/web/page && npm run --silent check && npm run --silent unit
+
+web-bench: web build
+	@packaging/setup browser
+	@echo '== measuring the page in Chromium, beside tidegate detect on the same capture'
+	$(CARGO) run --release --locked --package tidegate-bench -- page --record
 
 # Known vulnerabilities are looked up where their list can be fetched.
 deny:
@@ -222,7 +256,7 @@ test-package: package
 	packaging/test-package "$(TARGET)/package"
 
 columns = { \
-	echo '<!-- Written by make docs: change src/rows in crates/trace, lab or testbed instead. -->'; \
+	echo '<!-- Written by make docs: change src/rows in crates/trace or lab, src/origin.rs in dataset, or src/row.rs in testbed, instead. -->'; \
 	echo '\# Columns'; \
 	echo; \
 	echo 'Of the CSV, JSON and Parquet formats. Names and units are stable; new columns come last.'; \
@@ -243,10 +277,14 @@ columns = { \
 	echo; \
 	$(TIDEGATE) columns --markdown --by packet; \
 	echo; \
+	echo '\#\# tidegate detect --dataset: columns beside those of segments'; \
+	echo; \
+	$(TIDEGATE) columns --markdown --by dataset; \
+	echo; \
 	echo '\#\# tidegate diagnose: a row is one direction of a connection'; \
 	echo; \
 	$(TIDEGATE) columns --markdown --by pair; \
-	for what in point flow window element sample transfer kernel; do \
+	for what in point flow window element sample transfer connection kernel; do \
 		echo; echo "\#\# tidegate lab: $$what"; echo; \
 		$(TIDEGATE) columns --markdown --by lab-$$what; \
 	done; \
@@ -254,4 +292,5 @@ columns = { \
 
 clean:
 	$(CARGO) clean
+	rm -rf crates/web/page/node_modules crates/web/page/wasm crates/web/page/dist/assets crates/web/page/dist/index.html
 	rm -rf fuzz/target fuzz/work fuzz/artifacts

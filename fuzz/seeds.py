@@ -272,7 +272,7 @@ for choice, change in [(1, 0), (9, 8), (33, 16), (17, 32), (0, 24)]:
 for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit", "10bps", "1."]:
     write("rate", text.replace("/", "-").replace(" ", "-"), text.encode())
 
-for scenario in (CORPUS.parent.parent / "crates/tidegate/scenarios").glob("*.toml"):
+for scenario in (CORPUS.parent.parent / "crates/lab/scenarios").glob("*.toml"):
     write("scenario", scenario.name, scenario.read_bytes())
 # The gate's file, and after the dashes the one that it imports.
 ROOT = CORPUS.parent.parent

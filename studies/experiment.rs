@@ -72,15 +72,23 @@ struct Args {
     /// Write table and pictures into the study's folder
     #[arg(long)]
     update: bool,
+    /// Run all of a study that is a sample otherwise, and only print it
+    #[arg(long, conflicts_with_all = ["check", "update"])]
+    full: bool,
 }
 
 /// The main function of a study in `studies/NAME`: prints its table.
 ///
 /// Exit status: 0 done, 1 failed or not what is committed, 2 wrong use.
 pub fn main(name: &str, run: impl FnOnce() -> Result<Report>) -> ExitCode {
+    main_of_sample(name, |_| run())
+}
+
+/// The same for a study that is a sample, unless `run` runs all of it.
+pub fn main_of_sample(name: &str, run: impl FnOnce(bool) -> Result<Report>) -> ExitCode {
     let args = Args::parse();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    match conclude(&args, &folder, run) {
+    match conclude(&args, &folder, || run(args.full)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error:#}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail};
 use tidegate_trace::annotate::{Marks, Metrics, Sent, Tally, Transfer};
@@ -13,6 +13,8 @@ use tidegate_trace::detect::pd::Answer;
 use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
 use tidegate_trace::{Analysis, Options, Sink};
+
+use crate::cores::on_all_cores;
 
 /// The environment variable that names the folder of shared captures.
 pub const TRACES: &str = "TIDEGATE_TRACES";
@@ -243,33 +245,16 @@ pub struct Analysed {
 /// A file is missing or cannot be read to its end.
 pub fn analyse(folder: &Path) -> Result<Vec<Analysed>> {
     let cases = cases(folder)?;
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = || -> Result<Vec<(usize, Analysed)>> {
-        let mut done = Vec::new();
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(i) else {
-                return Ok(done);
-            };
-            let path = folder.join(&case.file);
-            done.push((
-                i,
-                one(&path, case).with_context(|| path.display().to_string())?,
-            ));
+    let all = Mutex::new(Vec::new());
+    on_all_cores(cases.iter().enumerate(), |(i, case)| {
+        let path = folder.join(&case.file);
+        let analysed = one(&path, case).with_context(|| path.display().to_string())?;
+        if let Ok(mut all) = all.lock() {
+            all.push((i, analysed));
         }
-    };
-    let mut all = std::thread::scope(|scope| -> Result<Vec<_>> {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = Vec::new();
-        for worker in workers {
-            match worker.join() {
-                Ok(done) => all.extend(done?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(all)
+        Ok(())
     })?;
+    let mut all = all.into_inner().context("a worker failed")?;
     all.sort_by_key(|(i, _)| *i);
     Ok(all.into_iter().map(|(_, analysed)| analysed).collect())
 }

@@ -7,6 +7,7 @@ pub mod accuracy;
 pub mod agreement;
 #[path = "bcpqp-figure4/rates.rs"]
 pub mod bcpqp;
+mod cores;
 pub mod experiment;
 pub mod lab;
 pub mod schemes;

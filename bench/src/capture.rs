@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tidegate_trace::read::{Capture, Frame, LinkType, Nanos};
 
-use super::traffic::{Losing, parts};
+use super::traffic::{Losing, million as million_packets, parts};
 
 /// The client in all of the shared captures.
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
@@ -55,6 +55,16 @@ impl Big {
         }
         Self::existing(&path)
     }
+}
+
+/// A capture of one transfer with a million data packets, in target/bench.
+pub fn million() -> Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join("million.pcap");
+    let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+    std::io::copy(&mut million_packets()?.open()?, &mut file)?;
+    Ok(path)
 }
 
 /// Cargo's target folder: the one that this binary was built in.

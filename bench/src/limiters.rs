@@ -20,12 +20,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tidegate_limiter::{
-    BurstControl, Classifier, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings,
-    HashKey, Headers, Nanos, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Ports,
-    Program, Rate, ShaperConfig, SizedPhantomQueues, TokenBucket, WaterFillingConfig,
-    WaterFillingPolicer,
+    BurstControl, Classifier, Decision, Ecn, FairPolicer, FairPolicerConfig, Fleet, FleetSettings,
+    HashKey, Headers, Nanos, PacketMeta, PaperControl, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Ports, Program, Rate, ShaperConfig, SizedPhantomQueues, TokenBucket,
+    WaterFillingConfig, WaterFillingPolicer,
 };
 
 use super::{Figures, median};
@@ -141,8 +141,10 @@ impl Arrivals {
                     bytes: BYTES,
                     queue,
                     dscp: 0,
+                    ecn: Ecn::NotEct,
                     // Flows of different aggregates do not influence each other.
                     flow: u32::from(queue) * 0x9e37_79b9,
+                    ..PacketMeta::default()
                 };
                 return (aggregate, packet);
             }
@@ -340,6 +342,11 @@ impl Run<'_> {
                 let config = PhantomQueuesConfig::new(Arc::clone(program), rate, QUEUE)?;
                 phantom(&config.with_burst_control(BurstControl::DEFAULT))
             }
+            "bc-pqp-paper" => {
+                let config = PhantomQueuesConfig::new(Arc::clone(program), rate, QUEUE)?;
+                let paper = BurstControl::Paper(PaperControl::DEFAULT);
+                phantom(&config.with_burst_control(paper))
+            }
             "fair-policer.exact" => {
                 let config = FairPolicerConfig::new(rate, BURST)?.with_flows(QUEUES);
                 self.bufferless(
@@ -374,15 +381,31 @@ impl Run<'_> {
 }
 
 /// In the order of being measured; the first is the loop and the way to the limiter, without one.
-const SCHEMES: [&str; 7] = [
+const SCHEMES: [&str; 8] = [
     "none",
     "policer",
     "pqp",
     "bc-pqp",
+    "bc-pqp-paper",
     "fair-policer.exact",
     "fair-policer.water-filling",
     "shaper.drr",
 ];
+
+/// Sends this number of packets to one aggregate through one scheme, for tools that count instructions.
+pub fn once(name: &str, packets: usize) -> Result<()> {
+    ensure!(SCHEMES.contains(&name), "the schemes are {SCHEMES:?}");
+    let program = Arc::new(Program::new(&PolicyTree::fair(QUEUES)?));
+    let run = Run {
+        arrivals: &Arrivals::new(1, &program)?,
+        aggregates: 1,
+        way: Way::Limiter,
+        packets: (0, packets),
+    };
+    let (_, passed) = run.scheme(name, &program)?;
+    println!("{:.2} % of {packets} packets passed", passed * 100.0);
+    Ok(())
+}
 
 /// Measures every scheme `rounds` times, in turn, and adds the medians.
 pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
@@ -421,7 +444,7 @@ pub fn measure(rounds: usize, figures: &mut Figures) -> Result<()> {
                     figures.add(format!("{name}.{aggregates}.passed"), percent, "%");
                 }
             }
-            let [_, policer, _, bc_pqp, _, _, shaper] = times[..] else {
+            let [_, policer, _, bc_pqp, _, _, _, shaper] = times[..] else {
                 unreachable!("as many times as schemes");
             };
             let ratios = [

@@ -1,9 +1,11 @@
 //! Packets per second and peak memory of `tidegate detect`, beside tcptrace, tshark and tcpdump,
-//! on one large capture and one core; where `detect` spends its time; what limiters cost a packet.
+//! on one large capture and one core; where `detect` spends its time; what limiters cost a packet;
+//! what the page in the browser costs.
 
 mod capture;
 mod child;
 mod limiters;
+mod page;
 mod record;
 mod stages;
 mod tools;
@@ -30,7 +32,16 @@ enum Command {
     /// Measure what each stage of detect adds, in nanoseconds a packet
     Stages,
     /// Measure what each rate limiter costs a packet, beside the plain policer
-    Limiters,
+    Limiters {
+        /// Only run this one with one aggregate, for `--packets`
+        #[arg(long, requires = "packets")]
+        only: Option<String>,
+        /// How many packets
+        #[arg(long, requires = "only")]
+        packets: Option<usize>,
+    },
+    /// Measure the page in the browser, beside `tidegate detect` on the same capture
+    Page,
     /// Run a command on one core and print what it used (the benchmark calls itself so)
     #[command(hide = true)]
     Child {
@@ -47,9 +58,9 @@ struct Options {
     /// How often each tool is measured, in turn; tshark, which is slow, only once
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
-    /// Least size of the capture that is made
-    #[arg(long, default_value = "1GB", value_parser = size, global = true)]
-    size: u64,
+    /// Least size of the capture that is made: 1GB, for the page 100MB
+    #[arg(long, value_parser = size, global = true)]
+    size: Option<u64>,
     /// Keep only this many bytes of each packet, as captures for analysis do
     #[arg(long, global = true)]
     snaplen: Option<usize>,
@@ -88,7 +99,7 @@ fn size(text: &str) -> Result<u64, String> {
 struct Figure {
     name: String,
     value: f64,
-    unit: &'static str,
+    unit: String,
 }
 
 /// Figures as they are found, a line each on standard output.
@@ -96,11 +107,11 @@ struct Figure {
 struct Figures(Vec<Figure>);
 
 impl Figures {
-    fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+    fn add(&mut self, name: impl Into<String>, value: f64, unit: &str) {
         let figure = Figure {
             name: name.into(),
             value,
-            unit,
+            unit: unit.to_owned(),
         };
         println!("{figure}");
         self.0.push(figure);
@@ -141,7 +152,10 @@ fn main() -> Result<()> {
     if options.rounds == 0 {
         bail!("--rounds must be at least 1");
     }
-    if let Some(Command::Limiters) = &command {
+    if let Some(Command::Limiters { only, packets }) = &command {
+        if let (Some(only), Some(packets)) = (only, packets) {
+            return limiters::once(only, *packets);
+        }
         let mut figures = Figures::default();
         limiters::measure(options.rounds, &mut figures)?;
         if options.record {
@@ -150,14 +164,25 @@ fn main() -> Result<()> {
         }
         return Ok(());
     }
+    let usual = match command {
+        Some(Command::Page) => 100_000_000,
+        _ => 1_000_000_000,
+    };
     let capture = match &options.file {
         Some(file) => capture::Big::existing(file)?,
-        None => capture::Big::made(options.size, options.snaplen, options.losing)?,
+        None => {
+            let size = options.size.unwrap_or(usual);
+            capture::Big::made(size, options.snaplen, options.losing)?
+        }
     };
     let mut figures = Figures::default();
     figures.add("capture.size", capture.bytes as f64 / 1e6, "MB");
     figures.add("capture.packets", capture.packets as f64, "packets");
     let name = match command {
+        Some(Command::Page) => {
+            page::measure(&capture, options.rounds, &mut figures)?;
+            "page"
+        }
         Some(_) => {
             stages::measure(&capture, options.rounds, &mut figures)?;
             "stages"

@@ -11,7 +11,9 @@ use tidegate_lab::experiment::{self, Settings};
 use tidegate_lab::scenario::{Run, Scenario, Source};
 
 /// Downloads in virtual time.
-const SCENARIO: &str = include_str!("traffic.toml");
+const TRAFFIC: &str = include_str!("traffic.toml");
+/// One transfer with many packets.
+const MILLION: &str = include_str!("million.toml");
 /// Different simulations; they come again with other clients.
 const SEEDS: u64 = 3;
 /// Captures are taken in the order of multiples of this number, so that a few of them are
@@ -60,8 +62,8 @@ impl Part {
 pub fn parts(losing: Losing) -> Result<Vec<Part>> {
     match losing {
         Losing::Most => shared(),
-        Losing::Tenth => simulated(&[]),
-        Losing::None => simulated(&["policed.count=0", "queued.count=0"]),
+        Losing::Tenth => simulated(TRAFFIC, &[], SEEDS),
+        Losing::None => simulated(TRAFFIC, &["policed.count=0", "queued.count=0"], SEEDS),
     }
 }
 
@@ -93,15 +95,21 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn simulated(settings: &[&str]) -> Result<Vec<Part>> {
+/// A capture of one transfer with a million data packets.
+pub fn million() -> Result<Part> {
+    let mut parts = simulated(MILLION, &[], 1)?;
+    parts.pop().context("the scenario has no tap")
+}
+
+fn simulated(text: &str, settings: &[&str], seeds: u64) -> Result<Vec<Part>> {
     let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let scenario = Scenario::parse(Source {
-        file: "traffic.toml",
-        text: SCENARIO,
+        file: "scenario",
+        text,
         settings: &settings,
     })?;
     let mut parts = Vec::new();
-    for seed in 1..=SEEDS {
+    for seed in 1..=seeds {
         for group in scenario.groups(Run {
             point: 0,
             seed,

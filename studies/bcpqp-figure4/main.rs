@@ -10,7 +10,7 @@ use tidegate_plot::{Axis, Bars, Plot};
 use tidegate_studies::bcpqp::{RATES, Scheme, Speed, run};
 use tidegate_studies::experiment::{self, Report};
 
-const SCHEMES: [Scheme; 9] = [
+const SCHEMES: [Scheme; 10] = [
     Scheme::Shaper,
     Scheme::Policer,
     Scheme::PolicerPlus,
@@ -18,6 +18,7 @@ const SCHEMES: [Scheme; 9] = [
     Scheme::Pqp,
     Scheme::BcPqp,
     Scheme::BcPqp200,
+    Scheme::BcPqpBucket,
     Scheme::PolicerPlusScript,
     Scheme::FairPolicerScript,
 ];

@@ -29,10 +29,12 @@ pub enum Scheme {
     FairPolicer,
     /// Phantom queues of what Reno or CUBIC need each.
     Pqp,
-    /// With burst control, and ten times that size.
+    /// With burst control as in the paper, and ten times that size.
     BcPqp,
     /// The same with T of 200 ms, as published code has it.
     BcPqp200,
+    /// With a burst bucket beside each queue, as `bc-pqp` has it.
+    BcPqpBucket,
     /// `PolicerPlus` as the script that goes with the paper sizes it.
     PolicerPlusScript,
     /// `FairPolicer` as that script sizes it.
@@ -50,6 +52,7 @@ impl Scheme {
             Self::Pqp => "PQP",
             Self::BcPqp => "BC-PQP",
             Self::BcPqp200 => "BC-PQP, T 200 ms",
+            Self::BcPqpBucket => "BC-PQP, bucket",
             Self::PolicerPlusScript => "Policer+ script",
             Self::FairPolicerScript => "FairPolicer script",
         }
@@ -66,7 +69,7 @@ impl Scheme {
                     mss: PACKET,
                 },
             ),
-            Self::BcPqp | Self::BcPqp200 => sizing::phantom_queue(
+            Self::BcPqp | Self::BcPqp200 | Self::BcPqpBucket => sizing::phantom_queue(
                 rate,
                 sizing::Path {
                     rtt: LONGEST_RTT,
@@ -85,6 +88,7 @@ impl Scheme {
             Self::FairPolicer | Self::FairPolicerScript => ("fair-policer", "burst"),
             Self::Pqp => ("pqp", "queue"),
             Self::BcPqp | Self::BcPqp200 => ("bc-pqp-paper", "queue"),
+            Self::BcPqpBucket => ("bc-pqp", "queue"),
         };
         let size = self.size(rate);
         let mut settings = vec![format!("gate.kind={kind}"), format!("gate.{key}={size}B")];

@@ -9,7 +9,7 @@ use tidegate_plot::{Axis, Plot};
 use tidegate_studies::bcpqp::{self, RATES, Scheme, Speed};
 use tidegate_studies::experiment::Report;
 
-const SCHEMES: [Scheme; 7] = [
+const SCHEMES: [Scheme; 8] = [
     Scheme::Shaper,
     Scheme::Policer,
     Scheme::PolicerPlus,
@@ -17,9 +17,10 @@ const SCHEMES: [Scheme; 7] = [
     Scheme::Pqp,
     Scheme::BcPqp,
     Scheme::BcPqp200,
+    Scheme::BcPqpBucket,
 ];
 
-/// Half as long as for figure 4: seven schemes are to take a minute or two.
+/// Half as long as for figure 4: eight schemes are to take a minute or two.
 const DURATION: &str = "duration=10s";
 
 /// Jain's index in windows of 250 ms, of a scheme at a rate.

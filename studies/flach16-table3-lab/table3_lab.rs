@@ -86,7 +86,7 @@ fn truth(plan: &Plan) -> Result<(Truth, &'static str)> {
                     QueueKind::CoDel { packets, .. } => (Device::Aqm, of_packets(packets), "CoDel"),
                     QueueKind::Red { limit, .. } => (Device::Aqm, Some(limit), "RED"),
                     QueueKind::Pie { packets, .. } => (Device::Aqm, of_packets(packets), "PIE"),
-                    QueueKind::FqCoDel { .. } => continue,
+                    QueueKind::FqCoDel { .. } | QueueKind::DualPi2 { .. } => continue,
                 };
                 found = Some((device, *rate, size, name));
             }

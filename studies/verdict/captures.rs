@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use tidegate_trace::annotate::TransferSummary;
-use tidegate_trace::detect::{Basis, Detector, Judgement, Tidegate, by_name};
+use tidegate_trace::detect::{Basis, Detector, Estimate, Judgement, Tidegate, by_name};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
 use tidegate_trace::{Analysis, Options, Sink};
 
+use crate::cores::on_all_cores;
 use crate::lab::{self, Case, SEEN_PORT};
 use crate::table3::{Class, Table3, percent};
 
@@ -23,25 +23,42 @@ const SOURCES: [&str; 4] = ["pd", "segment", "conn.", "client"];
 const BASES: [Basis; 3] = [Basis::Segment, Basis::Connection, Basis::Client];
 
 /// How often intervals hold the truth.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Coverage {
     held: usize,
-    given: usize,
+    /// Their widths as shares of the estimates.
+    widths: Vec<f64>,
 }
 
 impl Coverage {
-    fn count(&mut self, interval: Option<RangeInclusive<f64>>, truth: Option<f64>) {
-        if let (Some(interval), Some(truth)) = (interval, truth) {
-            self.given += 1;
+    fn count(&mut self, estimate: Option<Estimate>, truth: Option<f64>) {
+        if let Some(estimate) = estimate
+            && let Some(interval) = estimate.interval()
+            && let Some(truth) = truth
+        {
             self.held += usize::from(interval.contains(&truth));
+            self.widths
+                .push((interval.end() - interval.start()) / estimate.value);
         }
+    }
+
+    /// Half of the median width, in percent.
+    fn median(&self) -> Option<f64> {
+        let mut widths = self.widths.clone();
+        widths.sort_by(f64::total_cmp);
+        Some(50.0 * widths.get(widths.len() / 2)?)
     }
 }
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{} of {}", self.held, self.given);
-        write!(f, "{text:>14} {:>8}", percent(self.held, self.given))
+        let given = self.widths.len();
+        let text = format!("{} of {given}", self.held);
+        write!(f, "{text:>12} {:>8}", percent(self.held, given))?;
+        match self.median() {
+            Some(median) => write!(f, " {:>9}", format!("± {median:.1} %")),
+            None => write!(f, " {:>9}", "-"),
+        }
     }
 }
 
@@ -59,33 +76,17 @@ impl Found {
     /// # Errors
     /// A file is missing or cannot be read to its end.
     pub fn of(folder: &Path) -> Result<Self> {
-        let cases = Mutex::new(lab::cases(folder)?.into_iter());
         let all = Mutex::new(Self {
             table: Table3::new(&SOURCES),
             coverage: BTreeMap::new(),
         });
-        let work = || -> Result<()> {
-            loop {
-                let Some(case) = cases.lock().ok().and_then(|mut cases| cases.next()) else {
-                    return Ok(());
-                };
-                let path = folder.join(&case.file);
-                let judged = judge(&path).with_context(|| path.display().to_string())?;
-                if let Ok(mut all) = all.lock() {
-                    all.add(&case, &judged);
-                }
+        on_all_cores(lab::cases(folder)?.into_iter(), |case| {
+            let path = folder.join(&case.file);
+            let judged = judge(&path).with_context(|| path.display().to_string())?;
+            if let Ok(mut all) = all.lock() {
+                all.add(&case, &judged);
             }
-        };
-        std::thread::scope(|scope| {
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            for worker in workers {
-                match worker.join() {
-                    Ok(done) => done?,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            Ok::<(), anyhow::Error>(())
+            Ok(())
         })?;
         all.into_inner().context("a worker failed")
     }
@@ -106,12 +107,9 @@ impl Found {
                 let [rates, depths] = self.coverage.entry((class as u8, basis as u8)).or_default();
                 let limit = judgement.limit;
                 let truth = &case.truth;
-                rates.count(
-                    limit.and_then(|limit| limit.rate_bps.interval()),
-                    Some(truth.rate_bps),
-                );
+                rates.count(limit.map(|limit| limit.rate_bps), Some(truth.rate_bps));
                 depths.count(
-                    limit.and_then(|limit| limit.depth_bytes?.interval()),
+                    limit.and_then(|limit| limit.depth_bytes),
                     truth.burst_bytes.map(|bytes| bytes as f64),
                 );
             }
@@ -125,15 +123,15 @@ impl fmt::Display for Found {
         writeln!(f)?;
         writeln!(
             f,
-            "{:<28} {:>23} {:>23}",
-            "intervals hold the truth", "rate", "depth"
+            "{:<24} {:>31} {:>31}",
+            "intervals hold the truth", "rate, median", "depth, median"
         )?;
         for class in [Class::A, Class::B, Class::C] {
             for (i, basis) in BASES.iter().enumerate() {
                 let counted = self.coverage.get(&(class as u8, i as u8));
-                let [rates, depths] = counted.copied().unwrap_or_default();
+                let [rates, depths] = counted.cloned().unwrap_or_default();
                 let name = format!("{class:?}, by {}", basis.name());
-                writeln!(f, "{name:<28} {rates} {depths}")?;
+                writeln!(f, "{name:<24} {rates} {depths}")?;
             }
         }
         Ok(())

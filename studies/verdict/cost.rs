@@ -95,6 +95,8 @@ impl Sink for Clients {
         let towards = self.0.entry(transfer.receiver.ip()).or_default();
         let number = towards.flows.len() as u32;
         towards.flows.push(transfer.flow.number);
-        towards.arrivals.extend(Arrival::of(transfer, number));
+        towards
+            .arrivals
+            .extend(Arrival::of(transfer, number, false));
     }
 }

@@ -8,6 +8,7 @@ use tidegate_studies::verdict::captures::Found;
 use tidegate_studies::verdict::cost::Cost;
 use tidegate_studies::verdict::kernel;
 use tidegate_studies::verdict::matrix::Matrix;
+use tidegate_studies::verdict::pairs::Pairs;
 use tidegate_studies::verdict::transfers::Half;
 
 /// Prints how often the verdicts of the detector `tidegate` are right, and how often its intervals
@@ -33,6 +34,12 @@ struct Args {
     /// Judge one half of the lab's transfers only: tuned or held-out
     #[arg(long, requires = "lab")]
     half: Option<Half>,
+    /// Draw other transfers than those of the half: with seeds that begin with this number
+    #[arg(long, requires = "half")]
+    seed: Option<u64>,
+    /// Compare captures before and behind the lab's bottlenecks instead, as tidegate diagnose does
+    #[arg(long, requires = "lab")]
+    pairs: bool,
     /// Judge the kernel's own TCP behind nft, tbf, htb and the gate, in real time: ten minutes, as root
     #[arg(long)]
     kernel: bool,
@@ -62,7 +69,16 @@ fn main() -> anyhow::Result<()> {
         if args.half.is_some_and(|only| only != half) {
             continue;
         }
-        let matrix = Matrix::of(half, args.captures.as_deref())?;
+        let seed = args.seed.unwrap_or(half.seed());
+        if args.pairs {
+            let pairs = Pairs::of(half, seed)?;
+            println!("== {title}\n\n{pairs}");
+            if args.list {
+                pairs.wrong().iter().for_each(|line| println!("{line}"));
+            }
+            continue;
+        }
+        let matrix = Matrix::of(half, seed, args.captures.as_deref())?;
         println!("== {title}\n\n{matrix}");
         if args.list {
             matrix.wrong().iter().for_each(|line| println!("{line}"));

@@ -18,16 +18,19 @@ use super::kinds::Kinds;
 use super::shapers::Shapers;
 use super::transfers::{Half, Simulation, simulations};
 use super::truth::Truth;
+use crate::cores::on_all_cores;
 use crate::table3::percent;
 
 /// How often each cause gets each verdict.
 #[derive(Debug, Default)]
 pub struct Matrix {
     counts: BTreeMap<Cause, BTreeMap<Cause, usize>>,
-    /// By confidence in percent: right verdicts, all verdicts. `unclear` is none.
+    /// By confidence in percent: right verdicts, all verdicts. `unclear` is none, and neither is `mixed`.
     calibration: BTreeMap<u32, (usize, usize)>,
     shapers: Shapers,
     kinds: Kinds,
+    /// Of transfers whose cause is not clear though no policer was there: those taken for policed, and all.
+    not_clear: (usize, usize),
     /// What was not judged right, in words.
     wrong: Vec<String>,
 }
@@ -38,32 +41,17 @@ impl Matrix {
     ///
     /// # Errors
     /// A scenario is wrong, a simulation fails or a file cannot be read or written.
-    pub fn of(half: Half, folder: Option<&Path>) -> Result<Self> {
-        let jobs = Mutex::new(simulations(half)?.into_iter());
+    pub fn of(half: Half, seed: u64, folder: Option<&Path>) -> Result<Self> {
         let matrix = Mutex::new(Self::default());
-        let work = || -> Result<()> {
-            loop {
-                let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) else {
-                    return Ok(());
-                };
-                let judged = judge(&job, folder).with_context(|| job.name.clone())?;
-                if let Ok(mut matrix) = matrix.lock() {
-                    for judged in judged {
-                        matrix.count(&job, &judged);
-                    }
+        let jobs = simulations(half, seed, &[], |_| true)?;
+        on_all_cores(jobs.into_iter(), |job| {
+            let judged = judge(&job, folder).with_context(|| job.name.clone())?;
+            if let Ok(mut matrix) = matrix.lock() {
+                for judged in judged {
+                    matrix.count(&job, &judged);
                 }
             }
-        };
-        std::thread::scope(|scope| {
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            for worker in workers {
-                match worker.join() {
-                    Ok(done) => done?,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            Ok::<(), anyhow::Error>(())
+            Ok(())
         })?;
         let mut matrix = matrix.into_inner().context("a worker failed")?;
         matrix.wrong.sort();
@@ -82,6 +70,11 @@ impl Matrix {
             judgement,
             ..
         } = judged;
+        let Some(truth) = truth else {
+            self.not_clear.0 += usize::from(judgement.is_policed());
+            self.not_clear.1 += 1;
+            return;
+        };
         let verdict = judgement.cause;
         if let Some(queue) = &judged.queue
             && *truth == Cause::Aqm
@@ -97,7 +90,7 @@ impl Matrix {
         let verdicts = self.counts.entry(*truth).or_default();
         *verdicts.entry(verdict).or_default() += 1;
         let confidence = judgement.confidence.unwrap_or(0.0);
-        if verdict != Cause::Unclear {
+        if verdict != Cause::Unclear && confidence > 0.0 {
             let percent = (confidence * 100.0).round() as u32;
             let (right, all) = self.calibration.entry(percent).or_default();
             *right += usize::from(verdict == *truth);
@@ -109,7 +102,12 @@ impl Matrix {
                 judgement.reason,
                 job.name,
                 transfer.id.segment,
-                judgement.evidence.join(" ")
+                judgement
+                    .evidence
+                    .iter()
+                    .map(|clue| &*clue.text)
+                    .collect::<Vec<_>>()
+                    .join(" ")
             ));
         }
     }
@@ -160,7 +158,13 @@ impl fmt::Display for Matrix {
         let share = percent(found, policed);
         writeln!(f, "policers found: {found} of {policed} ({share})")?;
         let share = percent(wrong, others);
-        writeln!(f, "taken for policers: {wrong} of {others} ({share})\n")?;
+        writeln!(f, "taken for policers: {wrong} of {others} ({share})")?;
+        let (wrong, all) = self.not_clear;
+        let share = percent(wrong, all);
+        writeln!(
+            f,
+            "without a clear cause, though not policed, and taken for policers: {wrong} of {all} ({share})\n"
+        )?;
         writeln!(f, "{:<12} {:>9} {:>9}", "confidence", "verdicts", "right")?;
         for (confidence, (right, all)) in &self.calibration {
             let (confidence, right) = (format!("{confidence} %"), percent(*right, *all));
@@ -178,7 +182,8 @@ impl fmt::Display for Matrix {
 
 /// A transfer with what limited it, and what the detector says.
 struct Judged {
-    truth: Cause,
+    /// `None`: not clear, but not a policer.
+    truth: Option<Cause>,
     transfer: TransferSummary,
     judgement: Judgement,
     /// The bottleneck's queue, if it is a link.
@@ -198,16 +203,15 @@ fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
     let server = Cursor::new(Arc::clone(&captures.server));
     analyse(server, options, &mut verdicts).whole()?;
     let truth = Truth::of(job, &captures)?;
-    let judged = verdicts.0.into_iter().filter_map(|(transfer, judgement)| {
-        Some(Judged {
-            truth: truth.cause(&transfer)?,
-            queue: truth.queue().cloned(),
-            switch: truth.switch(&transfer),
-            transfer,
-            judgement,
-        })
+    let judged = verdicts.0.into_iter().map(|(transfer, judgement)| Judged {
+        truth: truth.cause(&transfer),
+        queue: truth.queue().cloned(),
+        switch: truth.switch(&transfer),
+        transfer,
+        judgement,
     });
-    Ok(judged.collect())
+    let known = |judged: &Judged| judged.truth.is_some() || !truth.is_policed();
+    Ok(judged.filter(known).collect())
 }
 
 /// What the server sent, with the judgements.

@@ -15,7 +15,7 @@ use tidegate_trace::detect::Cause;
 const SERVER: &str = include_str!("lab/server.toml");
 
 /// The cause that scenarios are about, and the rest of them: elements and flows, then sweeps.
-const SCENARIOS: [(Cause, &str); 10] = [
+const SCENARIOS: [(Cause, &str); 14] = [
     (Cause::Policer, include_str!("lab/policer.toml")),
     (Cause::Queue, include_str!("lab/queue.toml")),
     (Cause::Aqm, include_str!("lab/aqm.toml")),
@@ -29,7 +29,20 @@ const SCENARIOS: [(Cause, &str); 10] = [
     (Cause::Sender, include_str!("lab/sender.toml")),
     (Cause::RoundTrips, include_str!("lab/round-trips.toml")),
     (Cause::ShaperBurst, include_str!("lab/shaper-deep.toml")),
+    (Cause::Policer, include_str!("lab/table3-policer.toml")),
+    (Cause::Queue, include_str!("lab/table3-queue.toml")),
+    (Cause::Aqm, include_str!("lab/table3-aqm.toml")),
+    (
+        Cause::RandomLoss,
+        include_str!("lab/table3-random-loss.toml"),
+    ),
 ];
+
+/// How often each combination of parameters is drawn. Every simulation has a seed of its own, so that an
+/// unlucky draw decides one of them only.
+const DRAWS: usize = 2;
+/// Fewer simulations than this have seeds that begin with the same number.
+const MOST: u64 = 1_000_000;
 
 /// A line that begins so is followed by a sweep.
 const SWEEP: &str = "# == ";
@@ -51,10 +64,11 @@ impl Half {
         }
     }
 
-    fn seed(self) -> &'static str {
+    /// The number that the seeds of its simulations begin with.
+    pub fn seed(self) -> u64 {
         match self {
-            Self::Tuned => "seed=11",
-            Self::HeldOut => "seed=90001",
+            Self::Tuned => 11,
+            Self::HeldOut => 408_113_907,
         }
     }
 }
@@ -64,9 +78,9 @@ impl Half {
 pub struct Simulation {
     /// Cause, sweep, parameters and seed.
     pub name: String,
-    /// Its number among those of the half.
-    number: usize,
     half: Half,
+    /// What no other simulation of either half has.
+    seed: u64,
     /// What the scenario is about.
     pub cause: Cause,
     /// All of it.
@@ -82,13 +96,20 @@ pub struct Captured {
     pub behind: Arc<[u8]>,
 }
 
-/// All simulations of a half.
+/// All simulations of a half with the causes that are wanted, with seeds that begin with a number. The settings are
+/// added to every scenario.
 ///
 /// # Errors
 /// A scenario is wrong.
-pub fn simulations(half: Half) -> Result<Vec<Simulation>> {
+pub fn simulations(
+    half: Half,
+    begin: u64,
+    settings: &[&str],
+    wanted: impl Fn(Cause) -> bool,
+) -> Result<Vec<Simulation>> {
     let mut all = Vec::new();
-    for (cause, text) in SCENARIOS {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    for (cause, text) in SCENARIOS.into_iter().filter(|(cause, _)| wanted(*cause)) {
         let mut parts = text.split(SWEEP);
         let common = parts.next().unwrap_or_default();
         for sweep in parts.filter_map(|part| part.strip_prefix(half.title())) {
@@ -97,28 +118,31 @@ pub fn simulations(half: Half) -> Result<Vec<Simulation>> {
             let scenario = Scenario::parse(Source {
                 file: cause.name(),
                 text: &text,
-                settings: &[half.seed().to_owned()],
+                settings: &settings,
             })?;
-            for point in 0..scenario.points() {
+            let points = (0..scenario.points()).flat_map(|point| {
+                let draws = DRAWS * scenario.seeds().len();
+                std::iter::repeat_n(point, draws)
+            });
+            for point in points {
                 let parameters: Vec<String> = scenario
                     .parameters(point)
                     .iter()
                     .map(Parameter::to_string)
                     .collect();
-                for &seed in scenario.seeds() {
-                    for group in scenario.groups(Run {
-                        point,
+                let seed = begin * MOST + all.len() as u64;
+                for group in scenario.groups(Run {
+                    point,
+                    seed,
+                    taps: true,
+                })? {
+                    all.push(Simulation {
+                        name: format!("{cause}: {title}: {} {seed}", parameters.join(" ")),
+                        half,
                         seed,
-                        taps: true,
-                    })? {
-                        all.push(Simulation {
-                            name: format!("{cause}: {title}: {} {seed}", parameters.join(" ")),
-                            number: all.len(),
-                            half,
-                            cause,
-                            plan: group.plan,
-                        });
-                    }
+                        cause,
+                        plan: group.plan,
+                    });
                 }
             }
         }
@@ -135,7 +159,7 @@ impl Simulation {
         let Some(folder) = folder else {
             return self.run();
         };
-        let file = |tap| folder.join(format!("{:?}-{}-{tap}.pcap", self.half, self.number));
+        let file = |tap| folder.join(format!("{:?}-{}-{tap}.pcap", self.half, self.seed));
         let (server, behind) = (file("server"), file("behind"));
         if let (Ok(server), Ok(behind)) = (fs::read(&server), fs::read(&behind)) {
             return Ok(Captured {

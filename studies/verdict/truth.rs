@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Cursor;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_limiter::LimiterConfig;
 use tidegate_trace::annotate::TransferSummary;
@@ -19,6 +19,8 @@ use super::transfers::{Captured, Simulation};
 const LEAST_LOSSES: usize = 3;
 /// A link that was busy for this share of a transfer's time limited it.
 const BUSY: f64 = 0.8;
+/// A link that was busy for less than this left a transfer's rate to its ends.
+const HARDLY_BUSY: f64 = 0.5;
 /// A packet waited at the bottleneck if it took this much longer than the fastest: more than the lab's noise.
 const WAITED: Nanos = 1_000_000;
 /// A transfer switched from burst to shaping if this share of its packets came before, and if after that
@@ -30,19 +32,36 @@ const HEADERS: usize = 54;
 /// A frame's header, and its check sequence, which captures lack.
 const ETHERNET: u32 = 14;
 const CHECK_SEQUENCE: u32 = 4;
+/// Bytes of a full frame.
+const FRAME: u64 = 1514;
+/// A managed queue with room for fewer packets is full before it is managed, or soon after.
+const FEW_PACKETS: usize = 10;
 /// Longer frames carry data.
 const NO_DATA: u32 = 100;
+/// The client's port of the first connection of the first flow.
+const FIRST_PORT: u16 = 10_000;
 /// The server's port.
 const PORT: [u8; 2] = 443u16.to_be_bytes();
+
+/// A data packet that the bottleneck dropped.
+#[derive(Debug)]
+struct Drop {
+    /// The client's port.
+    port: u16,
+    /// When it was sent.
+    at: Nanos,
+    /// Packets of the capture that were in the bottleneck when it came there.
+    waiting: usize,
+}
 
 /// What became of the packets of a simulation.
 #[derive(Debug)]
 pub struct Truth {
     scenario: Cause,
-    /// The bottleneck's rate in bytes a second and its queue, if it is a link.
+    /// The rate in bytes a second and the queue of the bottleneck, if it is a link, or else of the link
+    /// behind it.
     link: Option<(f64, QueueKind)>,
-    /// Data packets towards the seen client that the bottleneck dropped.
-    dropped: Vec<Nanos>,
+    dropped: Vec<Drop>,
     /// All that came out of the bottleneck: when, and its bytes.
     passed: Vec<(Nanos, u32)>,
     /// Data packets towards the seen client that came out: when they were sent, and how long after that.
@@ -63,34 +82,52 @@ impl Truth {
             came_out.entry(headers).or_default().push_back(at);
             passed.push((at, bytes));
         })?;
-        let (mut dropped, mut transits) = (Vec::new(), Vec::new());
+        // Half of a flow's delay is between the server and the bottleneck.
+        let flows = &simulation.plan.flows;
+        let delay = |port: u16| flows[usize::from(port - FIRST_PORT) % flows.len()].delay / 2;
+        let (mut sent, mut transits) = (Vec::new(), Vec::new());
         let mut largest = 0;
         data_packets(&captured.server, |at, headers, bytes| {
             largest = largest.max(bytes);
-            match came_out.get_mut(&headers).and_then(VecDeque::pop_front) {
-                Some(out) => transits.push((at, out.saturating_sub(at))),
-                None => dropped.push(at),
-            }
+            let port = u16::from_be_bytes([headers[36], headers[37]]);
+            let out = came_out.get_mut(&headers).and_then(VecDeque::pop_front);
+            transits.extend(out.map(|out| (at, out.saturating_sub(at))));
+            sent.push((at + delay(port), out, port));
         })?;
-        let mut elements = simulation.plan.elements.iter();
-        let bottleneck = elements
-            .find(|element| element.name.starts_with("bottleneck"))
-            .context("no bottleneck")?;
+        sent.sort_unstable();
+        let mut dropped = Vec::new();
+        // When the packets come out that are in the bottleneck.
+        let mut inside: VecDeque<Nanos> = VecDeque::new();
+        for (at, out, port) in sent {
+            while inside.front().is_some_and(|&out| out <= at) {
+                inside.pop_front();
+            }
+            match out {
+                Some(out) => inside.push_back(out),
+                None => dropped.push(Drop {
+                    port,
+                    at: at - delay(port),
+                    waiting: inside.len(),
+                }),
+            }
+        }
         let (mut link, mut shaping) = (None, None);
-        match &bottleneck.kind {
-            ElementKind::Link { rate, queue } => {
-                link = Some((rate.bits_per_second() as f64 / 8.0, queue.clone()));
+        for element in &simulation.plan.elements {
+            match &element.kind {
+                ElementKind::Link { rate, queue } if is_bottleneck(&element.name) => {
+                    link = Some((rate.bits_per_second() as f64 / 8.0, queue.clone()));
+                }
+                ElementKind::Limiter {
+                    config: LimiterConfig::Shaper(shaper),
+                    overhead,
+                    ..
+                } => {
+                    let charged = largest - ETHERNET + overhead;
+                    let on_link = f64::from(largest + CHECK_SEQUENCE) / f64::from(charged.max(1));
+                    shaping = Some(shaper.rate().bits_per_second() as f64 * on_link);
+                }
+                _ => {}
             }
-            ElementKind::Limiter {
-                config: LimiterConfig::Shaper(shaper),
-                overhead,
-                ..
-            } => {
-                let charged = largest - ETHERNET + overhead;
-                let on_link = f64::from(largest + CHECK_SEQUENCE) / f64::from(charged.max(1));
-                shaping = Some(shaper.rate().bits_per_second() as f64 * on_link);
-            }
-            _ => {}
         }
         Ok(Self {
             scenario: simulation.cause,
@@ -133,22 +170,28 @@ impl Truth {
     pub fn cause(&self, transfer: &TransferSummary) -> Option<Cause> {
         let first = transfer.metrics.first_sent;
         let last = first + transfer.metrics.duration;
-        let dropped = self
-            .dropped
+        let of_transfer = |drop: &&Drop| {
+            drop.port == transfer.receiver.port() && (first..=last).contains(&drop.at)
+        };
+        let dropped = || self.dropped.iter().filter(of_transfer);
+        let lost = dropped().count() >= LEAST_LOSSES;
+        let during = self
+            .passed
             .iter()
-            .filter(|&&at| (first..=last).contains(&at));
-        let lost = dropped.count() >= LEAST_LOSSES;
+            .filter(|(at, _)| (first..=last).contains(at));
+        let bytes: u64 = during.map(|&(_, bytes)| u64::from(bytes)).sum();
+        let seconds = transfer.metrics.duration as f64 / 1e9;
+        let busy = |rate: f64| bytes as f64 / (rate * seconds);
         match (self.scenario, &self.link) {
             (Cause::Queue | Cause::Aqm, Some((rate, queue))) => {
-                let managed = !matches!(queue, QueueKind::DropTail { .. });
-                let during = self
-                    .passed
-                    .iter()
-                    .filter(|(at, _)| (first..=last).contains(at));
-                let bytes: u64 = during.map(|&(_, bytes)| u64::from(bytes)).sum();
-                let seconds = transfer.metrics.duration as f64 / 1e9;
-                let busy = bytes as f64 >= BUSY * rate * seconds;
-                match (lost, managed, busy) {
+                // A managed queue that is full drops as any other.
+                let overflowed = dropped()
+                    .filter(|drop| drop.waiting >= most_packets(queue))
+                    .count();
+                let managed = !matches!(queue, QueueKind::DropTail { .. })
+                    && 2 * overflowed < dropped().count().max(1);
+                match (lost, managed, busy(*rate) >= BUSY) {
+                    (true, ..) if most_packets(queue) < FEW_PACKETS => None,
                     (true, true, _) => Some(Cause::Aqm),
                     (true, false, _) | (false, _, true) => Some(Cause::Queue),
                     _ => None,
@@ -157,10 +200,37 @@ impl Truth {
             (Cause::ShaperBurst, _) => {
                 (lost || self.switch(transfer).is_some()).then_some(Cause::ShaperBurst)
             }
+            // Random losses on the way to a line that is full limit no more than the line does.
+            (Cause::RandomLoss, Some((rate, _))) if busy(*rate) >= BUSY => None,
+            // A sender that loses packets in a queue, and then takes long to repair that.
+            (Cause::Sender, Some((rate, _))) if busy(*rate) >= HARDLY_BUSY => None,
             (cause @ (Cause::Policer | Cause::RandomLoss), _) => lost.then_some(cause),
             (cause, _) => Some(cause),
         }
     }
+
+    /// Whether a policer was on the way.
+    pub fn is_policed(&self) -> bool {
+        self.scenario == Cause::Policer
+    }
+}
+
+/// Whether an element is the bottleneck, or the line behind what loses packets at random.
+fn is_bottleneck(name: &str) -> bool {
+    name.starts_with("bottleneck") || name.starts_with("access")
+}
+
+/// How many full packets a managed queue holds.
+fn most_packets(queue: &QueueKind) -> usize {
+    let packets = match queue {
+        QueueKind::CoDel { packets, .. }
+        | QueueKind::Pie { packets, .. }
+        | QueueKind::FqCoDel { packets, .. }
+        | QueueKind::DualPi2 { packets, .. } => *packets,
+        QueueKind::Red { limit, .. } => limit / FRAME,
+        QueueKind::DropTail { .. } => return usize::MAX,
+    };
+    packets as usize
 }
 
 /// The data packets that servers sent: time, headers, bytes at the link layer.

@@ -5,6 +5,7 @@ pub mod cost;
 pub mod kernel;
 mod kinds;
 pub mod matrix;
+pub mod pairs;
 mod shapers;
 pub mod transfers;
 mod truth;

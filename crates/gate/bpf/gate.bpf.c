@@ -5,8 +5,10 @@
 #include "types.h"
 #include "bucket.h"
 #include "phantom.h"
+#include "place.h"
 #include "parse.h"
 #include "rules.h"
+#include "origin.h"
 #include "mark.h"
 
 enum { STEPS = 64 };	// most steps of a decision
@@ -42,9 +44,22 @@ struct {
 	__type(value, struct tally);
 } strangers SEC(".maps");
 
+// When the frames without IP of a group of senders are through at their rate, by direction.
+struct sender {
+	struct bpf_spin_lock lock;
+	u32 spare;
+	u64 until;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * SENDERS);
+	__type(key, u32);
+	__type(value, struct sender);
+} senders SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PREFIXES);
+	__uint(max_entries, 2 * PREFIXES);	// in both directions
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key4);
 	__type(value, struct seat);
@@ -52,7 +67,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PREFIXES);
+	__uint(max_entries, 2 * PREFIXES);	// in both directions
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key6);
 	__type(value, struct seat);
@@ -60,7 +75,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, LINKS);
+	__uint(max_entries, 2 * LINKS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct seat);
@@ -118,11 +133,11 @@ static __always_inline void count(u32 reason, u32 packets, u32 bytes)
 static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now, int same)
 {
 	volatile u64 *words = (u64 *)s->shares;	// otherwise the loop becomes a call of memset
-	u64 kept = -(u64)same;
 	for (u32 i = 0; i < SHARES * sizeof(struct share) / 8; i++)
 		words[i] = 0;
 	for (u32 i = 0; i < QUEUES; i++) {
 		volatile struct queue *queue = s->queues + i;
+		u64 kept = -(u64)(same && i < plan->all);
 		queue->length = 0;
 		queue->seen = 0;
 		queue->magic = 0;
@@ -158,6 +173,8 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 			if ((s->control == PAPER) != (plan->control == PAPER)) {
 				u64 kept = -(u64)(s->control == PAPER);
 				for (u32 i = 0; i < QUEUES; i++) {
+					if (i >= plan->all)
+						break;
 					volatile struct queue *queue = s->queues + i;
 					queue->mark = queue->served & kept;
 					queue->accepted &= kept;
@@ -189,14 +206,21 @@ static __always_inline int is_newer(const struct limiter *s, const struct packet
 static __always_inline void account(struct limiter *s, struct queue *queue, int verdict, const struct packet *p)
 {
 	u32 bytes = p->bytes, packets = p->packets;
-	if (verdict == PASS) {
+	if (verdict == PASS || verdict == CE) {
 		s->passed_packets += packets;
 		s->passed_bytes += bytes;
 		queue->passed += bytes;
+		if (verdict == CE && p->ecn != ALREADY)
+			s->marked_packets += packets;
 	} else if (verdict == EXCESS) {
 		s->excess_packets += packets;
 		s->excess_bytes += bytes;
 		queue->excess += bytes;
+		u32 number = FRESH(p->queue);
+		if (p->crowded && number < FEW) {
+			u32 dropped = s->crowd.dropped[number] + bytes;
+			s->crowd.dropped[number] = dropped < bytes ? ~0U : dropped;
+		}
 	}
 }
 
@@ -239,8 +263,9 @@ __attribute__((noinline)) int offer(struct packet *p)
 	}
 	p->plan = number;
 	p->cursor = p->looked = 0;
-	p->excess = plan->mark < 64 ? MARKED + plan->mark : EXCESS;
-	u32 first = plan->first, queues = plan->queues;
+	p->crowded = plan->control == BUCKET && plan->all <= FEW;
+	p->excess = plan->mark < COUNTED ? MARKED + plan->mark : plan->mark == COUNTED ? PASS : EXCESS;
+	u32 first = plan->first, queues = plan->queues, hosts = plan->hosts;
 	if (plan->rules) {
 		u32 place = place_of(plan->rules);
 		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &place);
@@ -251,14 +276,35 @@ __attribute__((noinline)) int offer(struct packet *p)
 				continue;
 			first = rules->rule[i].first;
 			queues = rules->rule[i].queues;
+			hosts = rules->rule[i].hosts;
 			break;
 		}
 	}
-	u32 queue = first + (queues > 1 ? (u64)flow_hash(p, set->hash) * queues >> 32 : 0);
-	BELOW(queue, QUEUES);
-	p->queue = queue;
+	u32 queue;
+	// After the flow was placed, another plan may have come.
+	int placed = p->placed && first == p->first && queues == p->queues;
+	if (!placed) {
+		u32 flow = queues > 1 ? flow_hash(p, set->hash) : 0;
+		p->flow = flow;
+		p->first = first;
+		p->queues = queues;
+		p->queue = first + ((u64)flow * queues >> 32);
+	}
 	u64 now = clock();
 	u32 scheme = plan->scheme;
+	// The owners of queues are read without the lock: at worst the queue has another owner since.
+	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
+		u32 found = owned(s, p);
+		p->now = now;
+		if (found == NONE) {
+			p->hosts = hosts;
+			p->host = hosts > 1 ? host_hash(p, set->hash) : 0;
+			return PLACE;
+		}
+		p->queue = found;
+	}
+	queue = FRESH(p->queue);
+	BELOW(queue, QUEUES);
 	int verdict = PASS;
 	bpf_spin_lock(&s->lock);
 	newer = is_newer(s, p);
@@ -267,7 +313,7 @@ __attribute__((noinline)) int offer(struct packet *p)
 	else if (newer)
 		verdict = CHANGE;
 	else if (scheme == PHANTOM)
-		verdict = phantom_offer(s, plan, &now, queue, p->bytes);
+		verdict = phantom_offer(s, plan, &now, queue, p->bytes, p->ecn);
 	else if (scheme == POLICER)
 		verdict = bucket_offer(s, plan, now, p->bytes);
 	account(s, s->queues + queue, verdict, p);
@@ -320,15 +366,27 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		// A decision about a later packet may have been made already.
 		if (now < s->at)
 			now = s->at;
-		if (step == PERIODS)
+		if (step == PLACE) {
+			now = phantom_advance(s, plan->rate, plan->direct, now);
+			verdict = PLACE;
+			if (settle(s, shape, ~0U, &p->cursor)) {
+				place_flow(s, shape, p, now);
+				verdict = OFFER;
+			}
+		} else if (step == PERIODS)
 			verdict = phantom_periods(s, plan, shape, now, &p->cursor, &p->looked);
 		else
-			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes, &p->cursor);
+			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes, p->ecn, &p->cursor);
 	}
 	if (step == DECIDE)
 		account(s, s->queues + queue, verdict, p);
 	bpf_spin_unlock(&s->lock);
 	return verdict;
+}
+
+__attribute__((noinline)) int placement(struct packet *p)
+{
+	return settled(p, PLACE);
 }
 
 __attribute__((noinline)) int periods(struct packet *p)
@@ -347,6 +405,8 @@ __attribute__((noinline)) int take(struct packet *p, int step)
 		return offer(p);
 	if (step == CHANGE)
 		return change(p);
+	if (step == PLACE)
+		return placement(p);
 	if (step == PERIODS)
 		return periods(p);
 	return decision(p);
@@ -409,10 +469,68 @@ static __always_inline int find(struct packet *p, const struct settings *set)
 	if (!seat)
 		return 0;
 	p->seat = *seat;
+	if (direction && seat->bound)
+		p->spoofed = is_spoofed(p, seat);
 	return 1;
 }
 
-// The verdict on a parsed packet: PASS, EXCESS, or MARKED plus a code point.
+// Whether a sender of frames without IP keeps to a low rate: 64 kbit/s towards the network and 1 Mbit/s
+// towards subscribers, where one router asks for the addresses of all of them. Two seconds' worth may come
+// at once.
+static __always_inline int is_modest(struct packet *p)
+{
+	u32 sender = p->family ? p->source[0] ^ p->source[1] ^ p->source[2] ^ p->source[3] : p->sender;
+	u32 direction = p->direction & 1;
+	u32 number = (sender * 0x9e3779b1u >> 22) + direction * SENDERS;
+	struct sender *s = bpf_map_lookup_elem(&senders, &number);
+	if (!s)
+		return 1;
+	u64 now = clock(), takes = (u64)p->bytes * (direction ? 125000 : 8000), most = 2000000000;
+	bpf_spin_lock(&s->lock);
+	u64 until = s->until > now ? s->until : now;
+	int fits = until - now + takes <= most;
+	s->until = fits ? until + takes : until;
+	bpf_spin_unlock(&s->lock);
+	return fits;
+}
+
+// The verdict on a packet of no subscriber.
+__attribute__((noinline)) int stranger(struct packet *p)
+{
+	u32 zero = 0;
+	if (!p)
+		return PASS;
+	u32 *which = bpf_map_lookup_elem(&current, &zero);
+	if (!which)
+		return PASS;
+	u32 index = *which & 1;
+	struct settings *set = bpf_map_lookup_elem(&settings, &index);
+	if (!set)
+		return PASS;
+	if (p->reason > NOT_IP)
+		count(p->reason, p->packets, p->bytes);
+	// The headers below too many tags are not known. Such packets must not avoid the limit.
+	if (!p->family && p->reason == MANY_TAGS)
+		return EXCESS;
+	int other = !p->family;
+	u32 drop = other ? set->other_drop[p->direction & 1] : set->unknown_drop;
+	u32 reason = other ? NOT_IP : p->family == 6 ? UNKNOWN_IPV6 : UNKNOWN_IPV4, interface = p->interface;
+	u32 strict = !other && !drop && set->known_sources && bpf_map_lookup_elem(&ports, &interface);
+	if (strict && has_no_address(p))
+		p->kind = NEIGHBOURS;
+	if (drop || strict) {
+		drop = 1;
+		reason = other ? OTHER_DROPPED : strict ? UNKNOWN_SOURCE_DROPPED : UNKNOWN_DROPPED;
+		if (set->link_frames >> (p->kind & 7) & 1) {
+			drop = !is_modest(p);
+			reason = drop ? LINK_FRAMES_DROPPED : other ? NOT_IP : p->family == 6 ? UNKNOWN_IPV6 : UNKNOWN_IPV4;
+		}
+	}
+	count(reason, p->packets, p->bytes);
+	return drop ? EXCESS : PASS;
+}
+
+// The verdict on a parsed packet: PASS, EXCESS, CE, or MARKED plus a code point.
 __attribute__((noinline)) int judge(struct packet *p)
 {
 	u32 zero = 0;
@@ -435,19 +553,11 @@ __attribute__((noinline)) int judge(struct packet *p)
 	if (charged > 0x7fffffff)
 		charged = 0x7fffffff;
 	p->bytes = charged;
-	if (!find(p, set)) {
-		if (p->reason > NOT_IP)
-			count(p->reason, p->packets, p->bytes);
-		if (!p->family && (p->reason == NOT_IP || p->reason == SHORT_FRAME)) {
-			count(NOT_IP, p->packets, p->bytes);
-			return PASS;
-		}
-		// The headers below too many tags are not known. Such packets must not avoid the limit.
-		if (!p->family && p->reason == MANY_TAGS)
-			return EXCESS;
-		int drop = set->unknown_drop && !p->discovery;
-		count(drop ? UNKNOWN_DROPPED : p->family == 6 ? UNKNOWN_IPV6 : UNKNOWN_IPV4, p->packets, p->bytes);
-		return drop ? EXCESS : PASS;
+	if (!find(p, set))
+		return stranger(p);
+	if (p->spoofed) {
+		count(SPOOFED_DROPPED, p->packets, p->bytes);
+		return EXCESS;
 	}
 	int step = OFFER;
 	// More steps than queues can run empty. A packet that meets another one at each step passes.

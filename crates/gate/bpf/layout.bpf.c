@@ -10,11 +10,13 @@ struct {
 	enum control control;
 	enum link link;
 	enum reason reason;
+	enum frames frames;
 	struct limiter limiter;
 	struct plan plan;
 	struct shape shape;
 	struct rules rules;
 	struct seat seat;
+	struct binding binding;
 	struct link_key link_key;
 	struct key4 key4;
 	struct key6 key6;

@@ -5,8 +5,9 @@
 #include "types.h"
 
 enum {
-	TAGS = 8,	// most VLAN tags that are followed, including those of number 0
+	TAGS = 8,	// most VLAN tags, MPLS labels and SNAP headers that are followed, with tags of number 0
 	EXTENSIONS = 8,	// IPv6 extension headers that are followed are fewer than this
+	FARTHEST_IP = 80,	// largest offset of an IP header
 	FARTHEST = 0xfff,	// largest offset of a transport header behind them
 };
 
@@ -15,7 +16,16 @@ enum {
 	TYPE_IPV6 = 0x86dd,
 	TYPE_VLAN = 0x8100,
 	TYPE_QINQ = 0x88a8,
+	// Types of tags from before IEEE 802.1ad, which many switches still take.
+	TYPE_TAG1 = 0x9100,
+	TYPE_TAG2 = 0x9200,
 	TYPE_PPPOE = 0x8864,
+	TYPE_DISCOVERY = 0x8863,	// of PPPoE
+	TYPE_MPLS = 0x8847,
+	TYPE_MPLS_MANY = 0x8848,	// with labels that are assigned upstream, RFC 5332
+	TYPE_ARP = 0x0806,
+	TYPE_LLDP = 0x88cc,
+	TYPE_LEAST = 0x0600,	// smaller numbers are lengths (IEEE 802.3 §3.2.6)
 };
 
 // The bytes that can be read, and the number of bytes including those that cannot.
@@ -87,6 +97,7 @@ static __always_inline void parse_ipv4(struct packet *p, const struct bytes *fro
 	p->destination[3] = word32(ip + 16);
 	p->protocol = ip[9];
 	p->dscp = ip[1] >> 2;
+	p->ecn = ip[1] & 3;
 	u32 header = (ip[0] & 15) * 4, total = word16(ip + 2), there = from->length - at;
 	if (ip[0] >> 4 != 4) {
 		note(p, BAD_VERSION);
@@ -121,6 +132,7 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 		p->destination[i] = word32(ip + 24 + 4 * i);
 	}
 	p->dscp = (ip[0] & 15) << 2 | ip[1] >> 6;
+	p->ecn = ip[1] >> 4 & 3;
 	p->protocol = ip[6];
 	u32 total = word16(ip + 4), there = from->length - at, hops = ip[7];
 	if (ip[0] >> 4 != 6) {
@@ -163,16 +175,18 @@ static __always_inline void parse_ipv6(struct packet *p, const struct bytes *fro
 	parse_transport(p, from, offset, whole);
 	// Routers do not forward neighbour discovery (RFC 4861 §6.1, §7.1 and §8.1).
 	const u8 *icmp = piece(from, offset, 1);
-	if (p->protocol == 58 && whole && hops == 255 && icmp)
-		p->discovery = icmp[0] >= 133 && icmp[0] <= 137;
+	if (p->protocol == 58 && whole && hops == 255 && icmp && icmp[0] >= 133 && icmp[0] <= 137)
+		p->kind = NEIGHBOURS;
 }
 
 // An IP packet, which begins at p->ip.
 static __always_inline void parse_ip(struct packet *p, const struct bytes *from, u32 type, int segments)
 {
 	u32 at = p->ip;
-	if (at > 64)
+	if (at > FARTHEST_IP) {
+		note(p, MANY_TAGS);
 		return;
+	}
 	p->headers = at;
 	if (type == TYPE_IPV4)
 		parse_ipv4(p, from, at, segments);
@@ -182,8 +196,64 @@ static __always_inline void parse_ip(struct packet *p, const struct bytes *from,
 		note(p, NOT_IP);
 }
 
-// An Ethernet frame with its tags. One more tag may be known already. Returns the type of the packet
-// that begins at p->ip, or 0.
+static __always_inline int is_tag(u32 type)
+{
+	return type == TYPE_VLAN || type == TYPE_QINQ || type == TYPE_TAG1 || type == TYPE_TAG2;
+}
+
+static __always_inline int is_mpls(u32 type)
+{
+	return type == TYPE_MPLS || type == TYPE_MPLS_MANY;
+}
+
+// RFC 2516 §4. Returns the type of the packet in the session, or 0.
+static __always_inline u32 parse_pppoe(struct packet *p, const struct bytes *from, u32 at)
+{
+	const u8 *pppoe = piece(from, at, 6), *ppp = piece(from, at, 7);
+	if (!pppoe) {
+		note(p, BAD_PPPOE);
+		return 0;
+	}
+	p->session = word16(pppoe + 2);
+	p->pppoe = 1;
+	// Some receivers ignore version, type and code, so the rest is read anyway.
+	if (word16(pppoe) != 0x1100)
+		note(p, BAD_PPPOE);
+	// A protocol has one byte or two, and its last byte is odd (RFC 1661 §2 and §6.5).
+	u32 protocol = 0, size = 2;
+	if (ppp && ppp[6] & 1) {
+		protocol = ppp[6];
+		size = 1;
+	} else if ((ppp = piece(from, at, 8))) {
+		protocol = word16(ppp + 6);
+	} else {
+		note(p, BAD_PPPOE);
+		return 0;
+	}
+	p->ip = at + 6 + size;
+	// Links are negotiated and kept by protocols from 0x8000 on (RFC 1661 §2).
+	if (protocol >> 15)
+		p->kind = PPP;
+	return protocol == 0x21 ? TYPE_IPV4 : protocol == 0x57 ? TYPE_IPV6 : 0;
+}
+
+// What a frame that holds no IP packet is to the network, and who sent it.
+static __always_inline void parse_other(struct packet *p, const u8 *link, u32 type)
+{
+	if (type == TYPE_ARP)
+		p->kind = ARP;
+	else if (type == TYPE_DISCOVERY)
+		p->kind = PPP;
+	else if (type == TYPE_LLDP)
+		p->kind = LLDP;
+	// Bridges do not forward frames to these addresses (IEEE 802.1Q §8.6.3): spanning tree, LACP, 802.1X.
+	else if (!(word32(link) ^ 0x00c28001) && !link[4] && link[5] < 16)
+		p->kind = BRIDGE;
+	p->sender = word32(link + 8) ^ (u32)word16(link + 6) << 16 ^ (u32)p->outer << 12 ^ p->inner;
+}
+
+// An Ethernet frame with the headers between it and IP. One tag may be known already. Returns the type
+// of the packet that begins at p->ip, or 0.
 static __always_inline u32 parse_frame(struct packet *p, const struct bytes *from)
 {
 	const u8 *link = piece(from, 0, 14);
@@ -192,61 +262,66 @@ static __always_inline u32 parse_frame(struct packet *p, const struct bytes *fro
 		return 0;
 	}
 	u32 type = word16(link + 12), at = 14;
-	for (u32 i = 0; i < TAGS; i++) {
-		if (type != TYPE_VLAN && type != TYPE_QINQ)
+	if (p->direction)
+		p->mac = (u64)word32(link + 8) << 16 | word16(link + 6);
+	if (type == TYPE_IPV4 || type == TYPE_IPV6) {
+		p->ip = at;
+		return type;
+	}
+	u32 more = 1;
+	for (u32 i = 0; i < TAGS && more; i++) {
+		// RFC 1042: a SNAP header with the type behind it. RFC 3032 §2.1: labels until the last one.
+		u32 size = type < TYPE_LEAST ? 8 : 4;
+		if (size == 4 && !is_tag(type) && !is_mpls(type))
 			break;
-		const u8 *tag = piece(from, at, 4);
-		if (!tag) {
+		const u8 *header = piece(from, at, size);
+		if (!header) {
+			if (size == 8)
+				break;
 			note(p, SHORT_FRAME);
 			return 0;
 		}
-		u32 id = word16(tag) & 0xfff;
-		// A tag of number 0 only carries a priority (IEEE 802.1Q §9.6). The kernel accepts any
-		// number of them.
-		if (id) {
-			if (p->tags >= 2) {
-				note(p, MANY_TAGS);
-				return 0;
+		if (size == 8) {
+			if (word32(header) != 0x0003aaaa || header[4] || header[5])
+				break;
+			type = word16(header + 6);
+			// A length cannot follow.
+			more = type >= TYPE_LEAST;
+		} else if (is_mpls(type)) {
+			if (header[2] & 1) {
+				// Nothing says what follows. Routers also guess by the version of IP (RFC 4928 §2).
+				const u8 *ip = piece(from, at + 4, 1);
+				u32 version = ip ? *ip >> 4 : 0;
+				type = version == 4 ? TYPE_IPV4 : version == 6 ? TYPE_IPV6 : 0;
+				more = 0;
 			}
-			if (p->tags)
-				p->inner = id;
-			else
-				p->outer = id;
-			p->tags++;
+		} else {
+			u32 id = word16(header) & 0xfff;
+			// A tag of number 0 only carries a priority (IEEE 802.1Q §9.6). The kernel accepts any
+			// number of them.
+			if (id) {
+				if (p->tags >= 2) {
+					note(p, MANY_TAGS);
+					return 0;
+				}
+				if (p->tags)
+					p->inner = id;
+				else
+					p->outer = id;
+				p->tags++;
+			}
+			type = word16(header + 2);
 		}
-		type = word16(tag + 2);
-		at += 4;
+		at += size;
 	}
 	p->ip = at;
-	if (type == TYPE_VLAN || type == TYPE_QINQ) {
+	if (is_tag(type) || is_mpls(type)) {
 		note(p, MANY_TAGS);
 		return 0;
 	}
-	if (type == TYPE_PPPOE) {
-		// RFC 2516 §4.
-		const u8 *pppoe = piece(from, at, 6), *ppp = piece(from, at, 7);
-		if (!pppoe) {
-			note(p, BAD_PPPOE);
-			return 0;
-		}
-		p->session = word16(pppoe + 2);
-		p->pppoe = 1;
-		// Some receivers ignore version, type and code, so the rest is read anyway.
-		if (word16(pppoe) != 0x1100)
-			note(p, BAD_PPPOE);
-		// A protocol has one byte or two, and its last byte is odd (RFC 1661 §2 and §6.5).
-		u32 protocol = 0, size = 2;
-		if (ppp && ppp[6] & 1) {
-			protocol = ppp[6];
-			size = 1;
-		} else if ((ppp = piece(from, at, 8))) {
-			protocol = word16(ppp + 6);
-		} else {
-			note(p, BAD_PPPOE);
-			return 0;
-		}
-		type = protocol == 0x21 ? TYPE_IPV4 : protocol == 0x57 ? TYPE_IPV6 : 0;
-		p->ip = at + 6 + size;
-	}
+	if (type == TYPE_PPPOE)
+		type = parse_pppoe(p, from, at);
+	if (type != TYPE_IPV4 && type != TYPE_IPV6)
+		parse_other(p, link, type);
 	return type;
 }

@@ -4,53 +4,22 @@
 // one loop, which the kernel's verifier has to follow to its end.
 #pragma once
 #include "meter.h"
+#include "numbers.h"
 
 // Most rounds of settling while the lock is held. Then other packets may take it.
 enum { ROUNDS = 2 };
 // Bytes of a full packet.
 enum { PACKET = 1500 };
-
-static __always_inline u64 divide_up(u64 number, u32 by)
-{
-	return (number + by - 1) / by;
-}
-
-// The following code avoids branches: the verifier follows each of them in each round of each loop.
-// Numbers are below 2^63.
-
-// 1 if not 0.
-static __always_inline u64 any(u64 number)
-{
-	u64 some = -number;
-	OPAQUE(some);	// otherwise the compiler makes it a branch
-	return some >> 63;
-}
-
-static __always_inline u64 least(u64 one, u64 other)
-{
-	long long less = (long long)(one - other) >> 63;
-	return other + ((one - other) & (u64)less);
-}
-
-// A value from memory. The verifier does not remember what earlier branches said about it.
-#define FRESH(value) (*(volatile typeof(value) *)&(value))
-
-// Bounds an index. The verifier reaches the path that is never taken last. Its range is part of the
-// other path's, so the verifier does not follow it.
-#ifdef __bpf__
-#define BELOW(index, bound) \
-	asm volatile("if %0 > %1 goto +1; goto +1; %0 &= 3" : "+r"(index) : "i"((bound) - 1))
-#else
-#define BELOW(index, bound) do { if ((index) >= (bound)) __builtin_trap(); } while (0)
-#endif
-
-// The number of the lowest set bit, without a branch.
-static __always_inline u32 lowest(u32 set)
-{
-	set &= -set;
-	return any(set & 0xaaaaaaaa) | any(set & 0xcccccccc) << 1 | any(set & 0xf0f0f0f0) << 2
-		| any(set & 0xff00ff00) << 3 | any(set & 0xffff0000) << 4;
-}
+// The part of a filled queue's burst bucket that a queue has in any case: 1 in 2^LEAST_SHIFT.
+enum { LEAST_SHIFT = 3 };
+// The part of a filled queue's burst bucket that shows that a sender exceeds the rate.
+enum { LASTS = 4 };
+// RFC 9331: the sender wants marks early.
+enum { ECT1 = 1 };
+// RFC 3168: congestion was experienced before.
+enum { ALREADY = 3 };
+// The longest time whose service is set against a surplus, ns.
+enum { SECOND = 1000000000 };
 
 // Settles a set of sharing nodes, given as bits, parents before children. A round is a step of one node's
 // clock, or all that the node hands on by priority. Returns whether all nodes are settled. If not, the
@@ -244,6 +213,22 @@ static __always_inline u64 burst_of(const struct queue *queue)
 	return burst & ((burst >> 63) - 1);
 }
 
+// By how much the bytes that passed exceed the rate, from a look on that found no surplus.
+static __always_inline u64 surplus(const struct limiter *s, const struct plan *plan, u64 now)
+{
+	u64 elapsed = least(now + plan->period - s->due, SECOND), passed = s->passed_bytes - s->base;
+	// The threshold is the rate of two periods.
+	u64 served = plan->upper * elapsed / (2 * plan->period);
+	return passed > served ? passed - served : 0;
+}
+
+// What the burst bucket of a queue that is not filled may hold, were it alone.
+static __always_inline u64 allowance(const struct limiter *s, const struct plan *plan, u64 now)
+{
+	u64 upper = plan->upper, left = 2 * (upper - least(surplus(s, plan, now), upper)), few = upper >> LEAST_SHIFT;
+	return left > few ? left : few;
+}
+
 // Puts accepted bytes into a queue's burst bucket: three quarters if it is filled.
 static __always_inline void pour(struct queue *queue, u64 bytes, u64 filled)
 {
@@ -341,17 +326,38 @@ static __always_inline void add(struct limiter *s, const struct shape *t, u32 pa
 	}
 }
 
-// Leaves no room to a queue. This many bytes count as accepted lately.
+// Leaves this much room to a queue. This many bytes count as accepted lately.
 static __always_inline void fill(struct limiter *s, const struct plan *plan, const struct shape *t, u32 number,
-				 u64 accepted)
+				 u64 room, u64 accepted)
 {
 	BELOW(number, QUEUES);
 	struct queue *queue = s->queues + number;
-	u64 room = plan->size - queue->length;
-	queue->magic = magic_of(queue) + room;
+	u64 free = plan->size - queue->length, bytes = free - least(free, room);
+	queue->magic = magic_of(queue) + bytes;
 	queue->accepted = accepted;
 	s->filled |= 1ULL << number;
-	add(s, t, SHARES + number, room);
+	add(s, t, SHARES + number, bytes);
+}
+
+// Whether a queue that is not filled has more than `share` in its burst bucket and was served as much without a
+// pause.
+static __always_inline int lasts(const struct queue *queue, u64 share)
+{
+	u64 burst = burst_of(queue);
+	return burst > PACKET && burst > share && queue->accepted > burst + share;
+}
+
+// What may still pass until a queue that is not filled has more than its share of the allowance in its burst
+// bucket.
+static __always_inline u64 burst_room(const struct queue *queue, u64 share)
+{
+	return (share - least(burst_of(queue), share)) / 3;
+}
+
+// The verdict on a packet that left this much room, where it is marked below the share `room`.
+static __always_inline int mark_below(const struct plan *plan, u64 left, u64 room, u32 ecn)
+{
+	return left < least(room, plan->size / 4) << (ecn == ECT1) ? CE : PASS;
 }
 
 static __always_inline u64 is_over(const struct plan *plan, const struct queue *queue, u64 now)
@@ -372,7 +378,8 @@ static __always_inline u32 active_queues(const struct limiter *s, const struct s
 
 static __always_inline void look_later(struct limiter *s, const struct plan *plan, u64 now)
 {
-	u64 next = now + plan->period;
+	u64 next = now + plan->period, left = s->due ? surplus(s, plan, now) : 0;
+	s->base = s->passed_bytes - least(left, plan->upper);
 	s->due = next < now ? ENDLESS : next;
 }
 
@@ -411,7 +418,7 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 
 // Decides about a packet after settling all nodes that it depends on.
 static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
-					   u32 number, u64 bytes, u32 *cursor)
+					   u32 number, u64 bytes, u32 ecn, u32 *cursor)
 {
 	if (!settle(s, t, t->path[(SHARES + number) & 31], cursor))
 		return DECIDE;
@@ -427,13 +434,22 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	u64 length = queue->length;
 	s->filled &= ~((1 - any(length)) << number);
 	u64 filled = is_filled(s, number);
+	int told = 0;
 	if (control == BUCKET && length) {
-		u64 burst = burst_of(queue) << (1 - filled);
-		if (burst > PACKET && burst > share_of(s, t, part, plan->upper, 0)) {
-			if (!filled)
-				fill(s, plan, t, number, 2 * share_of(s, t, part, plan->lower, ~0U));
-			return EXCESS;
+		u64 burst = burst_of(queue), share = burst;
+		if (burst > PACKET >> (1 - filled))
+			share = share_of(s, t, part, filled ? plan->upper : allowance(s, plan, now), 0);
+		int exceeds = burst > share;
+		if (!filled && !exceeds && plan->room && ecn)
+			told = lasts(queue, share_of(s, t, part, plan->upper / LASTS, 0));
+		if (!filled && (exceeds || told)) {
+			u64 room = exceeds ? 0 : burst_room(queue, share);
+			fill(s, plan, t, number, room, 2 * share_of(s, t, part, plan->lower, ~0U));
+			length = queue->length;
+			filled = 1;
 		}
+		if (exceeds)
+			return EXCESS;
 	}
 	if (length + bytes > plan->size)
 		return EXCESS;
@@ -445,16 +461,22 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 		}
 		queue->accepted += bytes;
 	} else {
-		if (!length)
+		if (!length) {
 			queue->mark = queue->served;
+			queue->accepted = 0;
+		}
 		pour(queue, bytes, filled);
 	}
 	add(s, t, part, bytes);
+	if (told)
+		return CE;
+	if (plan->room && ecn)
+		return mark_below(plan, plan->size - length - bytes, share_of(s, t, part, plan->room, 0), ecn);
 	if (control == PAPER) {
 		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper, ~0U);
 		// A queue behind a busy one of higher priority is filled only once.
 		if (accepted > share && (share || !queue->magic))
-			fill(s, plan, t, number, accepted);
+			fill(s, plan, t, number, 0, accepted);
 	}
 	return PASS;
 }
@@ -473,7 +495,8 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 
 // Decides about a packet to a queue of a fair node. It does what phantom_settled would do, without nodes above
 // and without weights.
-static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u32 number, u64 bytes)
+static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u32 number, u64 bytes,
+					u32 ecn)
 {
 	struct share *root = s->shares;
 	struct queue *queue = s->queues + number;
@@ -494,19 +517,29 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	}
 	u64 filled = is_filled(s, number) & any(length);
 	u64 magic = queue->magic < length ? queue->magic : length;
+	int told = 0;
 	if (plan->control && length) {
-		u64 burst = burst_of(queue) << (1 - filled);
-		if (burst > PACKET && burst * weight > plan->upper && burst > plan->upper / (weight ?: 1)) {
-			if (!filled) {
-				u64 room = plan->size - length;
-				queue->magic = magic + room;
-				queue->accepted = plan->lower / (weight ?: 1) * 2;
-				queue->length = length + room;
-				root->length += room;
-				s->filled |= 1ULL << number;
-			}
-			return EXCESS;
+		u64 burst = burst_of(queue), most = plan->upper >> (filled ? 0 : LEAST_SHIFT), room = 0;
+		u32 parts = weight ?: 1;
+		int exceeds = burst > PACKET >> (1 - filled) && burst * weight > most
+			&& burst > (filled ? most : allowance(s, plan, s->at)) / parts;
+		if (!filled && !exceeds && plan->room && ecn && lasts(queue, plan->upper / LASTS / parts)) {
+			told = 1;
+			room = burst_room(queue, allowance(s, plan, s->at) / parts);
 		}
+		if (!filled && (exceeds || told)) {
+			u64 free = plan->size - length, added = free - least(free, room);
+			magic += added;
+			length += added;
+			queue->magic = magic;
+			queue->accepted = plan->lower / parts * 2;
+			queue->length = length;
+			root->length += added;
+			s->filled |= 1ULL << number;
+			filled = 1;
+		}
+		if (exceeds)
+			return EXCESS;
 	}
 	u64 full = length + bytes;
 	if (full > plan->size)
@@ -518,17 +551,23 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 		root->weight = weight + 1;
 		root->active |= bit;
 		queue->mark = queue->served;
+		queue->accepted = 0;
 		s->filled &= ~(1ULL << number);
 	}
 	pour(queue, bytes, filled);
 	queue->magic = magic;
 	queue->length = full;
 	root->length += bytes;
+	if (told)
+		return CE;
+	if (plan->room && ecn)
+		return mark_below(plan, plan->size - full, plan->room / (root->weight ?: 1), ecn);
 	return PASS;
 }
 
 // Decides about a packet if no settling is needed, or returns the next step.
-static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes)
+static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes,
+					 u32 ecn)
 {
 	u64 at = phantom_advance(s, plan->rate, plan->direct, *now);
 	*now = at;
@@ -540,5 +579,5 @@ static __always_inline int phantom_offer(struct limiter *s, const struct plan *p
 	}
 	if (!plan->fair || plan->control == PAPER)
 		return DECIDE;
-	return phantom_fair(s, plan, number, bytes);
+	return phantom_fair(s, plan, number, bytes, ecn);
 }

@@ -26,13 +26,24 @@ static __always_inline int fits(const struct rule *rule, const struct packet *p)
 		&& within(p->destination, rule->destination, rule->destination_mask);
 }
 
-// The flow hash of crates/limiter/src/classify/flow_key.rs.
+// The hashes of crates/limiter/src/classify/flow_key.rs.
+static __always_inline u32 finish(u64 sum)
+{
+	sum = (sum ^ sum >> 33) * 0xff51afd7ed558ccdULL;
+	sum = (sum ^ sum >> 33) * 0xc4ceb9fe1a85ec53ULL;
+	return sum ^ sum >> 33;
+}
+
+static __always_inline u32 host_hash(const struct packet *p, const u64 *key)
+{
+	const u32 *address = p->direction ? p->source : p->destination;
+	return finish(key[0] + key[1] * address[0] + key[2] * address[1] + key[3] * address[2] + key[4] * address[3]);
+}
+
 static __always_inline u32 flow_hash(const struct packet *p, const u64 *key)
 {
 	u64 sum = key[0] + key[1] * p->source[0] + key[2] * p->source[1] + key[3] * p->source[2] + key[4] * p->source[3]
 		+ key[5] * p->destination[0] + key[6] * p->destination[1] + key[7] * p->destination[2]
 		+ key[8] * p->destination[3] + key[9] * p->ports + key[10] * p->protocol;
-	sum = (sum ^ sum >> 33) * 0xff51afd7ed558ccdULL;
-	sum = (sum ^ sum >> 33) * 0xc4ceb9fe1a85ec53ULL;
-	return sum ^ sum >> 33;
+	return finish(sum);
 }

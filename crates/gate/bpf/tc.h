@@ -8,12 +8,12 @@ enum {
 	HEADERS = 128,	// bytes at the beginning that must be contiguous
 };
 
-static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *p, u8 dscp)
+static __always_inline void tc_mark(struct __sk_buff *skb, const struct packet *p, int verdict)
 {
-	u8 header[12];
-	if (!p->family || p->dscp == dscp || bpf_skb_load_bytes(skb, p->ip, header, 12))
+	u8 header[12], class = class_of(p, verdict);
+	if (!p->family || class == (p->dscp << 2 | p->ecn) || bpf_skb_load_bytes(skb, p->ip, header, 12))
 		return;
-	mark(header, p->family, dscp);
+	mark(header, p->family, class);
 	// A checksum that the network card made of the whole packet must be updated, or the packet counts
 	// as damaged: IPv6 has no header checksum that would compensate.
 	bpf_skb_store_bytes(skb, p->ip, header, 12, BPF_F_RECOMPUTE_CSUM);
@@ -50,6 +50,8 @@ __attribute__((noinline)) int tc_parse_ip(struct __sk_buff *skb, struct packet *
 static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_layer)
 {
 	struct packet p = { .direction = direction, .packets = 1, .length = skb->len };
+	if (direction)
+		p.interface = skb->ifindex;
 	struct bytes from = {
 		.data = (void *)(long)skb->data, .end = (void *)(long)skb->data_end, .length = skb->len
 	};
@@ -79,8 +81,8 @@ static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_laye
 	p.ip -= tag;
 	if (verdict == EXCESS)
 		return SHOT;
-	if (verdict >= MARKED)
-		tc_mark(skb, &p, verdict - MARKED);
+	if (verdict == CE || verdict >= MARKED)
+		tc_mark(skb, &p, verdict);
 	return NEXT;
 }
 

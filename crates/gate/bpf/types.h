@@ -21,24 +21,29 @@ typedef unsigned long long u64;
 enum sizes {
 	SHARES = 5,	// sharing nodes of a policy
 	QUEUES = 24,	// and its queues
+	FEW = 16,	// most queues of a policy that keeps a crowd in the place of the others
 	PARTS = SHARES + QUEUES,	// both together; a queue's number as a part follows the shares'
 	RULES = 32,	// of a plan
 	PLANS = 1 << 17,
 	PLACES = 1 << 10,	// of policies, and of sets of rules: a power of two
 	LENGTHS = 16,	// lengths of prefixes in use, of one family in one direction
-	PREFIXES = 1 << 18,	// of all subscribers together, of one family
+	PREFIXES = 1 << 20,	// of all subscribers together, of one family; fewer where memory is short
+	PORTS = 1 << 10,	// interfaces where packets from subscribers come in
 	LINKS = 1 << 17,	// VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together
 	PAGE_BITS = 10,
 	PAGE = 1 << PAGE_BITS,	// limiters that are made at a time
 	PAGES = 1 << 12,
+	SENDERS = 1 << 10,	// groups of senders of frames without IP, which share a low rate each
+	SEEN = 1536,	// bits for flows without a queue
 	ANY_PROTOCOL = 256,
+	COUNTED = 64,	// no code point
 	NONE = 255,
 };
 
 enum scheme { UNLIMITED, POLICER, PHANTOM };
 enum control { NO_CONTROL, PAPER, BUCKET };
 // The fate of a packet, or the step that must come before it is known.
-enum verdict { PASS, EXCESS, OFFER, CHANGE, PERIODS, DECIDE, MARKED = 256 };
+enum verdict { PASS, EXCESS, CE, OFFER, CHANGE, PLACE, PERIODS, DECIDE, MARKED = 256 };
 
 // A sharing node, see crates/limiter/src/phantom/tree.rs. It takes a cache line, as a queue does. Both
 // begin with the same fields, which they have as children of the node above.
@@ -67,6 +72,14 @@ struct queue {
 	u64 excess;
 };
 
+// Flows that flood the queues, see crates/limiter/src/phantom/crowd.rs.
+struct crowd {
+	u64 seen[2][SEEN / 64];	// a bit for the hash of each flow without a queue, lately and before
+	u32 dropped[FEW];	// bytes of each queue in this generation
+	u32 flooded;	// a bit for each queue that dropped half of what it accepted in the one before
+	u32 generation;
+};
+
 // The state of one limiter. Most packets need only the first two cache lines and those of their queue.
 struct limiter {
 	struct bpf_spin_lock lock;
@@ -91,9 +104,19 @@ struct limiter {
 			u64 size;	// of the plan, for the same purpose
 			u8 third[sizeof(struct share) - 2 * sizeof(u64)];
 			u64 control;	// of the plan, for the same purpose
+			u64 base;	// passed_bytes at the latest look, less the surplus of that time
 		};
 	};
-	struct queue queues[QUEUES];
+	union {
+		struct queue queues[QUEUES];
+		struct {
+			struct queue few[FEW];
+			struct crowd crowd;
+		};
+	};
+	u64 owners[QUEUES / 4];	// 16 bits for each queue: a part of the hash of the flow that has it
+	u64 marked_packets;	// among those that passed: those that were marked as congested here
+	u16 hosts[SHARES - 1];	// the same of hosts, for the sharing nodes below the root
 };
 
 struct plan {
@@ -105,10 +128,12 @@ struct plan {
 	u32 shape;	// number of the policy: limiters keep their queues while it stays the same
 	u32 rules;	// number of the set of rules, or 0; for both see place_of
 	u8 scheme, fair, control;
-	u8 mark;	// code point for packets that exceed the limit; NONE: they are dropped
+	u8 mark;	// code point for packets that exceed the limit; NONE: they are dropped; COUNTED: they pass
 	u8 first, queues;	// of the default class
 	u8 all;	// number of queues, for user space
-	u8 spare;
+	u8 hosts;	// that the default class is shared by; 0: by flows
+	u32 room;	// bytes: with less room in a queue that is alone, packets are marked; 0: none is
+	u32 unused;
 };
 
 // The index of a policy or set of rules with this number. The one that replaces it gets a number that is
@@ -141,8 +166,8 @@ struct rule {
 	u16 source_low, source_high, destination_low, destination_high;
 	u16 protocol;	// or ANY_PROTOCOL
 	u8 ports;	// whether the rule asks for ports
-	u8 first, queues;
-	u8 spare[3];
+	u8 first, queues, hosts;
+	u8 spare[2];
 };
 
 struct rules {
@@ -153,6 +178,13 @@ struct rules {
 
 struct seat {
 	u32 limiter, plan, version;
+	u32 bound;	// whether `bindings` says where packets from the subscriber come from
+};
+// Where packets from a subscriber come from. Parts that are 0 may be anything.
+struct binding {
+	u64 mac;
+	u32 port;	// the number that user space gives to an interface's name
+	u32 tags;	// the outer one in the upper half
 };
 
 enum link { VLAN, QINQ, PPPOE };
@@ -185,7 +217,11 @@ struct settings {
 	u8 unknown_drop;
 	u8 links[2];	// a bit for each kind of link in use, by direction
 	u8 count4[2], count6[2];
-	u32 spare;
+	u8 other_drop[2];	// by direction: frames without IP are dropped
+	u8 link_frames;	// a bit for each kind of frame that passes then, at a low rate
+	u8 beside;	// for user space: whether it attaches beside other gates
+	u8 known_sources;	// packets from no subscriber's address are dropped where they come in
+	u8 spare[7];
 	struct length4 lengths4[2][LENGTHS];	// the longest first
 	struct length6 lengths6[2][LENGTHS];
 };
@@ -194,8 +230,10 @@ struct settings {
 enum reason {
 	FINE, UNKNOWN_IPV4, UNKNOWN_IPV6, NOT_IP, UNKNOWN_DROPPED, SHORT_FRAME, SHORT_IP, BAD_VERSION,
 	BAD_HEADER_LENGTH, BAD_TOTAL_LENGTH, MANY_TAGS, MANY_EXTENSIONS, BAD_PPPOE, NO_LIMITER, NO_PLAN,
-	RACED, REASONS
+	RACED, OTHER_DROPPED, LINK_FRAMES_DROPPED, SPOOFED_DROPPED, UNKNOWN_SOURCE_DROPPED, REASONS
 };
+// Frames that a network needs besides IP packets.
+enum frames { OTHER, ARP, PPP, BRIDGE, LLDP, NEIGHBOURS };
 struct tally {
 	u64 packets, bytes;
 };
@@ -215,11 +253,22 @@ struct packet {
 	u32 excess;	// the verdict if it exceeds the limit
 	u32 cursor;	// the sharing node that is settled next
 	u32 looked;	// number of queues whose periods were checked
-	u32 unused;
+	u32 flow;	// the hash
+	union {
+		u32 host;	// the hash of the subscriber's address, where hosts share the class
+		u32 sender;	// of a frame without IP: a number made of its address and tags
+	};
+	u8 first, queues, hosts;	// of its class
 	u64 now;
+	u64 mac;	// of the sender, if the packet is from a subscriber
+	u32 interface;	// where it came in, likewise
 	u16 outer, inner, session;
 	u8 tags, pppoe;
 	u8 family;	// 4 or 6; 0 if the addresses are not known
 	u8 protocol, dscp, has_ports;
-	u8 direction, reason, discovery, spare;
+	u8 direction, reason, kind;
+	u8 placed;	// whether the queue was chosen already
+	u8 ecn;		// RFC 3168
+	u8 crowded;	// whether its limiter keeps a crowd
+	u8 spoofed;	// its source is a subscriber that is bound to another place
 };

@@ -2,12 +2,12 @@
 // Packets at XDP, in the driver or after it.
 #pragma once
 
-static __always_inline void xdp_mark(struct xdp_md *ctx, const struct packet *p, u8 dscp)
+static __always_inline void xdp_mark(struct xdp_md *ctx, const struct packet *p, int verdict)
 {
-	u8 header[12];
-	if (!p->family || p->dscp == dscp || bpf_xdp_load_bytes(ctx, p->ip, header, 12))
+	u8 header[12], class = class_of(p, verdict);
+	if (!p->family || class == (p->dscp << 2 | p->ecn) || bpf_xdp_load_bytes(ctx, p->ip, header, 12))
 		return;
-	mark(header, p->family, dscp);
+	mark(header, p->family, class);
 	bpf_xdp_store_bytes(ctx, p->ip, header, 12);
 }
 
@@ -26,6 +26,8 @@ static __always_inline int xdp(struct xdp_md *ctx, u8 direction, int link_layer)
 {
 	u32 length = bpf_xdp_get_buff_len(ctx);
 	struct packet p = { .direction = direction, .packets = 1, .length = length };
+	if (direction)
+		p.interface = ctx->ingress_ifindex;
 	struct bytes from = {
 		.data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end, .length = length
 	};
@@ -38,8 +40,8 @@ static __always_inline int xdp(struct xdp_md *ctx, u8 direction, int link_layer)
 	int verdict = judge(&p);
 	if (verdict == EXCESS)
 		return XDP_DROP;
-	if (verdict >= MARKED)
-		xdp_mark(ctx, &p, verdict - MARKED);
+	if (verdict == CE || verdict >= MARKED)
+		xdp_mark(ctx, &p, verdict);
 	return XDP_PASS;
 }
 

@@ -22,7 +22,10 @@ use std::time::Instant;
 
 use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
 use tidegate_gate::Kernel;
-use tidegate_gate::table::{Accounting, Direction, Excess, Match, Plan, Seat, Settings, Unknown};
+use tidegate_gate::table::{
+    Accounting, Direction, Excess, LinkFrames, Match, OtherFrames, Plan, Seat, Settings, Sources,
+    Unknown,
+};
 use tidegate_limiter::{
     BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
 };
@@ -51,6 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             overhead: 24,
         },
         unknown: Unknown::Pass,
+        other_frames: OtherFrames::default(),
+        link_frames: LinkFrames::default(),
+        sources: Sources::Bound,
+        beside: false,
         hash: HashKey::from_bytes(*b"a 16 byte secret"),
     };
     let started = Instant::now();
@@ -92,11 +99,13 @@ fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
     if counts.is_empty() {
         counts = vec![1, 1_000, 100_000];
     }
+    let seats = MapHandle::from_pinned_path(pins.join("maps/seats4"))?;
+    let empty = memlock(&seats)?;
     for subscribers in counts {
         bench.with(subscribers, 2.0, "")?;
         bench.with(subscribers, 0.5, "light_")?;
     }
-    memory(pins)
+    memory(pins, empty)
 }
 
 struct Bench {
@@ -248,6 +257,7 @@ impl Bench {
                     limiter: network * subscribers + subscriber,
                     plan: version,
                     version,
+                    ..Seat::default()
                 },
             ))
         });
@@ -279,7 +289,8 @@ fn memlock(map: &MapHandle) -> Result<u64, Box<dyn Error>> {
     Ok(line.ok_or("no memlock")?.trim().parse()?)
 }
 
-fn memory(pins: &Path) -> Result<(), Box<dyn Error>> {
+/// `empty` is what the map of seats takes before any is in it.
+fn memory(pins: &Path, empty: u64) -> Result<(), Box<dyn Error>> {
     let open = |name| MapHandle::from_pinned_path(pins.join("maps").join(name));
     let pages = open("pages")?;
     let id = pages
@@ -288,7 +299,8 @@ fn memory(pins: &Path) -> Result<(), Box<dyn Error>> {
     let page = MapHandle::from_map_id(u32::from_ne_bytes(id.as_slice().try_into()?))?;
     let limiter = memlock(&page)? as f64 / f64::from(page.max_entries());
     // Of both networks.
-    let entry = memlock(&open("seats4")?)? as f64 / 200_000.0;
+    let entry = (memlock(&open("seats4")?)? - empty) as f64 / 200_000.0;
+    println!("memory_of_seats_without_any {empty} bytes");
     println!("memory_of_limiter {limiter:.0} bytes");
     println!("memory_of_seat {entry:.0} bytes");
     println!("memory_of_subscriber {:.0} bytes", limiter + entry);

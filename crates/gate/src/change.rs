@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, Subscriber};
+use crate::config::{Config, Problem, Subscriber};
 use crate::limits::Limits;
 use crate::room::Room;
 use crate::state::{GateState, Lane, Member, Plans};
@@ -56,8 +56,14 @@ pub struct Report {
     pub detached: Vec<Attachment>,
     /// Interfaces that the gate should be attached to and is not: they do not exist or refuse.
     pub missing: Vec<String>,
-    /// Whether the settings `accounting` or `unknown` changed.
+    /// Whether settings for all packets changed, such as `accounting` or `unknown`.
     pub settings: bool,
+    /// Number of lines of imported files that were skipped.
+    #[serde(default)]
+    pub skipped_lines: usize,
+    /// Their mistakes, with places: the first 100.
+    #[serde(default)]
+    pub skipped: Vec<String>,
 }
 
 /// Why a configuration does not fit into a data path.
@@ -75,14 +81,23 @@ pub enum ChangeError {
 /// If there are too many different limits.
 pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), ChangeError> {
     let mut new = old.clone();
-    let mut report = Report::default();
+    let problems = config.skipped.problems.iter();
+    let mut report = Report {
+        skipped_lines: config.skipped.lines,
+        skipped: problems.map(Problem::in_short).collect(),
+        ..Report::default()
+    };
     new.serial += 1;
     new.config.clone_from(&config.file);
     new.accounting = config.accounting;
     new.unknown = config.unknown;
+    new.other_frames = config.other_frames;
+    new.link_frames = config.link_frames;
+    new.sources = config.sources;
+    new.beside = config.beside;
     new.attachments.clone_from(&config.attachments);
     new.templates.clone_from(&config.plans);
-    report.settings = (old.accounting, old.unknown) != (new.accounting, new.unknown);
+    report.settings = old.settings() != new.settings();
 
     let mut known = Known::new();
     let mut former = std::mem::take(&mut new.members);
@@ -202,7 +217,7 @@ fn keep(
         };
     }
     let same: HashSet<&Match> = member.declared.matches.iter().collect();
-    let moved = same != declared.matches.iter().collect();
+    let moved = same != declared.matches.iter().collect() || member.declared.from != declared.from;
     if touched {
         report.limited.push(name.to_owned());
     }
@@ -235,7 +250,7 @@ pub fn changes(
         new.any(|new| new.interface == old.interface)
     });
     changes.extend(gone.into_iter().cloned().map(Change::Detach));
-    if (from.accounting, from.unknown, from.hash) != (to.accounting, to.unknown, to.hash) {
+    if from.settings() != to.settings() {
         changes.push(Change::Settings);
     }
     // Room is made also for numbers of an earlier change, which may have failed.

@@ -87,11 +87,12 @@ pub trait Control: Send {
     /// If there is no such subscriber or plan, a rate is out of range, or the data path refuses.
     fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError>;
 
-    /// Reads the configuration's file again, or another one from now on, and applies the difference.
+    /// Reads the configuration's file again, or another one from now on, and applies the difference. Lines of
+    /// imported files with mistakes are skipped if all files are to be read leniently.
     ///
     /// # Errors
     /// If the file has errors, or the data path refuses.
-    fn reload(&mut self, file: Option<&Path>) -> Result<Report, ControlError>;
+    fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError>;
 
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.
     fn heal(&mut self) -> Vec<Missing>;

@@ -9,6 +9,7 @@
 //!   and metrics use it. [`reading`] has the values that they read.
 //! - [`table`]: the terms that all parts share, such as [`Direction`] and [`Counters`].
 
+pub mod binding;
 pub mod change;
 pub mod config;
 pub mod control;

@@ -17,10 +17,22 @@ pub use template::{PlanTemplate, Template};
 
 /// Most lengths of prefixes in use, of IPv4 and of IPv6 each: a packet tries one after the other.
 pub const MAX_LENGTHS: usize = 16;
-/// Most prefixes of all subscribers together, of IPv4 and of IPv6 each.
-pub const MAX_PREFIXES: usize = 1 << 18;
+/// Most prefixes of all subscribers together, of IPv4 and of IPv6 each. The kernel has room for a quarter of
+/// them on machines with little memory.
+pub const MAX_PREFIXES: usize = 1 << 20;
+/// In place of a code point: packets that exceed the limit pass as they are, and are counted.
+pub const COUNTED: u8 = 64;
 /// Most VLAN tags, QinQ pairs and PPPoE sessions of all subscribers together.
 pub const MAX_TAGS: usize = 1 << 17;
+
+/// What `ecn` is where a state does not say: states were written before there was such a key.
+fn yes() -> bool {
+    true
+}
+
+fn is_true(truth: &bool) -> bool {
+    *truth
+}
 
 /// How one direction is limited.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,6 +63,14 @@ pub enum LimitsError {
     /// A text of a rule cannot be read.
     #[error("{0}")]
     Rule(String),
+    /// A queue or bucket that holds no full packet.
+    #[error("`{key}` is {size}B, so every full packet would be dropped: give it 1522B or more")]
+    Small {
+        /// `queue` or `burst`.
+        key: &'static str,
+        /// In bytes.
+        size: u64,
+    },
     /// A round-trip time above [`Template::MAX_RTT`].
     #[error("`rtt` must be at most {}s", Template::MAX_RTT / 1_000_000_000)]
     Rtt,
@@ -64,6 +84,7 @@ impl LimitsError {
             Self::Limiter(error) => error.field().name(),
             Self::Plan(error) => error.key(),
             Self::Rule(_) => "rule",
+            Self::Small { key, .. } => key,
             Self::Rtt => "rtt",
         }
     }
@@ -93,7 +114,11 @@ impl Limits {
     pub fn plan(&self) -> Result<Plan, LimitsError> {
         let rules = self.rules.iter().map(|rule| rule.rule(self.direction));
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>().map_err(LimitsError::Rule)?;
-        let excess = self.mark.map_or(Excess::Drop, Excess::Mark);
+        let excess = match self.mark {
+            None => Excess::Drop,
+            Some(COUNTED) => Excess::Count,
+            Some(dscp) => Excess::Mark(dscp),
+        };
         let plan = Plan::new(self.limiter.clone(), rules, self.default_class, excess)?;
         Ok(plan)
     }

@@ -2,6 +2,7 @@
 //! `qinq 100.200`, `pppoe 17`.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use crate::table::Match;
@@ -51,6 +52,54 @@ pub(crate) fn prefix(text: &str) -> Result<Match, String> {
     text.parse()
         .map(Match::Prefix)
         .map_err(|error: tidegate_limiter::PrefixError| error.to_string())
+}
+
+/// Reads addresses, also as a range: `192.0.2.10-192.0.2.20`, or `192.0.2.10-20`. A range becomes the few prefixes
+/// that hold just its addresses.
+pub(crate) fn addresses(text: &str) -> Result<Vec<Match>, String> {
+    let Some((first, last)) = text.split_once('-') else {
+        return Ok(vec![prefix(text)?]);
+    };
+    let wrong = || {
+        format!(
+            "'{text}' is no range of addresses: write two of one family, the lower one first, such as 192.0.2.10-192.0.2.20"
+        )
+    };
+    let (first, last) = (first.trim(), last.trim());
+    let from: IpAddr = first.parse().map_err(|_| wrong())?;
+    let to: IpAddr = match (last.parse::<u8>(), first.rsplit_once('.')) {
+        (Ok(_), Some((network, _))) if from.is_ipv4() => format!("{network}.{last}").parse(),
+        _ => last.parse(),
+    }
+    .map_err(|_| wrong())?;
+    let (mut from, to, width) = match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (from.to_bits().into(), to.to_bits().into(), 32),
+        (IpAddr::V6(from), IpAddr::V6(to)) => (from.to_bits(), to.to_bits(), 128),
+        _ => return Err(wrong()),
+    };
+    if from > to {
+        return Err(wrong());
+    }
+    let mut prefixes = Vec::new();
+    loop {
+        // The largest prefix that begins here and does not go beyond the end.
+        let aligned = from.trailing_zeros().min(width);
+        let fits = |bits: &u32| match 1u128.checked_shl(*bits) {
+            Some(count) => count - 1 <= to - from,
+            None => from == 0 && to == u128::MAX,
+        };
+        let bits = (0..=aligned).rev().find(fits).unwrap_or(0);
+        let address: IpAddr = match width {
+            32 => Ipv4Addr::from_bits(from as u32).into(),
+            _ => Ipv6Addr::from_bits(from).into(),
+        };
+        prefixes.push(prefix(&format!("{address}/{}", width - bits))?);
+        let count = 1u128.checked_shl(bits).unwrap_or(0);
+        match from.checked_add(count) {
+            Some(next) if count > 0 && next <= to => from = next,
+            _ => return Ok(prefixes),
+        }
+    }
 }
 
 /// Reads a VLAN tag.

@@ -245,6 +245,10 @@ impl DataPath for Memory {
         locked(&self.shared).attachments.clone()
     }
 
+    fn renamed(&self, _: &Attachment) -> Option<String> {
+        None
+    }
+
     fn remove(self) -> Result<(), PathError> {
         locked(&ALL).remove(&self.pins);
         Ok(())

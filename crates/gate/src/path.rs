@@ -120,8 +120,10 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If the interface refuses.
     fn detach(&mut self, attachment: &Attachment) -> Result<(), PathError>;
-    /// The interfaces that are attached now.
+    /// The interfaces that are attached now, under the names that they were attached by.
     fn attachments(&self) -> Vec<Attachment>;
+    /// The present name of the interface of an attachment, if the interface was renamed since.
+    fn renamed(&self, attachment: &Attachment) -> Option<String>;
     /// Detaches from all interfaces and removes everything.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::binding::Binding;
 use crate::path::{DataPath, Others, PathError};
 use crate::state::{GateState, Member};
 use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
@@ -11,13 +12,24 @@ use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
 #[cfg(test)]
 mod tests;
 
+/// An interface where packets are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceStatus {
+    /// Where, as in the configuration.
+    pub attachment: Attachment,
+    /// Whether they are taken now: the interface may be gone.
+    pub attached: bool,
+    /// The interface's present name, if it was renamed since the gate was attached.
+    pub renamed: Option<String>,
+}
+
 /// The gate without its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overview {
     /// The configuration's file.
     pub file: String,
-    /// The interfaces where packets are taken, and whether they are: an interface may be gone.
-    pub attachments: Vec<(Attachment, bool)>,
+    /// The interfaces where packets are taken.
+    pub attachments: Vec<InterfaceStatus>,
     /// Number of plans in the file.
     pub plans: u64,
     /// A change could neither be completed nor undone; the next change tries it again.
@@ -32,7 +44,11 @@ impl Overview {
         Self {
             file: state.config.display().to_string(),
             attachments: attachments
-                .map(|attachment| (attachment.clone(), attached.contains(attachment)))
+                .map(|attachment| InterfaceStatus {
+                    attachment: attachment.clone(),
+                    attached: attached.contains(attachment),
+                    renamed: path.renamed(attachment),
+                })
                 .collect(),
             plans: state.templates.len() as u64,
             unsettled,
@@ -62,6 +78,8 @@ pub struct Subscriber {
     pub limits: PerDirection<Limit>,
     /// How its packets are recognised.
     pub matches: Vec<Match>,
+    /// Where its packets come from.
+    pub from: Binding,
 }
 
 impl Subscriber {
@@ -79,6 +97,7 @@ impl Subscriber {
                 }
             }),
             matches: member.declared.matches.clone(),
+            from: member.declared.from.clone(),
         }
     }
 

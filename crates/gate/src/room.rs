@@ -18,7 +18,7 @@ pub(crate) enum Full {
 }
 
 /// The matches of one direction. Both directions have the same.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Room {
     /// Lengths of prefixes in use, of IPv6 and IPv4.
     lengths: [BTreeSet<u32>; 2],

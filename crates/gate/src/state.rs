@@ -9,7 +9,10 @@ use tidegate_limiter::{HashKey, Rate, Scheme};
 
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::subscriber::Declaration;
-use crate::table::{Accounting, Attachment, Direction, PerDirection, Seat, Settings, Unknown};
+use crate::table::{
+    Accounting, Attachment, Direction, LinkFrames, Origin, OtherFrames, PerDirection, Seat,
+    Settings, Sources, Unknown,
+};
 
 /// A live change of one subscriber, which takes precedence over the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -72,6 +75,10 @@ impl Member {
             limiter: self.limiter(direction),
             plan: lane.plan,
             version: lane.version,
+            from: match direction {
+                Direction::Down => Origin::default(),
+                Direction::Up => self.declared.from.origin(),
+            },
         }
     }
 }
@@ -200,6 +207,11 @@ impl Plans {
     }
 }
 
+/// Whether a file can leave a value out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Everything that a data path holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateState {
@@ -217,6 +229,18 @@ pub struct GateState {
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
+    /// The fate of frames without IP.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub other_frames: OtherFrames,
+    /// Which of them pass in any case.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub link_frames: LinkFrames,
+    /// Source addresses that may come in from subscribers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sources: Sources,
+    /// Whether to attach where another gate is attached already.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub beside: bool,
     /// Interfaces that the gate should be attached to.
     pub attachments: Vec<Attachment>,
     /// Plans of the file, for live changes.
@@ -248,6 +272,10 @@ impl GateState {
                 overhead: 0,
             },
             unknown: Unknown::Pass,
+            other_frames: OtherFrames::default(),
+            link_frames: LinkFrames::default(),
+            sources: Sources::default(),
+            beside: false,
             attachments: Vec::new(),
             templates: Vec::new(),
             plans: Plans::default(),
@@ -263,6 +291,10 @@ impl GateState {
         Settings {
             accounting: self.accounting,
             unknown: self.unknown,
+            other_frames: self.other_frames,
+            link_frames: self.link_frames,
+            sources: self.sources,
+            beside: self.beside,
             hash: HashKey::from_bytes((high << 64 | low).to_le_bytes()),
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::binding::Binding;
 use crate::table::{Match, PerDirection};
 
 /// A subscriber's entry in the configuration, without its name.
@@ -15,6 +16,9 @@ pub struct Declaration {
     /// How its packets are recognised.
     #[serde(with = "as_text")]
     pub matches: Vec<Match>,
+    /// Where its packets come from.
+    #[serde(default, skip_serializing_if = "Binding::is_anywhere")]
+    pub from: Binding,
 }
 
 /// Writes and reads matches as text.

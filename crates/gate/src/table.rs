@@ -118,9 +118,20 @@ pub enum Match {
     Pppoe(u16),
 }
 
+/// Where packets from a subscriber come from. Parts that are 0 or missing may be anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Origin {
+    /// A number for the name of the interface where they come in.
+    pub port: u32,
+    /// The sender in their frames.
+    pub mac: Option<[u8; 6]>,
+    /// Their outer tag and their inner one.
+    pub tags: (u16, u16),
+}
+
 /// The limiter and plan that packets are assigned to. All matches of a subscriber have the same seat in
 /// one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seat {
     /// The limiter's number.
     pub limiter: u32,
@@ -128,6 +139,8 @@ pub struct Seat {
     pub plan: u32,
     /// A limiter follows the newest seat that names it. Newer seats have larger versions, which wrap.
     pub version: u32,
+    /// Where packets from the subscriber come from. Nothing, for packets to it.
+    pub from: Origin,
 }
 
 /// How the bytes of a packet are counted.
@@ -145,9 +158,69 @@ pub struct Accounting {
 pub enum Unknown {
     /// They pass.
     Pass,
-    /// They are dropped. Packets that are not IP (ARP, spanning tree …) still pass, and so does IPv6
-    /// neighbour discovery.
+    /// They are dropped, except IPv6 neighbour discovery at a low rate.
     Drop,
+}
+
+/// The fate of frames that hold no IP packet, or whose addresses cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OtherFrames {
+    /// Those from subscribers are dropped, and if unmatched packets are dropped, those to subscribers too.
+    #[default]
+    Auto,
+    /// They pass, at any rate.
+    Pass,
+    /// They are dropped.
+    Drop,
+}
+
+impl OtherFrames {
+    /// Whether they are dropped in a direction.
+    pub fn drops(self, direction: Direction, unknown: Unknown) -> bool {
+        match self {
+            Self::Auto => direction == Direction::Up || unknown == Unknown::Drop,
+            Self::Pass => false,
+            Self::Drop => true,
+        }
+    }
+}
+
+/// Frames that a network needs besides IP packets. Where other frames are dropped, these pass at a low rate for
+/// each sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkFrames {
+    /// ARP.
+    pub arp: bool,
+    /// PPPoE discovery, and what negotiates and keeps a session of PPP.
+    pub ppp: bool,
+    /// Frames to the addresses that bridges do not forward: spanning tree, LACP, 802.1X.
+    pub bridge: bool,
+    /// LLDP.
+    pub lldp: bool,
+}
+
+impl Default for LinkFrames {
+    fn default() -> Self {
+        let (arp, ppp, bridge, lldp) = (true, true, true, false);
+        Self {
+            arp,
+            ppp,
+            bridge,
+            lldp,
+        }
+    }
+}
+
+/// Source addresses that may come in from subscribers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sources {
+    /// All but those of subscribers that are bound to another place.
+    #[default]
+    Bound,
+    /// Also only those of subscribers. Hosts without an address pass at a low rate.
+    Known,
 }
 
 /// Settings for all packets.
@@ -157,6 +230,14 @@ pub struct Settings {
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
+    /// The fate of frames without IP.
+    pub other_frames: OtherFrames,
+    /// Which of them pass in any case.
+    pub link_frames: LinkFrames,
+    /// Source addresses that may come in from subscribers.
+    pub sources: Sources,
+    /// Whether to attach where another gate is attached already.
+    pub beside: bool,
     /// Secret key of the flow hash.
     pub hash: HashKey,
 }
@@ -205,10 +286,12 @@ pub struct Counters {
     pub passed_packets: u64,
     /// Their bytes, as they are charged.
     pub passed_bytes: u64,
-    /// Packets that exceeded the limit, dropped or marked.
+    /// Packets that exceeded the limit: dropped, or passed with another code point.
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
+    /// Of the packets that passed, those that were marked as congested here (RFC 3168).
+    pub marked_packets: u64,
 }
 
 impl Counters {
@@ -233,6 +316,7 @@ impl Counters {
             passed_bytes: with(self.passed_bytes, other.passed_bytes),
             excess_packets: with(self.excess_packets, other.excess_packets),
             excess_bytes: with(self.excess_bytes, other.excess_bytes),
+            marked_packets: with(self.marked_packets, other.marked_packets),
         }
     }
 }

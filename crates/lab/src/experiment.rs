@@ -10,7 +10,7 @@ use crate::capture::{Captures, Recorder};
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::scenario::{Group, Parameter, Run, Scenario, ScenarioError};
-use crate::{Nanos, Observer, RunError, TappedPacket};
+use crate::{Nanos, Observer, RunError, SoFar, TappedPacket};
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +35,21 @@ pub struct Settings<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// Counts the virtual time that has passed, in nanoseconds, up to [`Scenario::work`].
     pub progress: Option<&'a AtomicU64>,
+    /// Is shown what running simulations have counted, many times a second.
+    pub look: Option<&'a (dyn Fn(Look<'_>) + Sync)>,
+}
+
+/// A simulation that runs.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    /// The point of the sweep.
+    pub point: usize,
+    /// The seed of the scenario.
+    pub seed: u64,
+    /// The plan that is run.
+    pub group: &'a Group,
+    /// What it has counted.
+    pub so_far: &'a dyn SoFar,
 }
 
 impl Settings<'_> {
@@ -79,6 +94,9 @@ pub enum ExperimentError {
         error: RunError,
     },
 }
+
+/// Is shown what a simulation has counted.
+type Show<'a> = &'a dyn Fn(&dyn SoFar);
 
 /// A simulation to be run.
 struct Job {
@@ -230,7 +248,19 @@ fn finish(
         group,
         suffix,
     } = job;
-    let ended = watched(&group.plan, &suffix, settings, failed);
+    let look = settings.look.map(|look| {
+        let group = &group;
+        move |so_far: &dyn SoFar| {
+            look(Look {
+                point,
+                seed,
+                group,
+                so_far,
+            });
+        }
+    });
+    let look = look.as_ref().map(|look| look as Show<'_>);
+    let ended = watched(&group.plan, &suffix, settings, (failed, look));
     let ended = ended.map_err(|error| ExperimentError::Run {
         simulation: describe(scenario, point, seed),
         error,
@@ -254,20 +284,21 @@ pub fn simulate(
     suffix: &str,
     settings: Settings<'_>,
 ) -> Result<Option<(Outcome, Vec<String>)>, RunError> {
-    watched(plan, suffix, settings, &AtomicBool::new(false))
+    watched(plan, suffix, settings, (&AtomicBool::new(false), None))
 }
 
-/// The same as `simulate`; it also ends early if `failed` is set.
+/// The same as `simulate`; it also ends early if `failed` is set, and shows what was counted.
 fn watched(
     plan: &Plan,
     suffix: &str,
     settings: Settings<'_>,
-    failed: &AtomicBool,
+    (failed, look): (&AtomicBool, Option<Show<'_>>),
 ) -> Result<Option<(Outcome, Vec<String>)>, RunError> {
     let recorder = settings.captures.map(|to| Recorder::new(plan, suffix, to));
     let mut watch = Watch {
         settings,
         failed,
+        look,
         duration: plan.duration,
         passed: 0,
         recorder: recorder.transpose()?,
@@ -286,6 +317,7 @@ fn watched(
 struct Watch<'a> {
     settings: Settings<'a>,
     failed: &'a AtomicBool,
+    look: Option<Show<'a>>,
     duration: Nanos,
     /// The virtual time that was already added to the progress.
     passed: Nanos,
@@ -298,6 +330,12 @@ impl Observer for Watch<'_> {
         self.settings.advance(step);
         self.passed += step;
         !self.settings.stopped() && !self.failed.load(Ordering::Relaxed)
+    }
+
+    fn counted(&mut self, so_far: &dyn SoFar) {
+        if let Some(look) = self.look {
+            look(so_far);
+        }
     }
 
     fn packet(&mut self, packet: &TappedPacket<'_>) {

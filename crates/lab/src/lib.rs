@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+pub mod capacity;
 pub mod capture;
 mod element;
 mod error;
+pub mod examples;
 pub mod experiment;
 mod observer;
 pub mod outcome;
@@ -21,7 +23,7 @@ mod testing;
 mod traffic;
 
 pub use error::RunError;
-pub use observer::{Observer, TappedPacket};
+pub use observer::{Observer, SoFar, TappedPacket};
 pub use sim::{check, run};
 pub use tidegate_limiter::Nanos;
 pub use tidegate_limiter::pacing::playback;

@@ -3,6 +3,7 @@
 use tidegate_limiter::Nanos;
 
 use crate::playback::Viewing;
+use crate::tcp::Snapshot;
 
 /// The results of one simulation.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +39,8 @@ pub struct FlowOutcome {
     pub retransmitted: u64,
     /// The packets among `sent_packets` that were dropped on the way: ground truth.
     pub dropped: u64,
+    /// The packets among `sent_packets` that got the ECN field *congestion experienced* on the way.
+    pub marked: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Payload bytes that the client's application received, in order: goodput.
@@ -50,8 +53,21 @@ pub struct FlowOutcome {
     pub open: Option<Nanos>,
     /// Bytes at the IP layer that reached the client, by window from time 0.
     pub windows: Vec<u64>,
+    /// The states of its servers' connections over time, if the plan wants them.
+    pub states: Vec<State>,
     /// For a video that was streamed: what its viewer saw, and its throttling phase.
     pub stream: Option<StreamOutcome>,
+}
+
+/// The state of a server's connection at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// When.
+    pub at: Nanos,
+    /// The number of the connection in its flow, from 0.
+    pub connection: u32,
+    /// The state of the server.
+    pub snapshot: Snapshot,
 }
 
 /// The results of a video that was streamed.

@@ -2,7 +2,7 @@
 
 pub mod wire;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Ecn, Nanos};
 
 use crate::tcp::Segment;
 
@@ -96,6 +96,8 @@ pub struct Packets {
     free: Vec<PacketId>,
     /// Dropped by the element that is being served; the engine counts them and frees them.
     dropped: Vec<PacketId>,
+    /// Marked by the element that is being served, while it held them; the engine counts them.
+    marked: Vec<PacketId>,
 }
 
 impl Packets {
@@ -120,6 +122,22 @@ impl Packets {
     #[inline]
     pub fn next_dropped(&mut self) -> Option<PacketId> {
         self.dropped.pop()
+    }
+
+    /// Marks a packet that its queue holds: RFC 3168 §5.
+    #[inline]
+    pub fn mark(&mut self, id: PacketId) {
+        let ecn = &mut self.get_mut(id).segment.ecn;
+        if *ecn != Ecn::Ce {
+            *ecn = Ecn::Ce;
+            self.marked.push(id);
+        }
+    }
+
+    /// One of the packets that were marked, in no certain order.
+    #[inline]
+    pub fn next_marked(&mut self) -> Option<PacketId> {
+        self.marked.pop()
     }
 
     /// The largest number of packets that were under way at once.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Ecn, Nanos};
 
 use crate::RunError;
 use crate::element::Element;
@@ -46,7 +46,7 @@ pub struct Leaving {
     pub forward: bool,
     /// Length of the IP packet in bytes.
     pub length: u32,
-    /// Its bytes, with the code point that elements gave it.
+    /// Its bytes, with the code point and ECN field that elements gave it.
     pub bytes: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ pub struct Captured {
     pub element: usize,
     /// When it passed.
     pub at: Nanos,
-    /// Its bytes, with the code point that elements gave it.
+    /// Its bytes, with the code point and ECN field that elements gave it.
     pub bytes: Vec<u8>,
 }
 
@@ -131,6 +131,12 @@ impl Path {
         let flow = u32::try_from(entering.flow).unwrap_or(u32::MAX - 1);
         let mut packet = Packet::new(flow, entering.forward, entering.length, segment);
         (packet.hash, packet.dscp) = (entering.hash, entering.dscp);
+        let header = (self.header)(bytes).and_then(|at| bytes.get(at..));
+        if let Some([first, second, ..]) = header
+            && first >> 4 == 4
+        {
+            packet.segment.ecn = Ecn::of(*second);
+        }
         let id = self.packets.insert(packet);
         if self.bytes.len() <= id.index() {
             self.bytes.resize(id.index() + 1, Vec::new());
@@ -163,7 +169,7 @@ impl Path {
             length: packet.bytes,
             bytes: std::mem::take(&mut self.bytes[id.index()]),
         };
-        mark(&mut leaving.bytes, packet.dscp, self.header);
+        mark(&mut leaving.bytes, class(packet), self.header);
         self.packets.free(id);
         self.held -= 1;
         Some(leaving)
@@ -215,14 +221,14 @@ impl Path {
                 return;
             };
             packet.hop += 1;
-            let (bytes, dscp) = (packet.bytes, packet.dscp);
+            let (bytes, before) = (packet.bytes, class(packet));
             let index = stage as usize;
             let stage = &mut self.stages[index];
             stage.record.packets += 1;
             stage.record.bytes += u64::from(bytes);
             if let Element::Tap(_) = stage.element {
                 let mut bytes = self.bytes[id.index()].clone();
-                mark(&mut bytes, dscp, self.header);
+                mark(&mut bytes, before, self.header);
                 self.captured.push_back(Captured {
                     element: index,
                     at: now,
@@ -236,13 +242,16 @@ impl Path {
                 self.set_stage(now, index);
                 return;
             }
-            let marked = self.packets.get(id).dscp != dscp;
+            let marked = class(self.packets.get(id)) != before;
             self.stages[index].record.marked += u64::from(marked);
         }
     }
 
-    /// Counts and forgets the packets that a stage has just dropped.
+    /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     fn count_drops(&mut self, stage: usize) {
+        while self.packets.next_marked().is_some() {
+            self.stages[stage].record.marked += 1;
+        }
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);
             let record = &mut self.stages[stage].record;
@@ -263,15 +272,19 @@ impl Path {
     }
 }
 
-/// Gives an IPv4 packet this code point.
-fn mark(bytes: &mut [u8], dscp: u8, header: fn(&[u8]) -> Option<usize>) {
+/// The second byte of a packet's IPv4 header: code point and ECN field.
+fn class(packet: &Packet) -> u8 {
+    packet.dscp << 2 | packet.segment.ecn as u8
+}
+
+/// Writes this byte into an IPv4 header.
+fn mark(bytes: &mut [u8], field: u8, header: fn(&[u8]) -> Option<usize>) {
     let Some(bytes) = header(bytes).and_then(|at| bytes.get_mut(at..)) else {
         return;
     };
     if bytes.len() < 20 || bytes[0] >> 4 != 4 {
         return;
     }
-    let field = (dscp << 2) | (bytes[1] & 3);
     if bytes[1] == field {
         return;
     }

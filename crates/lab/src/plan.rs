@@ -9,6 +9,7 @@ pub use tidegate_limiter::pacing::Way;
 use tidegate_limiter::pacing::throttled_rate;
 use tidegate_limiter::{LimiterConfig, Nanos, Police, Rate, Rule};
 
+use crate::capacity::Capacity;
 use crate::tcp::TcpConfig;
 
 /// A simulation.
@@ -22,6 +23,8 @@ pub struct Plan {
     pub window: Nanos,
     /// How often the occupancy of elements is noted; never if `None`.
     pub sample: Option<Nanos>,
+    /// When the state of each connection is noted; never if `None`.
+    pub connections: Option<Noting>,
     /// Names of the aggregates.
     pub aggregates: Vec<String>,
     /// The elements that packets pass.
@@ -54,6 +57,15 @@ impl Plan {
     }
 }
 
+/// When the state of a connection is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noting {
+    /// Whenever it has changed.
+    Changes,
+    /// At multiples of this time.
+    Every(Nanos),
+}
+
 /// An element that packets pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementPlan {
@@ -77,6 +89,13 @@ pub enum ElementKind {
     Link {
         /// Bits per second, of bytes at layer 2 without FCS.
         rate: Rate,
+        /// What happens to packets that wait.
+        queue: QueueKind,
+    },
+    /// A link whose rate varies.
+    Varying {
+        /// Its capacity over time, of bytes at layer 2 without FCS.
+        capacity: Capacity,
         /// What happens to packets that wait.
         queue: QueueKind,
     },
@@ -119,6 +138,14 @@ pub enum ElementKind {
 }
 
 impl ElementKind {
+    /// The queue of a link.
+    pub fn queue(&self) -> Option<&QueueKind> {
+        match self {
+            Self::Link { queue, .. } | Self::Varying { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
     /// Whether it only observes packets.
     pub fn is_tap(&self) -> bool {
         matches!(self, Self::Tap { .. })
@@ -210,6 +237,17 @@ pub enum QueueKind {
         /// CoDel's interval.
         interval: Nanos,
         /// Most packets.
+        packets: u64,
+    },
+    /// DualPI2, RFC 9332.
+    DualPi2 {
+        /// Delay to be held in the Classic queue.
+        target: Nanos,
+        /// How often the probability is updated.
+        update: Nanos,
+        /// Delay from which the L4S queue marks by itself.
+        threshold: Nanos,
+        /// Most packets, in both queues.
         packets: u64,
     },
 }

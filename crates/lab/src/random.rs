@@ -75,7 +75,7 @@ impl Random {
 
     /// Exponential of mean 1.
     pub fn exponential(&mut self) -> f64 {
-        -ln(1.0 - self.uniform())
+        exponential(self.uniform())
     }
 
     /// Normal of mean 0 and deviation 1, by Marsaglia's polar method.
@@ -89,6 +89,11 @@ impl Random {
             }
         }
     }
+}
+
+/// The value of an exponential distribution of mean 1 that this share of values is below; the share is in [0, 1).
+pub fn exponential(share: f64) -> f64 {
+    -ln(1.0 - share)
 }
 
 /// A bounded Pareto distribution.
@@ -137,7 +142,12 @@ impl BoundedPareto {
 
     /// A value.
     pub fn sample(&self, random: &mut Random) -> f64 {
-        self.min / pow(1.0 - random.uniform() * self.kept, 1.0 / self.shape)
+        self.value(random.uniform())
+    }
+
+    /// The value that this share of values is below; the share is in [0, 1).
+    pub fn value(&self, share: f64) -> f64 {
+        self.min / pow(1.0 - share * self.kept, 1.0 / self.shape)
     }
 }
 

@@ -4,7 +4,7 @@ mod histogram;
 
 use tidegate_limiter::Nanos;
 
-use crate::outcome::{Completion, ElementOutcome, FlowOutcome, Sample};
+use crate::outcome::{Completion, ElementOutcome, FlowOutcome, Sample, State};
 use crate::plan::{FlowPlan, Plan};
 
 pub use histogram::Histogram;
@@ -32,6 +32,12 @@ impl Windows {
         if let Some(window) = self.bytes.get_mut((now / self.width) as usize) {
             *window += u64::from(bytes);
         }
+    }
+
+    /// The counts of the windows that have begun.
+    pub fn until(&self, now: Nanos) -> &[u64] {
+        let begun = (now / self.width) as usize + 1;
+        &self.bytes[..begun.min(self.bytes.len())]
     }
 
     /// The counts.
@@ -64,6 +70,8 @@ pub struct FlowRecord {
     pub retransmitted: u64,
     /// Dropped packets among them.
     pub dropped: u64,
+    /// Marked packets among them, as having experienced congestion.
+    pub marked: u64,
     /// Packets among them that arrived.
     pub arrived: u64,
     /// Round trips as the server measured them.
@@ -72,6 +80,8 @@ pub struct FlowRecord {
     pub completions: Vec<Completion>,
     /// When data last arrived.
     pub last: Nanos,
+    /// States of its connections.
+    pub states: Vec<State>,
 }
 
 impl FlowRecord {
@@ -83,10 +93,12 @@ impl FlowRecord {
             sent_bytes: 0,
             retransmitted: 0,
             dropped: 0,
+            marked: 0,
             arrived: 0,
             rtt: Histogram::default(),
             completions: Vec::new(),
             last: 0,
+            states: Vec::new(),
         }
     }
 
@@ -101,12 +113,14 @@ impl FlowRecord {
             sent_bytes: self.sent_bytes,
             retransmitted: self.retransmitted,
             dropped: self.dropped,
+            marked: self.marked,
             timeouts: ends.timeouts,
             delivered: ends.delivered,
             rtt: self.rtt.distribution(),
             completions: self.completions,
             open: None,
             windows: self.windows.into_bytes(),
+            states: self.states,
             stream: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Summaries of simulations: throughput over windows, fairness, times.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tidegate_limiter::Nanos;
@@ -168,12 +169,23 @@ pub struct Summary {
     pub rtt_p50: Option<Nanos>,
     /// Median over flows of their 95th percentile.
     pub rtt_p95: Option<Nanos>,
+    /// By the flows' names, the payload that their applications received.
+    pub delivered: BTreeMap<String, u64>,
     /// Transfers that were completed.
     pub completions: u64,
     /// Median time of a transfer.
     pub completion_p50: Option<Nanos>,
     /// 95th percentile of it.
     pub completion_p95: Option<Nanos>,
+}
+
+impl Summary {
+    /// The share of all payload that flows of a name got, 0 to 1; `None` if nothing was delivered.
+    pub fn share(&self, flow: &str) -> Option<f64> {
+        let all: u64 = self.delivered.values().sum();
+        let part = self.delivered.get(flow).copied()?;
+        (all > 0).then(|| part as f64 / all as f64)
+    }
 }
 
 /// Adds simulations up to a [`Summary`].
@@ -215,6 +227,14 @@ impl Collector {
         for flow in &outcome.flows {
             self.sent += flow.sent_packets;
             self.dropped += flow.dropped;
+            match self.summary.delivered.get_mut(&flow.name) {
+                Some(sum) => *sum += flow.delivered,
+                None => {
+                    self.summary
+                        .delivered
+                        .insert(flow.name.clone(), flow.delivered);
+                }
+            }
             if flow.rtt.count > 0 {
                 self.rtts.push((flow.rtt.p50, flow.rtt.p95));
             }

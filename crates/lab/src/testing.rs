@@ -20,6 +20,7 @@ pub fn plan(elements: Vec<ElementPlan>, mut flows: Vec<FlowPlan>) -> Plan {
         duration: 10 * SECOND,
         window: 250 * MILLISECOND,
         sample: None,
+        connections: None,
         aggregates: vec!["all".into()],
         elements,
         flows,

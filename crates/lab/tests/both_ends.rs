@@ -1,5 +1,5 @@
-//! Captures of the same transfer at the sender and at the receiver: the annotator's result at the
-//! receiver is compared with the packets that the sender sent.
+//! Captures of the same transfer at the sender, at the receiver, and between the bottleneck and the receiver: the annotator's result
+//! at the receiver is compared with the packets that the sender sent.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,11 +9,15 @@ use tidegate_lab::capture::InMemory;
 use tidegate_lab::experiment::{Settings, simulate};
 use tidegate_lab::scenario::{Run, Scenario};
 use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary, Vantage};
+use tidegate_trace::detect::{Cause, Judgement};
+use tidegate_trace::read::{Capture, LinkType, Nanos};
+use tidegate_trace::wire::decode;
+use tidegate_trace::write::{PcapWriter, Resolution};
 use tidegate_trace::{Options, Sink, analyse};
 
-/// The transfer with the most packets.
+/// The transfer with the most packets, and its verdict.
 #[derive(Default)]
-struct Longest(Option<TransferSummary>);
+struct Longest(Option<TransferSummary>, Option<Judgement>);
 
 impl Sink for Longest {
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
@@ -22,10 +26,46 @@ impl Sink for Longest {
             self.0 = Some(TransferSummary::new(transfer, metrics));
         }
     }
+
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        if self.0.is_some_and(|longest| longest.id == transfer.id) {
+            self.1 = Some(judgement);
+        }
+    }
 }
 
-/// A download of 6 MB over 40 ms through these elements, captured at the server and at the client.
+/// What the server and the client see of a download of 6 MB over 40 ms through these elements.
 fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
+    judged(element, cc).map(|(summary, _)| summary)
+}
+
+/// The same with the verdicts.
+fn judged(element: &str, cc: &str) -> [(TransferSummary, Cause); 2] {
+    captured(element, cc).map(judge)
+}
+
+/// The causes that captures at the server, between bottleneck and client, and at the client tell of a download with more keys.
+fn causes(element: &str, cc: &str, keys: &str) -> [Cause; 3] {
+    everywhere(element, cc, keys).map(|capture| judge(capture).1)
+}
+
+/// The longest transfer of a capture, and its verdict.
+fn judge(capture: Vec<u8>) -> (TransferSummary, Cause) {
+    let mut longest = Longest::default();
+    analyse(Cursor::new(capture), Options::default(), &mut longest)
+        .whole()
+        .unwrap();
+    (longest.0.unwrap(), longest.1.unwrap().cause)
+}
+
+/// The captures of this download at the server and at the client.
+fn captured(element: &str, cc: &str) -> [Vec<u8>; 2] {
+    let [server, _, client] = everywhere(element, cc, "");
+    [server, client]
+}
+
+/// These, and one behind the bottleneck in the middle of the path.
+fn everywhere(element: &str, cc: &str, keys: &str) -> [Vec<u8>; 3] {
     let scenario = format!(
         r#"
         title = "Taps at both ends"
@@ -43,6 +83,10 @@ fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
         name = "line"
         kind = "link"
         rate = "50mbit"
+
+        [[element]]
+        name = "middle"
+        kind = "tap"
 
         [[element]]
         name = "there"
@@ -63,8 +107,9 @@ fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
         cc = "{cc}"
         rtt = "10us"
         traffic = {{ kind = "bulk", size = "6MB" }}
-        path = ["server", "gate", "line", "there", "client"]
-        back = ["client", "back", "server"]
+        path = ["server", "gate", "line", "middle", "there", "client"]
+        back = ["client", "middle", "back", "server"]
+        {keys}
         "#
     );
     let scenario = Scenario::parse(&scenario).unwrap();
@@ -81,17 +126,11 @@ fn both(element: &str, cc: &str) -> [TransferSummary; 2] {
         captures: Some(&captures),
         stop: None,
         progress: None,
+        look: None,
     };
     simulate(&groups[0].plan, "", settings).unwrap().unwrap();
     let captures = captures.into_captures();
-    ["server.pcap", "client.pcap"].map(|name| {
-        let mut longest = Longest::default();
-        let capture = Cursor::new(captures[name].clone());
-        analyse(capture, Options::default(), &mut longest)
-            .whole()
-            .unwrap();
-        longest.0.unwrap()
-    })
+    ["server.pcap", "middle.pcap", "client.pcap"].map(|name| captures[name].clone())
 }
 
 /// Whether two figures differ by at most this part of the first.
@@ -124,5 +163,116 @@ fn the_receiver_sees_the_losses_and_round_trips_of_the_sender() {
         assert!(near(least, least_there, 0.01), "{element}");
         let [median, median_there] = [a, b].map(|metrics| metrics.rtt.unwrap().median);
         assert!(near(median, median_there, 0.1), "{element}");
+    }
+}
+
+/// Of what is lost at the end of a flight, or lost again when it is sent again, a receiver sees nothing. Both are
+/// rare where many packets are in flight.
+#[test]
+fn a_receiver_sees_most_losses_behind_policers_and_some_of_the_policers() {
+    let (mut lost, mut seen) = ([0; 2], [0; 2]);
+    let mut found = 0;
+    for rate in [1, 5, 20] {
+        for burst in [8, 32, 100, 500] {
+            for cc in ["cubic", "reno", "bbr"] {
+                let element =
+                    format!("kind = \"policer\"\nrate = \"{rate}mbit\"\nburst = \"{burst}kB\"");
+                let [(sender, _), (receiver, cause)] = judged(&element, cc);
+                let counts = [sender, receiver].map(|summary| summary.metrics.lost_packets);
+                let few_in_flight = usize::from(rate == 1);
+                lost[few_in_flight] += counts[0];
+                seen[few_in_flight] += counts[1];
+                assert!(counts[1] * 2 >= counts[0], "{element} {cc}: {counts:?}");
+                assert!(
+                    matches!(cause, Cause::Policer | Cause::Unclear),
+                    "{element} {cc}: {cause}"
+                );
+                found += usize::from(cause == Cause::Policer);
+            }
+        }
+    }
+    assert!(near(lost[0], seen[0], 0.01), "{lost:?} {seen:?}");
+    assert!(near(lost[1], seen[1], 0.2), "{lost:?} {seen:?}");
+    assert!(found >= 9, "{found} of 36");
+}
+
+#[test]
+fn behind_the_bottleneck_nothing_else_is_taken_for_a_policer() {
+    for element in [
+        "kind = \"loss\"\nprobability = 0.004",
+        "kind = \"loss\"\nprobability = 0.02\nburst = 4",
+        "kind = \"link\"\nrate = \"5mbit\"\nqueue = \"40kB\"",
+        "kind = \"link\"\nrate = \"20mbit\"\nqueue = \"150kB\"",
+        "kind = \"link\"\nrate = \"20mbit\"\nqueue = \"codel\"",
+        "kind = \"link\"\nrate = \"5mbit\"\nqueue = \"pie\"",
+        "kind = \"link\"\nrate = \"20mbit\"\nqueue = { kind = \"red\", limit = \"200kB\" }",
+    ] {
+        for cc in ["cubic", "reno", "bbr"] {
+            let [_, behind @ ..] = causes(element, cc, "");
+            for cause in behind {
+                assert_ne!(cause, Cause::Policer, "{element} {cc}");
+            }
+        }
+    }
+}
+
+/// A queue without losses shows in the middle by how long packets took from the sender; the receiver's window by what the sender
+/// knew when it sent.
+#[test]
+fn a_queue_and_a_receive_window_show_anywhere() {
+    let queue = "kind = \"link\"\nrate = \"5mbit\"\nqueue = \"10000 packets\"";
+    let window = "receive-window = \"64kB\"";
+    let fast = "kind = \"link\"\nrate = \"100mbit\"";
+    for cc in ["cubic", "bbr"] {
+        assert_eq!(causes(queue, cc, ""), [Cause::Queue; 3], "{cc}");
+        assert_eq!(causes(fast, cc, window), [Cause::ReceiveWindow; 3], "{cc}");
+    }
+}
+
+/// An end answers a packet in less than this, in nanoseconds.
+const ANSWER: Nanos = 50_000;
+
+/// The capture as another capture queue would have it, in which answers come 3 µs before the packets that they
+/// answer: acknowledgements before data, or data before the acknowledgements that let them go.
+fn answers_first(capture: Vec<u8>, answers_are_data: bool) -> Vec<u8> {
+    let mut capture = Capture::new(Cursor::new(capture)).unwrap();
+    let mut frames: Vec<(Nanos, Vec<u8>, u32)> = Vec::new();
+    let mut last = [0; 2];
+    while let Some(frame) = capture.frame().unwrap() {
+        let packet = decode(&frame).unwrap();
+        let is_data = packet.payload > 0;
+        let asked = last[usize::from(!is_data)];
+        let mut at = frame.at;
+        if is_data == answers_are_data && asked != 0 && at - asked < ANSWER {
+            at = asked - 3_000;
+        }
+        last[usize::from(is_data)] = frame.at;
+        frames.push((at, frame.data.to_vec(), frame.wire_len));
+    }
+    frames.sort_by_key(|frame| frame.0);
+    let mut writer = PcapWriter::new(Vec::new(), LinkType::ETHERNET, Resolution::Nanos).unwrap();
+    for (at, bytes, wire_len) in frames {
+        writer.frame(at, &bytes, wire_len).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn the_order_in_which_a_host_captures_both_directions_does_not_matter() {
+    for cc in ["cubic", "bbr"] {
+        let captures = captured("kind = \"policer\"\nrate = \"5mbit\"\nburst = \"32kB\"", cc);
+        for (capture, answers_are_data) in captures.into_iter().zip([true, false]) {
+            let (before, cause) = judge(capture.clone());
+            let swapped = answers_first(capture.clone(), answers_are_data);
+            assert_ne!(capture, swapped);
+            let (after, cause_after) = judge(swapped);
+            assert_eq!(cause, cause_after);
+            assert_eq!(before.path.vantage(), after.path.vantage());
+            let [a, b] = [before, after].map(|summary| summary.metrics);
+            assert_eq!(a.lost_packets, b.lost_packets);
+            assert_eq!(a.retransmitted_packets, b.retransmitted_packets);
+            let [a, b] = [a, b].map(|metrics| metrics.rtt.unwrap().median);
+            assert!(a.abs_diff(b) <= 10_000, "{a} {b}");
+        }
     }
 }

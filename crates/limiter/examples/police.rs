@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let now = second * 1_000_000_000 + number * 750_000;
             match policer.offer(now, &packet) {
                 Decision::Drop => dropped += 1,
-                Decision::Pass | Decision::Mark(_) => passed += 1,
+                Decision::Pass | Decision::Mark(_) | Decision::Ce => passed += 1,
             }
         }
         let mbit = passed as f64 * 1500.0 * 8.0 / 1e6;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{Class, PacketMeta, Program};
+use crate::{Class, Ecn, PacketMeta, Program};
 
 mod dscp;
 mod flow_key;
@@ -114,6 +114,8 @@ pub struct Classifier {
     classes: Box<[Class]>,
     default: u16,
     hash: HashKey,
+    /// The hosts of the aggregate are the sources.
+    upstream: bool,
 }
 
 impl Classifier {
@@ -148,7 +150,15 @@ impl Classifier {
             classes: program.classes().into(),
             default,
             hash,
+            upstream: false,
         })
+    }
+
+    /// For packets that hosts of the aggregate send. Otherwise these are the packets' destinations.
+    #[must_use]
+    pub fn upstream(self) -> Self {
+        let upstream = true;
+        Self { upstream, ..self }
     }
 
     /// What limiters need to know of a packet, with the bytes it is to be charged.
@@ -157,14 +167,20 @@ impl Classifier {
         let rule = self.rules.iter().find(|rule| rule.fits(key));
         let class = self.classes[usize::from(rule.map_or(self.default, |rule| rule.class))];
         let flow = key.hash(self.hash);
-        // The hash as a fraction of the queues. Of 2^32 hashes, queues get the same number but
-        // for one: less than a millionth more for any, and no division.
+        // The hash as a fraction of the queues. Of 2^32 hashes each queue gets the same number, or one more.
+        // That is fair to a millionth, and needs no division.
         let share = (u64::from(flow) * u64::from(class.queues)) >> 32;
         PacketMeta {
             bytes,
             queue: class.first + share as u16,
+            class,
             dscp: key.dscp,
+            ecn: Ecn::default(),
             flow,
+            host: match class.hosts {
+                0 => 0,
+                _ => key.host_hash(self.hash, self.upstream),
+            },
         }
     }
 }

@@ -99,10 +99,10 @@ impl FairPolicerConfig {
 #[derive(Debug, Clone)]
 pub struct FairPolicer {
     bucket: TokenBucket,
-    /// What there is to be given back since the last quantum, and below it.
+    /// Tokens that flows get back since the last quantum, and the rest below a quantum.
     given: Meter,
     below_quantum: u64,
-    /// The flows that occupy any, by turns.
+    /// The flows that hold tokens, in their turn.
     active: VecDeque<u32>,
     most_active: usize,
     occupied: Counters,

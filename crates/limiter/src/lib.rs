@@ -87,6 +87,7 @@
 mod bucket;
 mod classify;
 mod config;
+mod ecn;
 mod error;
 mod fair_policer;
 mod limiter;
@@ -109,6 +110,7 @@ pub use classify::{
     PrefixError, Rule,
 };
 pub use config::LimiterConfig;
+pub use ecn::Ecn;
 pub use error::{ConfigError, Field};
 pub use fair_policer::{FairPolicer, FairPolicerConfig, WaterFillingConfig, WaterFillingPolicer};
 pub use limiter::{Fate, Limiter, Occupancy};
@@ -143,10 +145,16 @@ pub struct PacketMeta {
     pub bytes: u32,
     /// The queue of the policy that the packet belongs to, below [`Program::queues`].
     pub queue: u16,
+    /// The queues that its flow may have instead, if they are several: then `queue` is where the flow's hash points.
+    pub class: Class,
     /// The packet's differentiated services code point, RFC 2474.
     pub dscp: u8,
+    /// Its ECN field. A [`Classifier`] leaves it at its default, with which nothing is marked.
+    pub ecn: Ecn,
     /// A hash of the packet's flow, with a seed that users do not know.
     pub flow: u32,
+    /// The same of the host of the aggregate that it goes to or comes from.
+    pub host: u32,
 }
 
 /// A limiter that decides about each packet at once: any of this crate except a shaper, or another
@@ -181,6 +189,9 @@ pub enum Decision {
     Pass,
     /// It goes on with this differentiated services code point.
     Mark(u8),
+    /// It goes on with the ECN field *congestion experienced*, RFC 3168. Only phantom queues decide so,
+    /// and only about packets that are [ECN-capable](Ecn::is_capable).
+    Ce,
     /// It goes no further.
     Drop,
 }

@@ -48,6 +48,8 @@ pub enum Fate<P> {
     Pass(P),
     /// It goes on with this differentiated services code point.
     Mark(P, u8),
+    /// It goes on with [`Ecn::Ce`](crate::Ecn::Ce).
+    Ce(P),
     /// It goes no further.
     Drop(P),
     /// The limiter keeps it, until [`Limiter::poll_release`] returns it.
@@ -111,6 +113,7 @@ impl<P> Limiter<P> {
         match decision {
             Decision::Pass => Fate::Pass(packet),
             Decision::Mark(dscp) => Fate::Mark(packet, dscp),
+            Decision::Ce => Fate::Ce(packet),
             Decision::Drop => Fate::Drop(packet),
         }
     }

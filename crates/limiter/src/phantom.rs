@@ -2,6 +2,9 @@
 
 mod ahead;
 mod config;
+mod crowd;
+mod draw;
+mod placement;
 mod queue;
 mod roomy;
 mod share;
@@ -13,8 +16,10 @@ use crate::error::check_rate;
 use crate::meter::BYTE;
 use crate::policy::Room;
 use crate::prefetch::prefetch;
-use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::{ConfigError, Decision, Ecn, Field, Meter, Nanos, PacketMeta, Program, Rate};
 use ahead::Ahead;
+use config::{LASTS, LEAST, mark_bytes, most_mark};
+use placement::Placement;
 use tree::{PACKET, Tree};
 
 pub use config::{BurstControl, PaperControl, PhantomQueuesConfig, Thresholds};
@@ -22,6 +27,19 @@ pub use roomy::PhantomQueues;
 
 #[cfg(test)]
 mod tests;
+
+/// Marks a packet that leaves less room in its queue than this, or twice that of ECT(1): L4S senders are told early,
+/// since they answer to each mark a little. Other packets pass as they are.
+#[inline(always)]
+fn mark(ecn: Ecn, room: u64, least: &u32) -> Decision {
+    if ecn.is_capable() && room < u64::from(*least) << u32::from(ecn == Ecn::Ect1) {
+        return Decision::Ce;
+    }
+    Decision::Pass
+}
+
+/// The longest time whose service is set against a surplus. Surpluses are smaller.
+const SECOND: Nanos = 1_000_000_000;
 
 /// [`PhantomQueues`] of one size, for measurements and tests that choose it.
 ///
@@ -33,15 +51,20 @@ mod tests;
 pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     ahead: Ahead,
     // What some need besides, in another.
-    /// After which time queues are looked at again that nothing may be sent to any more; endless
-    /// without burst control.
+    /// After this time burst control looks again at queues whose flows may have ended; endless without burst
+    /// control.
     period: Nanos,
-    /// Of how many active queues what is known ahead is.
+    /// The number of active queues for which decisions were computed ahead.
     active: u32,
     /// Fair shares among the queues, and nothing else: things can be known ahead.
     fair: bool,
     /// Burst control as in the paper. Then nothing is known ahead.
     paper: bool,
+    ecn: bool,
+    /// With less room than this, a queue that is alone marks packets; 0 if nothing is marked.
+    mark: u32,
+    /// The same of each queue, as long as decisions are computed ahead.
+    mark_each: u32,
     /// When they are looked at next. 0 before the first packet.
     due: Nanos,
     meter: Meter,
@@ -51,6 +74,11 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     /// accept to keep its magic bytes; endless and 0 without burst control. In the paper's: θ+ rT
     /// and θ− rT.
     thresholds: (u64, u64),
+    /// Bytes that passed so far, except those that the root does not know of.
+    passed: u64,
+    /// These at the latest look, less the surplus of that time.
+    base: u64,
+    placement: Placement<QUEUES>,
 }
 
 impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES> {
@@ -78,6 +106,12 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             thresholds: (0, 0),
             active: 0,
             paper: false,
+            ecn: config.ecn(),
+            mark: 0,
+            mark_each: 0,
+            passed: 0,
+            base: 0,
+            placement: Placement::NOBODY,
         };
         new.apply(now, config.rate(), config.burst_control());
         new
@@ -108,6 +142,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         let period = control.map_or(Nanos::MAX, |control| control.period());
         let paper = matches!(control, Some(BurstControl::Paper(_)));
         self.set_form(paper, period);
+        let marks = self.ecn && !paper;
+        self.mark = if marks { mark_bytes(rate) } else { 0 };
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
         // The next packet settles, and looks ahead again.
         (self.ahead.event, self.active) = (0, 0);
@@ -140,11 +176,58 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     #[inline]
     pub fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let now = self.latest(now);
-        let at = &mut self.tree.queues[usize::from(packet.queue)];
-        match self.ahead.offer(at, now, packet.bytes) {
-            Some(decision) => decision,
-            None => self.offer_settled(now, packet),
+        if !self.placement.is_at_home(packet) {
+            return self.offer_placed(now, packet);
         }
+        self.offer_queued(now, packet)
+    }
+
+    /// Whether flows have queues of their own. The schemes of the paper are as they were published.
+    #[inline(always)]
+    fn places(&self) -> bool {
+        !self.paper && self.period != Nanos::MAX
+    }
+
+    #[inline(always)]
+    fn offer_queued(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        let at = &mut self.tree.queues[usize::from(packet.queue)];
+        let decision = match self.ahead.offer(at, now, packet.bytes) {
+            Some(Some(free)) => mark(packet.ecn, free, &self.mark_each),
+            Some(None) => Decision::Drop,
+            None => self.offer_settled(now, packet),
+        };
+        if decision == Decision::Drop && self.places() {
+            let crowd = &mut self.placement.crowd;
+            crowd.note_drop(packet.queue, packet.bytes);
+        }
+        decision
+    }
+
+    /// Decides about a packet whose flow does not have the queue of its hash, or need not.
+    #[inline(never)]
+    fn offer_placed(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
+        let mut queue = packet.queue;
+        if self.places() && packet.class.queues > 1 {
+            queue = match self.placement.find(packet) {
+                Some(queue) => queue,
+                None => self.place(now, packet),
+            };
+        }
+        self.offer_queued(now, &PacketMeta { queue, ..*packet })
+    }
+
+    /// A queue for a flow that has none.
+    fn place(&mut self, now: Nanos, packet: &PacketMeta) -> u16 {
+        self.advance(now);
+        self.tree.settle_all(&self.program);
+        self.look_ahead();
+        let queues = &self.tree.queues;
+        let accepted = |queue| {
+            let at = queues.get(usize::from(queue))?;
+            at.is_active().then(|| at.accepted())
+        };
+        let flood = self.program.queues() <= crowd::QUEUES;
+        self.placement.place(now, packet, accepted, flood)
     }
 
     /// Asks for the memory that a packet to this queue will need. With a burst of packets, call it
@@ -166,7 +249,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             self.look_at_all(now);
         }
         let decision = match self.paper {
-            false => self.decide(packet),
+            false => self.decide(now, packet),
             true => self.decide_by_periods(now, packet),
         };
         self.look_ahead();
@@ -175,19 +258,37 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
 
     /// A packet that finds the burst bucket too full is dropped. The first one fills the queue with
     /// magic bytes.
+    ///
+    /// An ECN-capable packet is marked if it leaves little room in its queue. The first such packet of a sender that
+    /// exceeds the rate fills the queue, but for the room that the burst bucket would still let pass: so the sender
+    /// has a round trip to answer. Else packets pass and are dropped as if nothing were marked.
     #[inline(always)]
-    fn decide(&mut self, packet: &PacketMeta) -> Decision {
+    fn decide(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
         let program = &*self.program;
         let path = program.path(packet.queue);
-        let (tree, (upper, lower)) = (&mut self.tree, self.thresholds);
-        tree.settle(program, path);
-        if self.period != Nanos::MAX && tree.bursts(path, queue, upper) {
-            if !tree.queues[queue].is_filled() {
-                tree.fill(path, queue, 2 * tree.share_of(program, path, lower));
+        self.tree.settle(program, path);
+        let marks = self.mark > 0 && packet.ecn.is_capable();
+        let mut told = false;
+        if self.period != Nanos::MAX {
+            let (upper, lower) = self.thresholds;
+            let filled = self.tree.queues[queue].is_filled();
+            let most = if filled { upper } else { self.allowance(now) };
+            let tree = &mut self.tree;
+            let exceeds = tree.bursts(path, queue, most);
+            told = !filled && marks && tree.lasts(path, queue, upper / LASTS);
+            if !filled && (exceeds || told) {
+                let room = match exceeds {
+                    true => 0,
+                    false => tree.burst_room(path, queue, most),
+                };
+                tree.fill(path, queue, room, 2 * tree.share_of(program, path, lower));
             }
-            return Decision::Drop;
+            if exceeds {
+                return Decision::Drop;
+            }
         }
+        let tree = &mut self.tree;
         let length = tree.length(path, queue);
         if length + bytes > tree.size {
             return Decision::Drop;
@@ -199,7 +300,32 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             }
             tree.pour(path, queue, bytes);
         }
-        Decision::Pass
+        self.passed += bytes;
+        if !marks || length + bytes == 0 {
+            return Decision::Pass;
+        }
+        let share = tree.share_by_weight(path, self.mark.into());
+        let least = (share as u32).min(most_mark(tree.size));
+        match told {
+            true => Decision::Ce,
+            false => mark(packet.ecn, tree.size - length - bytes, &least),
+        }
+    }
+
+    /// What the burst bucket of a queue that is not filled may hold, were it alone: twice what the
+    /// surplus of the aggregate leaves of a filled queue's bucket, but a small part in any case.
+    fn allowance(&self, now: Nanos) -> u64 {
+        let upper = self.thresholds.0;
+        let left = upper.saturating_sub(self.surplus(now));
+        (2 * left).max(upper / LEAST)
+    }
+
+    /// By how much the bytes that passed exceed the rate, from a look on that found no surplus.
+    fn surplus(&self, now: Nanos) -> u64 {
+        let elapsed = now.saturating_add(self.period).saturating_sub(self.due);
+        // The threshold is the rate of two periods.
+        let served = self.thresholds.0 * elapsed.min(SECOND) / (2 * self.period);
+        self.passed.wrapping_sub(self.base).saturating_sub(served)
     }
 
     /// Burst control as in the paper: a queue that accepts too much in a period is filled.
@@ -243,6 +369,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             self.active = root.weight;
             let most = self.thresholds.0 / u64::from(root.weight);
             ahead.share(root.weight, most.max(PACKET));
+            self.mark_each = (self.mark / root.weight).min(most_mark(self.tree.size));
         }
         let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.
@@ -258,6 +385,15 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     /// Looks at all queues, also those that nothing is sent to any more.
     #[cold]
     fn look_at_all(&mut self, now: Nanos) {
+        // Without burst control a look is due only at the last instant that a time can name.
+        if self.period == Nanos::MAX {
+            return;
+        }
+        let surplus = match self.paper || self.due == 0 {
+            true => 0,
+            false => self.surplus(now).min(self.thresholds.0),
+        };
+        self.base = self.passed.wrapping_sub(surplus);
         let program = &*self.program;
         let tree = &mut self.tree;
         tree.settle_all(program);
@@ -286,7 +422,9 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let root = &mut self.tree.shares[0];
-        root.length += std::mem::take(&mut self.ahead.added);
+        let added = std::mem::take(&mut self.ahead.added);
+        root.length += added;
+        self.passed += added;
         let bytes = self.meter.advance(now);
         self.tree.give(bytes);
         if self.tree.backlog() == 0 {

@@ -37,6 +37,8 @@ pub struct PolicyTree {
 enum Branch {
     Queue,
     Fair(u16),
+    /// A number of hosts, and the queues of each.
+    Hosts(u16, u16),
     Weighted(Vec<(u32, Branch)>),
     Priority(Vec<Branch>),
 }
@@ -67,6 +69,7 @@ impl TryFrom<Branch> for PolicyTree {
         match branch {
             Branch::Queue => Ok(Self::queue()),
             Branch::Fair(queues) => Self::fair(queues),
+            Branch::Hosts(hosts, queues) => Self::hosts(hosts, queues),
             Branch::Weighted(parts) => {
                 let part = |(weight, part)| Ok((weight, Self::try_from(part)?));
                 let parts: Result<_, PolicyError> = parts.into_iter().map(part).collect();
@@ -123,6 +126,19 @@ impl PolicyTree {
             return Err(PolicyError::Empty);
         }
         Self::checked(Branch::Fair(queues), 1 + usize::from(queues), 1)
+    }
+
+    /// Equal shares for `hosts` hosts, each with `queues` queues that share equally, to which its flows are spread. It is
+    /// one class. Where more hosts are busy, some share a host's part.
+    ///
+    /// # Errors
+    /// If there are none, or too many.
+    pub fn hosts(hosts: u16, queues: u16) -> Result<Self, PolicyError> {
+        if hosts == 0 || queues == 0 {
+            return Err(PolicyError::Empty);
+        }
+        let nodes = 1 + usize::from(hosts) * (1 + usize::from(queues));
+        Self::checked(Branch::Hosts(hosts, queues), nodes, 2)
     }
 
     /// Parts that share in proportion to their weights, as far as they have anything to send.
@@ -205,13 +221,33 @@ impl Node {
     }
 }
 
-/// A leaf of the policy as it was written: one queue, or the queues that its flows are spread to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A leaf of the policy as it was written: one queue, or the queues that its flows or hosts are spread to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Class {
     /// The first of its queues.
     pub first: u16,
     /// Number of its queues, at least 1.
     pub queues: u16,
+    /// The number of hosts that its queues are for, as many for each; 0 if they are for flows of any host.
+    pub hosts: u16,
+}
+
+impl Branch {
+    /// The same tree, with each host's part written out.
+    fn spelt_out(&self) -> Self {
+        match self {
+            Self::Queue => Self::Queue,
+            Self::Fair(queues) => Self::Fair(*queues),
+            Self::Hosts(hosts, queues) => {
+                Self::Weighted(vec![(1, Self::Fair(*queues)); usize::from(*hosts)])
+            }
+            Self::Weighted(parts) => {
+                let part = |(weight, part): &(u32, Self)| (*weight, part.spelt_out());
+                Self::Weighted(parts.iter().map(part).collect())
+            }
+            Self::Priority(parts) => Self::Priority(parts.iter().map(Self::spelt_out).collect()),
+        }
+    }
 }
 
 /// A policy as flat tables, as data paths use it. Parents come before their children, children of
@@ -295,9 +331,10 @@ impl Program {
             Branch::Queue => &Branch::Fair(1),
             other => other,
         };
+        let spelt_out = root.spelt_out();
         // Level by level, so that siblings follow each other.
         let mut nodes = vec![blank(Kind::Weighted, 0, 1)];
-        let mut level = vec![(0u16, root)];
+        let mut level = vec![(0u16, &spelt_out)];
         let mut below = Vec::new();
         while !level.is_empty() {
             for (number, branch) in level.drain(..) {
@@ -324,6 +361,7 @@ impl Program {
                         parts.iter().for_each(|part| child(1, Some(part)));
                         Kind::Priority
                     }
+                    Branch::Hosts(..) => unreachable!("hosts are spelt out"),
                 };
                 let count = nodes.len() as u16 - first;
                 let node = &mut nodes[usize::from(number)];
@@ -450,9 +488,13 @@ fn number(
     classes: &mut Vec<Class>,
 ) {
     let children = nodes[node].children();
-    let queues = match branch {
-        Branch::Queue => node..node + 1,
-        Branch::Fair(_) => children,
+    let (queues, hosts): (Vec<usize>, u16) = match branch {
+        Branch::Queue => (vec![node], 0),
+        Branch::Fair(_) => (children.collect(), 0),
+        Branch::Hosts(hosts, _) => {
+            let of = |host: usize| nodes[host].children();
+            (children.flat_map(of).collect(), *hosts)
+        }
         Branch::Weighted(parts) => {
             for ((_, part), child) in parts.iter().zip(children) {
                 number(part, child, nodes, leaves, classes);
@@ -469,6 +511,7 @@ fn number(
     classes.push(Class {
         first: leaves.len() as u16,
         queues: queues.len() as u16,
+        hosts,
     });
     for leaf in queues {
         nodes[leaf].kind = Kind::Queue(leaves.len() as u16);

@@ -13,7 +13,8 @@ mod tests;
 ///
 /// Parsed from a number and a unit of `bit`, `kbit`, `mbit`, `gbit` or `tbit`, decimal multiples
 /// (1 kbit = 1000 bit), upper or lower case, with an optional `/s`: `10mbit`, `1.5 Mbit/s`,
-/// `500kbit`. `bps` is refused: tc(8) means bytes by it and everyone else bits.
+/// `500kbit`. As plans are often written, `20M` and `20 Mbps` are 20 Mbit/s as well. tc(8) alone means bytes by
+/// `mbps`. A capital `B` is refused, since it means bytes: `20 MBps`, `20 MB/s`.
 ///
 /// ```
 /// use tidegate_limiter::Rate;
@@ -63,13 +64,18 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, RateError> {
         let scale = |unit: &str| {
+            if unit.contains('B') {
+                return None;
+            }
             let unit = unit.to_ascii_lowercase();
-            Some(match unit.strip_suffix("/s").unwrap_or(&unit) {
-                "bit" => 1,
-                "kbit" => 1_000,
-                "mbit" => 1_000_000,
-                "gbit" => 1_000_000_000,
-                "tbit" => 1_000_000_000_000,
+            let bits = ["bit/s", "bit", "bps", "b/s"];
+            let bits = bits.iter().find_map(|bits| unit.strip_suffix(bits));
+            Some(match (bits.unwrap_or(&unit), bits) {
+                ("", Some(_)) => 1,
+                ("k", _) => 1_000,
+                ("m", _) => 1_000_000,
+                ("g", _) => 1_000_000_000,
+                ("t", _) => 1_000_000_000_000,
                 _ => return None,
             })
         };

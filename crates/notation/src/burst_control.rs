@@ -8,21 +8,21 @@ use crate::{Fields, Key, Mistake, quantity};
 pub const PERIOD: Key = Key {
     name: "period",
     value: "time",
-    default: "100ms",
+    default: PaperControl::DEFAULT_TEXTS[0],
     doc: "T of `bc-pqp-paper`: the time over which accepted bytes are counted.",
 };
 /// θ+.
 pub const UPPER: Key = Key {
     name: "upper",
     value: "number",
-    default: "1.5",
+    default: PaperControl::DEFAULT_TEXTS[1],
     doc: "θ+ of `bc-pqp-paper`: a queue that accepts more than this share of its rate in a period is filled with magic bytes.",
 };
 /// θ−.
 pub const LOWER: Key = Key {
     name: "lower",
     value: "number",
-    default: "0.5",
+    default: PaperControl::DEFAULT_TEXTS[2],
     doc: "θ− of `bc-pqp-paper`: a queue that accepts less than this share is cleared of them.",
 };
 

@@ -4,7 +4,7 @@ use tidegate_limiter::PolicyTree;
 
 use crate::{Mistake, Node, Value};
 
-const FORMS: &str = "a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, POLICY]] } \
+const FORMS: &str = "a policy is \"queue\", { fair = 16 }, { hosts = [4, 4] }, { weighted = [[4, POLICY], [1, POLICY]] } \
     or { priority = [POLICY, POLICY] }";
 
 /// Reads a sharing policy.
@@ -36,6 +36,18 @@ fn nested(node: &Node, depth: usize) -> Result<PolicyTree, Mistake> {
         "fair" => {
             let most = PolicyTree::MAX_NODES as u64 - 1;
             PolicyTree::fair(value.integer("fair", 1..=most)? as u16)
+        }
+        "hosts" => {
+            let most = PolicyTree::MAX_NODES as u64 - 1;
+            let mut numbers = Vec::new();
+            for part in parts()? {
+                numbers.push(part.integer("hosts", 1..=most)? as u16);
+            }
+            let [hosts, queues] = numbers[..] else {
+                let message = "`hosts` takes two numbers: hosts, and queues of each, as in { hosts = [4, 4] }";
+                return Err(value.wrong(message));
+            };
+            PolicyTree::hosts(hosts, queues)
         }
         "weighted" => {
             let parts: Result<Vec<_>, Mistake> = parts()?

@@ -1,11 +1,13 @@
 //! A TOML file with places: every value knows where it was written, so that mistakes can be
 //! reported with line and column, even after the value was moved.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::mistake::position;
 use crate::{Mistake, Place};
 
 /// A value and its place.
@@ -52,15 +54,29 @@ pub struct KeyNode {
 /// Reads a file, the text of this number.
 ///
 /// # Errors
-/// All errors of TOML, and numbers that are too large; at least one.
+/// Errors of TOML, at most one a line, and numbers that are too large; at least one.
 pub fn parse(number: u32, text: &str) -> Result<Table, Vec<Mistake>> {
-    let (root, errors) = DeTable::parse_recoverable(text);
+    let (root, mut errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader {
         text: number,
         mistakes: Vec::new(),
     };
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    errors.sort_by_key(start);
+    let mut lines = HashSet::new();
     for error in &errors {
-        reader.syntax(error);
+        let byte = start(error);
+        if lines.insert(position(text, byte).line) {
+            reader.syntax(error);
+        }
+        // After any other mistake, the parser takes right lines for wrong ones.
+        let whole = ["string values must be quoted", "duplicate key"];
+        if !whole.iter().any(|whole| error.message().starts_with(whole)) {
+            break;
+        }
+    }
+    if !errors.is_empty() {
+        return Err(reader.mistakes);
     }
     let table = reader.table(root.get_ref());
     match reader.mistakes.is_empty() {

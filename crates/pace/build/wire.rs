@@ -1,5 +1,5 @@
-//! Rust for the headers of this crate: their constants and structures. The Rust compiler asserts every size and offset, and
-//! and offset, and `check` compares them with the layout that clang gives the same header.
+//! Rust for the headers of this crate: their constants and structures. The Rust compiler asserts every size and offset,
+//! and `check` compares them with the layout that clang gives the same header.
 
 use std::fmt::Write;
 

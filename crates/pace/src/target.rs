@@ -43,7 +43,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// The rates that a socket can be paced to.
+    /// The rates that a socket can be paced to. The kernel takes them in bytes a second, and a server may send
+    /// more slowly than [`Rate::LIMITABLE`], which limiters can enforce.
     pub const RATES: RangeInclusive<Rate> =
         Rate::from_bits_per_second(1)..=Rate::from_bits_per_second(8 * RATE_MOST);
     /// The clamp in thousandths of R · RTT may be one of these.

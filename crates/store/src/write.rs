@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::io::{self, Write};
 
-use tidegate_table::{Row, Value, convert};
+use tidegate_table::{Extra, Row, Value, convert};
 
 use crate::parquet::ParquetWriter;
 
@@ -25,6 +25,7 @@ pub struct Writer<W: Write + Send> {
     sink: Sink<W>,
     /// The type of the rows.
     row: TypeId,
+    extras: Vec<Extra>,
 }
 
 enum Sink<W: Write + Send> {
@@ -39,6 +40,14 @@ impl<W: Write + Send> Writer<W> {
     /// # Errors
     /// The output cannot be written.
     pub fn new<R: Row>(out: W, format: Format) -> io::Result<Self> {
+        Self::with_extras::<R>(out, format, Vec::new())
+    }
+
+    /// Starts to write rows of a type that have more columns, after those of their type.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn with_extras<R: Row>(out: W, format: Format, extras: Vec<Extra>) -> io::Result<Self> {
         let sink = match format {
             Format::Json | Format::JsonLines => Sink::Json {
                 out,
@@ -47,15 +56,17 @@ impl<W: Write + Send> Writer<W> {
             },
             Format::Csv => {
                 let mut out = csv::Writer::from_writer(out);
-                out.write_record(R::columns().iter().map(|column| column.name))
-                    .map_err(io::Error::from)?;
+                let names = R::columns().iter().map(|column| column.name);
+                let names = names.chain(extras.iter().map(|extra| extra.name.as_str()));
+                out.write_record(names).map_err(io::Error::from)?;
                 Sink::Csv(Box::new(out))
             }
-            Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out)?)),
+            Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out, &extras)?)),
         };
         Ok(Self {
             sink,
             row: TypeId::of::<R>(),
+            extras,
         })
     }
 
@@ -67,7 +78,20 @@ impl<W: Write + Send> Writer<W> {
     /// # Panics
     /// The rows are of another type.
     pub fn rows<R: Row>(&mut self, rows: &[R]) -> io::Result<()> {
+        self.rows_with(rows, &[])
+    }
+
+    /// The same; all these rows have these values in the additional columns, of which the last may be left out.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    ///
+    /// # Panics
+    /// The rows are of another type.
+    pub fn rows_with<R: Row>(&mut self, rows: &[R], more: &[Value]) -> io::Result<()> {
         assert_eq!(self.row, TypeId::of::<R>(), "the writer is for other rows");
+        let value = |index: usize| more.get(index).cloned().unwrap_or(Value::Missing);
+        let more: Vec<Value> = (0..self.extras.len()).map(value).collect();
         match &mut self.sink {
             Sink::Json {
                 out,
@@ -78,7 +102,7 @@ impl<W: Write + Send> Writer<W> {
                     if *array {
                         out.write_all(if *written == 0 { b"[\n" } else { b",\n" })?;
                     }
-                    json(out, row)?;
+                    json(out, row, &self.extras, &more)?;
                     if !*array {
                         out.write_all(b"\n")?;
                     }
@@ -88,22 +112,16 @@ impl<W: Write + Send> Writer<W> {
             }
             Sink::Csv(out) => {
                 for row in rows {
-                    for column in R::columns() {
-                        let field = match (column.get)(row) {
-                            Value::Missing => String::new(),
-                            Value::Text(text) => text,
-                            Value::Integer(number) => number.to_string(),
-                            Value::Real(number) => number.to_string(),
-                            Value::Time(nanos) => convert::seconds(nanos).to_string(),
-                            Value::Truth(truth) => truth.to_string(),
-                        };
-                        out.write_field(field).map_err(io::Error::from)?;
+                    let values = R::columns().iter().map(|column| (column.get)(row));
+                    for value in values.chain(more.iter().cloned()) {
+                        out.write_field(value.to_string())
+                            .map_err(io::Error::from)?;
                     }
                     out.write_record(None::<&[u8]>).map_err(io::Error::from)?;
                 }
                 out.flush()
             }
-            Sink::Parquet(out) => out.rows(rows),
+            Sink::Parquet(out) => out.rows(rows, &more),
         }
     }
 
@@ -130,21 +148,23 @@ impl<W: Write + Send> Writer<W> {
     }
 }
 
-fn json<R: Row>(out: &mut impl Write, row: &R) -> io::Result<()> {
-    for (i, column) in R::columns().iter().enumerate() {
-        write!(
-            out,
-            "{}\"{}\":",
-            if i == 0 { "{" } else { "," },
-            column.name
-        )?;
-        match (column.get)(row) {
+fn json<R: Row>(out: &mut impl Write, row: &R, extras: &[Extra], more: &[Value]) -> io::Result<()> {
+    let columns = R::columns().iter();
+    let columns = columns.map(|column| (column.name, (column.get)(row)));
+    let more = extras
+        .iter()
+        .map(|extra| extra.name.as_str())
+        .zip(more.iter().cloned());
+    for (i, (name, value)) in columns.chain(more).enumerate() {
+        write!(out, "{}\"{name}\":", if i == 0 { "{" } else { "," })?;
+        match value {
             Value::Missing => out.write_all(b"null")?,
             Value::Text(text) => serde_json::to_writer(&mut *out, &text)?,
             Value::Integer(number) => write!(out, "{number}")?,
             Value::Real(number) => serde_json::to_writer(&mut *out, &number)?,
             Value::Time(nanos) => serde_json::to_writer(&mut *out, &convert::seconds(nanos))?,
             Value::Truth(truth) => write!(out, "{truth}")?,
+            Value::Address(address) => write!(out, "\"{address}\"")?,
         }
     }
     out.write_all(b"}")

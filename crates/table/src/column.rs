@@ -1,5 +1,10 @@
 //! Columns, their types and values, and the rows that have them.
 
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::convert;
+
 /// A type whose values are the rows of a table.
 pub trait Row: Sized + 'static {
     /// What a row stands for, in words: "a flow of a simulation".
@@ -26,6 +31,8 @@ pub enum Kind {
     Time,
     /// True or false.
     Truth,
+    /// An IP address. Parquet has its 16 bytes, as in IPv6, so that a prefix is a range of values.
+    Address,
 }
 
 /// A value of a column.
@@ -43,6 +50,23 @@ pub enum Value {
     Time(u64),
     /// True or false.
     Truth(bool),
+    /// An IP address.
+    Address(IpAddr),
+}
+
+/// As text formats write it: a missing value is empty, and a time is in seconds.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => Ok(()),
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Real(number) => write!(f, "{number}"),
+            Self::Time(nanos) => write!(f, "{}", convert::seconds(*nanos)),
+            Self::Truth(truth) => write!(f, "{truth}"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
 }
 
 /// A column of rows `R`.
@@ -57,6 +81,20 @@ pub struct Column<R> {
     pub doc: &'static str,
     /// Its value in a row.
     pub get: fn(&R) -> Value,
+}
+
+/// A column that a table has besides those of its rows, because its name is only known when the program runs: a
+/// parameter that a user varies. Its value is that of many rows at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extra {
+    /// Its name, with its unit as suffix if it has one.
+    pub name: String,
+    /// The type of its values.
+    pub kind: Kind,
+    /// The unit; empty if it has none.
+    pub unit: &'static str,
+    /// What it means.
+    pub doc: String,
 }
 
 impl<R> Clone for Column<R> {
@@ -113,6 +151,12 @@ impl From<bool> for Value {
     }
 }
 
+impl From<IpAddr> for Value {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         if number.is_finite() {
@@ -132,7 +176,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// Declares the columns of a row type.
 ///
 /// First the row type. Then for each column its name, [`Kind`], unit (empty if it has none), meaning, and a function from a
-/// row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a [`Time`], a truth value, or an
+/// row to anything that becomes a [`Value`] of that kind: text, an integer, a number, a [`Time`], a truth value, an address, or an
 /// [`Option`] of them if the value may be missing.
 ///
 /// ```

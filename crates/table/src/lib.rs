@@ -3,4 +3,4 @@
 mod column;
 pub mod convert;
 
-pub use column::{Column, Kind, Row, Time, Value};
+pub use column::{Column, Extra, Kind, Row, Time, Value};

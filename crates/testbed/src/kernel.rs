@@ -131,7 +131,7 @@ fn conduct(
             })
             .collect();
         while !clock.is_over() {
-            forwarder.turn(&mut emulator, clock.left().min(PATIENCE))?;
+            forwarder.turn(&mut emulator, clock.time_left().min(PATIENCE))?;
         }
         (flows.into_iter())
             .map(|(serve, fetch)| join(serve).and_then(|()| join(fetch)))

@@ -53,6 +53,7 @@ fn plan(algorithm: Algorithm, duration: u64) -> Plan {
         duration,
         window: 100 * MILLISECOND,
         sample: None,
+        connections: None,
         aggregates: vec!["all".into()],
         elements: kinds.into_iter().enumerate().map(named).collect(),
         flows: vec![FlowPlan {

@@ -1,10 +1,13 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+pub mod dataset;
 #[cfg(feature = "gate")]
 pub mod gate;
 pub mod lab;
 #[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(feature = "web")]
+pub mod web;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +84,10 @@ pub enum Command {
     MakeVideo(serve::MakeVideo),
     #[cfg(not(feature = "serve"))]
     MakeVideo(NotBuilt),
+    #[cfg(feature = "web")]
+    Web(web::Web),
+    #[cfg(not(feature = "web"))]
+    Web(NotBuilt),
     Columns(Columns),
     Completions(Completions),
     Man(Man),
@@ -122,6 +129,10 @@ Examples:
   tidegate detect --by client captures/      what limited each client
   tidegate detect --by packet -f csv x.pcap  every data packet: lost, RTT, in flight …
   tidegate detect --summary captures/        only the summary
+  tidegate detect --dataset rows/ --asn asn.mmdb captures/
+                                             Parquet by date and hour; each capture is analysed once
+  tidegate detect --dataset rows/ --follow captures/
+                                             the same, and captures that arrive later
 
 Captures are pcap or pcapng, plain or compressed with gzip, xz or zstd. Take them where the data
 is sent (at the server), with at least 128 bytes of each packet. `tidegate columns` describes the
@@ -153,7 +164,8 @@ pub struct Detect {
     /// Print only the summary: as text, or as an object with -f json
     #[arg(long)]
     pub summary: bool,
-    /// Keep reading captures that still grow, and judge every transfer when it ends by the packets so far
+    /// Keep reading captures that still grow, and judge every transfer when it ends by the packets so far.
+    /// With --dataset, wait for captures that arrive in the folders, and analyse each one when it is closed
     #[arg(long, conflicts_with = "join")]
     pub follow: bool,
     /// Show all rows in the table, including transfers that are too short to judge
@@ -165,6 +177,8 @@ pub struct Detect {
     /// Only connections with this TCP port on either side; you may repeat the option
     #[arg(short, long, value_name = "PORT")]
     pub port: Vec<u16>,
+    #[command(flatten)]
+    pub into: dataset::Into,
     #[command(flatten)]
     pub analysis: Analysis,
 }
@@ -245,6 +259,10 @@ impl Chosen {
         self.entry.name
     }
 
+    pub fn basis(&self) -> detect::Basis {
+        self.extent.basis
+    }
+
     pub fn make(&self) -> Box<dyn Detector> {
         (self.entry.make)(self.extent)
     }
@@ -254,8 +272,14 @@ impl Analysis {
     /// The detector.
     ///
     /// # Errors
-    /// There is no such detector, or it does not judge by what `--basis` asks for.
+    /// There is no such detector, it does not judge by what `--basis` asks for, or a bound is 0.
     pub fn detector(&self) -> Result<Chosen, UsageError> {
+        if self.idle_timeout.is_zero() {
+            return Err(UsageError("--idle-timeout must be more than 0".to_owned()));
+        }
+        if self.max_flows == 0 {
+            return Err(UsageError("--max-flows must be at least 1".to_owned()));
+        }
         let name = &self.detector;
         let entry = detect::by_name(name)
             .ok_or_else(|| UsageError(format!("there is no detector {name}")))?;
@@ -373,10 +397,11 @@ Examples:
   tidegate diagnose a.pcap b.pcap -f csv -o rows.csv   a row for each direction of a connection
   tidegate diagnose --join server-*.pcap --other client-*.pcap
                                                        captures that tcpdump -G rotated
-  tidegate diagnose server.pcap                        what one capture shows, and what a second one would add
+  tidegate diagnose server.pcap                        what one capture alone shows
 
-The captures are of the same traffic, taken at two places at the same time. Neither their order nor their
-clocks matter. Take at least 96 bytes of each packet. docs/how-to/diagnose-with-two-captures.md shows how.
+The captures are of the same traffic, taken at two places at the same time. Neither their order
+nor their clocks matter. Take at least 96 bytes of each packet.
+docs/how-to/diagnose-with-two-captures.md shows how.
 ";
 
 /// Compare two captures of the same traffic: which packets were lost between, and what dropped them.
@@ -447,6 +472,8 @@ pub enum Rows {
     Client,
     /// A data packet and its fate
     Packet,
+    /// With --dataset: where a row of a segment comes from; the columns of segments come before these
+    Dataset,
     /// Of `diagnose`: one direction of a connection, seen at two places
     Pair,
     /// Of `lab run`: a point of the sweep, over all its seeds
@@ -461,6 +488,8 @@ pub enum Rows {
     LabSample,
     /// Of `lab run`: a transfer that was completed
     LabTransfer,
+    /// Of `lab run`: the state of a connection's sender at one time
+    LabConnection,
     /// Of `lab kernel`: a measure, for the kernel's TCP and for the lab's
     #[cfg(target_os = "linux")]
     LabKernel,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use indicatif::ProgressBar;
 use tidegate_store::Writer;
+use tidegate_story::remarks::{problems, remarks};
 use tidegate_trace::rows::{ClientRow, FlowRow, PacketRow, SegmentRow};
 
 use crate::cli::{By, Common, Detect, Format, UsageError};
@@ -13,11 +14,12 @@ use crate::exit::Exit;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Event, Report, Task};
-use crate::remarks::remarks;
 use crate::summary::Summary;
 use crate::table::{Paint, Table};
-use crate::units::plural;
 use crate::{cli, input};
+
+/// What is said after Ctrl-C.
+pub const INTERRUPTED: &str = "interrupted; the results cover what was read before";
 
 /// Where rows go.
 enum View {
@@ -47,7 +49,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = options.jobs.unwrap_or(cores).max(1);
     let mut view = View::new(options, common, inputs.len() > 1)?;
-    let mut summary = Summary::default();
+    let mut summary = Summary::of_ports(&options.port);
     let mut failed = false;
     let bar = pipeline::progress(&inputs, common.quiet);
     let shown = options.output.is_none() && io::stdout().is_terminal();
@@ -81,14 +83,18 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         io::Result::Ok(())
     });
     bar.finish_and_clear();
-    result.map_err(|error| match &options.output {
-        Some(path) => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
-        None => anyhow::Error::new(error).context("cannot write to standard output"),
-    })?;
+    result?;
     view.finish(&summary, options.format)?;
     summary.warn();
     Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: interrupted; the results cover what was read before");
+        let read = match inputs.len() {
+            1 => String::new(),
+            all => format!(
+                ": {} of {all} captures, the last ones not to their end",
+                summary.captures()
+            ),
+        };
+        eprintln!("tidegate: {INTERRUPTED}{read}");
         Exit::Interrupted
     } else if failed {
         Exit::Failed
@@ -100,8 +106,6 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
 fn check(options: &Detect) -> anyhow::Result<()> {
     let wrong = if options.jobs == Some(0) {
         "--jobs must be at least 1"
-    } else if options.analysis.max_flows == 0 {
-        "--max-flows must be at least 1"
     } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
         "--summary has no rows: use it without --format, or with -f json"
     } else if options.by == By::Packet && options.format == Format::Table {
@@ -126,20 +130,11 @@ fn without_bar<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> 
 /// Writes a line on standard error for each problem of a capture; returns whether there was one.
 pub fn print_problems(report: &Report) -> bool {
     let name = &report.name;
-    let mut failed = false;
-    if let Some(first) = &report.passed_over.first {
-        let packets = plural(report.passed_over.unsupported, "packet", "packets");
-        eprintln!("tidegate: {name}: {first}; {packets} left out");
-        failed = true;
+    let problems = problems(&report.passed_over, report.error.as_deref());
+    for line in problems.iter().chain(&remarks(&report.counters)) {
+        eprintln!("tidegate: {name}: {line}");
     }
-    if let Some(error) = &report.error {
-        eprintln!("tidegate: {name}: {error}");
-        failed = true;
-    }
-    for remark in remarks(&report.counters) {
-        eprintln!("tidegate: {name}: {remark}");
-    }
-    failed
+    !problems.is_empty()
 }
 
 impl View {

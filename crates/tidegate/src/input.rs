@@ -129,6 +129,12 @@ impl Input {
         }
     }
 
+    /// Its length and when it was last written, where it is a file.
+    pub fn state(&self) -> Option<(u64, i64, i64)> {
+        let meta = fs::metadata(self.path.as_deref()?).ok()?;
+        Some((meta.len(), meta.mtime(), meta.mtime_nsec()))
+    }
+
     /// Opens it; the progress bar counts its bytes.
     pub fn open(
         &self,
@@ -241,11 +247,18 @@ pub fn find(arguments: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
 /// The one capture that the arguments name: in pieces, if they are to be joined.
 ///
 /// # Errors
-/// They name several captures.
-pub fn one(arguments: &[PathBuf], join: bool) -> anyhow::Result<Input> {
+/// They name several captures, or a folder of captures that are not to be joined.
+pub fn single(arguments: &[PathBuf], join: bool) -> anyhow::Result<Input> {
     match arguments {
         _ if join => Ok(Input::joined(find(arguments)?)),
         [only] if only.as_os_str() == "-" => Ok(Input::stdin()),
+        [only] if only.is_dir() => {
+            let message = format!(
+                "{}: is a directory: name a capture in it, or add --join if they are the pieces of one",
+                display(only)
+            );
+            Err(UsageError(message).into())
+        }
         [only] => Ok(Input::file(only)),
         several => {
             let message = format!(
@@ -272,6 +285,18 @@ pub fn refuse_overwriting(inputs: &[Input], output: Option<&Path>) -> anyhow::Re
     }
 }
 
+/// The captures in a folder and the folders in it, as they are now.
+pub fn in_folder(folder: &Path) -> Vec<Input> {
+    let mut found = Vec::new();
+    search(folder, &mut found);
+    found
+}
+
+/// Whether a file that nobody named is taken for a capture.
+pub fn is_capture(path: &Path) -> bool {
+    path.is_file() && (has_capture_name(path) || begins_like_a_capture(path))
+}
+
 /// Adds the captures in a folder and the folders in it, by name. Links to folders are not
 /// followed, since they can form loops.
 fn search(folder: &Path, found: &mut Vec<Input>) {
@@ -285,7 +310,7 @@ fn search(folder: &Path, found: &mut Vec<Input>) {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             search(&path, found);
-        } else if path.is_file() && (has_capture_name(&path) || begins_like_a_capture(&path)) {
+        } else if is_capture(&path) {
             found.push(Input::file(&path));
         }
     }
@@ -307,7 +332,7 @@ pub fn display(path: &Path) -> Arc<str> {
 }
 
 /// Whether a file is named like a capture. tcpdump -C and -W append digits to `.pcap`.
-fn has_capture_name(path: &Path) -> bool {
+pub fn has_capture_name(path: &Path) -> bool {
     let name = path
         .file_name()
         .unwrap_or_default()

@@ -1,11 +1,12 @@
 //! `tidegate`: the commands. Glue only: what they do lives in the other crates.
 
 #![cfg_attr(
-    not(all(feature = "gate", feature = "serve")),
+    not(all(feature = "gate", feature = "serve", feature = "web")),
     allow(dead_code, reason = "what only commands use that are not built")
 )]
 
 mod cli;
+mod dataset;
 mod detect;
 mod diagnose;
 mod exit;
@@ -21,16 +22,17 @@ mod pace;
 mod pipeline;
 #[cfg(feature = "serve")]
 mod play;
-mod remarks;
 #[cfg(feature = "serve")]
 mod serve;
 mod summary;
 mod table;
-mod units;
+#[cfg(feature = "web")]
+mod web;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tidegate_story::units;
 
 use cli::{Cli, Command};
 use exit::Exit;
@@ -38,6 +40,9 @@ use exit::Exit;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Detect(options) if options.into.dataset.is_some() => {
+            dataset::run(&options, &cli.common)
+        }
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
         Command::Diagnose(options) => diagnose::run(&options, &cli.common),
@@ -52,6 +57,10 @@ fn main() -> ExitCode {
         Command::Play(options) => play::run(&options, &cli.common),
         #[cfg(feature = "serve")]
         Command::MakeVideo(options) => serve::make_video(&options),
+        #[cfg(feature = "web")]
+        Command::Web(options) => web::run(&options, &cli.common),
+        #[cfg(not(feature = "web"))]
+        Command::Web(_) => not_built(),
         #[cfg(not(feature = "gate"))]
         Command::Gate(_) => not_built(),
         #[cfg(not(feature = "serve"))]
@@ -73,7 +82,7 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(not(all(feature = "gate", feature = "serve")))]
+#[cfg(not(all(feature = "gate", feature = "serve", feature = "web")))]
 fn not_built() -> anyhow::Result<Exit> {
     let text = "this program was built without this command. `cargo install --path crates/tidegate` builds all of \
                 them; it needs clang and libelf (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \

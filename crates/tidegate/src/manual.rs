@@ -5,8 +5,10 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::CommandFactory;
+use tidegate_dataset::Origin;
 use tidegate_lab::rows::{
-    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow,
+    LabConnectionRow, LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow,
+    LabWindowRow,
 };
 use tidegate_table::Row;
 use tidegate_trace::rows::{ClientRow, FlowRow, PacketRow, PairRow, SegmentRow};
@@ -22,6 +24,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::Flow => list::<FlowRow>,
         Rows::Client => list::<ClientRow>,
         Rows::Packet => list::<PacketRow>,
+        Rows::Dataset => list::<Origin>,
         Rows::Pair => list::<PairRow>,
         Rows::LabPoint => list::<LabPointRow>,
         Rows::LabFlow => list::<LabFlowRow>,
@@ -29,6 +32,7 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::LabElement => list::<LabElementRow>,
         Rows::LabSample => list::<LabSampleRow>,
         Rows::LabTransfer => list::<LabTransferRow>,
+        Rows::LabConnection => list::<LabConnectionRow>,
         #[cfg(target_os = "linux")]
         Rows::LabKernel => list::<tidegate_testbed::LabKernelRow>,
     };

@@ -44,9 +44,10 @@ impl Output {
     }
 
     /// Flushes the output, and gives a file its name.
-    pub fn commit(self) -> anyhow::Result<()> {
+    pub fn commit(mut self) -> anyhow::Result<()> {
+        self.flush()?;
         match self {
-            Self::Stdout(mut out) => Ok(out.flush()?),
+            Self::Stdout(_) => Ok(()),
             Self::File(out, unfinished) => {
                 let path = unfinished.path.clone();
                 let place = || {
@@ -59,19 +60,32 @@ impl Output {
     }
 }
 
+impl Output {
+    /// An error of writing, with what could not be written.
+    fn named(&self, error: &io::Error) -> io::Error {
+        let place = match self {
+            Self::Stdout(_) => "to standard output".to_owned(),
+            Self::File(_, unfinished) => unfinished.path.display().to_string(),
+        };
+        io::Error::new(error.kind(), format!("cannot write {place}: {error}"))
+    }
+}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
+        let written = match self {
             Self::Stdout(out) => out.write(bytes),
             Self::File(out, _) => out.write(bytes),
-        }
+        };
+        written.map_err(|error| self.named(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
+        let flushed = match self {
             Self::Stdout(out) => out.flush(),
             Self::File(out, _) => out.flush(),
-        }
+        };
+        flushed.map_err(|error| self.named(&error))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Captures to rows: several at a time, in the order in which they were named.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -10,10 +8,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_trace::annotate::{FlowInfo, Metrics, Transfer, TransferSummary};
 use tidegate_trace::detect::Judgement;
-use tidegate_trace::detect::Together;
 use tidegate_trace::flow::{Counters, FlowSummary};
 use tidegate_trace::read::{Nanos, PassedOver};
-use tidegate_trace::rows::{ClientRow, ClientSums, FlowRow, PacketRow, SegmentRow};
+use tidegate_trace::rows::{ClientRow, ClientRows, FlowRow, FlowRows, PacketRow, SegmentRow};
 use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
@@ -26,8 +23,6 @@ const BATCH: usize = 8192;
 const AHEAD: usize = 2;
 /// Fewer bytes than this, even compressed, are read faster than a person could look at a bar.
 const WORTH_A_BAR: u64 = 4 << 20;
-/// Clients of a capture whose sums are kept: about 1 kB each.
-const MOST_CLIENTS: usize = 1 << 17;
 /// Rows of a live capture are handed on when they are this old.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
@@ -45,8 +40,12 @@ pub enum Event {
 pub struct Report {
     pub name: Arc<str>,
     pub counters: Counters,
-    /// Segments with data of the flows that were wanted.
+    /// The flows that were wanted, …
+    pub flows: u64,
+    /// … and their segments with data.
     pub segments: u64,
+    /// Whether reading began, before an interruption.
+    pub begun: bool,
     pub passed_over: PassedOver,
     /// Why it could not be read, or not to its end.
     pub error: Option<String>,
@@ -156,7 +155,8 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         report = analyse(input, task.bar, task.stop, options, &mut rows);
         rows.hand_on();
         report.segments = rows.count;
-        let clients = std::mem::take(&mut rows.clients);
+        report.flows = rows.wanted;
+        let clients = rows.of_clients.finish(&rows.file, rows.start);
         rows.hand_on_clients(clients);
     }
     if task.stop.load(Ordering::Relaxed) {
@@ -164,6 +164,12 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         report.error = None;
     }
     let _ = out.send(Event::Done(Box::new(report)));
+}
+
+/// Whether a flow has one of the ports, if there are any.
+pub fn is_wanted(info: &FlowInfo, ports: &[u16]) -> bool {
+    let has = |port: u16| ports.contains(&port);
+    ports.is_empty() || has(info.client.port()) || has(info.server.port())
 }
 
 /// Analyses a capture, all its pieces. What cannot be opened or read is in the report.
@@ -196,12 +202,24 @@ pub fn analyse(
 }
 
 impl Report {
+    /// Of a capture that could not be read at all.
+    pub fn failed(name: &Arc<str>, error: String) -> Self {
+        Self {
+            name: Arc::clone(name),
+            error: Some(error),
+            begun: true,
+            ..Self::default()
+        }
+    }
+
     /// What an analysis of the capture came to.
     pub fn new(name: &Arc<str>, outcome: Outcome) -> Self {
         Self {
             name: Arc::clone(name),
             counters: outcome.counters,
+            flows: outcome.counters.flows,
             segments: 0,
+            begun: true,
             passed_over: outcome.passed_over,
             error: outcome.error.map(|error| error.to_string()),
         }
@@ -224,12 +242,13 @@ struct Rows<'a> {
     segments: Vec<SegmentRow>,
     flows: Vec<FlowRow>,
     packets: Vec<PacketRow>,
-    /// Segments with data of flows that are done.
+    /// Wanted flows that are done, …
+    wanted: u64,
+    /// … and their segments with data.
     count: u64,
-    /// Verdicts on segments of flows that are not done, by flow and side, and how many are policed.
-    verdicts: HashMap<(u64, bool), (Together, u64)>,
-    /// Sums by client and side.
-    clients: BTreeMap<(IpAddr, bool), ClientSums>,
+    /// What rows of flows and clients need, if these are wanted.
+    of_flows: FlowRows,
+    of_clients: ClientRows,
     out: &'a SyncSender<Event>,
 }
 
@@ -247,17 +266,16 @@ impl<'a> Rows<'a> {
             segments: Vec::new(),
             flows: Vec::new(),
             packets: Vec::new(),
+            wanted: 0,
             count: 0,
-            verdicts: HashMap::new(),
-            clients: BTreeMap::new(),
+            of_flows: FlowRows::default(),
+            of_clients: ClientRows::default(),
             out,
         }
     }
 
     fn wants(&self, info: &FlowInfo) -> bool {
-        self.ports.is_empty()
-            || self.ports.contains(&info.client.port())
-            || self.ports.contains(&info.server.port())
+        is_wanted(info, self.ports)
     }
 
     fn send(&mut self, event: Event) {
@@ -289,40 +307,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Adds a flow to the sums of its client. Where there are too many clients, those that have been quiet
-    /// the longest get their rows early.
-    fn add_to_clients(&mut self, flow: &FlowSummary) {
-        let sides = [(true, &flow.client), (false, &flow.server)];
-        for (from_client, totals) in sides {
-            if let Some(totals) = totals {
-                let client = (flow.info.client.ip(), from_client);
-                self.clients.entry(client).or_default().add(flow, totals);
-            }
-        }
-        if self.clients.len() > MOST_CLIENTS {
-            let end = |sums: &ClientSums| sums.metrics.first_sent + sums.metrics.duration;
-            let mut ends: Vec<Nanos> = self.clients.values().map(end).collect();
-            let middle = ends.len() / 2;
-            let middle = *ends.select_nth_unstable(middle).1;
-            let all = std::mem::take(&mut self.clients).into_iter();
-            let (quiet, rest): (BTreeMap<_, _>, _) = all.partition(|(_, sums)| end(sums) <= middle);
-            self.clients = rest;
-            self.hand_on_clients(quiet);
-        }
-    }
-
-    fn hand_on_clients(&mut self, sums: impl IntoIterator<Item = ((IpAddr, bool), ClientSums)>) {
-        let rows = sums
-            .into_iter()
-            .map(|((client, from_client), sums)| ClientRow {
-                file: Arc::clone(&self.file),
-                capture_start: self.start,
-                client,
-                from_client,
-                judgement: sums.together.judgement(),
-                sums,
-            });
-        let rows: Vec<ClientRow> = rows.collect();
+    fn hand_on_clients(&mut self, rows: Vec<ClientRow>) {
         if !rows.is_empty() {
             self.send(Event::Clients(rows));
         }
@@ -366,17 +351,10 @@ impl Sink for Rows<'_> {
         if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
         }
-        let policed = u64::from(judgement.is_policed());
-        if self.by == By::Flow {
-            let verdicts = self.verdicts.entry((id.flow, id.from_client)).or_default();
-            verdicts.0.add(transfer, &judgement);
-            verdicts.1 += policed;
-        }
-        if self.by == By::Client {
-            let client = (transfer.flow.client.ip(), id.from_client);
-            let sums = self.clients.entry(client).or_default();
-            sums.together.add(transfer, &judgement);
-            sums.policed += policed;
+        match self.by {
+            By::Flow => self.of_flows.verdict(transfer, &judgement),
+            By::Client => self.of_clients.verdict(transfer, &judgement),
+            By::Segment | By::Packet => {}
         }
         self.segments.push(SegmentRow {
             file: Arc::clone(&self.file),
@@ -394,35 +372,17 @@ impl Sink for Rows<'_> {
         if !self.wants(&summary.info) {
             return;
         }
+        self.wanted += 1;
         self.count += summary.segments;
         if self.by == By::Client {
-            self.add_to_clients(&summary);
+            let rows = self.of_clients.flow(&self.file, self.start, &summary);
+            self.hand_on_clients(rows);
         }
         if self.by != By::Flow {
             return;
         }
-        let info = summary.info;
-        for (from_client, totals) in [(true, summary.client), (false, summary.server)] {
-            let verdicts = self.verdicts.remove(&(info.number, from_client));
-            let (together, policed) = verdicts.unwrap_or_default();
-            let Some(totals) = totals else { continue };
-            let (sender, receiver) = if from_client {
-                (info.client, info.server)
-            } else {
-                (info.server, info.client)
-            };
-            self.flows.push(FlowRow {
-                file: Arc::clone(&self.file),
-                capture_start: self.start,
-                info,
-                ended: summary.ended,
-                sender,
-                receiver,
-                totals: *totals,
-                policed_segments: policed,
-                judgement: together.judgement(),
-            });
-        }
+        let rows = self.of_flows.flow(&self.file, self.start, summary);
+        self.flows.extend(rows);
         if self.follow || self.flows.len() >= BATCH {
             self.hand_on();
         }

@@ -73,6 +73,8 @@ async fn serve(
         throttle_percent: options.percent,
         rate: options.rate,
         index: options.index,
+        cors: options.cors.clone(),
+        cache: options.cache.clone(),
         limits: Limits {
             connections: connections as usize,
             files: connections as usize * FILES,

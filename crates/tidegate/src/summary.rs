@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
 use tidegate_trace::detect::pd::{Answer, Code};
-use tidegate_trace::detect::{Cause, Cluster, rate_clusters};
+use tidegate_trace::detect::{COVERED, Cause, Cluster, rate_clusters};
 use tidegate_trace::flow::Counters;
 use tidegate_trace::read::PassedOver;
 use tidegate_trace::rows::SegmentRow;
@@ -16,15 +17,25 @@ use crate::units::{count, percent, plural, rate};
 
 /// A transfer with this many losses counts as lossy: PD needs as many. [Flach16 Table 2]
 const LOSSY: u64 = 15;
-/// The share of the policing rates that the clusters should cover. [Flach16 §3.2]
-const COVERED: f64 = 0.75;
 /// Clusters that are listed for people.
 const LISTED: usize = 10;
+
+/// A share as a whole percentage.
+fn share_of(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
 
 /// Sums over captures.
 #[derive(Debug, Default)]
 pub struct Summary {
+    /// Only flows with one of these ports, if there are any.
+    ports: Vec<u16>,
     captures: u64,
+    /// Flows with these ports.
+    flows: u64,
+    /// The first capture with packets that have an earlier time than the one before, and how many captures have.
+    backwards: Option<Arc<str>>,
+    backward_captures: u64,
     failed: u64,
     segments: u64,
     lossy: u64,
@@ -41,6 +52,19 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Of the flows with one of these ports; of all flows without.
+    pub fn of_ports(ports: &[u16]) -> Self {
+        Self {
+            ports: ports.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// How many captures were read, to their end or not.
+    pub fn captures(&self) -> u64 {
+        self.captures
+    }
+
     pub fn rows(&mut self, rows: &[SegmentRow]) {
         for row in rows {
             let (transfer, judgement) = (&row.transfer, &row.judgement);
@@ -60,7 +84,13 @@ impl Summary {
     }
 
     pub fn capture(&mut self, report: &Report) {
-        self.captures += 1;
+        self.captures += u64::from(report.begun);
+        self.flows += report.flows;
+        if report.counters.backwards > 0 {
+            self.backward_captures += 1;
+            self.backwards
+                .get_or_insert_with(|| Arc::clone(&report.name));
+        }
         self.segments += report.segments;
         self.failed += u64::from(report.error.is_some());
         let (sum, more) = (&mut self.counters, &report.counters);
@@ -99,7 +129,7 @@ impl Summary {
             out,
             "{}, {}, {}",
             plural(self.captures, "capture", "captures"),
-            plural(self.counters.flows, "flow", "flows"),
+            self.flows_in_words(),
             plural(self.counters.frames, "packet", "packets"),
         )?;
         write!(
@@ -137,7 +167,8 @@ impl Summary {
                     Some(Layer::Payload) | None => "",
                 },
             )?;
-            for cluster in clusters.iter().take(LISTED) {
+            let listed = clusters.len().min(LISTED);
+            for cluster in &clusters[..listed] {
                 writeln!(
                     out,
                     "  {:>12}  {}",
@@ -148,16 +179,61 @@ impl Summary {
             if clusters.len() > LISTED {
                 writeln!(out, "  and {} more", clusters.len() - LISTED)?;
             }
+            self.print_rest(out, clusters.len(), covered)?;
         }
         // Captures often hold these, and nothing is left out for it.
         if self.counters.backwards > 0 {
             let packets = plural(self.counters.backwards, "packet", "packets");
+            let first = match &self.backwards {
+                Some(name) if self.captures > 1 => format!(", in {name}"),
+                _ => String::new(),
+            };
+            let others = match self.backward_captures.saturating_sub(1) {
+                0 => String::new(),
+                others => format!(" and {}", plural(others, "other capture", "other captures")),
+            };
             writeln!(
                 out,
-                "note: {packets} with an earlier time than the packet before"
+                "note: {packets} with an earlier time than the packet before{first}{others}"
             )?;
         }
         Ok(())
+    }
+
+    /// How many flows there are, and of these with the wanted ports.
+    fn flows_in_words(&self) -> String {
+        let all = plural(self.counters.flows, "flow", "flows");
+        match &self.ports[..] {
+            [] => all,
+            ports => {
+                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                let ports = ports.join(" or ");
+                match self.flows {
+                    0 => format!("no flow with port {ports} among {all}"),
+                    some => format!("{} of {all} with port {ports}", count(some)),
+                }
+            }
+        }
+    }
+
+    /// Says that the list of clusters ends before it covers all, and what it leaves out.
+    fn print_rest(&self, out: &mut impl Write, listed: usize, covered: usize) -> io::Result<()> {
+        let rest = self.rates.len().saturating_sub(covered);
+        let all = rate_clusters(&self.rates, 1.0);
+        let Some(next) = all.get(listed).filter(|_| rest > 0) else {
+            return Ok(());
+        };
+        writeln!(
+            out,
+            "  the list ends where {} are covered; of {} with other rates, {} near {}",
+            share_of(COVERED),
+            plural(rest as u64, "segment", "segments"),
+            match next.rates {
+                1 => "1 is".to_owned(),
+                n => format!("{} are", count(n as u64)),
+            },
+            rate(next.centre_bps)
+        )
     }
 
     /// Whether the detector was one that gives codes.
@@ -180,7 +256,9 @@ impl Summary {
             .iter()
             .map(|(number, cause)| format!("{} {cause}", count(*number)))
             .collect();
-        writeln!(out, "verdicts: {}", counts.join(", "))
+        // Each side's data of a segment has a verdict.
+        let all = plural(self.verdicts.iter().sum(), "transfer", "transfers");
+        writeln!(out, "verdicts on {all}: {}", counts.join(", "))
     }
 
     /// Reports on standard error what the results lack, in every format.
@@ -254,6 +332,7 @@ impl Summary {
             "captures": self.captures,
             "captures_failed": self.failed,
             "flows": self.counters.flows,
+            "flows_chosen": self.flows,
             "segments": self.segments,
             "segments_lossy": self.lossy,
             "segments_policed": self.policed,

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use tidegate_story::brief;
 use tidegate_trace::annotate::{Layer, Metrics, TransferSummary};
 use tidegate_trace::detect::{Cause, Judgement, pd};
 use tidegate_trace::read::Nanos;
@@ -13,10 +14,6 @@ use tidegate_trace::wire::Endpoint;
 use crate::cli::Color;
 use crate::units::{count, percent, rate, time};
 
-/// A transfer with fewer data packets is over within a few round trips. (`pd` needs 15 losses and 15
-/// passes.)
-pub const LEAST_PACKETS: u64 = 30;
-
 /// Colours, if they are wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
@@ -24,7 +21,7 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// Colours on standard output, if that is a terminal that is not told otherwise
+    /// Colours on standard output, if that is a terminal that has no other setting
     /// (<https://no-color.org>, <https://bixense.com/clicolors>).
     pub fn for_stdout(wish: Color, to_file: bool) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -195,7 +192,9 @@ impl Table {
                 percent(metrics.loss_rate()),
                 metrics.goodput_bps().map_or("-".into(), rate),
                 sums.rtt_min.map_or("-".into(), time),
-                row.judgement.confidence.map_or("-".into(), whole_percent),
+                row.judgement
+                    .confidence
+                    .map_or("-".into(), brief::whole_percent),
             )?;
         }
         Ok(())
@@ -203,7 +202,7 @@ impl Table {
 
     /// Whether a row is long enough to be shown; counts it otherwise.
     fn shows(&mut self, metrics: &Metrics) -> bool {
-        let shown = self.all || metrics.data_packets >= LEAST_PACKETS;
+        let shown = self.all || metrics.data_packets >= brief::LEAST_PACKETS;
         self.hidden += u64::from(!shown);
         shown
     }
@@ -262,7 +261,7 @@ impl Table {
             percent(metrics.loss_rate()),
             metrics.goodput_bps().map_or("-".into(), rate),
             line.rtt.map_or("-".into(), time),
-            line.confidence.map_or("-".into(), whole_percent),
+            line.confidence.map_or("-".into(), brief::whole_percent),
             line.verdict,
         )
     }
@@ -288,10 +287,9 @@ impl Table {
     }
 
     fn in_words(&mut self, judgement: &Judgement) -> String {
-        let mut words = words(judgement);
+        let words = brief::verdict(judgement);
         if let Some(limit) = judgement.limit {
             self.link_rates |= limit.layer == Layer::Link;
-            words = format!("{words} {}", rate(limit.rate_bps.value));
         }
         match judgement.cause {
             Cause::Policer => self.paint.alarm(&words),
@@ -336,33 +334,11 @@ impl Table {
         if self.hidden > 0 {
             writeln!(
                 out,
-                "{} of fewer than {LEAST_PACKETS} data packets not shown; --all shows them",
-                crate::units::plural(self.hidden, "row", "rows")
+                "{} of fewer than {} data packets not shown; --all shows them",
+                crate::units::plural(self.hidden, "row", "rows"),
+                brief::LEAST_PACKETS
             )?;
         }
         Ok(())
     }
-}
-
-/// A verdict in a few words. For a verdict that leaves several causes, these are the causes.
-fn words(judgement: &Judgement) -> String {
-    let names = |causes: &mut dyn Iterator<Item = Cause>, between: &str| {
-        let names: Vec<&str> = causes.map(Cause::name).collect();
-        names.join(between)
-    };
-    match judgement.cause {
-        Cause::Unclear if !judgement.left.is_empty() => {
-            names(&mut judgement.left.iter().copied(), " or ") + "?"
-        }
-        Cause::Mixed => names(
-            &mut judgement.shares.iter().take(2).map(|share| share.cause),
-            " + ",
-        ),
-        cause => cause.to_string(),
-    }
-}
-
-/// A share as a percentage without decimals.
-fn whole_percent(share: f64) -> String {
-    format!("{:.0}%", share * 100.0)
 }

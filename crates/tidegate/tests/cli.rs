@@ -229,6 +229,10 @@ fn a_full_disk_is_reported() {
         &["detect", "-f", "csv"][..],
         &["detect"],
         &["detect", "-f", "parquet"],
+        &["detect", "--summary"],
+        &["explain", "--no-svg"],
+        &["explain", "--json"],
+        &["diagnose"],
     ] {
         let full = fs::File::options()
             .write(true)
@@ -241,8 +245,62 @@ fn a_full_disk_is_reported() {
             .expect("runs");
         let (code, _, err) = parts(&output);
         assert_eq!(code, 1, "{arguments:?}");
-        assert!(err.contains("No space left on device"), "{err}");
+        let told =
+            "tidegate: cannot write to standard output: No space left on device (os error 28)";
+        assert_eq!(err.trim_end(), told, "{arguments:?}");
     }
+    let (code, _, err) = run(&["detect", "-f", "parquet", "-o", "/dev/full", &capture()]);
+    let told = "tidegate: cannot write /dev/full: No space left on device (os error 28)";
+    assert_eq!((code, err.trim_end()), (1, told));
+}
+
+#[test]
+fn options_that_contradict_themselves_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("text");
+    let capture = capture();
+    let cases = [
+        (
+            &["explain", folder][..],
+            "is a directory: name a capture in it, or add --join",
+        ),
+        (&["explain", folder, "--flow", "0"], "is a directory"),
+        (&["diagnose", folder], "is a directory"),
+        (
+            &["detect", "--idle-timeout", "0s", &capture],
+            "--idle-timeout must be more than 0",
+        ),
+        (
+            &["explain", "--max-flows", "0", &capture],
+            "--max-flows must be at least 1",
+        ),
+        (
+            &[
+                "diagnose", &capture, &capture, "--svg", "x.svg", "--from", "5s", "--to", "1s",
+            ],
+            "--from must be before --to",
+        ),
+    ];
+    for (arguments, told) in cases {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(err.contains(told), "{err}");
+    }
+}
+
+#[test]
+fn a_port_that_no_flow_has_is_named() {
+    let (code, out, _) = run(&["detect", "--port", "1", &capture()]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("1 capture, no flow with port 1 among 1 flow, "),
+        "{out}"
+    );
+    let (_, out, _) = run(&["detect", "--port", "1234", "--summary", &capture()]);
+    assert!(
+        out.starts_with("1 capture, 1 of 1 flow with port 1234, "),
+        "{out}"
+    );
 }
 
 /// Ctrl-C while a capture still comes in: the results so far are reported.

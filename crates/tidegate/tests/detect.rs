@@ -26,7 +26,10 @@ fn the_table_fits_80_columns_and_shows_the_verdict() {
         out.contains("1 rate cluster (±5 %) covers 100.0% of the policing rates (on the link)"),
         "{out}"
     );
-    assert!(out.contains("verdicts: 5 policer, 5 "), "{out}");
+    assert!(
+        out.contains("verdicts on 10 transfers: 5 policer, 5 "),
+        "{out}"
+    );
     assert!(!out.contains('\u{1b}'), "colours only on a terminal");
 
     let (_, all, _) = run(&["detect", "--all", &capture()]);
@@ -46,7 +49,7 @@ fn the_published_detector_is_there_for_comparison() {
         ),
         "{out}"
     );
-    assert!(!out.contains("verdicts:"), "{out}");
+    assert!(!out.contains("verdicts on"), "{out}");
 }
 
 /// What is judged together: one transfer alone has no depth, since nobody knows how full the bucket was.
@@ -388,4 +391,30 @@ fn joined_pieces_give_what_the_whole_gives() {
     assert_eq!(rows(&joined), expected);
     // Each for itself, they are other connections.
     assert!(rows(&apart).len() > expected.len());
+}
+
+/// What cannot be read is named in one line: here UDP and ESP, and no TCP at all.
+#[test]
+fn other_protocols_are_named() {
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    capture.extend([0; 8]);
+    capture.extend([0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+    for (second, protocol) in [(1, 17), (2, 17), (3, 50)] {
+        let mut frame = [0; 54];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..18].copy_from_slice(&[0x45, 0, 0, 40]);
+        frame[23] = protocol;
+        for field in [second, 0, 54, 54u32] {
+            capture.extend(field.to_le_bytes());
+        }
+        capture.extend(frame);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("others.pcap");
+    fs::write(&path, capture).expect("written");
+    let (code, _, err) = run(&["detect", path.to_str().expect("text"), "-f", "csv"]);
+    assert_eq!(code, 0);
+    let line = "3 packets, none of them TCP that can be read: 3 other IP (2 UDP, 1 ESP)\n";
+    assert!(err.ends_with(line), "{err}");
+    assert_eq!(err.lines().count(), 1);
 }

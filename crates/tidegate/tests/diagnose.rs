@@ -41,9 +41,15 @@ back = ["back", "way", "front"]
 
 /// A folder with two captures, and their names.
 fn captures() -> (tempfile::TempDir, [String; 2]) {
+    captures_at("20mbit")
+}
+
+/// The same with a policer of another rate.
+fn captures_at(rate: &str) -> (tempfile::TempDir, [String; 2]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
-    std::fs::write(path("two.toml"), SCENARIO).expect("written");
+    let scenario = SCENARIO.replace("20mbit", rate);
+    std::fs::write(path("two.toml"), scenario).expect("written");
     let text = |path: PathBuf| path.to_str().expect("text").to_owned();
     let (scenario, out) = (text(path("two.toml")), text(folder.path().to_owned()));
     let (code, _, err) = run(&["lab", "run", &scenario, "-q", "-o", &out]);
@@ -107,7 +113,7 @@ fn one_capture_tells_what_it_can() {
 
 #[test]
 fn other_traffic_and_bad_captures_are_named() {
-    let (folder, [a, _]) = captures();
+    let (folder, [a, b]) = captures();
     let corpus = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
@@ -115,6 +121,14 @@ fn other_traffic_and_bad_captures_are_named() {
     let (code, out, _) = run(&["diagnose", &a, corpus, "-q"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("The captures share no packets"), "{out}");
+
+    // Another run of the lab has the same addresses, ports and first packets.
+    let (_other, [_, other]) = captures_at("50mbit");
+    let (code, out, _) = run(&["diagnose", &b, &other, "-q"]);
+    assert_eq!(code, 0);
+    let first = out.lines().next().unwrap_or_default();
+    assert!(first.contains("no data packet was lost"), "{out}");
+    assert!(first.contains("nothing is judged"), "{out}");
 
     let (code, _, err) = run(&["diagnose", &a, "/nonexistent.pcap", "-q"]);
     assert_eq!(code, 1);
@@ -141,6 +155,13 @@ fn packets_beyond_the_bound_are_left_out() {
     );
     assert!(out.contains("from A to B"), "{out}");
     assert!(out.contains(" s are compared: "), "{out}");
+    assert!(out.contains("This holds for the first "), "{out}");
+    let (_, json, _) = run(&["diagnose", &a, &b, "-q", "--max-packets", "500", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let verdict = json["verdict"].as_str().unwrap();
+    assert!(verdict.contains("This holds for the first "), "{verdict}");
+    assert!(json["captures"][0]["not_kept"].as_u64().unwrap() > 0);
+    assert!(json["captures"][0]["compared_s"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

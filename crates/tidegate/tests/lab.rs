@@ -13,6 +13,7 @@ const SCENARIO: &str = r#"title = "Two downloads"
 duration = "1s"
 window = "100ms"
 sample = "20ms"
+connections = "changes"
 
 [[element]]
 name = "front"
@@ -69,7 +70,15 @@ fn the_table_fits_80_columns_and_tells_every_point() {
 #[test]
 fn results_do_not_depend_on_the_number_of_cores() {
     let (_folder, path) = scenario(SCENARIO);
-    for by in ["point", "flow", "window", "element", "sample", "transfer"] {
+    for by in [
+        "point",
+        "flow",
+        "window",
+        "element",
+        "sample",
+        "transfer",
+        "connection",
+    ] {
         let rows = |jobs: &str| {
             let (code, out, err) = run(&[
                 "lab", "run", &path, "--by", by, "-f", "csv", "-q", "-j", jobs,
@@ -145,6 +154,7 @@ fn a_folder_gets_rows_pictures_and_captures() {
         "elements",
         "samples",
         "transfers",
+        "connections",
     ] {
         let bytes = fs::read(results.join(format!("{name}.parquet"))).expect(name);
         assert!(
@@ -158,6 +168,7 @@ fn a_folder_gets_rows_pictures_and_captures() {
         "fairness.svg",
         "throughput-0.svg",
         "occupancy-gate-1.svg",
+        "connection-download-1-2.svg",
     ] {
         let svg = fs::read_to_string(results.join(name))
             .unwrap_or_else(|_| panic!("{name} of {names:?}"));
@@ -231,7 +242,7 @@ fn what_is_wrong_is_told_with_its_line() {
         let (code, out, err) = run(&["lab", command, &path]);
         assert_eq!((code, out.as_str()), (1, ""));
         let wanted =
-            format!("tidegate: {path}:23:1: unknown key `rtx` in a flow, did you mean `rtt`?\n");
+            format!("tidegate: {path}:24:1: unknown key `rtx` in a flow, did you mean `rtt`?\n");
         assert_eq!(err, wanted);
     }
     let (folder, empty) = scenario("");
@@ -277,7 +288,7 @@ fn check_counts_what_there_is_to_do() {
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(
         out,
-        format!("{path}: 3 points, 2 seeds, 12.0s to simulate\n")
+        format!("{path}: 3 points, 2 seeds, 6.00s to simulate\n")
     );
 }
 
@@ -386,7 +397,7 @@ fn a_point_that_fails_leaves_those_before_it() {
 #[test]
 fn the_last_window_is_over_its_own_time() {
     let text = "window = \"100ms\"\nduration = \"250ms\"\n[[flow]]\nname = \"call\"\nrtt = \"0s\"\n\
-        traffic = { kind = \"udp\", rate = \"8mbit\", size = \"1000B\" }\npath = \"gate\"\n\
+        traffic = { kind = \"udp\", rate = \"8mbit\", size = \"1000B\" }\npath = [\"gate\"]\n\
         [[element]]\nname = \"gate\"\nkind = \"policer\"\nrate = \"16mbit\"\n";
     let (folder, path) = scenario(text);
     let results = folder.path().join("results");
@@ -466,45 +477,6 @@ fn an_interrupted_run_reports_what_is_complete() {
     }
 }
 
-/// Runs it as a user without rights: root becomes `nobody`, and other users stay what they are.
-#[cfg(target_os = "linux")]
-#[test]
-fn comparing_with_the_kernel_needs_rights_and_says_so() {
-    use std::os::unix::fs::MetadataExt;
-    use std::os::unix::process::CommandExt;
-
-    let mut command = tidegate(&["lab", "kernel", "--quiet", "--set", "duration=1s"]);
-    if fs::metadata("/proc/self").expect("own process").uid() == 0 {
-        // The user `nobody` may not run it from a build in root's folder.
-        let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
-        let shut =
-            |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.mode() & 0o001 == 0);
-        if program.ancestors().skip(1).any(shut) {
-            // Past the test harness.
-            let test = "comparing_with_the_kernel_needs_rights_and_says_so";
-            let why = "the build's folder is closed to others";
-            writeln!(std::io::stderr(), "skipped {test}: {why}").expect("standard error");
-            return;
-        }
-        command.uid(65_534).gid(65_534);
-    }
-    let (code, out, err) = parts(&command.output().expect("tidegate runs"));
-    assert_eq!((code, out.as_str()), (3, ""), "{err}");
-    assert!(
-        err.contains("as root") || err.contains("/dev/net/tun is missing"),
-        "{err}"
-    );
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn only_what_the_kernel_can_do_is_compared() {
-    let (_folder, path) = scenario(&SCENARIO.replace("\"cubic\"]", "\"cubic\"]\ndscp = 8"));
-    let (code, out, err) = run(&["lab", "kernel", &path]);
-    assert_eq!((code, out.as_str()), (1, ""));
-    assert!(err.contains("only the virtual lab can do that"), "{err}");
-}
-
 #[test]
 fn the_page_on_limiters_shows_what_its_command_prints() {
     let (_, example, _) = run(&["lab", "example", "policer-or-shaper"]);
@@ -518,4 +490,87 @@ fn the_page_on_limiters_shows_what_its_command_prints() {
     );
     let page = fs::read_to_string(page).expect("the page");
     assert!(page.contains(table), "put this into it:\n{table}");
+}
+
+/// A trace is looked for beside the scenario, wherever the command runs.
+#[test]
+fn traces_are_read_from_the_scenarios_folder() {
+    let (folder, path) = scenario(
+        "duration = \"1s\"\n[[element]]\nname = \"radio\"\nkind = \"link\"\ntrace = \"cell.down\"\n\
+         [[flow]]\nname = \"download\"\nrtt = \"2ms\"\npath = [\"radio\"]\n\
+         traffic = { kind = \"udp\", rate = \"40mbit\" }\n",
+    );
+    let (code, _, err) = run(&["lab", "check", &path]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("home.toml:5:9: `cell.down`: cannot read"),
+        "{err}"
+    );
+    fs::write(folder.path().join("cell.down"), "1\n2\n2\n").expect("written");
+    let (code, out, err) = run(&["lab", "run", &path]);
+    assert_eq!(code, 0, "{err}");
+    // 3 frames in each 2 ms: 18 Mbit/s of packets of 1,500 bytes.
+    assert!(out.contains("\n18.0 Mbit/s"), "{out}");
+}
+
+/// Seeds repeat a scenario that draws nothing, which is said.
+#[test]
+fn seeds_that_change_nothing_are_remarked() {
+    let scenario_with = |rtt: &str| {
+        scenario(&format!(
+            "duration = \"1s\"\n[sweep]\nseeds = 3\n[[element]]\nname = \"gate\"\nkind = \"policer\"\n\
+             rate = \"5mbit\"\n[[flow]]\nname = \"download\"\nrtt = {rtt}\npath = [\"gate\"]\n"
+        ))
+    };
+    for (rtt, remarked) in [("\"20ms\"", true), ("\"20ms..60ms\"", false)] {
+        let (_folder, path) = scenario_with(rtt);
+        let (code, _, err) = run(&["lab", "run", &path]);
+        assert_eq!(code, 0, "{err}");
+        let said = err.contains("every seed gave the same result");
+        assert_eq!(said, remarked, "{rtt}: {err}");
+    }
+}
+
+/// Forty rates: three pictures of distributions show them all, and curves of some are missing, which is said.
+#[test]
+fn pictures_say_what_they_leave_out() {
+    let rates: Vec<String> = (1..=40).map(|rate| format!("\"{rate}mbit\"")).collect();
+    let (folder, path) = scenario(&format!(
+        "duration = \"500ms\"\n[sweep]\n\"gate.rate\" = [{}]\n[[element]]\nname = \"gate\"\nkind = \"policer\"\n\
+         rate = \"5mbit\"\n[[flow]]\nname = \"download\"\nrtt = \"20ms\"\npath = [\"gate\"]\n",
+        rates.join(", ")
+    ));
+    let results = folder.path().join("results");
+    let (code, _, err) = run(&["lab", "run", &path, "-o", results.to_str().expect("text")]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("the first 24 of 40 points"), "{err}");
+    for (name, points) in [
+        ("rtt-0", "0 to 15"),
+        ("rtt-1", "16 to 31"),
+        ("rtt-2", "32 to 39"),
+    ] {
+        let svg = fs::read_to_string(results.join(format!("{name}.svg"))).expect("a picture");
+        let title = format!("points {points} of 0 to 39");
+        assert!(svg.contains(&title), "{svg}");
+    }
+    assert!(!results.join("rtt.svg").exists());
+}
+
+/// Keys of a sweep are columns, and groups of flows that compete have shares.
+#[test]
+fn parameters_and_shares_are_columns() {
+    let other =
+        "[[flow]]\nname = \"b\"\ncc = \"bbr\"\nrtt = \"20ms\"\npath = [\"gate\"]\n[sweep]\n";
+    let (_folder, path) = scenario(&SCENARIO.replace("[sweep]\n", other));
+    let (_, out, _) = run(&["lab", "run", &path, "-f", "csv"]);
+    let header = out.lines().next().expect("a header");
+    assert!(
+        header.ends_with(",gate.kind,share_download,share_b"),
+        "{header}"
+    );
+    let (_, table, _) = run(&["lab", "run", &path]);
+    assert!(
+        table.contains("shares: b ") && table.lines().all(|line| line.len() <= 80),
+        "{table}"
+    );
 }

@@ -158,12 +158,18 @@ fn played(url: &str, arguments: &[&str]) -> (i32, Value) {
 #[test]
 fn all_protocols_are_played() {
     let keys = tempfile::tempdir().expect("a folder");
-    let made = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
-    let (made, another) = (made().expect("a key"), made().expect("a key"));
+    // Signed by itself, as `openssl req -x509` makes it: also to sign others.
+    let made = || {
+        let mut wanted = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        wanted.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        (wanted.self_signed(&key).expect("a certificate"), key)
+    };
+    let ((made, key), (another, _)) = (made(), made());
     let [cert, key, foreign] = [
-        ("cert", made.cert.pem()),
-        ("key", made.signing_key.serialize_pem()),
-        ("foreign", another.cert.pem()),
+        ("cert", made.pem()),
+        ("key", key.serialize_pem()),
+        ("foreign", another.pem()),
     ]
     .map(|(name, pem)| {
         let path = keys.path().join(name);

@@ -49,6 +49,8 @@ pub struct TcpFrame {
     pub ack: u32,
     /// The TCP flags, of [`Flags`]' constants.
     pub flags: u8,
+    /// The flag of accurate ECN (AE), RFC 9768, which is not in the byte of the others.
+    pub accurate: bool,
     /// The window field, as scaled for the wire.
     pub window: u16,
     /// Payload bytes, all zero. More than the IP length field can state is written as BIG TCP
@@ -58,6 +60,8 @@ pub struct TcpFrame {
     pub ip_id: u16,
     /// Differentiated services code point, below 64.
     pub dscp: u8,
+    /// ECN field, below 4 (RFC 3168).
+    pub ecn: u8,
     /// An 802.1Q tag with this VLAN.
     pub vlan: Option<u16>,
     /// Maximum segment size option.
@@ -94,11 +98,13 @@ impl TcpFrame {
             payload: 0,
             ip_id: 0,
             dscp: 0,
+            ecn: 0,
             vlan: None,
             mss: None,
             window_scale: None,
             sack_permitted: false,
             timestamps: None,
+            accurate: false,
             sacks: Sacks::default(),
             snaplen: usize::MAX,
         }
@@ -114,7 +120,7 @@ impl TcpFrame {
             src: self.src.ip(),
             dst: self.dst.ip(),
             protocol: TCP,
-            dscp: self.dscp,
+            class: self.dscp << 2 | self.ecn & 3,
             id: self.ip_id,
             vlan: self.vlan,
         };
@@ -166,7 +172,7 @@ impl TcpFrame {
                     .as_flattened(),
             );
         }
-        out[start + 12] = ((out.len() - start) as u8 / 4) << 4;
+        out[start + 12] = ((out.len() - start) as u8 / 4) << 4 | u8::from(self.accurate);
     }
 }
 
@@ -210,7 +216,7 @@ impl UdpFrame {
             src: self.src.ip(),
             dst: self.dst.ip(),
             protocol: UDP,
-            dscp: self.dscp,
+            class: self.dscp << 2,
             id: self.ip_id,
             vlan: None,
         };
@@ -235,7 +241,7 @@ struct Ip {
     src: IpAddr,
     dst: IpAddr,
     protocol: u8,
-    dscp: u8,
+    class: u8,
     id: u16,
     vlan: Option<u16>,
 }
@@ -251,7 +257,7 @@ impl Ip {
             out.extend([0x81, 0]);
             out.extend(vlan.to_be_bytes());
         }
-        let class = self.dscp << 2;
+        let class = self.class;
         match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let [high, low] = self.id.to_be_bytes();

@@ -1,6 +1,7 @@
 //! Subscribers in CSV files: our own, or LibreQoS's ShapedDevices.csv.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use csv::StringRecord;
@@ -9,6 +10,7 @@ use tidegate_notation::{Mistake, Place, instead, quantity};
 use super::keys::SUBSCRIBER;
 use super::problem::Sink;
 use super::roll::{Draft, Roll};
+use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::{Match, PerDirection};
 
@@ -20,10 +22,12 @@ struct Sheet<'a> {
     sink: &'a Sink,
 }
 
-/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines without a plan.
+/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines without a plan. Lines with
+/// mistakes are skipped if the file is read leniently.
 pub(super) fn read<'a>(
     files: &'a [(PathBuf, String)],
     plan: Option<&str>,
+    lenient: bool,
     sink: &'a Sink,
     roll: &mut Roll<'_>,
 ) {
@@ -33,34 +37,83 @@ pub(super) fn read<'a>(
         number: file as u32,
         sink,
     };
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        // Missing and surplus fields are reported below, with their places.
-        .flexible(true)
-        .comment(Some(b'#'))
-        .from_reader(sheet.text.trim_start_matches('\u{feff}').as_bytes());
     let skipped = sheet.text.len() - sheet.text.trim_start_matches('\u{feff}').len();
-    let mut records = reader.records().map(|record| {
-        record.map_err(|error| {
-            let byte = error
-                .position()
-                .map_or(0, |at| at.byte() as usize + skipped);
-            sink.wrong(sheet.at(byte), format!("this is not CSV: {error}"));
-        })
-    });
-    let Some(Ok(header)) = records.next() else {
+    let mut rows = Rows::new(&sheet, skipped);
+    let Some(header) = rows.next() else {
         sink.wrong(sheet.at(0), "this file has no header line");
         return;
     };
-    let records = records
-        .map_while(Result::ok)
-        .map(|record| Row::new(record, sheet.text, skipped));
-    let header = Row::new(header, sheet.text, skipped);
     let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");
     if header.record.iter().any(named) {
-        shaped_devices(&sheet, &header, records, plan, roll);
+        let Some(columns) = Columns::find(&sheet, &header) else {
+            return;
+        };
+        sink.set_lenient(lenient);
+        shaped_devices(&sheet, &columns, rows, plan, roll);
     } else {
-        by_keys(&sheet, &header, records, plan, roll);
+        let Some(columns) = keys(&sheet, &header) else {
+            return;
+        };
+        sink.set_lenient(lenient);
+        by_keys(&sheet, &header, &columns, rows, plan, roll);
+    }
+    sink.set_lenient(false);
+}
+
+/// The lines of a file.
+struct Rows<'a> {
+    sheet: &'a Sheet<'a>,
+    reader: csv::Reader<&'a [u8]>,
+    /// Where the reader began.
+    from: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(sheet: &'a Sheet<'a>, from: usize) -> Self {
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            // Missing and surplus fields are reported below, with their places.
+            .flexible(true)
+            .comment(Some(b'#'))
+            .from_reader(&sheet.text.as_bytes()[from..]);
+        Self {
+            sheet,
+            reader,
+            from,
+        }
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        loop {
+            let mut record = StringRecord::new();
+            match self.reader.read_record(&mut record) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    let at = error.position().map_or(0, |at| at.byte() as usize);
+                    let place = self.sheet.at(self.from + at);
+                    let sink = self.sheet.sink;
+                    sink.wrong(place, format!("this is not CSV: {error}"));
+                    return None;
+                }
+            }
+            let row = Row::new(record, self.sheet.text, self.from);
+            let Some(column) = row.record.iter().position(|cell| cell.contains('\n')) else {
+                return Some(row);
+            };
+            // A quote that is not closed would take in all lines up to the next quote.
+            let message =
+                "this field goes on in the next line: close its quote, or write it in one line";
+            self.sheet.wrong(&row, column, message);
+            self.sheet.sink.skip();
+            let rest = self.sheet.text.get(row.start..).unwrap_or("");
+            let end = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            *self = Self::new(self.sheet, row.start + end);
+        }
     }
 }
 
@@ -128,13 +181,18 @@ impl Sheet<'_> {
             .add_with(|| (Mistake::new(self.cell(row, column), message), None));
     }
 
+    /// Whether a line is skipped, as mistakes were found since there were this many.
+    fn skips(&self, mistakes: usize) -> bool {
+        self.sink.is_lenient() && self.sink.count() > mistakes
+    }
+
     /// The values of a cell, separated by any of these.
     fn values(
         &self,
         row: &Row,
         column: Option<usize>,
         between: &[char],
-        read: fn(&str) -> Result<Match, String>,
+        read: fn(&str) -> Result<Vec<Match>, String>,
         into: &mut Vec<(Match, Place)>,
     ) {
         let Some(column) = column else { return };
@@ -144,10 +202,25 @@ impl Sheet<'_> {
             }
             match read(text.trim()) {
                 // Places of cells are computed only for messages.
-                Ok(what) => into.push((what, self.place(row))),
+                Ok(found) => into.extend(found.into_iter().map(|what| (what, self.place(row)))),
                 Err(message) => self.wrong(row, column, message),
             }
         }
+    }
+
+    /// The value of a cell, if there is one.
+    fn one<T>(
+        &self,
+        row: &Row,
+        column: Option<usize>,
+        read: fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = row.cell(column);
+        if text.is_empty() {
+            return None;
+        }
+        let wrong = |message| self.wrong(row, column.unwrap_or(0), message);
+        read(text).map_err(wrong).ok()
     }
 
     /// Where a line is, cheaply.
@@ -175,15 +248,9 @@ impl Sheet<'_> {
     }
 }
 
-/// Tidegate's own form: the header names keys of subscribers.
-fn by_keys(
-    sheet: &Sheet<'_>,
-    header: &Row,
-    rows: impl Iterator<Item = Row>,
-    plan: Option<&str>,
-    roll: &mut Roll<'_>,
-) {
-    let mut columns: HashMap<&str, usize> = HashMap::new();
+/// The columns of Tidegate's form, by the keys of subscribers.
+fn keys<'h>(sheet: &Sheet<'_>, header: &'h Row) -> Option<HashMap<&'h str, usize>> {
+    let mut columns = HashMap::new();
     let known = || SUBSCRIBER.keys.iter().map(|key| key.name);
     for (number, cell) in header.record.iter().enumerate() {
         let cell = cell.trim();
@@ -200,46 +267,159 @@ fn by_keys(
         let message = "the header has no column `name`: it names the columns, such as \
             name,plan,addresses; a ShapedDevices.csv has a column `Circuit ID`";
         sheet.wrong(header, 0, message);
-        return;
+        return None;
     }
+    Some(columns)
+}
+
+/// Tidegate's form: the header names keys of subscribers.
+fn by_keys(
+    sheet: &Sheet<'_>,
+    header: &Row,
+    columns: &HashMap<&str, usize>,
+    rows: Rows<'_>,
+    plan: Option<&str>,
+    roll: &mut Roll<'_>,
+) {
     let of = |key: &str| columns.get(key).copied();
     let between = [' ', ';', ',', '\t'];
     for row in rows {
+        let mistakes = sheet.sink.count();
         if row.record.len() > header.record.len() {
             let (found, wanted) = (row.record.len(), header.record.len());
             let message = format!(
                 "{found} fields, and the header has {wanted}: quote values that hold commas"
             );
             sheet.wrong(&row, wanted, message);
+            sheet.sink.skip();
             continue;
         }
         let mut found = Vec::new();
-        sheet.values(&row, of("addresses"), &between, matches::prefix, &mut found);
-        sheet.values(&row, of("vlan"), &between, matches::vlan, &mut found);
-        sheet.values(&row, of("qinq"), &between, matches::qinq, &mut found);
-        sheet.values(&row, of("pppoe"), &between, matches::pppoe, &mut found);
+        sheet.values(
+            &row,
+            of("addresses"),
+            &between,
+            matches::addresses,
+            &mut found,
+        );
+        sheet.values(
+            &row,
+            of("vlan"),
+            &between,
+            |text| Ok(vec![matches::vlan(text)?]),
+            &mut found,
+        );
+        sheet.values(
+            &row,
+            of("qinq"),
+            &between,
+            |text| Ok(vec![matches::qinq(text)?]),
+            &mut found,
+        );
+        sheet.values(
+            &row,
+            of("pppoe"),
+            &between,
+            |text| Ok(vec![matches::pppoe(text)?]),
+            &mut found,
+        );
         let place = sheet.place(&row);
         let named = row.cell(of("plan"));
-        roll.add(Draft {
+        let rates = PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate));
+        let draft = Draft {
             name: row.cell(of("name")),
             plan: if named.is_empty() { plan } else { Some(named) },
-            rates: PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate)),
+            rates,
             matches: found,
             place,
             plan_place: place,
             rate_places: PerDirection::new(|_| place),
-        });
+            from: Binding {
+                port: Some(row.cell(of("from-port")).to_owned()).filter(|port| !port.is_empty()),
+                mac: sheet.one(&row, of("from-mac"), Mac::read),
+                tags: sheet.one(&row, of("from-vlan"), Binding::read_tags),
+            },
+            port_place: place,
+        };
+        if sheet.skips(mistakes) || !roll.add(draft) {
+            sheet.sink.skip();
+        }
     }
 }
 
 /// A prefix of the family of its column. A list whose commas are not quoted shifts what follows.
-fn family(text: &str, wanted: &str) -> Result<Match, String> {
+fn family(text: &str, wanted: &str) -> Result<Vec<Match>, String> {
     let found = if text.contains(':') { "IPv6" } else { "IPv4" };
-    match matches::prefix(text)? {
+    match matches::addresses(text)? {
         _ if found != wanted => Err(format!(
             "'{text}' is {found} in a column of {wanted}: quote lists that hold commas"
         )),
         what => Ok(what),
+    }
+}
+
+/// The columns of LibreQoS's form.
+struct Columns {
+    id: usize,
+    ipv4: usize,
+    ipv6: usize,
+    down: usize,
+    up: usize,
+    /// Number of columns.
+    width: usize,
+    /// The columns that the nodes' numbers have, behind the parent's name. LibreQoS reads lines from before it had
+    /// them too, and its example is such a file.
+    numbers: Range<usize>,
+}
+
+impl Columns {
+    /// Where the values of a line are: circuit, addresses of both families, rates down and up.
+    fn of(&self, row: &Row) -> [Option<usize>; 5] {
+        let without = row.record.len() + self.numbers.len() == self.width;
+        [self.id, self.ipv4, self.ipv6, self.down, self.up].map(|column| {
+            let moved = without && column >= self.numbers.end;
+            Some(column - if moved { self.numbers.len() } else { 0 })
+        })
+    }
+
+    fn find(sheet: &Sheet<'_>, header: &Row) -> Option<Self> {
+        let find = |names: [&str; 2]| {
+            let is = |cell: &str| {
+                let mut names = names.iter();
+                names.any(|name| cell.trim().eq_ignore_ascii_case(name))
+            };
+            let found = header.record.iter().position(is);
+            if found.is_none() {
+                let message = format!("the header has no column `{}`", names[0]);
+                sheet.wrong(header, 0, message);
+            }
+            found
+        };
+        let all = [
+            ["Circuit ID", "Circuit ID"],
+            ["IPv4", "IPv4"],
+            ["IPv6", "IPv6"],
+            ["Download Max Mbps", "Download Max"],
+            ["Upload Max Mbps", "Upload Max"],
+        ];
+        let [id, ipv4, ipv6, down, up] = all.map(find);
+        let named = |name: &str| {
+            let mut cells = header.record.iter();
+            cells.position(|cell| cell.trim().eq_ignore_ascii_case(name))
+        };
+        let numbers = match (named("Parent Node ID"), named("Anchor Node ID")) {
+            (Some(parent), Some(anchor)) if parent + 1 == anchor => parent..anchor + 1,
+            _ => 0..0,
+        };
+        Some(Self {
+            width: header.record.len(),
+            numbers,
+            id: id?,
+            ipv4: ipv4?,
+            ipv6: ipv6?,
+            down: down?,
+            up: up?,
+        })
     }
 }
 
@@ -255,42 +435,20 @@ struct Circuit {
 /// those of the circuit's first device, as in LibreQoS; minimum rates have no effect here.
 fn shaped_devices(
     sheet: &Sheet<'_>,
-    header: &Row,
-    rows: impl Iterator<Item = Row>,
+    columns: &Columns,
+    rows: Rows<'_>,
     plan: Option<&str>,
     roll: &mut Roll<'_>,
 ) {
-    let find = |names: [&str; 2]| {
-        let is = |cell: &str| {
-            names
-                .iter()
-                .any(|name| cell.trim().eq_ignore_ascii_case(name))
-        };
-        let found = header.record.iter().position(is);
-        if found.is_none() {
-            let message = format!("the header has no column `{}`", names[0]);
-            sheet.wrong(header, 0, message);
-        }
-        found
-    };
-    let [id, ipv4, ipv6, down, up] = [
-        ["Circuit ID", "Circuit ID"],
-        ["IPv4", "IPv4"],
-        ["IPv6", "IPv6"],
-        ["Download Max Mbps", "Download Max"],
-        ["Upload Max Mbps", "Upload Max"],
-    ]
-    .map(find);
-    if [id, ipv4, ipv6, down, up].contains(&None) {
-        return;
-    }
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut circuits: Vec<Circuit> = Vec::new();
     for row in rows {
+        let [id, ipv4, ipv6, down, up] = columns.of(&row);
         let name = row.cell(id);
         if name.is_empty() && row.record.iter().all(|cell| cell.trim().is_empty()) {
             continue;
         }
+        let mistakes = sheet.sink.count();
         let rates = PerDirection {
             down: sheet.rate(&row, down, quantity::megabits),
             up: sheet.rate(&row, up, quantity::megabits),
@@ -301,6 +459,26 @@ fn shaped_devices(
                 sheet.wrong(&row, column.unwrap_or(0), message);
             }
         }
+        let mut found = Vec::new();
+        let between = [',', ';', ' '];
+        sheet.values(
+            &row,
+            ipv4,
+            &between,
+            |text| family(text, "IPv4"),
+            &mut found,
+        );
+        sheet.values(
+            &row,
+            ipv6,
+            &between,
+            |text| family(text, "IPv6"),
+            &mut found,
+        );
+        if sheet.skips(mistakes) {
+            sheet.sink.skip();
+            continue;
+        }
         let number = *numbers.entry(name.to_owned()).or_insert_with(|| {
             circuits.push(Circuit {
                 name: name.to_owned(),
@@ -310,13 +488,10 @@ fn shaped_devices(
             });
             circuits.len() - 1
         });
-        let into = &mut circuits[number].matches;
-        let between = [',', ';', ' '];
-        sheet.values(&row, ipv4, &between, |text| family(text, "IPv4"), into);
-        sheet.values(&row, ipv6, &between, |text| family(text, "IPv6"), into);
+        circuits[number].matches.append(&mut found);
     }
     for circuit in circuits {
-        roll.add(Draft {
+        let draft = Draft {
             name: &circuit.name,
             plan,
             rates: circuit.rates,
@@ -324,6 +499,11 @@ fn shaped_devices(
             place: circuit.place,
             plan_place: circuit.place,
             rate_places: PerDirection::new(|_| circuit.place),
-        });
+            from: Binding::default(),
+            port_place: circuit.place,
+        };
+        if !roll.add(draft) {
+            sheet.sink.skip();
+        }
     }
 }

@@ -130,6 +130,11 @@ impl<'a> Fields<'a> {
         self.read(key, |node| node.integer(key, range))
     }
 
+    /// Whether it is true.
+    pub fn truth(&self, key: &str) -> Option<bool> {
+        self.read(key, |node| node.truth(key))
+    }
+
     /// One of several words.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
         self.read(key, |node| node.word(key, words))

@@ -3,7 +3,11 @@
 use tidegate_notation::{Section, burst_control, rule, section};
 
 section! { FILE = "the file", "Keys above the first table.";
-    "unknown": "\"pass\" or \"drop\"", "pass", "What happens to packets that match no subscriber. With `drop`, packets other than IP (ARP, spanning tree) and IPv6 neighbour discovery still pass.";
+    "unknown": "\"pass\" or \"drop\"", "pass", "What happens to packets that match no subscriber. With `drop`, IPv6 neighbour discovery still passes, at the rate of `link-frames`.";
+    "other-frames": "\"auto\", \"pass\" or \"drop\"", "auto", "What happens to frames that hold no IP packet and are on no subscriber's VLAN or PPPoE session. `auto` drops them where they come from subscribers, and with `unknown = \"drop\"` also where they go to subscribers. Behind VLAN tags of any type, MPLS labels, LLC/SNAP and PPPoE, IP packets are found and belong to their subscriber.";
+    "link-frames": "list", "[\"arp\", \"ppp\", \"bridge\"]", "Frames without IP that pass where the others are dropped: `arp`; `ppp` (PPPoE discovery, and PPP's protocols that keep a session); `bridge` (frames to 01:80:c2:00:00:00 up to 0f: spanning tree, LACP, 802.1X); `lldp`. Each sender may have 64 kbit/s of them from the subscribers' side, and 1 Mbit/s towards it.";
+    "sources": "\"bound\" or \"known\"", "bound", "Which source addresses may come in at interfaces of side `access`. With `bound`, all but those of subscribers that `from-port`, `from-mac` or `from-vlan` binds to another place. With `known`, also only those of subscribers; others are dropped and counted as `unknown_source_dropped`, but hosts that ask for an address pass at the rate of `link-frames`.";
+    "other-gates": "\"refuse\" or \"allow\"", "refuse", "What happens if another gate, with other pins, is attached to an interface already. Both would limit the same packets.";
     "pins": "path", "/sys/fs/bpf/tidegate", "Folder for the kernel's maps and programs. They stay there when the daemon dies. The folder must be in a bpffs. A reload cannot change it.";
     "state": "path", "/run/tidegate", "Folder for the names of what is in the kernel, and the lock. A restart of the machine must empty it, as it empties the kernel. A reload cannot change it.";
     "log": "\"text\" or \"json\"", "text", "How the daemon writes its log.";
@@ -26,13 +30,14 @@ section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction withou
     "down": "rate or table", "no limit", "Rate to the subscriber. Or a table with `rate` and any of the keys below, which then apply to this direction only.";
     "up": "rate or table", "no limit", "The same for the rate from the subscriber.";
     "scheme": "\"bc-pqp\", \"bc-pqp-paper\", \"pqp\", \"policer\" or \"unlimited\"", "bc-pqp", "The limiter: phantom queues with burst control, the same as in the paper that proposed it, phantom queues without, one token bucket, or none.";
-    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed, with at most 24 queues and 5 nodes that share. Its leaves are the classes, numbered from 0 in the order of the text.";
+    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ hosts = [4, 4] }` (four hosts and four queues for the flows of each), `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed, with at most 24 queues and 5 nodes that share. Its leaves are the classes, numbered from 0 in the order of the text.";
     "rule": "tables", "none", "Which packets belong to which class. The first rule that matches counts. At most 32.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
-    "excess": "\"drop\" or DSCP", "drop", "What happens to packets beyond the limit: they are dropped, or they pass with this code point (`\"cs1\"`, `8`).";
+    "excess": "\"drop\", \"count\" or DSCP", "drop", "What happens to packets beyond the limit: they are dropped, or they pass with this code point (`\"cs1\"`, `8`). With `count` all packets pass unchanged, and those that would be dropped are counted: try a plan before it limits anybody.";
     "rtt": "time", "100ms", "The longest round-trip time to serve well. `auto` sizes follow from it.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with burst control; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
     "burst": "size", "auto", "Depth of a policer's bucket. `auto` is the bandwidth-delay product at `rtt`, at least 128 KiB (two super-packets of the kernel).";
+    "ecn": "true or false", "true", "Marks packets of senders that use ECN (RFC 3168; early with ECT(1), as L4S wants), and drops fewer of them. Of `bc-pqp` and `pqp`.";
     use burst_control::PERIOD;
     use burst_control::UPPER;
     use burst_control::LOWER;
@@ -50,14 +55,18 @@ section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a li
     "plan": "name", "none", "The plan. Without one, `bc-pqp` with 16 fair queues limits `down` and `up`.";
     "down": "rate", "the plan's", "Rate to this subscriber.";
     "up": "rate", "the plan's", "Rate from this subscriber.";
-    "addresses": "prefix or prefixes", "none", "Its IPv4 and IPv6 addresses or prefixes.";
+    "addresses": "prefix or prefixes", "none", "Its IPv4 and IPv6 addresses, prefixes or ranges: `\"192.0.2.10-192.0.2.20\"`, which become as few prefixes as possible.";
     "vlan": "number or numbers", "none", "Its VLAN tags, 1 to 4094, for packets with one tag.";
     "qinq": "pair or pairs", "none", "Its pairs of tags, the outer one first: `\"100.200\"`.";
     "pppoe": "number or numbers", "none", "Its PPPoE sessions, 1 to 65534.";
+    "from-port": "name", "none", "The interface where its packets come in, one of side `access`. Packets from its addresses that come in at another one are dropped and counted as `spoofed_dropped`.";
+    "from-mac": "address", "none", "The MAC address that its packets come from, likewise.";
+    "from-vlan": "number or pair", "none", "The VLAN tags that its packets have, likewise: `\"100\"`, or the outer and the inner one, `\"100.200\"`.";
 }
-section! { IMPORT = "[[import]]", "A CSV file of subscribers, in one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,down,up,addresses,vlan,qinq,pppoe`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates. Lines that begin with `#` are comments.";
+section! { IMPORT = "[[import]]", "A CSV file of subscribers, in one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,down,up,addresses,vlan,qinq,pppoe`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates. Lines that begin with `#` are comments.";
     "csv": "path", "", "The CSV file, relative to the folder of this file.";
     "plan": "name", "none", "The plan of lines without a plan. Rates in the CSV file count before the plan's.";
+    "lenient": "true or false", "false", "Skips lines with mistakes and lists them, where otherwise nothing is applied. The subscribers of skipped lines are not limited, also if they were before. Of LibreQoS's form a device is skipped, or a whole circuit if an address belongs to another subscriber. `--lenient` of `check`, `up`, `run` and `reload` does this for all files.";
 }
 section! { ACCOUNTING = "[accounting]", "How many bytes are charged for a packet.";
     "layer": "2 or 3", "2", "Charge from the Ethernet header on, with its tags (2), or from the IP header on (3).";
@@ -66,6 +75,7 @@ section! { ACCOUNTING = "[accounting]", "How many bytes are charged for a packet
 section! { API = "[api]", "The HTTP API. It does what the commands do.";
     "listen": "address", "", "`\"unix:/run/tidegate/api.sock\"`, or an address and port, `\"127.0.0.1:9642\"`.";
     "token": "path", "none", "A file with the secret that requests must carry. It is needed unless `listen` is local.";
+    "read-token": "path", "none", "A file with the secret of clients that may only read: status, subscribers, metrics.";
     "group": "name or number", "none", "The group that may use the Unix socket. Without one, only root may.";
 }
 section! { METRICS = "[metrics]", "Prometheus metrics, at `/metrics`.";

@@ -3,7 +3,9 @@
 //! [`SECTIONS`] its keys.
 
 mod csv;
+mod endpoint;
 mod fields;
+mod interface;
 mod keys;
 mod plan;
 mod problem;
@@ -13,66 +15,25 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
+pub use endpoint::{Api, Listen, Metrics};
 pub use keys::{SECTIONS, schema};
-pub use problem::{ConfigErrors, Problem};
+pub use problem::{ConfigErrors, Problem, Skipped};
 
 use crate::limits::{Limits, PlanTemplate};
 use crate::subscriber::Declaration;
-use crate::table::{Accounting, Attachment, Direction, Hook, Match, PerDirection, Unknown};
+use crate::table::{
+    Accounting, Attachment, Direction, Hook, LinkFrames, Match, OtherFrames, PerDirection, Sources,
+    Unknown,
+};
 use fields::Fields;
-use keys::{ACCOUNTING, API, FILE, IMPORT, INTERFACE, METRICS};
+use keys::{ACCOUNTING, FILE, IMPORT};
 use problem::Sink;
 use roll::Roll;
-
-/// Where to listen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Listen {
-    /// On a socket of the file system.
-    Unix(PathBuf),
-    /// On an address and port.
-    Tcp(SocketAddr),
-}
-
-impl std::fmt::Display for Listen {
-    /// As it is written in the file.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => address.fmt(f),
-        }
-    }
-}
-
-/// The HTTP API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Api {
-    /// Where it listens.
-    pub listen: Listen,
-    /// The file with the secret; there is one unless `listen` is local.
-    pub token: Option<PathBuf>,
-    /// The group that may use a socket of the file system, by name or number.
-    pub group: Option<String>,
-}
-
-/// Prometheus metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Metrics {
-    /// Where they are served.
-    pub listen: Listen,
-    /// The file with the secret; there is one unless `listen` is local.
-    pub token: Option<PathBuf>,
-    /// Most subscribers with separate metrics.
-    pub subscribers: usize,
-    /// Most subscribers with metrics of each queue.
-    pub queues: usize,
-}
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,10 +67,20 @@ pub struct Config {
     pub plans: Vec<(String, PlanTemplate)>,
     /// All subscribers, of the file and of those that it imports.
     pub subscribers: Vec<Subscriber>,
+    /// Lines of imported files that were skipped.
+    pub skipped: Skipped,
     /// What is charged.
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
     pub unknown: Unknown,
+    /// The fate of frames without IP.
+    pub other_frames: OtherFrames,
+    /// Which of them pass in any case.
+    pub link_frames: LinkFrames,
+    /// Source addresses that may come in from subscribers.
+    pub sources: Sources,
+    /// Whether to attach where another gate is attached already.
+    pub beside: bool,
     /// Folder in a bpffs.
     pub pins: PathBuf,
     /// Folder of the state file, the journal and the lock.
@@ -128,7 +99,7 @@ impl Config {
     /// Where the state is by default.
     pub const STATE: &'static str = "/run/tidegate";
     /// Most subscribers: the kernel has a limiter for each direction of them.
-    pub const MAX_SUBSCRIBERS: usize = 1 << 19;
+    pub const MAX_SUBSCRIBERS: usize = 1 << 20;
     /// Longest file.
     pub const MAX_FILE: u64 = 512 << 20;
     /// Most files that are imported.
@@ -139,8 +110,17 @@ impl Config {
     /// # Errors
     /// All mistakes in them, with places.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
+        Self::read_as(path, false)
+    }
+
+    /// As [`read`](Self::read). Lines of imported files with mistakes are skipped if all files are to be read
+    /// leniently.
+    ///
+    /// # Errors
+    /// All mistakes that are not in such a line, with places.
+    pub fn read_as(path: &Path, lenient: bool) -> Result<Self, ConfigErrors> {
         let text = load(path).map_err(|message| ConfigErrors::of_file(path, message))?;
-        Self::parse(path, text, &load)
+        Self::parse_as(path, text, &load, lenient)
     }
 
     /// Checks the text of a file; `load` reads those that it imports.
@@ -152,17 +132,44 @@ impl Config {
         text: String,
         load: &dyn Fn(&Path) -> Result<String, String>,
     ) -> Result<Self, ConfigErrors> {
+        Self::parse_as(file, text, load, false)
+    }
+
+    fn parse_as(
+        file: &Path,
+        text: String,
+        load: &dyn Fn(&Path) -> Result<String, String>,
+        lenient: bool,
+    ) -> Result<Self, ConfigErrors> {
         let mut files = vec![(file.to_owned(), text.clone())];
         let sink = Sink::default();
-        let config = read(file, &text, &mut files, load, &sink);
+        let config = read(file, &text, &mut files, load, lenient, &sink);
         match (config, sink.is_empty()) {
-            (Some(config), true) => Ok(config),
+            (Some(config), true) => Ok(Self {
+                skipped: sink.skipped(&files),
+                ..config
+            }),
             _ => Err(sink.into_errors(&files)),
         }
     }
 
     /// Warnings about a configuration that is valid but may not do what the operator wants.
     pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = self.unseen_tags();
+        for (name, plan) in &self.plans {
+            let small = |way| plan.of(way).small();
+            if let Some((key, size, least)) = Direction::BOTH.into_iter().find_map(small) {
+                doubts.push(format!(
+                    "`{key}` of plan `{name}` is {size} bytes: a super-packet of the kernel (TSO, GRO) has up to 65,536 \
+                     and is dropped as a whole; `auto` is at least {least}"
+                ));
+            }
+        }
+        doubts
+    }
+
+    /// Tags that XDP may not see.
+    fn unseen_tags(&self) -> Vec<String> {
         let tagged = self.subscribers.iter().find(|one| {
             let tag = |what: &Match| matches!(what, Match::Vlan(_) | Match::QinQ { .. });
             one.declared.matches.iter().any(tag)
@@ -205,6 +212,7 @@ fn read(
     text: &str,
     files: &mut Vec<(PathBuf, String)>,
     load: &dyn Fn(&Path) -> Result<String, String>,
+    lenient: bool,
     sink: &Sink,
 ) -> Option<Config> {
     let root = match tidegate_notation::parse(0, text) {
@@ -219,7 +227,8 @@ fn read(
     let plans = plans(&f, sink);
     let folder = file.parent().unwrap_or(Path::new(""));
     let imports = imports(&f, folder, files, load, sink);
-    let mut roll = Roll::new(&plans, sink);
+    let attachments = interface::attachments(&f, sink);
+    let mut roll = Roll::new(&plans, &attachments, sink);
     for node in f.tables("subscriber") {
         if let Some(draft) = subscriber::subscriber(node, sink) {
             roll.add(draft);
@@ -232,7 +241,8 @@ fn read(
             continue;
         }
         let plan = import.plan.as_ref().map(|(plan, _)| plan.as_str());
-        csv::read(&files[..=import.file], plan, sink, &mut roll);
+        let lenient = lenient || import.lenient;
+        csv::read(&files[..=import.file], plan, lenient, sink, &mut roll);
     }
     let subscribers = std::mem::take(&mut roll.subscribers);
     if subscribers.len() > Config::MAX_SUBSCRIBERS {
@@ -252,9 +262,11 @@ fn read(
         }
         text.into()
     };
-    let api = f.node("api").and_then(|node| api(node, folder, sink));
+    let api = f
+        .node("api")
+        .and_then(|node| endpoint::api(node, folder, sink));
     let metrics = f.node("metrics").and_then(|node| {
-        let metrics = metrics(node, folder, sink)?;
+        let metrics = endpoint::metrics(node, folder, sink)?;
         let api = api.as_ref().filter(|api| api.listen == metrics.listen);
         if api.is_some_and(|api| metrics.token.is_some() && metrics.token != api.token) {
             f.wrong(
@@ -267,8 +279,9 @@ fn read(
     });
     Some(Config {
         file: file.to_owned(),
-        attachments: attachments(&f, sink),
+        attachments,
         subscribers,
+        skipped: Skipped::default(),
         accounting: accounting(&f, sink),
         unknown: f
             .word(
@@ -276,6 +289,26 @@ fn read(
                 &[("pass", Unknown::Pass), ("drop", Unknown::Drop)],
             )
             .unwrap_or(Unknown::Pass),
+        other_frames: f
+            .word(
+                "other-frames",
+                &[
+                    ("auto", OtherFrames::Auto),
+                    ("pass", OtherFrames::Pass),
+                    ("drop", OtherFrames::Drop),
+                ],
+            )
+            .unwrap_or_default(),
+        link_frames: link_frames(&f, sink),
+        sources: f
+            .word(
+                "sources",
+                &[("bound", Sources::Bound), ("known", Sources::Known)],
+            )
+            .unwrap_or_default(),
+        beside: f
+            .word("other-gates", &[("refuse", false), ("allow", true)])
+            .unwrap_or(false),
         pins: path("pins", Config::PINS),
         state: path("state", Config::STATE),
         log: f
@@ -285,6 +318,28 @@ fn read(
         metrics,
         plans,
     })
+}
+
+/// The frames without IP that pass.
+fn link_frames<'a>(f: &Fields<'a>, sink: &'a Sink) -> LinkFrames {
+    const KEY: &str = "link-frames";
+    if f.node(KEY).is_none() {
+        return LinkFrames::default();
+    }
+    let words = [("arp", 0), ("ppp", 1), ("bridge", 2), ("lldp", 3)];
+    let mut passes = [false; 4];
+    for node in f.values(KEY) {
+        if let Some(kind) = sink.note(node.word(KEY, &words)) {
+            passes[kind] = true;
+        }
+    }
+    let [arp, ppp, bridge, lldp] = passes;
+    LinkFrames {
+        arp,
+        ppp,
+        bridge,
+        lldp,
+    }
 }
 
 /// All plans, by name.
@@ -311,6 +366,8 @@ struct Import {
     file: usize,
     /// The plan of lines without a plan, and where it is named.
     plan: Option<(String, Place)>,
+    /// Whether lines with mistakes are skipped.
+    lenient: bool,
 }
 
 /// Loads the files of `[[import]]`.
@@ -344,6 +401,7 @@ fn imports<'a>(
                 imports.push(Import {
                     file: files.len(),
                     plan,
+                    lenient: f.truth("lenient").unwrap_or(false),
                 });
                 files.push((path, text));
             }
@@ -351,92 +409,6 @@ fn imports<'a>(
         }
     }
     imports
-}
-
-fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment> {
-    let directions = Direction::BOTH.map(|direction| (direction.name(), direction));
-    let mut found: Vec<Attachment> = Vec::new();
-    let mut names: HashMap<&str, ()> = HashMap::new();
-    let nodes = f.tables("interface");
-    if nodes.is_empty() && f.node("interface").is_none() {
-        f.missing("interface");
-    }
-    for node in nodes {
-        let Some(f) = Fields::new(node, "an interface", &[INTERFACE], sink) else {
-            continue;
-        };
-        let Some(name) = f.text("name") else {
-            if f.node("name").is_none() {
-                f.missing("name");
-            }
-            continue;
-        };
-        // IFNAMSIZ is 16 with the zero behind; the kernel refuses these characters.
-        let good = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
-        if name.is_empty()
-            || name.len() > 15
-            || [".", ".."].contains(&name)
-            || !name.chars().all(good)
-        {
-            f.wrong_key("name", format!("'{name}' cannot be an interface's name"));
-            continue;
-        }
-        if names.insert(name, ()).is_some() {
-            f.wrong_key(
-                "name",
-                format!("the interface {name} is listed twice: give it all its keys in one place"),
-            );
-            continue;
-        }
-        // auto is tc: it works everywhere, and leaves a driver's offloads alone.
-        let hooks = [
-            ("auto", Hook::TcIngress),
-            ("tc", Hook::TcIngress),
-            ("xdp", Hook::XdpNative),
-            ("xdp-generic", Hook::XdpGeneric),
-        ];
-        let hook = f.word("hook", &hooks).unwrap_or(Hook::TcIngress);
-        let sides = [("core", Direction::Down), ("access", Direction::Up)];
-        let side = f.word("side", &sides);
-        let ingress = f.word("ingress", &directions);
-        let egress = f.word("egress", &directions);
-        if f.node("side").is_some() && (f.node("ingress").is_some() || f.node("egress").is_some()) {
-            f.wrong_key(
-                "side",
-                "`side` says it all: leave out `ingress` and `egress`, or `side`",
-            );
-            continue;
-        }
-        if ["side", "ingress", "egress"]
-            .iter()
-            .all(|key| f.node(key).is_none())
-        {
-            f.missing("side");
-        }
-        if egress.is_some() && hook != Hook::TcIngress {
-            f.wrong_key("egress", "XDP sees only what comes in: use the hook `tc`, or limit this direction where it comes in");
-        }
-        if ingress.is_some() && ingress == egress {
-            f.wrong_key(
-                "egress",
-                "what comes in and what goes out cannot both be the same direction",
-            );
-        }
-        let mut add = |hook, direction| {
-            found.push(Attachment {
-                interface: name.to_owned(),
-                hook,
-                direction,
-            });
-        };
-        if let Some(direction) = side.or(ingress) {
-            add(hook, direction);
-        }
-        if let Some(direction) = egress {
-            add(Hook::TcEgress, direction);
-        }
-    }
-    found
 }
 
 fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
@@ -474,60 +446,4 @@ fn accounting<'a>(f: &Fields<'a>, sink: &'a Sink) -> Accounting {
         }
     }
     accounting
-}
-
-/// Where to listen, and the secret that is needed if other machines can connect.
-fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)> {
-    if f.node("listen").is_none() {
-        f.missing("listen");
-    }
-    let text = f.text("listen")?;
-    let token = f.text("token").map(|path| folder.join(path));
-    if let Some(path) = text.strip_prefix("unix:") {
-        // sun_path holds 108 bytes with the zero behind.
-        if !path.starts_with('/') || path.len() > 107 || path.contains('\0') {
-            f.wrong_key(
-                "listen",
-                "the path of a socket is a whole one of at most 107 bytes",
-            );
-        }
-        return Some((Listen::Unix(path.into()), token));
-    }
-    let Ok(address) = text.parse::<SocketAddr>() else {
-        f.wrong_key("listen", format!("'{text}' is not an address: write \"unix:/run/tidegate/api.sock\" or \"127.0.0.1:9642\""));
-        return None;
-    };
-    if !address.ip().to_canonical().is_loopback() && f.node("token").is_none() {
-        f.wrong_key("listen", format!("{address} can be reached from elsewhere: name a file with a secret, token = \"…\", or listen on 127.0.0.1"));
-    }
-    Some((Listen::Tcp(address), token))
-}
-
-fn api<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Api> {
-    let f = Fields::new(node, "`api`", &[API], sink)?;
-    let (listen, token) = listen(&f, folder)?;
-    let group = f.text("group").map(str::to_owned);
-    if group.is_some() && matches!(listen, Listen::Tcp(_)) {
-        f.wrong_key("group", "a group is only for a Unix socket");
-    }
-    Some(Api {
-        listen,
-        token,
-        group,
-    })
-}
-
-fn metrics<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Metrics> {
-    let f = Fields::new(node, "`metrics`", &[METRICS], sink)?;
-    let (listen, token) = listen(&f, folder)?;
-    let most = |key: &str, default: usize| {
-        let number = f.integer(key, 0..=Config::MAX_SUBSCRIBERS as u64);
-        number.map_or(default, |number| number as usize)
-    };
-    Some(Metrics {
-        listen,
-        token,
-        subscribers: most("subscribers", 1000),
-        queues: most("queues", 0),
-    })
 }

@@ -8,7 +8,7 @@ use tidegate_notation::{Node, Value, burst_control, policy, rule};
 use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
-use crate::limits::{FlowRule, PlanTemplate, Template};
+use crate::limits::{COUNTED, FlowRule, PlanTemplate, Template};
 use crate::table::Direction;
 
 /// Reads a plan, and reports the mistakes in it.
@@ -102,7 +102,7 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             let (of, scheme) = (of.join(" or "), template.scheme);
             f.wrong(
                 node,
-                format!("`{key}` belongs to scheme {of}, this plan's is {scheme}"),
+                format!("`{key}` is a key of scheme {of}, and the scheme of this plan is {scheme}"),
             );
         }
     };
@@ -134,7 +134,10 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
         template.default_class = Some(class as u16);
     }
     if let Some(node) = f.node("excess") {
-        template.mark = f.sink.note(node.mark("excess")).flatten();
+        template.mark = match &node.value {
+            Value::Text(text) if text == "count" => Some(COUNTED),
+            _ => f.sink.note(node.mark("excess")).flatten(),
+        };
     }
     for (key, into) in [
         ("queue", &mut template.queue),
@@ -144,6 +147,11 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             *into = Some(size);
         }
     }
+    if let Some(ecn) = f.truth("ecn") {
+        template.ecn = ecn;
+    }
+    // What is only counted is not changed.
+    template.ecn &= template.mark != Some(COUNTED);
     if let Some(rtt) = f.time("rtt")
         && let Err(error) = template.set_rtt(rtt)
     {

@@ -1,6 +1,6 @@
 //! The mistakes in a configuration, with their places: all of them, not only the first.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -21,13 +21,20 @@ pub struct Problem {
     mark: usize,
 }
 
+impl Problem {
+    /// Place and message, without the line.
+    pub fn in_short(&self) -> String {
+        let file = clean(&self.file.to_string_lossy());
+        match self.position {
+            Some(Position { line, column }) => format!("{file}:{line}:{column}: {}", self.message),
+            None => format!("{file}: {}", self.message),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", clean(&self.file.to_string_lossy()))?;
-        if let Some(Position { line, column }) = self.position {
-            write!(f, ":{line}:{column}")?;
-        }
-        write!(f, ": {}", self.message)?;
+        f.write_str(&self.in_short())?;
         if !self.line.trim().is_empty() {
             write!(f, "\n  {}\n  {:>mark$}", self.line, "^", mark = self.mark)?;
         }
@@ -81,15 +88,31 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
+/// Lines of CSV files that were skipped, since their file is read leniently.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// Number of lines.
+    pub lines: usize,
+    /// Their mistakes: the first 100.
+    pub problems: Vec<Problem>,
+}
+
 /// A mistake, and the place of the text that it contradicts.
-type Found = (Mistake, Option<Place>);
+type MistakeAndPlace = (Mistake, Option<Place>);
 
 /// Collects mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
-    found: RefCell<Vec<Found>>,
+    found: RefCell<Vec<MistakeAndPlace>>,
     /// Number of mistakes beyond those that are kept.
-    more: RefCell<usize>,
+    more: Cell<usize>,
+    /// Whether mistakes are about lines that can be skipped.
+    lenient: Cell<bool>,
+    skipped: RefCell<Vec<MistakeAndPlace>>,
+    /// Number of lines that were skipped.
+    lines: Cell<usize>,
+    /// Number of mistakes of both kinds.
+    count: Cell<usize>,
 }
 
 impl Sink {
@@ -111,11 +134,42 @@ impl Sink {
 
     /// Adds a mistake that takes some time to describe, and the place of the text that it contradicts.
     pub fn add_with(&self, describe: impl FnOnce() -> (Mistake, Option<Place>)) {
-        let mut found = self.found.borrow_mut();
-        if found.len() < Self::KEPT {
-            found.push(describe());
-        } else {
-            *self.more.borrow_mut() += 1;
+        self.count.set(self.count.get() + 1);
+        let lenient = self.lenient.get();
+        let list = if lenient { &self.skipped } else { &self.found };
+        let mut list = list.borrow_mut();
+        if list.len() < Self::KEPT {
+            list.push(describe());
+        } else if !lenient {
+            self.more.set(self.more.get() + 1);
+        }
+    }
+
+    /// From now on, mistakes are about lines that can be skipped, or are not.
+    pub fn set_lenient(&self, lenient: bool) {
+        self.lenient.set(lenient);
+    }
+
+    /// Whether mistakes are about lines that can be skipped.
+    pub fn is_lenient(&self) -> bool {
+        self.lenient.get()
+    }
+
+    /// Number of mistakes so far.
+    pub fn count(&self) -> usize {
+        self.count.get()
+    }
+
+    /// Counts a line that is skipped.
+    pub fn skip(&self) {
+        self.lines.set(self.lines.get() + 1);
+    }
+
+    /// The lines that were skipped, with those of the files.
+    pub fn skipped(&self, files: &[(PathBuf, String)]) -> Skipped {
+        Skipped {
+            lines: self.lines.get(),
+            problems: problems(self.skipped.take(), files),
         }
     }
 
@@ -128,32 +182,37 @@ impl Sink {
         let mut found = self.found.into_inner();
         found.sort_by_key(|(mistake, _)| mistake.place);
         found.dedup();
-        let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.into_inner();
+        let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.get();
         found.truncate(ConfigErrors::MOST);
-        let line = |place: Place| {
-            let (file, text) = &files[place.text as usize];
-            (file, text, position(text, place.byte))
-        };
-        let problem = |(mistake, other): Found| {
-            let (file, text, position) = line(mistake.place);
-            let mut message = mistake.message;
-            if let Some((file, _, Position { line, .. })) = other.map(line) {
-                message += &format!(", in {}:{line}", file.display());
-            }
-            let (shown, mark) = excerpt(text, position);
-            Problem {
-                file: file.clone(),
-                position: Some(position),
-                message: clean(&message),
-                line: shown,
-                mark,
-            }
-        };
         ConfigErrors {
-            problems: found.into_iter().map(problem).collect(),
+            problems: problems(found, files),
             more,
         }
     }
+}
+
+/// Mistakes with the lines of the files.
+fn problems(found: Vec<MistakeAndPlace>, files: &[(PathBuf, String)]) -> Vec<Problem> {
+    let line = |place: Place| {
+        let (file, text) = &files[place.text as usize];
+        (file, text, position(text, place.byte))
+    };
+    let problem = |(mistake, other): MistakeAndPlace| {
+        let (file, text, position) = line(mistake.place);
+        let mut message = mistake.message;
+        if let Some((file, _, Position { line, .. })) = other.map(line) {
+            message += &format!(", in {}:{line}", file.display());
+        }
+        let (shown, mark) = excerpt(text, position);
+        Problem {
+            file: file.clone(),
+            position: Some(position),
+            message: clean(&message),
+            line: shown,
+            mark,
+        }
+    };
+    found.into_iter().map(problem).collect()
 }
 
 /// The line, or 100 characters of it around the column, and where the column is in that.

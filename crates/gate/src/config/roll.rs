@@ -9,10 +9,11 @@ use tidegate_notation::{Mistake, Place, instead};
 
 use super::Subscriber;
 use super::problem::Sink;
+use crate::binding::Binding;
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
 use crate::room::{Full, Room};
 use crate::subscriber::Declaration;
-use crate::table::{Direction, Match, PerDirection};
+use crate::table::{Attachment, Direction, Hook, Match, PerDirection};
 
 /// A subscriber as it was read.
 pub(super) struct Draft<'a> {
@@ -26,6 +27,9 @@ pub(super) struct Draft<'a> {
     pub plan_place: Place,
     /// The places of the rates.
     pub rate_places: PerDirection<Place>,
+    pub from: Binding,
+    /// The place where the interface is named.
+    pub port_place: Place,
 }
 
 /// A plan, a direction, and the subscriber's rate if it has one.
@@ -34,6 +38,7 @@ type Terms = (Option<usize>, Direction, Option<u64>);
 /// The subscribers that were read so far.
 pub(super) struct Roll<'a> {
     plans: &'a [(String, PlanTemplate)],
+    attachments: &'a [Attachment],
     sink: &'a Sink,
     numbers: HashMap<&'a str, usize>,
     names: HashMap<Arc<str>, u32>,
@@ -46,10 +51,15 @@ pub(super) struct Roll<'a> {
 }
 
 impl<'a> Roll<'a> {
-    pub fn new(plans: &'a [(String, PlanTemplate)], sink: &'a Sink) -> Self {
+    pub fn new(
+        plans: &'a [(String, PlanTemplate)],
+        attachments: &'a [Attachment],
+        sink: &'a Sink,
+    ) -> Self {
         let numbers = plans.iter().enumerate();
         Self {
             plans,
+            attachments,
             sink,
             numbers: numbers.map(|(i, (name, _))| (name.as_str(), i)).collect(),
             names: HashMap::new(),
@@ -78,12 +88,14 @@ impl<'a> Roll<'a> {
         number
     }
 
-    /// Adds a subscriber.
-    pub fn add(&mut self, draft: Draft<'_>) {
+    /// Adds a subscriber, or returns false if there is a mistake in it that can be skipped.
+    pub fn add(&mut self, draft: Draft<'_>) -> bool {
+        let lenient = self.sink.is_lenient();
+        let (mistakes, room) = (self.sink.count(), lenient.then(|| self.room.clone()));
         let number = self.subscribers.len() as u32;
         if let Err(message) = check_name(draft.name) {
             self.sink.wrong(draft.place, message);
-            return;
+            return false;
         }
         let name: Arc<str> = draft.name.into();
         if let Some(&other) = self.names.get(&name) {
@@ -91,13 +103,13 @@ impl<'a> Roll<'a> {
             let message = format!("there is a subscriber `{name}` already");
             self.sink
                 .add_with(|| (Mistake::new(draft.place, message), other));
-            return;
+            return false;
         }
         let plan = match draft.plan {
             Some(plan) => match self.plan(plan, draft.plan_place) {
                 Some(plan) => Some(plan),
                 // This was reported. Further errors would be about another plan.
-                None => return,
+                None => return false,
             },
             None => None,
         };
@@ -110,6 +122,15 @@ impl<'a> Roll<'a> {
                 "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe"
             );
             self.sink.wrong(draft.place, message);
+        }
+        if let Some(port) = &draft.from.port
+            && !self.is_access(port)
+        {
+            let message = format!(
+                "no packets from subscribers come in at {port}: `from-port` names an interface of the file with \
+                 side = \"access\""
+            );
+            self.sink.wrong(draft.port_place, message);
         }
         let mut matches = Vec::with_capacity(draft.matches.len());
         for (what, place) in draft.matches {
@@ -151,6 +172,15 @@ impl<'a> Roll<'a> {
                 }
             }
         });
+        if let Some(room) = room
+            && self.sink.count() > mistakes
+        {
+            self.room = room;
+            for what in &matches {
+                self.owners.remove(what);
+            }
+            return false;
+        }
         self.names.insert(name.clone(), number);
         self.places.push(draft.place);
         self.subscribers.push(Subscriber {
@@ -159,9 +189,19 @@ impl<'a> Roll<'a> {
                 plan: plan.map(|plan| self.plans[plan].0.clone()),
                 rates: draft.rates,
                 matches,
+                from: draft.from,
             },
             limits,
         });
+        true
+    }
+
+    /// Whether packets from subscribers come in at an interface.
+    fn is_access(&self, port: &str) -> bool {
+        let comes_in =
+            |place: &Attachment| place.direction == Direction::Up && place.hook != Hook::TcEgress;
+        let mut all = self.attachments.iter();
+        all.any(|place| place.interface == port && comes_in(place))
     }
 
     /// Whether the kernel has room for one more. Each packet tries all lengths of prefixes that are

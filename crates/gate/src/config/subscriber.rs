@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::keys::SUBSCRIBER;
 use super::problem::Sink;
 use super::roll::Draft;
+use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::{Match, PerDirection};
 
@@ -13,7 +14,7 @@ use crate::table::{Match, PerDirection};
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();
-    let mut read = |key: &str, read: fn(&str) -> Result<Match, String>| {
+    let mut read = |key: &str, read: fn(&str) -> Result<Vec<Match>, String>| {
         for node in f.values(key) {
             let text = match &node.value {
                 // A pair may not be a number: 100.20 would be 100.2.
@@ -21,15 +22,14 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
                 _ => node.text(key).map(str::to_owned),
             };
             let found_here = text.and_then(|text| read(&text).map_err(|error| node.wrong(error)));
-            if let Some(what) = sink.note(found_here) {
-                found.push((what, node.place));
-            }
+            let found_here = sink.note(found_here).unwrap_or_default();
+            found.extend(found_here.into_iter().map(|what| (what, node.place)));
         }
     };
-    read("addresses", matches::prefix);
-    read("vlan", matches::vlan);
-    read("qinq", matches::qinq);
-    read("pppoe", matches::pppoe);
+    read("addresses", matches::addresses);
+    read("vlan", |text| Ok(vec![matches::vlan(text)?]));
+    read("qinq", |text| Ok(vec![matches::qinq(text)?]));
+    read("pppoe", |text| Ok(vec![matches::pppoe(text)?]));
     let place = |key: &str| -> Place { f.known().place_of(key) };
     let rates = PerDirection::new(|way| f.rate(way.name()));
     let (name, plan) = (f.text("name"), f.text("plan"));
@@ -44,5 +44,22 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
         place: place("name"),
         plan_place: place("plan"),
         rate_places: PerDirection::new(|way| place(way.name())),
+        from: Binding {
+            port: f.text("from-port").map(str::to_owned),
+            mac: f.node("from-mac").and_then(|node| {
+                let read = |text: &str| Mac::read(text).map_err(|error| node.wrong(error));
+                sink.note(node.text("from-mac").and_then(read))
+            }),
+            tags: f.node("from-vlan").and_then(|node| {
+                let text = match &node.value {
+                    Value::Integer(number) => Ok(number.to_string()),
+                    _ => node.text("from-vlan").map(str::to_owned),
+                };
+                let read =
+                    |text: String| Binding::read_tags(&text).map_err(|error| node.wrong(error));
+                sink.note(text.and_then(read))
+            }),
+        },
+        port_place: place("from-port"),
     })
 }

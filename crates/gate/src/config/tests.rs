@@ -148,8 +148,14 @@ fn documented_defaults_are_those_of_the_gate() {
              [metrics]\nlisten = \"127.0.0.1:9642\"\n{metrics}"
         ))
     };
-    let [file, hook, plan, accounting, metrics] =
-        [keys::FILE, INTERFACE, keys::PLAN, ACCOUNTING, METRICS].map(written);
+    let [file, hook, plan, accounting, metrics] = [
+        keys::FILE,
+        keys::INTERFACE,
+        keys::PLAN,
+        ACCOUNTING,
+        keys::METRICS,
+    ]
+    .map(written);
     for key in ["pins", "log", "hook", "policy", "rtt", "overhead", "queues"] {
         let all = [&file, &hook, &plan, &accounting, &metrics];
         assert!(

@@ -20,6 +20,8 @@ mod tests;
 pub struct LocalGate<D: DataPath> {
     source: Source<D>,
     roster: Option<Arc<Roster>>,
+    /// Whether all imported files are read leniently.
+    lenient: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,14 @@ impl<D: DataPath> LocalGate<D> {
         Self {
             source: Source::Held(Box::new(gate)),
             roster: None,
+            lenient: false,
         }
+    }
+
+    /// With all imported files read leniently from now on, if so.
+    #[must_use]
+    pub fn lenient(self, lenient: bool) -> Self {
+        Self { lenient, ..self }
     }
 
     /// The gate whose state is in this folder, to be read while any process may change it.
@@ -65,6 +74,7 @@ impl<D: DataPath> LocalGate<D> {
         Ok(Self {
             source: Source::Watched(Box::new(view)),
             roster: None,
+            lenient: false,
         })
     }
 
@@ -155,11 +165,12 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         Ok(())
     }
 
-    fn reload(&mut self, file: Option<&Path>) -> Result<Report, ControlError> {
+    fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError> {
         self.roster = None;
+        let lenient = lenient || self.lenient;
         let gate = self.gate()?;
         let file = file.unwrap_or(&gate.state().config).to_owned();
-        let config = Config::read(&file).map_err(GateError::from)?;
+        let config = Config::read_as(&file, lenient).map_err(GateError::from)?;
         Ok(gate.reload(&config)?)
     }
 

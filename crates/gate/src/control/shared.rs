@@ -147,10 +147,10 @@ impl SharedGate {
     ///
     /// # Errors
     /// As of [`Control::reload`].
-    pub fn reload(&self, file: Option<&Path>) -> Result<Report, ControlError> {
+    pub fn reload(&self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError> {
         let mut inner = self.lock();
         inner.reading = None;
-        let result = inner.control.reload(file);
+        let result = inner.control.reload(file, lenient);
         match &result {
             Ok(_) => inner.reloads.done += 1,
             Err(_) => inner.reloads.failed += 1,

@@ -5,11 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, Program, TC_EGRESS, TC_INGRESS, TcHook};
-use nix::net::if_::if_nametoindex;
+use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use super::sys::{self, LinkTarget};
-use super::{KernelError, TcKind};
+use super::{KernelError, TcKind, load};
 use crate::table::{Attachment, Direction, Hook};
 
 const HOOKS: [(Hook, &str); 4] = [
@@ -77,7 +78,28 @@ fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
     })
 }
 
-pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result<(), KernelError> {
+/// Whether a gate with other pins is attached by tcx at a place. At XDP, and with filters, the kernel refuses
+/// a second one. Names of programs need CAP_SYS_ADMIN; without it, this finds none.
+fn is_taken(pins: &Path, interface: u32, place: LinkTarget) -> bool {
+    let mut attached = sys::attached(interface, place);
+    let ours = names(pins).filter_map(|name| {
+        let link = Link::open(pins.join("links").join(name)).ok()?;
+        Some(link.info().ok()?.prog_id)
+    });
+    let ours: Vec<u32> = ours.collect();
+    attached.retain(|number| !ours.contains(number));
+    let is_a_gate = |name: &str| ["tc_down", "tc_up", "tc_down_ip", "tc_up_ip"].contains(&name);
+    !attached.is_empty()
+        && ProgInfoIter::default()
+            .any(|info| attached.contains(&info.id) && is_a_gate(&info.name.to_string_lossy()))
+}
+
+pub(super) fn attach(
+    pins: &Path,
+    attachment: &Attachment,
+    tc: TcKind,
+    beside: bool,
+) -> Result<(), KernelError> {
     let interface = if_nametoindex(attachment.interface.as_str())
         .map_err(|_| KernelError::Interface(attachment.interface.clone()))?;
     for how in ["link", "clsact"] {
@@ -98,9 +120,7 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
             }
         }
     }
-    let path = pins.join("programs").join(program_of(attachment)?);
-    let program =
-        Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))?;
+    let program = load::program(pins, program_of(attachment)?)?;
     let place = match attachment.hook {
         Hook::TcIngress => LinkTarget::TcxIngress,
         Hook::TcEgress => LinkTarget::TcxEgress,
@@ -108,6 +128,9 @@ pub(super) fn attach(pins: &Path, attachment: &Attachment, tc: TcKind) -> Result
         Hook::XdpGeneric => LinkTarget::XdpGeneric,
     };
     let at_tc = matches!(attachment.hook, Hook::TcIngress | Hook::TcEgress);
+    if at_tc && !beside && is_taken(pins, interface, place) {
+        return Err(KernelError::OtherGate(attachment.interface.clone()));
+    }
     if !at_tc || tc != TcKind::Clsact {
         match sys::link(program.as_fd(), interface, place) {
             Ok(link) => {
@@ -170,25 +193,31 @@ fn marker(pins: &Path, attachment: &Attachment) -> PathBuf {
     pins.join("links").join(format!("qdisc-{hex}"))
 }
 
-/// Whether a program is still on the interface that has this name now. An interface may have come back
-/// without it, and a filter goes with its queueing discipline.
-fn is_live(path: &Path, how: &str, attachment: &Attachment) -> bool {
-    let Ok(interface) = if_nametoindex(attachment.interface.as_str()) else {
-        return false;
+/// The present name of the interface that a program is still on. An interface may have come back without
+/// it, and a filter goes with its queueing discipline. A link knows the interface's number, so it is found
+/// under another name too; a filter is looked for under the name that it was attached by.
+fn present_name(path: &Path, how: &str, attachment: &Attachment) -> Option<String> {
+    let named = || if_nametoindex(attachment.interface.as_str()).ok();
+    let number = if how == "link" {
+        let link = Link::open(path).and_then(|link| link.info()).ok()?;
+        match link.info {
+            libbpf_rs::query::LinkTypeInfo::Tcx(tcx) => tcx.ifindex,
+            libbpf_rs::query::LinkTypeInfo::Xdp(xdp) => xdp.ifindex,
+            _ => named()?,
+        }
+    } else {
+        let number = named()?;
+        let program = Program::fd_from_pinned_path(path).ok()?;
+        let filter = described(program.as_fd(), number, attachment).query();
+        filter.is_ok().then_some(number)?
     };
-    if how != "link" {
-        return Program::fd_from_pinned_path(path).is_ok_and(|program| {
-            described(program.as_fd(), interface, attachment)
-                .query()
-                .is_ok()
-        });
-    }
-    let info = Link::open(path).and_then(|link| link.info());
-    match info.map(|info| info.info) {
-        Ok(libbpf_rs::query::LinkTypeInfo::Tcx(tcx)) => tcx.ifindex == interface,
-        Ok(libbpf_rs::query::LinkTypeInfo::Xdp(xdp)) => xdp.ifindex == interface,
-        _ => true,
-    }
+    // Links of interfaces that are gone have number 0, for which nix gives an empty name.
+    let name = if_indextoname(number).ok()?.into_string().ok()?;
+    (!name.is_empty()).then_some(name)
+}
+
+fn is_live(path: &Path, how: &str, attachment: &Attachment) -> bool {
+    present_name(path, how, attachment).is_some()
 }
 
 pub(super) fn detach(pins: &Path, attachment: &Attachment) -> Result<(), KernelError> {
@@ -257,11 +286,14 @@ fn pinned(pins: &Path) -> Vec<(Attachment, String)> {
     all
 }
 
-pub(super) fn attachments(pins: &Path) -> Vec<Attachment> {
+/// What is attached now, and the present name of its interface.
+pub(super) fn attachments(pins: &Path) -> Vec<(Attachment, String)> {
     let all = pinned(pins).into_iter();
-    all.filter(|(attachment, how)| is_live(&path_of(pins, attachment, how), how, attachment))
-        .map(|(attachment, _)| attachment)
-        .collect()
+    all.filter_map(|(attachment, how)| {
+        let name = present_name(&path_of(pins, &attachment, &how), &how, &attachment)?;
+        Some((attachment, name))
+    })
+    .collect()
 }
 
 /// Detaches everything that is pinned.

@@ -109,6 +109,10 @@ impl DataPath for Kernel {
         self.attachments()
     }
 
+    fn renamed(&self, attachment: &Attachment) -> Option<String> {
+        self.renamed(attachment)
+    }
+
     fn remove(self) -> Result<(), PathError> {
         Ok(self.remove()?)
     }

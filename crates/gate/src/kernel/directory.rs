@@ -7,10 +7,11 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use tidegate_limiter::Prefix;
 
 use super::layout::{
-    self, LENGTHS, Record, key4, key6, length4, length6, link_key, network_words, seat, settings,
+    self, LENGTHS, Record, binding, key4, key6, length4, length6, link_key, network_words, seat,
+    settings,
 };
 use super::{KernelError, Seat};
-use crate::table::{Accounting, Direction, Match, Settings, Unknown};
+use crate::table::{Accounting, Direction, Match, Origin, Settings, Sources, Unknown};
 
 type Maps = HashMap<&'static str, MapHandle>;
 
@@ -20,7 +21,16 @@ const IPV4: u128 = 0xffff << 32;
 #[derive(Debug)]
 pub(super) struct Directory {
     accounting: Accounting,
-    unknown: Unknown,
+    unknown_drop: u8,
+    /// By direction.
+    other_drop: [u8; 2],
+    /// A bit for each kind.
+    link_frames: u8,
+    known_sources: u8,
+    /// Limiters whose subscribers are bound.
+    bound: HashSet<u32>,
+    /// Whether to attach beside other gates.
+    pub(super) beside: bool,
     /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
     /// not know its key.
     hash: [u64; 11],
@@ -100,15 +110,21 @@ impl Directory {
                 layer: settings::LAYER.of(&settings),
                 overhead: settings::OVERHEAD.of(&settings) as i16,
             },
-            unknown: match settings::UNKNOWN_DROP.of(&settings) {
-                1 => Unknown::Drop,
-                _ => Unknown::Pass,
-            },
+            unknown_drop: settings::UNKNOWN_DROP.of(&settings),
+            other_drop: settings::OTHER_DROP.of(&settings),
+            link_frames: settings::LINK_FRAMES.of(&settings),
+            known_sources: settings::KNOWN_SOURCES.of(&settings),
+            bound: HashSet::new(),
+            beside: settings::BESIDE.of(&settings) == 1,
             hash: settings::HASH.of(&settings),
             lengths4: std::array::from_fn(|_| vec![0; 256]),
             lengths6: std::array::from_fn(|_| vec![0; 129]),
             links: Default::default(),
         };
+        let bound = maps["bindings"].keys();
+        directory.bound = bound
+            .filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?)))
+            .collect();
         for map in ["seats4", "seats6", "seats_link"] {
             for key in maps[map].keys() {
                 let entry = Entry { map, key };
@@ -155,7 +171,22 @@ impl Directory {
 
     pub(super) fn set(&mut self, settings: &Settings) {
         self.accounting = settings.accounting;
-        self.unknown = settings.unknown;
+        self.unknown_drop = u8::from(settings.unknown == Unknown::Drop);
+        self.other_drop = Direction::BOTH
+            .map(|direction| u8::from(settings.other_frames.drops(direction, settings.unknown)));
+        let link = settings.link_frames;
+        let kinds = [
+            (layout::ARP, link.arp),
+            (layout::PPP, link.ppp),
+            (layout::BRIDGE, link.bridge),
+            (layout::LLDP, link.lldp),
+            (layout::NEIGHBOURS, true),
+        ];
+        self.link_frames = (kinds.into_iter())
+            .map(|(kind, passes)| u8::from(passes) << kind)
+            .sum();
+        self.known_sources = u8::from(settings.sources == Sources::Known);
+        self.beside = settings.beside;
         self.hash = *settings.hash.words();
     }
 
@@ -190,6 +221,9 @@ impl Directory {
     ) -> Result<(), KernelError> {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
         let before = self.lengths();
+        for (_, seat) in seats {
+            self.bind(maps, seat)?;
+        }
         for (matched, seat) in seats {
             for entry in Self::entries(matched, direction) {
                 let map = &maps[entry.map];
@@ -206,12 +240,13 @@ impl Directory {
                 let value = Record::new(seat::SIZE_OF)
                     .with(seat::LIMITER, seat.limiter)
                     .with(seat::PLAN, seat.plan)
-                    .with(seat::VERSION, seat.version);
+                    .with(seat::VERSION, seat.version)
+                    .with(seat::BOUND, u32::from(seat.from != Origin::default()));
                 values.extend(value.into_bytes());
                 *count += 1;
             }
         }
-        let checked = self.check_lengths();
+        let checked = self.check_lengths().and_then(|()| self.check_room(maps));
         let result = checked.and_then(|()| {
             for (map, (keys, values, count)) in &batches {
                 maps[map]
@@ -225,7 +260,11 @@ impl Directory {
             if let Ok(read) = Self::read(maps) {
                 *self = Self {
                     accounting: self.accounting,
-                    unknown: self.unknown,
+                    unknown_drop: self.unknown_drop,
+                    other_drop: self.other_drop,
+                    link_frames: self.link_frames,
+                    known_sources: self.known_sources,
+                    beside: self.beside,
                     hash: self.hash,
                     ..read
                 };
@@ -235,6 +274,33 @@ impl Directory {
             self.publish(maps)?;
         }
         result
+    }
+
+    /// Stores where packets from the subscriber of a seat come from. Limiters of packets to subscribers are bound
+    /// to nothing.
+    fn bind(&mut self, maps: &Maps, seat: &Seat) -> Result<(), KernelError> {
+        let (map, key) = (&maps["bindings"], seat.limiter.to_ne_bytes());
+        let refused = |source| KernelError::map("bindings", source);
+        if seat.from != Origin::default() {
+            let mac = seat.from.mac.map_or(0, |[a, b, rest @ ..]| {
+                let upper = u32::from_le_bytes(rest);
+                u64::from(upper) << 16 | u64::from(u16::from_be_bytes([a, b]))
+            });
+            let (outer, inner) = seat.from.tags;
+            let value = Record::new(binding::SIZE_OF)
+                .with(binding::MAC, mac)
+                .with(binding::PORT, seat.from.port)
+                .with(binding::TAGS, u32::from(outer) << 16 | u32::from(inner));
+            let stored = map.update(&key, &value.into_bytes(), MapFlags::ANY);
+            stored.map_err(refused)?;
+            self.bound.insert(seat.limiter);
+        } else if self.bound.remove(&seat.limiter) {
+            match map.delete(&key) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(error)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn unseat(
@@ -285,6 +351,31 @@ impl Directory {
         })
     }
 
+    /// Whether there is room for as many entries as are counted.
+    fn check_room(&self, maps: &Maps) -> Result<(), KernelError> {
+        let sum = |counts: &[Vec<u32>; 2]| counts.iter().flatten().sum::<u32>();
+        let links = self.links.iter().flatten().sum();
+        for (what, map, found) in [
+            (
+                "IPv4 prefixes in both directions",
+                "seats4",
+                sum(&self.lengths4),
+            ),
+            (
+                "IPv6 prefixes in both directions",
+                "seats6",
+                sum(&self.lengths6),
+            ),
+            ("tags and sessions in both directions", "seats_link", links),
+        ] {
+            let room = maps[map].max_entries();
+            if found > room {
+                return Err(KernelError::room(what, found as usize, room as usize));
+            }
+        }
+        Ok(())
+    }
+
     fn check_lengths(&self) -> Result<(), KernelError> {
         for Lengths { ipv4, ipv6, .. } in self.lengths() {
             for (what, found) in [
@@ -307,10 +398,11 @@ impl Directory {
             .with(settings::HASH, self.hash)
             .with(settings::OVERHEAD, self.accounting.overhead.into())
             .with(settings::LAYER, self.accounting.layer)
-            .with(
-                settings::UNKNOWN_DROP,
-                u8::from(self.unknown == Unknown::Drop),
-            )
+            .with(settings::UNKNOWN_DROP, self.unknown_drop)
+            .with(settings::OTHER_DROP, self.other_drop)
+            .with(settings::LINK_FRAMES, self.link_frames)
+            .with(settings::KNOWN_SOURCES, self.known_sources)
+            .with(settings::BESIDE, u8::from(self.beside))
             .with(settings::LINKS, [down.links, up.links])
             .with(settings::COUNT4, both(|lengths| lengths.ipv4.len()))
             .with(settings::COUNT6, both(|lengths| lengths.ipv6.len()));

@@ -26,6 +26,12 @@ pub enum KernelError {
         "the kernel refused a BPF program for lack of privileges ({0}): run this as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and with CAP_SYS_ADMIN if the BPF file system is not mounted yet"
     )]
     Rights(String),
+    /// A mounted BPF file system would end with this process.
+    #[error(
+        "no BPF file system is mounted at /sys/fs/bpf. This command is in another mount namespace than the system, as `ip netns exec` makes one: \
+         a file system that it mounts would end with it, and so would the limits. Use `nsenter --net=/run/netns/NAME tidegate gate up …`"
+    )]
+    Mounts,
     /// Programs could not be loaded.
     #[error("the kernel refused to load the gate's programs ({0}): Linux 6.2 or later is needed")]
     Load(#[source] libbpf_rs::Error),
@@ -45,6 +51,17 @@ pub enum KernelError {
         /// Why.
         source: libbpf_rs::Error,
     },
+    /// There is no memory for limiters.
+    #[error(
+        "{subscribers} subscribers need {} MB of the kernel's memory, and it has not as much: {source}",
+        *subscribers as u64 * 4096 / 1_000_000
+    )]
+    Memory {
+        /// Number of subscribers.
+        subscribers: u32,
+        /// What the kernel says.
+        source: libbpf_rs::Error,
+    },
     /// More of something than there is room for.
     #[error("{found} {what} are needed, but the kernel's maps have room for {room}")]
     Room {
@@ -59,7 +76,7 @@ pub enum KernelError {
     #[error(
         "there is room for {room} {what} at the same time, before and after a change together: let more plans share them"
     )]
-    Kept {
+    TooManyDifferent {
         /// Things of this kind.
         what: &'static str,
         /// The number that there is room for.
@@ -78,6 +95,12 @@ pub enum KernelError {
         /// Why.
         source: std::io::Error,
     },
+    /// Another gate is attached there.
+    #[error(
+        "another gate, with other pins, is attached to {0} already: both would limit the same packets. Take it down with \
+         `tidegate gate down --pins FOLDER`, or write other-gates = \"allow\" in the file of this one"
+    )]
+    OtherGate(String),
     /// The gate is attached there already.
     #[error("the gate is attached to {0} already, at this hook and in this direction")]
     Attached(String),

@@ -43,6 +43,7 @@ pub(super) fn counters(state: &[u8]) -> Counters {
         passed_bytes: limiter::PASSED_BYTES.of(state),
         excess_packets: limiter::EXCESS_PACKETS.of(state),
         excess_bytes: limiter::EXCESS_BYTES.of(state),
+        marked_packets: limiter::MARKED_PACKETS.of(state),
     }
 }
 

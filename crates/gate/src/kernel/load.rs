@@ -2,12 +2,13 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapHandle, ObjectBuilder, OpenObject};
+use libbpf_rs::{MapCore, MapHandle, ObjectBuilder, OpenObject, Program};
 use nix::mount::{MsFlags, mount};
 
 use super::{KernelError, layout, sys};
@@ -21,23 +22,53 @@ pub(super) const MAPS: &[(&str, usize)] = &[
     ("current", size_of::<u32>()),
     ("test_time", size_of::<u64>()),
     ("strangers", layout::tally::SIZE_OF),
+    ("senders", 2 * size_of::<u64>()),
     ("seats4", layout::seat::SIZE_OF),
     ("seats6", layout::seat::SIZE_OF),
     ("seats_link", layout::seat::SIZE_OF),
+    ("bindings", layout::binding::SIZE_OF),
+    ("ports", size_of::<u32>()),
     ("plans", layout::plan::SIZE_OF),
     ("shapes", layout::shape::SIZE_OF),
     ("rule_sets", layout::rules::SIZE_OF),
     ("pages", size_of::<u32>()),
 ];
 
-/// Loads the programs, and pins them and their maps. Nothing is left if that fails.
+/// The map of the programs' constants, by the end of its name and by the name of its pin.
+const CONSTANTS: (&str, &str) = (".rodata", "constants");
+
+/// With less memory than this, in bytes, the gate has room for fewer prefixes: an empty hash map takes 16 bytes for
+/// each entry that it has room for.
+const LITTLE: u64 = 4 << 30;
+const FEWER: u32 = 4;
+
+/// The memory of this machine, in bytes.
+fn memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+/// Makes the maps, and pins them. Nothing is left if that fails.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
     mount_for(pins)?;
-    let mut object = opened()?;
+    let mut object = opened(|_| false)?;
+    if memory().is_some_and(|memory| memory < LITTLE) {
+        let prefixes = |name: &str| name == "seats4" || name == "seats6";
+        for mut map in object.maps_mut() {
+            if prefixes(&map.name().to_string_lossy()) {
+                let fewer = map.max_entries() / FEWER;
+                map.set_max_entries(fewer).map_err(refused)?;
+            }
+        }
+    }
     if timed {
         let constants = object
             .maps_mut()
-            .find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+            .find(|map| map.name().to_string_lossy().ends_with(CONSTANTS.0));
         // `timed_by_test` is the only constant: with another, the sizes differ and this fails.
         if let Some(mut constants) = constants {
             constants.set_initial_value(&[1]).map_err(refused)?;
@@ -55,21 +86,13 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
     };
     let pinned = (|| {
         pin("")?;
-        let (programs, maps) = (pin("programs")?, pin("new")?);
-        pin("links")?;
-        pin("pages")?;
-        for mut program in object.progs_mut() {
-            let path = programs.join(program.name());
-            program
-                .pin(&path)
-                .map_err(|source| KernelError::pin(&path, source))?;
+        let maps = pin("new")?;
+        for folder in ["programs", "links", "pages"] {
+            pin(folder)?;
         }
         for mut map in object.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            let path = match name.as_str() {
-                "page_of_limiters" => page(pins, 0),
-                name if MAPS.iter().any(|&(known, _)| known == name) => maps.join(name),
-                _ => continue,
+            let Some(path) = path_of(pins, &maps, &map.name().to_string_lossy()) else {
+                continue;
             };
             map.pin(&path)
                 .map_err(|source| KernelError::pin(&path, source))?;
@@ -84,13 +107,52 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
     pinned
 }
 
-fn opened() -> Result<OpenObject, KernelError> {
+/// Where a map is pinned; `None` for maps that are not.
+fn path_of(pins: &Path, maps: &Path, name: &str) -> Option<PathBuf> {
+    match name {
+        "page_of_limiters" => Some(page(pins, 0)),
+        name if name.ends_with(CONSTANTS.0) => Some(maps.join(CONSTANTS.1)),
+        name if MAPS.iter().any(|&(known, _)| known == name) => Some(maps.join(name)),
+        _ => None,
+    }
+}
+
+/// A program, with the maps that are pinned. It is loaded and pinned when it is first used: the kernel takes
+/// longer to verify all programs than for anything else that a gate does at its start, and most gates use two.
+pub(super) fn program(pins: &Path, name: &str) -> Result<OwnedFd, KernelError> {
+    let path = pins.join("programs").join(name);
+    if !path.exists() {
+        let mut object = opened(|program| program == name)?;
+        let maps = pins.join("maps");
+        for mut map in object.maps_mut() {
+            if let Some(path) = path_of(pins, &maps, &map.name().to_string_lossy()) {
+                map.reuse_pinned_map(&path)
+                    .map_err(|source| KernelError::pin(&path, source))?;
+            }
+        }
+        let object = object.load().map_err(refused)?;
+        for mut program in object.progs_mut().filter(|program| program.name() == name) {
+            program
+                .pin(&path)
+                .map_err(|source| KernelError::pin(&path, source))?;
+        }
+    }
+    Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))
+}
+
+/// The compiled object, of which these programs will be loaded.
+fn opened(loads: impl Fn(&str) -> bool) -> Result<OpenObject, KernelError> {
     // Errors are returned as values.
-    libbpf_rs::set_print(None);
-    ObjectBuilder::default()
+    // DBG libbpf_rs::set_print(None);
+    let mut object = ObjectBuilder::default()
         .name("tidegate")
         .and_then(|builder| builder.open_memory(OBJECT))
-        .map_err(refused)
+        .map_err(refused)?;
+    for mut program in object.progs_mut() {
+        let is_loaded = loads(&program.name().to_string_lossy());
+        program.set_autoload(is_loaded);
+    }
+    Ok(object)
 }
 
 /// Where a page of limiters is pinned. The map `pages` gives user space only its number, and opening a
@@ -106,7 +168,8 @@ pub(super) fn make_pages(
     numbers: Range<usize>,
 ) -> Result<Vec<MapHandle>, KernelError> {
     let refused = |source| KernelError::map("limiters", source);
-    let (types, [key, value]) = sys::types(&opened()?).map_err(|error| refused(error.into()))?;
+    let (types, [key, value]) =
+        sys::types(&opened(|_| false)?).map_err(|error| refused(error.into()))?;
     let info = first.info().map_err(refused)?.info;
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
@@ -158,6 +221,21 @@ pub(super) fn is_bpf(path: &Path) -> bool {
         .is_ok_and(|info| info.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
+/// Whether what this process mounts may end with it: it is in another mount namespace than a process that led
+/// to its start. Processes that it may not examine do not count.
+fn ends_with_this_process() -> bool {
+    let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let parent = |process: &String| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        Some(line.trim().to_owned())
+    };
+    let present = mounts("thread-self");
+    iter::successors(Some("self".to_owned()), parent)
+        .filter_map(|process| mounts(&process))
+        .any(|mounts| Some(mounts) != present)
+}
+
 /// Mounts the BPF file system of the folder, if it is not mounted.
 fn mount_for(pins: &Path) -> Result<(), KernelError> {
     let mut place = pins;
@@ -175,6 +253,9 @@ fn mount_for(pins: &Path) -> Result<(), KernelError> {
             usual.display()
         );
         return Err(KernelError::pin(pins, source));
+    }
+    if ends_with_this_process() {
+        return Err(KernelError::Mounts);
     }
     mount(
         Some("bpf"),

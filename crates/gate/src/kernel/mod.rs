@@ -4,19 +4,22 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Settings};
+use nix::net::if_::if_nametoindex;
+
+use crate::binding::port_number;
+use crate::table::{Attachment, Counters, Direction, Hook, LimiterState, Match, Plan, Settings};
 
 mod attach;
 mod data_path;
 mod directory;
 mod error;
-mod kept;
 mod layout;
 mod load;
 mod policy;
 mod record;
+mod stored_once;
 mod sys;
 
 pub use crate::table::Seat;
@@ -91,6 +94,9 @@ impl Kernel {
         let mut maps = HashMap::new();
         for &(name, value) in load::MAPS {
             let path = pins.join("maps").join(name);
+            if !path.exists() {
+                return Err(KernelError::Other { path });
+            }
             let map = MapHandle::from_pinned_path(&path)
                 .map_err(|source| KernelError::pin(&path, source))?;
             if map.value_size() as usize != value {
@@ -238,11 +244,35 @@ impl Kernel {
         let first = self.pages.first().ok_or_else(|| KernelError::Other {
             path: load::page(&self.pins, 0),
         })?;
-        let made = load::make_pages(&self.pins, first, there..wanted)?;
-        for (number, page) in (there as u32..).zip(made) {
-            self.update("pages", &number.to_ne_bytes(), &sys::number_of(&page))?;
-            self.pages.push(page);
+        let made =
+            load::make_pages(&self.pins, first, there..wanted).map_err(|error| match error {
+                KernelError::Map { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
+                    let subscribers = limiters / 2;
+                    KernelError::Memory {
+                        subscribers,
+                        source,
+                    }
+                }
+                error => error,
+            })?;
+        // In one call: the kernel waits for all packets on their way after each change of a map of maps.
+        let numbers: Vec<u8> = (there as u32..wanted as u32)
+            .flat_map(u32::to_ne_bytes)
+            .collect();
+        let values: Vec<u8> = made.iter().flat_map(sys::number_of).collect();
+        let added = self.map("pages").update_batch(
+            &numbers,
+            &values,
+            made.len() as u32,
+            MapFlags::ANY,
+            MapFlags::ANY,
+        );
+        if let Err(source) = added {
+            // Some of them may be in place.
+            self.find_pages()?;
+            return Err(KernelError::map("pages", source));
         }
+        self.pages.extend(made);
         Ok(())
     }
 
@@ -350,7 +380,20 @@ impl Kernel {
     /// # Errors
     /// If there is no such interface, or it is attached already, or the kernel refuses.
     pub fn attach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
-        attach::attach(&self.pins, attachment, self.tc)
+        let result = attach::attach(&self.pins, attachment, self.tc, self.directory.beside);
+        // Packets from subscribers can be told by where they come in.
+        if attachment.direction == Direction::Up
+            && attachment.hook != Hook::TcEgress
+            && matches!(result, Ok(()) | Err(KernelError::Attached(_)))
+        {
+            let present = self.renamed(attachment);
+            let name = present.as_deref().unwrap_or(&attachment.interface);
+            let interface = if_nametoindex(name)
+                .map_err(|_| KernelError::Interface(attachment.interface.clone()))?;
+            let number = port_number(&attachment.interface);
+            self.update("ports", &interface.to_ne_bytes(), &number.to_ne_bytes())?;
+        }
+        result
     }
 
     /// Detaches from an interface. Does nothing if it is not attached.
@@ -363,7 +406,15 @@ impl Kernel {
 
     /// The interfaces that the gate is attached to.
     pub fn attachments(&self) -> Vec<Attachment> {
-        attach::attachments(&self.pins)
+        let all = attach::attachments(&self.pins).into_iter();
+        all.map(|(attachment, _)| attachment).collect()
+    }
+
+    /// The present name of the interface of an attachment, if the interface was renamed since.
+    pub fn renamed(&self, attachment: &Attachment) -> Option<String> {
+        let mut all = attach::attachments(&self.pins).into_iter();
+        let (_, name) = all.find(|(other, _)| other == attachment)?;
+        (name != attachment.interface).then_some(name)
     }
 
     /// Detaches and unpins everything, and removes the folder.

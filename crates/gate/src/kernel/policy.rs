@@ -11,10 +11,10 @@ use tidegate_limiter::{
 };
 
 use super::KernelError;
-use super::kept::{FIRST_RESERVED, Kept};
 use super::layout::{
     self, ANY_PROTOCOL, NONE, Record, SHARES, network_words, plan, rule, rules, shape,
 };
+use super::stored_once::{FIRST_RESERVED, StoredOnce};
 use crate::table::{Excess, Plan};
 
 type Maps = HashMap<&'static str, MapHandle>;
@@ -34,15 +34,15 @@ const fn control_of(control: BurstControl) -> u8 {
 /// The policies and rules that are in the kernel.
 #[derive(Debug)]
 pub(super) struct Registry {
-    shapes: Kept,
-    rules: Kept,
+    shapes: StoredOnce,
+    rules: StoredOnce,
 }
 
 impl Registry {
     pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
         Ok(Self {
-            shapes: Kept::read("shapes", || shape::NUMBER, "different policies", maps)?,
-            rules: Kept::read(
+            shapes: StoredOnce::read("shapes", || shape::NUMBER, "different policies", maps)?,
+            rules: StoredOnce::read(
                 "rule_sets",
                 || rules::NUMBER,
                 "different sets of rules",
@@ -69,7 +69,7 @@ impl Registry {
     pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
-        let (mut queues, mut rules) = (0, 0);
+        let (mut queues, mut rules, mut room) = (0, 0, 0);
         let (scheme, size) = match plan.limiter() {
             LimiterConfig::Unlimited => (layout::UNLIMITED, 0),
             LimiterConfig::Policer(config) => {
@@ -83,6 +83,7 @@ impl Registry {
                     upper = burst.upper_bytes(config.rate());
                     lower = burst.lower_bytes(config.rate());
                 }
+                room = config.mark_bytes();
                 (fair, queues) = (u8::from(program.is_fair()), program.queues() as u8);
                 shape = self.shape(program, maps)?;
                 rules = self.rules(plan.rules(), program, maps)?;
@@ -94,6 +95,7 @@ impl Registry {
         let mark = match plan.excess() {
             Excess::Drop => NONE as u8,
             Excess::Mark(dscp) => dscp,
+            Excess::Count => layout::COUNTED as u8,
         };
         let class = plan.unmatched();
         let record = Record::new(plan::SIZE_OF)
@@ -111,7 +113,9 @@ impl Registry {
             .with(plan::MARK, mark)
             .with(plan::FIRST, class.first as u8)
             .with(plan::QUEUES, class.queues as u8)
-            .with(plan::ALL, queues);
+            .with(plan::HOSTS, class.hosts as u8)
+            .with(plan::ALL, queues)
+            .with(plan::ROOM, room);
         Ok(record.into_bytes())
     }
 
@@ -175,6 +179,7 @@ fn write_rule(record: &mut Record, index: usize, rule: &Rule, program: &Program)
     record.set(rule::PORTS.within(at, index), u8::from(ports));
     record.set(rule::FIRST.within(at, index), class.first as u8);
     record.set(rule::QUEUES.within(at, index), class.queues as u8);
+    record.set(rule::HOSTS.within(at, index), class.hosts as u8);
 }
 
 /// `struct shape`, without its number.

@@ -92,6 +92,29 @@ pub(super) fn link(
     })
 }
 
+/// The numbers of the programs that are attached to an interface by tcx: none if the kernel has no tcx.
+pub(super) fn attached(interface: u32, place: LinkTarget) -> Vec<u32> {
+    let kind = match place {
+        LinkTarget::TcxIngress => libbpf_sys::BPF_TCX_INGRESS,
+        LinkTarget::TcxEgress => libbpf_sys::BPF_TCX_EGRESS,
+        LinkTarget::XdpNative | LinkTarget::XdpGeneric => return Vec::new(),
+    };
+    // The kernel has at most 64 programs at a place.
+    let mut numbers = vec![0; 64];
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as _,
+        prog_ids: numbers.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.count = numbers.len() as u32;
+    // SAFETY: the numbers and options live through the call, which writes at most as many as was said.
+    let found = unsafe { libbpf_sys::bpf_prog_query_opts(interface as i32, kind, &mut options) };
+    // SAFETY: both fields of the union are the same number.
+    let count = unsafe { options.__bindgen_anon_1.count };
+    numbers.truncate(if found < 0 { 0 } else { count as usize });
+    numbers
+}
+
 /// Pins the object of a descriptor.
 pub(super) fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;

@@ -1,18 +1,19 @@
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libbpf_rs::Program;
 use tidegate_limiter::{
     BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree,
     Program as Policy, Rate,
 };
 
 use super::*;
-use crate::table::{Accounting, Excess, Unknown};
+use crate::table::{Accounting, Excess, LinkFrames, OtherFrames, Sources, Unknown};
 
 mod attach;
+mod binding;
 mod maps;
 mod mark;
 mod parse;
@@ -42,6 +43,10 @@ fn settings() -> Settings {
             overhead: 0,
         },
         unknown: Unknown::Pass,
+        other_frames: OtherFrames::Pass,
+        link_frames: LinkFrames::default(),
+        sources: Sources::Bound,
+        beside: false,
         hash: HashKey::from_bytes(*b"a 16 byte secret"),
     }
 }
@@ -77,17 +82,19 @@ impl Gate {
         self.kernel.as_mut().unwrap()
     }
 
+    fn program(&self, name: &str) -> OwnedFd {
+        load::program(&self.pins, name).unwrap()
+    }
+
     fn offer(&mut self, program: &str, now: u64, frame: &[u8]) -> u32 {
-        let path = self.pins.join("programs").join(program);
         self.kernel()
             .update("test_time", &0u32.to_ne_bytes(), &now.to_ne_bytes())
             .unwrap();
-        let fd = Program::fd_from_pinned_path(path).unwrap();
-        run(&fd, frame)
+        run(&self.program(program), frame)
     }
 }
 
-fn run(fd: &std::os::fd::OwnedFd, frame: &[u8]) -> u32 {
+fn run(fd: &OwnedFd, frame: &[u8]) -> u32 {
     use std::os::fd::AsRawFd;
     sys::test_run(fd.as_raw_fd(), frame, 1).unwrap().0
 }
@@ -185,6 +192,7 @@ fn a_policer_and_phantom_queues_limit() {
                 limiter,
                 plan,
                 version,
+                ..Seat::default()
             },
         )
     };
@@ -235,18 +243,17 @@ fn several_cores_pass_no_more_than_the_rate_together() {
             limiter: number,
             plan: number,
             version: 1,
+            ..Seat::default()
         };
         gate.kernel().put_plan(number, &plan.plan()).unwrap();
         gate.kernel()
             .seat(Direction::Down, &[(matched, seat)])
             .unwrap();
-        let path = gate.pins.join("programs").join("xdp_down");
+        let program = &gate.program("xdp_down");
         let started = std::time::Instant::now();
         std::thread::scope(|scope| {
             for thread in 0..4u16 {
-                let path = &path;
                 scope.spawn(move || {
-                    let program = Program::fd_from_pinned_path(path).unwrap();
                     // Several flows each, and a few of the same.
                     for round in 0..200 {
                         let frame = frame([192, 0, 2, 1], thread + round % 8, 1_500);
@@ -301,6 +308,7 @@ fn who_takes_over_keeps_the_secret_of_the_hash() {
         limiter: 0,
         plan: 0,
         version: 1,
+        ..Seat::default()
     };
     gate.kernel()
         .seat(Direction::Down, &[(matched, seat)])

@@ -6,7 +6,7 @@ use tidegate_limiter::{
     PolicyTree, Rate,
 };
 
-use super::{FlowRule, Limits};
+use super::{FlowRule, Limits, is_true, yes};
 use crate::table::Direction;
 
 /// Flat, and without values that follow from the others.
@@ -31,6 +31,8 @@ pub(super) struct Stored {
 enum Means {
     BcPqp {
         queue: u64,
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        ecn: bool,
     },
     BcPqpPaper {
         queue: u64,
@@ -39,6 +41,8 @@ enum Means {
     },
     Pqp {
         queue: u64,
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        ecn: bool,
     },
     Policer {
         burst: u64,
@@ -50,11 +54,11 @@ impl From<Limits> for Stored {
     fn from(limits: Limits) -> Self {
         let (means, policy) = match &limits.limiter {
             LimiterConfig::PhantomQueues(config) => {
-                let queue = config.queue();
+                let (queue, ecn) = (config.queue(), config.ecn());
                 let means = match config.burst_control() {
-                    Some(BurstControl::Bucket) => Means::BcPqp { queue },
+                    Some(BurstControl::Bucket) => Means::BcPqp { queue, ecn },
                     Some(BurstControl::Paper(control)) => Means::BcPqpPaper { queue, control },
-                    None => Means::Pqp { queue },
+                    None => Means::Pqp { queue, ecn },
                 };
                 (means, config.program().policy().clone())
             }
@@ -84,13 +88,14 @@ impl TryFrom<Stored> for Limits {
         let rate = Rate::from_bits_per_second(stored.rate);
         let phantom = |queue| PhantomQueuesConfig::new(&stored.policy, rate, queue);
         let limiter = match stored.means {
-            Means::BcPqp { queue } => phantom(queue)?
+            Means::BcPqp { queue, ecn } => phantom(queue)?
                 .with_burst_control(BurstControl::Bucket)
+                .with_ecn(ecn)
                 .into(),
             Means::BcPqpPaper { queue, control } => phantom(queue)?
                 .with_burst_control(BurstControl::Paper(control))
                 .into(),
-            Means::Pqp { queue } => phantom(queue)?.into(),
+            Means::Pqp { queue, ecn } => phantom(queue)?.with_ecn(ecn).into(),
             Means::Policer { burst } => PolicerConfig::new(rate, burst)?.into(),
             Means::Unlimited => LimiterConfig::Unlimited,
         };

@@ -6,7 +6,7 @@ use tidegate_limiter::{
     PolicerConfig, PolicyTree, Rate, Scheme, sizing,
 };
 
-use super::{FlowRule, Limits, LimitsError};
+use super::{FlowRule, Limits, LimitsError, is_true, yes};
 use crate::table::{Direction, PlanError};
 
 /// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
@@ -14,6 +14,8 @@ use crate::table::{Direction, PlanError};
 const SUPER: u64 = 65_536;
 /// Bytes of a full packet.
 const PACKET: u32 = 1500;
+/// Bytes of a full Ethernet frame with two tags. What is smaller drops every full packet.
+const FRAME: u64 = 1522;
 /// No queue needs more than a terabyte.
 const MOST: u64 = 1 << 40;
 
@@ -38,6 +40,9 @@ pub struct Template {
     pub queue: Option<u64>,
     /// Bytes of a policer's bucket.
     pub burst: Option<u64>,
+    /// Whether phantom queues mark packets of senders that use ECN.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub ecn: bool,
     /// T, θ+ and θ− of burst control as in the paper.
     #[serde(flatten)]
     pub control: PaperControl,
@@ -56,6 +61,7 @@ impl Default for Template {
             rtt: 100_000_000,
             queue: None,
             burst: None,
+            ecn: true,
             control: PaperControl::DEFAULT,
         }
     }
@@ -111,11 +117,29 @@ impl Template {
         Ok(limits)
     }
 
+    /// The sizes that are given, with their keys and the least that `auto` would choose.
+    fn sizes(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
+        let sizes = [
+            ("queue", self.queue, 4 * SUPER),
+            ("burst", self.burst, 2 * SUPER),
+        ];
+        let given = |(key, size, least): (_, Option<u64>, _)| size.map(|size| (key, size, least));
+        sizes.into_iter().filter_map(given)
+    }
+
+    /// A size that drops the kernel's super-packets of 64 kB, and the least that `auto` would choose.
+    pub(crate) fn small(&self) -> Option<(&'static str, u64, u64)> {
+        self.sizes().find(|&(_, size, least)| size < least)
+    }
+
     fn limiter(&self, rate: Rate) -> Result<LimiterConfig, LimitsError> {
+        if let Some((key, size, _)) = self.sizes().find(|&(_, size, _)| size < FRAME) {
+            return Err(LimitsError::Small { key, size });
+        }
         let phantom = |needed: u64| {
             let queue = self.queue.unwrap_or(needed.clamp(4 * SUPER, MOST));
             let config = PhantomQueuesConfig::new(&self.policy, rate, queue)?;
-            Ok::<_, ConfigError>(config)
+            Ok::<_, ConfigError>(config.with_ecn(self.ecn))
         };
         let path = sizing::Path {
             rtt: self.rtt,

@@ -141,9 +141,30 @@ fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
     let upper = 750_000_000_000u64 * 1000;
     assert!(error.to_string().contains(&upper.to_string()), "{error}");
     let marking = Template {
-        mark: Some(64),
+        mark: Some(65),
         ..Template::default()
     };
     let error = marking.limits(Direction::Up, Some(1_000_000));
     assert_eq!(error.expect_err("no code point").key(), "excess");
+}
+
+#[test]
+fn what_holds_no_full_packet_is_rejected() {
+    let template = |scheme, queue, burst| Template {
+        scheme,
+        queue,
+        burst,
+        ..Template::default()
+    };
+    let limited = |template: Template| template.limits(Direction::Up, Some(1_000_000));
+    for (small, key) in [
+        (template(Scheme::BcPqp, Some(1521), None), "queue"),
+        (template(Scheme::Policer, None, Some(1521)), "burst"),
+    ] {
+        assert_eq!(limited(small).expect_err("small").key(), key);
+    }
+    let held = template(Scheme::BcPqp, Some(1522), None);
+    assert!(held.small().is_some());
+    assert!(limited(held).is_ok());
+    assert_eq!(template(Scheme::BcPqp, Some(262_144), None).small(), None);
 }

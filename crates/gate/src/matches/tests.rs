@@ -44,3 +44,40 @@ proptest! {
         let _ = parse(&text);
     }
 }
+
+#[test]
+fn a_range_is_the_prefixes_that_hold_just_its_addresses() {
+    for (text, expected) in [
+        ("192.0.2.7", "192.0.2.7/32"),
+        (
+            "192.0.2.10-192.0.2.20",
+            "192.0.2.10/31 192.0.2.12/30 192.0.2.16/30 192.0.2.20/32",
+        ),
+        ("192.0.2.10 - 11", "192.0.2.10/31"),
+        ("0.0.0.0-255.255.255.255", "0.0.0.0/0"),
+        ("2001:db8::-2001:db8::1:ffff", "2001:db8::/111"),
+        ("::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::/0"),
+        (
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127",
+        ),
+    ] {
+        let read = addresses(text).unwrap_or_else(|error| panic!("{error}"));
+        let texts: Vec<_> = read.iter().map(Match::to_string).collect();
+        assert_eq!(texts.join(" "), expected, "{text}");
+    }
+    for text in [
+        "192.0.2.20-192.0.2.10",
+        "192.0.2.1-2001:db8::",
+        "192.0.2.1-",
+        "-",
+        "192.0.2.0/24-7",
+        "192.0.2.1-300",
+    ] {
+        let error = addresses(text).expect_err(text);
+        assert!(error.contains("is no range of addresses"), "{error}");
+    }
+    // All but the first and the last address: as many prefixes as there can be.
+    let most = addresses("0.0.0.1-255.255.255.254").expect("a range");
+    assert_eq!(most.len(), 62);
+}

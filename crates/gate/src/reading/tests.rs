@@ -16,6 +16,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
                 up: limit(2 * number + 1),
             },
             matches: Vec::new(),
+            from: Binding::default(),
         }
     };
     Arc::new(Roster {

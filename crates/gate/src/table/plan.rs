@@ -22,6 +22,8 @@ pub enum Excess {
     Drop,
     /// It passes with this code point (0 to 63).
     Mark(u8),
+    /// It passes as it is, and is counted.
+    Count,
 }
 
 /// How the traffic of one or many subscribers is limited. Every plan can be enforced.
@@ -103,6 +105,7 @@ impl Plan {
         let mut unmatched = Class {
             first: 0,
             queues: 1,
+            hosts: 0,
         };
         if let Some(program) = limiter.program() {
             Classifier::new(

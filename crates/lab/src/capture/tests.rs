@@ -44,6 +44,7 @@ fn captured(plan: &Plan) -> (Outcome, BTreeMap<String, Vec<u8>>) {
         captures: Some(&captures),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     let (outcome, names) = simulate(plan, "", settings).unwrap().unwrap();
     assert_eq!(names, ["server.pcap", "client.pcap"]);
@@ -197,6 +198,7 @@ fn interrupted_captures_are_not_complete() {
         captures: Some(&captures),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     assert_eq!(simulate(&policed(), "", settings).unwrap(), None);
     assert_eq!(captures.into_captures().len(), 0);

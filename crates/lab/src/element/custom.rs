@@ -1,6 +1,6 @@
 //! Limiters of other programs, as elements that packets pass.
 
-use tidegate_limiter::{Decision, Nanos, PacketMeta, Police};
+use tidegate_limiter::{Decision, Ecn, Nanos, PacketMeta, Police};
 
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::CustomLimiter;
@@ -34,12 +34,18 @@ impl Custom {
             bytes: packet.bytes + self.overhead,
             queue: 0,
             dscp: packet.dscp,
+            ecn: packet.segment.ecn,
             flow: packet.hash,
+            ..PacketMeta::default()
         };
         match self.limiter.offer(now, &meta) {
             Decision::Pass => Some(id),
             Decision::Mark(dscp) => {
                 packet.dscp = dscp;
+                Some(id)
+            }
+            Decision::Ce => {
+                packet.segment.ecn = Ecn::Ce;
                 Some(id)
             }
             Decision::Drop => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_limiter::{Class, Classifier, Fate, LimiterConfig, Nanos, Occupancy, PacketMeta};
+use tidegate_limiter::{Class, Classifier, Ecn, Fate, LimiterConfig, Nanos, Occupancy, PacketMeta};
 
 use crate::RunError;
 use crate::outcome::Sample;
@@ -17,6 +17,7 @@ mod tests;
 const ONE: Class = Class {
     first: 0,
     queues: 1,
+    hosts: 0,
 };
 
 /// A limiter, and the queues to which packets go.
@@ -31,7 +32,7 @@ pub struct Limiter {
 #[derive(Debug)]
 enum Sorting {
     /// By their flow of the plan: the queues from which each flow's hash chooses.
-    Flows(Box<[Class]>),
+    Flows(Box<[Class]>, Arc<[Wire]>),
     /// By their headers.
     Rules(Box<Classifier>, Arc<[Wire]>),
 }
@@ -50,7 +51,7 @@ impl Sorting {
                 |flow: &FlowPlan| flow.forward.contains(&index) || flow.back.contains(&index);
             let class = |flow: &FlowPlan| if passes(flow) { class(flow) } else { Ok(ONE) };
             let classes: Result<Box<[Class]>, String> = plan.flows.iter().map(class).collect();
-            classes.map(Self::Flows)
+            classes.map(|classes| Self::Flows(classes, Arc::clone(wires)))
         };
         match (config, config.program(), classes) {
             (_, Some(program), Some(classes)) => {
@@ -70,6 +71,7 @@ impl Sorting {
                 let all = Class {
                     first: 0,
                     queues: weights.len() as u16,
+                    hosts: 0,
                 };
                 flows(&|flow| {
                     let queue = flow.queue.or(flow.class.filter(|_| weighted));
@@ -133,6 +135,10 @@ impl Limiter {
                 packets.get_mut(id).dscp = dscp;
                 Some(id)
             }
+            Fate::Ce(id) => {
+                packets.get_mut(id).segment.ecn = Ecn::Ce;
+                Some(id)
+            }
             Fate::Drop(id) => {
                 packets.drop(id);
                 None
@@ -143,21 +149,32 @@ impl Limiter {
 
     #[inline]
     fn meta(&self, packet: &Packet) -> PacketMeta {
-        let bytes = packet.bytes + self.overhead;
+        let (bytes, ecn) = (packet.bytes + self.overhead, packet.segment.ecn);
         let class = match &self.sorting {
-            Sorting::Flows(classes) => classes[packet.flow as usize],
+            Sorting::Flows(classes, _) => classes[packet.flow as usize],
             Sorting::Rules(classifier, wires) => {
                 let wire = &wires[packet.flow as usize];
-                return classifier.classify(&wire.key(packet.connection, packet.dscp), bytes);
+                let key = wire.key(packet.connection, packet.dscp);
+                return PacketMeta {
+                    ecn,
+                    ..classifier.classify(&key, bytes)
+                };
             }
         };
         // As the classifier does: the hash as a fraction of the class's queues.
         let share = (u64::from(packet.hash) * u64::from(class.queues)) >> 32;
+        let host = match &self.sorting {
+            Sorting::Flows(_, wires) if class.hosts > 0 => wires[packet.flow as usize].host_hash(),
+            _ => 0,
+        };
         PacketMeta {
             bytes,
             queue: class.first + share as u16,
+            class,
             dscp: packet.dscp,
+            ecn,
             flow: packet.hash,
+            host,
         }
     }
 
@@ -196,11 +213,12 @@ fn queue_of(classes: &[Class], class: u16, queue: Option<u16>) -> Result<Class, 
         Some(queue) if queue < all.queues => Ok(Class {
             first: all.first + queue,
             queues: 1,
+            hosts: 0,
         }),
         Some(queue) => {
             let count = all.queues;
             Err(format!(
-                "a flow is of queue {queue} of class {class}, which has {count}"
+                "a flow names queue {queue} of class {class}, which has only {count} queues"
             ))
         }
     }

@@ -1,32 +1,31 @@
 //! A link: one packet after the other, at a rate, from a queue.
 
+mod server;
+#[cfg(test)]
+mod tests;
+
 use tidegate_limiter::{Nanos, Rate};
 
 use super::codel::{Aim, CoDel};
 use super::droptail::DropTail;
+use super::dualpi2::DualPi2;
 use super::fq_codel::FqCoDel;
 use super::pie::Pie;
 use super::red::Red;
+use crate::capacity::Capacity;
 use crate::packet::{PacketId, Packets};
 use crate::plan::QueueKind;
 use crate::random::Random;
-
-#[cfg(test)]
-mod tests;
-
-/// Bit-nanoseconds of a byte.
-const BYTE: u128 = 8_000_000_000;
+use server::Server;
 
 /// A link and its queue. The packet that is being sent is no longer in the queue.
 #[derive(Debug)]
 pub struct Link {
-    rate: u128,
+    server: Server,
     queue: Queue,
     sending: Option<PacketId>,
     /// When `sending` will have been sent.
     done: Nanos,
-    /// By how much `done` was rounded up, in bit-nanoseconds: the next packet gets this time.
-    ahead: u128,
 }
 
 #[derive(Debug)]
@@ -36,11 +35,21 @@ enum Queue {
     Red(Red),
     Pie(Pie),
     FqCoDel(FqCoDel),
+    DualPi2(DualPi2),
 }
 
 impl Link {
     /// An idle link; its rate must not be 0.
     pub fn new(rate: Rate, queue: &QueueKind, random: Random) -> Self {
+        Self::with(Server::constant(rate), rate, queue, random)
+    }
+
+    /// An idle link whose rate varies. Queues that need a rate get the nominal one.
+    pub fn varying(capacity: &Capacity, queue: &QueueKind, random: Random) -> Self {
+        Self::with(capacity.into(), capacity.nominal(), queue, random)
+    }
+
+    fn with(server: Server, rate: Rate, queue: &QueueKind, random: Random) -> Self {
         let queue = match *queue {
             QueueKind::DropTail { bytes, packets } => {
                 Queue::DropTail(DropTail::new(bytes, packets))
@@ -71,13 +80,18 @@ impl Link {
                 let aim = Aim { target, interval };
                 Queue::FqCoDel(FqCoDel::new(flows, quantum, aim, packets))
             }
+            QueueKind::DualPi2 {
+                target,
+                update,
+                threshold,
+                packets,
+            } => Queue::DualPi2(DualPi2::new(target, update, threshold, packets)),
         };
         Self {
-            rate: u128::from(rate.bits_per_second()),
+            server,
             queue,
             sending: None,
             done: 0,
-            ahead: 0,
         }
     }
 
@@ -96,6 +110,7 @@ impl Link {
             Queue::Red(queue) => queue.offer(now, id, packets),
             Queue::Pie(queue) => queue.offer(now, id, packets),
             Queue::FqCoDel(queue) => queue.offer(now, id, packets),
+            Queue::DualPi2(queue) => queue.offer(now, id, packets),
         }
         if self.sending.is_none() {
             self.send_next(now, packets);
@@ -126,6 +141,7 @@ impl Link {
             Queue::Red(queue) => queue.bytes(),
             Queue::Pie(queue) => queue.bytes(),
             Queue::FqCoDel(queue) => queue.bytes(),
+            Queue::DualPi2(queue) => queue.bytes(),
         }
     }
 
@@ -136,6 +152,7 @@ impl Link {
             Queue::Red(queue) => queue.take(now, packets),
             Queue::Pie(queue) => queue.take(now, packets),
             Queue::FqCoDel(queue) => queue.take(now, packets),
+            Queue::DualPi2(queue) => queue.take(now, packets),
         };
         if let Some(id) = next {
             self.begin(now, id, packets);
@@ -143,14 +160,8 @@ impl Link {
     }
 
     fn begin(&mut self, now: Nanos, id: PacketId, packets: &Packets) {
-        // Idle until now: nothing to carry over.
-        if self.done != now {
-            self.ahead = 0;
-        }
-        let work = u128::from(packets.get(id).frame_length()) * BYTE;
-        let time = work.saturating_sub(self.ahead).div_ceil(self.rate);
-        self.ahead = self.ahead + time * self.rate - work;
-        self.done = now.saturating_add(Nanos::try_from(time).unwrap_or(Nanos::MAX));
+        let bytes = packets.get(id).frame_length();
+        self.done = self.server.sent(now, self.done == now, bytes);
         self.sending = Some(id);
     }
 }

@@ -4,6 +4,7 @@ pub mod codel;
 pub mod custom;
 pub mod delay;
 pub mod droptail;
+pub mod dualpi2;
 pub mod fq_codel;
 pub mod limiter;
 pub mod link;
@@ -62,6 +63,9 @@ impl Element {
             }
             ElementKind::Link { rate, queue } => {
                 Self::Link(Box::new(link::Link::new(*rate, queue, random)))
+            }
+            ElementKind::Varying { capacity, queue } => {
+                Self::Link(Box::new(link::Link::varying(capacity, queue, random)))
             }
             ElementKind::Loss { probability, burst } => {
                 Self::Loss(loss::Loss::new(*probability, *burst, random))

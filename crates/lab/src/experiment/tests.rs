@@ -38,6 +38,7 @@ fn results(jobs: usize, captures: Option<&dyn Captures>) -> (Vec<Finished>, u64)
         captures,
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     let mut finished = Vec::new();
     run::<ExperimentError>(&scenario(), settings, |one| {
@@ -98,6 +99,7 @@ fn complete_results_are_handed_on_after_an_interruption() {
         captures: None,
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     let mut finished = Vec::new();
     run::<ExperimentError>(&scenario(), settings, |one| {
@@ -128,6 +130,7 @@ fn an_error_ends_it() {
         captures: Some(&Nowhere),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     let error = run::<ExperimentError>(&scenario(), settings, |_| Ok(())).expect_err("no folder");
     assert!(
@@ -162,6 +165,7 @@ fn a_run_is_the_same_whether_it_is_captured_or_not() {
                 captures,
                 stop: Some(&stop),
                 progress: Some(&progress),
+                look: None,
             };
             let mut flows = Vec::new();
             run::<ExperimentError>(&scenario, settings, |one| {
@@ -189,6 +193,7 @@ fn captures_of_names_that_join_alike_are_kept_apart() {
         captures: Some(&captures),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     run::<ExperimentError>(&scenario, settings, |_| Ok(())).expect("runs");
     // Two taps, two aggregates, two points, two seeds.
@@ -225,6 +230,7 @@ fn what_a_higher_priority_leaves_is_used() {
         captures: None,
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     run::<ExperimentError>(&scenario, settings, |one| {
         let bits = one.outcome.flows[1].delivered * 8 / 10;

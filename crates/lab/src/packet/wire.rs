@@ -108,6 +108,11 @@ impl Wire {
         headers.into()
     }
 
+    /// The hash of the client's address, as limiters see it.
+    pub fn host_hash(&self) -> u32 {
+        self.key(0, 0).host_hash(self.hash_key, false)
+    }
+
     /// The flow's connection of this number.
     pub fn connection(&self, number: u32) -> Connection {
         let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));
@@ -162,11 +167,15 @@ impl Wire {
             flags: flag(!first, Flags::ACK)
                 | flag(segment.syn, Flags::SYN)
                 | flag(segment.fin, Flags::FIN)
-                | flag(segment.psh, Flags::PSH),
+                | flag(segment.psh, Flags::PSH)
+                | flag(segment.ece, Flags::ECE)
+                | flag(segment.cwr, Flags::CWR),
+            accurate: segment.ae,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             payload: segment.payload,
             ip_id: packet.ident,
             dscp: packet.dscp,
+            ecn: segment.ecn as u8,
             // The stated size includes the options of each segment, RFC 6691.
             mss: segment
                 .syn

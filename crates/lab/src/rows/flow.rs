@@ -32,8 +32,9 @@ impl LabFlowRow {
             flow: Flow::new(of, finished, index),
             plan: plan.clone(),
             outcome: FlowOutcome {
-                // Windows have separate rows.
+                // Windows and states have separate rows.
                 windows: Vec::new(),
+                states: Vec::new(),
                 ..outcome.clone()
             },
         };
@@ -55,7 +56,7 @@ impl Row for LabFlowRow {
 
 const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
-    cc: Text [""] "Its congestion control: reno, cubic, bbr or vegas; missing for udp." = |r| congestion_control(&r.plan);
+    cc: Text [""] "Its congestion control: reno, cubic, bbr, vegas or dctcp; missing for udp." = |r| congestion_control(&r.plan);
     delay_ms: Real ["ms"] "Its round-trip delay without the elements." = |r| millis(r.plan.delay);
     start_s: Real ["s"] "When it began to send." = |r| seconds(r.outcome.start);
     end_s: Real ["s"] "When its last byte was received, or the simulation ended." = |r| seconds(r.outcome.end);
@@ -87,6 +88,7 @@ const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     throttled_retransmitted_packets: Integer ["packets"] "Of these, the retransmissions." = |r| throttled(r).map(|phase| phase.retransmitted);
     throttled_retransmission_rate: Real [""] "Retransmitted over sent in it, 0 to 1." = |r| throttled(r).and_then(|phase| phase.retransmission_rate()).map(|rate| rounded(rate, 6));
     srtt_end_ms: Real ["ms"] "Of a stream, the server's smoothed round trip when everything was acknowledged, or when the simulation ended." = |r| stream(r).and_then(|(_, stream)| stream.srtt).map(millis);
+    marked_packets: Integer ["packets"] "Of the packets with payload that the server sent, those that got the ECN field *congestion experienced* on the path." = |r| r.outcome.marked;
 };
 
 fn stream(row: &LabFlowRow) -> Option<(&StreamPlan, &StreamOutcome)> {

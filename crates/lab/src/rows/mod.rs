@@ -1,4 +1,5 @@
-//! The rows of simulations: points of a sweep, flows, windows, elements, samples, transfers.
+//! The rows of simulations: points of a sweep, flows, connections, windows, elements, samples,
+//! transfers.
 
 /// Columns of rows that belong to a simulation: first those that identify the simulation, then
 /// these.
@@ -36,8 +37,10 @@ macro_rules! element_columns {
     };
 }
 
+mod connection;
 mod element;
 mod flow;
+mod parameters;
 mod point;
 mod sample;
 mod transfer;
@@ -48,9 +51,11 @@ use std::sync::Arc;
 use crate::experiment::Finished;
 use crate::scenario::Parameter;
 
+pub use connection::LabConnectionRow;
 pub use element::LabElementRow;
 pub use flow::LabFlowRow;
-pub use point::LabPointRow;
+pub use parameters::LabParameters;
+pub use point::{LabPointRow, LabPoints};
 pub use sample::LabSampleRow;
 pub use transfer::LabTransferRow;
 pub use window::LabWindowRow;

@@ -1,11 +1,12 @@
 //! A row for each point of a sweep.
 
 use tidegate_table::convert::{bits, millis, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::{Column, Row, Value, columns};
 
-use super::label;
-use crate::scenario::Parameter;
-use crate::summary::Summary;
+use super::{LabParameters, label};
+use crate::experiment::Finished;
+use crate::scenario::{Parameter, Scenario};
+use crate::summary::{Collector, Summary};
 
 /// The results of a point of a sweep.
 #[derive(Debug, Clone)]
@@ -16,6 +17,62 @@ pub struct LabPointRow {
     pub parameters: Vec<Parameter>,
     /// Its results.
     pub summary: Summary,
+}
+
+/// The points of a sweep, as they are completed.
+pub struct LabPoints<'a> {
+    scenario: &'a Scenario,
+    rows: Vec<LabPointRow>,
+    current: Option<(usize, Collector)>,
+}
+
+impl LabPointRow {
+    /// The values of the columns that are its scenario's, not those of all points: the parameters, and the shares.
+    pub fn extras(&self, parameters: &LabParameters, scenario: &Scenario) -> Vec<Value> {
+        let shares = scenario.flows().into_iter();
+        let shares = shares.map(|name| self.summary.share(name).map(|share| rounded(share, 6)));
+        let parameters = parameters.values(self.point as usize).iter().cloned();
+        parameters.chain(shares.map(Value::from)).collect()
+    }
+}
+
+impl<'a> LabPoints<'a> {
+    /// No simulation was run yet.
+    pub fn new(scenario: &'a Scenario) -> Self {
+        Self {
+            scenario,
+            rows: Vec::new(),
+            current: None,
+        }
+    }
+
+    /// Adds a simulation. They come in the order of points.
+    pub fn add(&mut self, finished: &Finished) {
+        let current = self.current.as_ref();
+        if current.is_none_or(|(point, _)| *point != finished.point) {
+            self.complete();
+            self.current = Some((finished.point, Collector::default()));
+        }
+        if let Some((_, collector)) = &mut self.current {
+            collector.add(finished);
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some((point, collector)) = self.current.take() {
+            self.rows.push(LabPointRow {
+                point: point as u64,
+                parameters: self.scenario.parameters(point),
+                summary: collector.finish(),
+            });
+        }
+    }
+
+    /// The rows of the points with at least one simulation.
+    pub fn finish(mut self) -> Vec<LabPointRow> {
+        self.complete();
+        self.rows
+    }
 }
 
 impl Row for LabPointRow {

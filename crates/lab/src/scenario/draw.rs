@@ -33,6 +33,12 @@ impl Draw {
         self.0
     }
 
+    /// Uniform in [0, 1).
+    pub fn uniform(self) -> f64 {
+        // 53 bits fill the mantissa; both conversion and product are exact.
+        (self.0 >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
     /// Uniform between the two, both included.
     pub fn between(self, low: u64, high: u64) -> u64 {
         let span = u128::from(high - low) + 1;

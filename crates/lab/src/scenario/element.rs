@@ -8,7 +8,8 @@ use super::keys::{
     BC_PQP, BC_PQP_PAPER, DELAY, ELEMENT, FAIR_POLICER, LINK, LOSS, POLICER, PQP, REORDER, SHAPER,
     SRTCM, TAP, TRTCM,
 };
-use super::{limiter, queue, sizing};
+use super::traces::Traces;
+use super::{capacity, limiter, queue, sizing};
 use crate::plan::{ElementKind, QueueKind};
 
 /// An element of the file.
@@ -84,7 +85,12 @@ pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
 
 /// The kind of an element. `varied`: its kind is not only that of the file, so keys of other kinds
 /// are ignored. `rtt`: the longest round trip of the flows that pass.
-pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind, Mistake> {
+pub(super) fn kind(
+    node: &Node,
+    varied: bool,
+    rtt: Nanos,
+    traces: &Traces,
+) -> Result<ElementKind, Mistake> {
     let (name, kind, keys) = section(node)?;
     let others: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();
     let what = format!("an element of kind {name}");
@@ -92,7 +98,11 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
     let f = Fields::new(node, &what, &[ELEMENT, keys], passed_over)?;
     Ok(match kind {
         Kind::Link => {
-            let rate = f.rate("rate")?.ok_or_else(|| f.missing("rate"))?;
+            let capacity = capacity::varying(&f, traces)?;
+            let rate = match &capacity {
+                Some(capacity) => capacity.nominal(),
+                None => f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,
+            };
             let queue = match f.node("queue")? {
                 None => None,
                 Some(node) => queue::queue(node)?,
@@ -101,7 +111,10 @@ pub(super) fn kind(node: &Node, varied: bool, rtt: Nanos) -> Result<ElementKind,
                 bytes: Some(sizing::bdp(rate, rtt)),
                 packets: None,
             });
-            ElementKind::Link { rate, queue }
+            match capacity {
+                Some(capacity) => ElementKind::Varying { capacity, queue },
+                None => ElementKind::Link { rate, queue },
+            }
         }
         Kind::Delay => ElementKind::Delay {
             delay: f.delay("delay")?.ok_or_else(|| f.missing("delay"))?,

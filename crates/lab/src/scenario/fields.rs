@@ -86,6 +86,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The seed of what is drawn for a key, if values are chosen.
+    pub fn draw(&self, key: &str) -> Option<Draw> {
+        self.choose.map(|choose| choose(key).draw)
+    }
+
     /// The value of a key as it was written.
     pub fn raw(&self, key: &str) -> Option<&'a Node> {
         self.known.node(key)

@@ -7,10 +7,10 @@ use tidegate_notation::{Mistake, Node, Section, Table, Value, quantity};
 
 use super::fields::{Fields, range};
 use super::keys::{BULK, ON_OFF, STREAM, UDP, VIDEO};
-use super::stream;
+use super::{sizes, stream};
 use crate::SECOND;
 use crate::plan::{FlowPlan, Traffic};
-use crate::tcp::{Algorithm, Recovery, TcpConfig};
+use crate::tcp::{Algorithm, Recovery, SlowStart, TcpConfig};
 
 /// Segments and requests have sizes that networks carry.
 const SEGMENT: std::ops::RangeInclusive<u64> = 88..=9000;
@@ -42,6 +42,10 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         ("conservative", Recovery::Conservative),
         ("slow-start", Recovery::SlowStart),
     ];
+    let slow_starts = [
+        ("linux", SlowStart::Linux),
+        ("hystart++", SlowStart::HyStartPlusPlus),
+    ];
     let mss = f.integer("mss", SEGMENT)?;
     let window = f.integer("initial-window", 1..=10_000)?;
     let threshold = f.integer("slow-start-threshold", 2..=1_000_000)?;
@@ -49,6 +53,9 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         mss: mss.map_or(default.mss, |mss| mss as u32),
         initial_window: window.map_or(default.initial_window, |window| window as u32),
         algorithm: f.word("cc", &algorithms)?.unwrap_or(default.algorithm),
+        slow_start: f
+            .word("slow-start", &slow_starts)?
+            .unwrap_or(default.slow_start),
         recovery: f.word("recovery", &recoveries)?.unwrap_or(default.recovery),
         pacing: f.truth("pacing")?.unwrap_or(default.pacing),
         rate_limit: f.rate("rate-limit")?,
@@ -64,6 +71,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
             .unwrap_or(default.read_block),
         sack: f.truth("sack")?.unwrap_or(default.sack),
         timestamps: f.truth("timestamps")?.unwrap_or(default.timestamps),
+        ecn: f.truth("ecn")?.unwrap_or(default.ecn),
         rack: f.truth("rack")?.unwrap_or(default.rack),
         slow_start_after_idle: f
             .truth("slow-start-after-idle")?
@@ -169,7 +177,7 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Mistake> {
     let f = flow.chosen_as(f);
     Ok(match name {
         "bulk" => Traffic::Bulk {
-            bytes: f.positive_bytes("size")?,
+            bytes: sizes::size(&f, "size")?,
         },
         "on-off" => {
             let mean = f.positive_bytes("mean")?.unwrap_or(100_000);

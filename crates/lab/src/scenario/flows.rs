@@ -11,6 +11,7 @@ use super::fields::{Choice, Fields, range};
 use super::keys::FLOW;
 use super::{Scenario, element, flow, name};
 use crate::plan::FlowPlan;
+use crate::random::exponential;
 
 /// A flow with the elements of the file that it passes.
 pub(super) struct Sender {
@@ -31,6 +32,8 @@ pub(super) struct Flows<'a> {
     /// The names of its aggregates; empty for all aggregates.
     aggregates: BTreeSet<&'a str>,
     count: usize,
+    /// The mean time between arrivals, if their number is drawn.
+    arrivals: Option<Nanos>,
     per_aggregate: Vec<&'a str>,
     pub(super) forward: Vec<usize>,
     pub(super) back: Vec<usize>,
@@ -69,6 +72,12 @@ impl<'a> Flows<'a> {
             these.map(|(name, _)| *name).collect()
         };
         let path = |key: &str| -> Result<Vec<usize>, Mistake> {
+            if let Some(node) = f.raw(key)
+                && let Value::Text(name) = &node.value
+            {
+                let message = format!("`{key}` is a list of names: write {key} = [\"{name}\"]");
+                return Err(node.wrong(message));
+            }
             let mut way = Vec::new();
             for (node, wanted) in texts(&f, key)? {
                 let is_it =
@@ -118,6 +127,10 @@ impl<'a> Flows<'a> {
             rtt = rtt.saturating_add(element::delay(&elements[element])?);
         }
         let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
+        let arrivals = f.positive_time("arrivals")?;
+        if arrivals.is_some() && f.raw("count").is_some() {
+            return Err(f.wrong("count", "flows have `count` or `arrivals`: leave one out"));
+        }
         // All aggregates have them, if none is named.
         too_many(node, count.saturating_mul(aggregates), "flows")?;
         Ok(Self {
@@ -126,6 +139,7 @@ impl<'a> Flows<'a> {
             name: name(node, "a flow")?,
             aggregates: owners,
             count,
+            arrivals,
             per_aggregate,
             forward,
             back,
@@ -178,7 +192,11 @@ impl<'a> Flows<'a> {
             };
             let (number, unknown, whose) = match self.per_aggregate.contains(&key.text.as_str()) {
                 true => (most, entries, "aggregate"),
-                false => (self.count, is_varied(self.name), "flow"),
+                false => (
+                    self.count,
+                    self.arrivals.is_some() || is_varied(self.name),
+                    "flow",
+                ),
             };
             let names = ["path", "back", "aggregate", "per-aggregate"];
             if !names.contains(&key.text.as_str())
@@ -194,11 +212,11 @@ impl<'a> Flows<'a> {
         Ok(())
     }
 
-    /// Adds the flows of all of its aggregates. `taken` has the flows that each of them has.
+    /// Adds the flows of all of its aggregates that begin before the end. `taken` has the flows that each of them has.
     pub(super) fn add(
         &self,
         aggregates: &[Aggregate<'_>],
-        seed: u64,
+        (seed, end): (u64, Nanos),
         taken: &mut [usize],
         senders: &mut Vec<Sender>,
     ) -> Result<(), Mistake> {
@@ -206,22 +224,35 @@ impl<'a> Flows<'a> {
             if !self.is_in(aggregate) {
                 continue;
             }
-            for number in 0..self.count {
-                let choose = |key: &str| {
-                    let whole = self.per_aggregate.contains(&key);
-                    let draw = Draw::new(seed)
-                        .name(aggregate.entry)
-                        .number(aggregate.number as u64);
-                    Choice {
-                        turn: if whole { aggregate.number } else { number },
-                        draw: if whole {
-                            draw.name(key)
-                        } else {
-                            draw.name(self.name).number(number as u64).name(key)
-                        },
-                    }
+            let mut arrival = 0;
+            for number in 0.. {
+                if self.arrivals.is_none() && number >= self.count {
+                    break;
+                }
+                let whole = Draw::new(seed)
+                    .name(aggregate.entry)
+                    .number(aggregate.number as u64);
+                let one = whole.name(self.name).number(number as u64);
+                let choose = |key: &str| match self.per_aggregate.contains(&key) {
+                    true => Choice {
+                        turn: aggregate.number,
+                        draw: whole.name(key),
+                    },
+                    false => Choice {
+                        turn: number,
+                        draw: one.name(key),
+                    },
                 };
-                let plan = flow::flow(&self.f.choosing(&choose), self.name, taken[index])?;
+                let mut plan = flow::flow(&self.f.choosing(&choose), self.name, taken[index])?;
+                if let Some(mean) = self.arrivals {
+                    arrival = if number == 0 { plan.start } else { arrival };
+                    if arrival >= end {
+                        break;
+                    }
+                    plan.start = arrival;
+                    let gap = mean as f64 * exponential(one.name("arrivals").uniform());
+                    arrival = arrival.saturating_add(gap as Nanos);
+                }
                 taken[index] += 1;
                 senders.push(Sender {
                     aggregate: index,
@@ -230,8 +261,8 @@ impl<'a> Flows<'a> {
                     plan,
                     number: number as u32,
                 });
+                too_many(self.node, senders.len(), "flows")?;
             }
-            too_many(self.node, senders.len(), "flows")?;
         }
         Ok(())
     }

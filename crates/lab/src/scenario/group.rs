@@ -13,9 +13,18 @@ use super::fields::Fields;
 use super::flows::{Flows, Sender};
 use super::keys::FILE;
 use super::partition::{group, together};
+use super::traces::Traces;
 use super::{Group, Scenario, TABLES, element, flow, name, parts, tables};
 use crate::MILLISECOND;
-use crate::plan::{ElementKind, Plan};
+use crate::plan::{ElementKind, Noting, Plan};
+
+/// When the states of connections are noted: at each change, or at intervals.
+fn connections(file: &Fields<'_>) -> Result<Option<Noting>, Mistake> {
+    match file.raw("connections").map(|node| &node.value) {
+        Some(Value::Text(text)) if text == "changes" => Ok(Some(Noting::Changes)),
+        _ => Ok(file.positive_time("connections")?.map(Noting::Every)),
+    }
+}
 
 /// The simulations that the tables give with a seed. Taps are left out unless they are wanted.
 pub(super) fn groups(
@@ -23,6 +32,7 @@ pub(super) fn groups(
     varied: &[String],
     seed: u64,
     taps: bool,
+    traces: &Traces,
 ) -> Result<Vec<Group>, Mistake> {
     let file = Fields::of(root, Place::default(), "a scenario", &[FILE], &[])?;
     let missing = |key: &str, example: &str| {
@@ -60,7 +70,7 @@ pub(super) fn groups(
         for &element in flows.forward.iter().chain(&flows.back) {
             longest[element] = longest[element].max(flows.rtt);
         }
-        flows.add(&aggregates, seed, &mut taken, &mut senders)?;
+        flows.add(&aggregates, (seed, duration), &mut taken, &mut senders)?;
     }
     if senders.is_empty() {
         return Err(match tables(root, "flow")?.first() {
@@ -74,7 +84,7 @@ pub(super) fn groups(
             }
         });
     }
-    let elements = elements(nodes, varied, &longest)?;
+    let elements = elements(nodes, varied, &longest, traces)?;
     check_classes(root, &elements, &senders)?;
 
     let plan = Plan {
@@ -82,6 +92,7 @@ pub(super) fn groups(
         duration,
         window,
         sample,
+        connections: connections(&file)?,
         aggregates: Vec::new(),
         elements: Vec::new(),
         flows: Vec::new(),
@@ -115,6 +126,7 @@ fn elements<'a>(
     nodes: &'a [Node],
     varied: &[String],
     longest: &[Nanos],
+    traces: &Traces,
 ) -> Result<Vec<Element<'a>>, Mistake> {
     let mut elements = Vec::new();
     for (node, &rtt) in nodes.iter().zip(longest) {
@@ -131,7 +143,7 @@ fn elements<'a>(
             }) => *shared,
             Some(node) => return Err(node.wrong("`shared` is true or false")),
         };
-        let kind = element::kind(node, varied, rtt)?;
+        let kind = element::kind(node, varied, rtt, traces)?;
         elements.push(Element { name, kind, shared });
     }
     Ok(elements)

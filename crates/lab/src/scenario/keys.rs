@@ -9,6 +9,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "seed": "number", "1", "All random values come from it. The same file and seed give the same results on every machine.";
     "window": "time", "250ms", "Width of the windows over which throughput is counted.";
     "sample": "time", "never", "How often the occupancy of queues and buckets is recorded.";
+    "connections": "time or \"changes\"", "never", "How often the state of each connection's sender is recorded: its windows, round trips, pacing rate, loss state and counts.";
     "element": "tables", "none", "What packets pass through.";
     "aggregate": "tables", "one, named `all`", "The subscribers: the traffic of each shares limiters.";
     "flow": "tables", "", "The senders.";
@@ -24,8 +25,11 @@ section! { DELAY = "kind = \"delay\"", "Delays packets and keeps their order.";
     "jitter": "time", "0", "Standard deviation of a random addition, which is normal and cut off at 0.";
 }
 section! { LINK = "kind = \"link\"", "Sends one packet after the other from a queue.";
-    "rate": "rate", "", "Its capacity, for bytes at layer 2 without check sequence.";
-    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, or a table with their settings. `auto` is drop-tail with a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets.";
+    "rate": "rate", "", "Its capacity, for bytes at layer 2 without check sequence. A link has either this, `rates` or `trace`.";
+    "rates": "pairs", "none", "A capacity that changes in steps: the time from which on each rate holds, and the rate, such as `[[\"0s\", \"20mbit\"], [\"5s\", \"0bit\"], [\"6s\", \"5mbit\"]]`. A rate of 0 is off.";
+    "period": "time", "none", "After this time, `rates` begin again.";
+    "trace": "a file", "none", "A capacity that was recorded, as a file in Mahimahi's format: each line is the millisecond at which a packet of 1,500 bytes may leave, and the file repeats. The file is looked for in the scenario's folder.";
+    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, `\"dualpi2\"`, or a table with their settings. `auto` is drop-tail with a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets. Queues that need a rate take the largest of `rates`, or the mean of a trace.";
 }
 section! { DROP_TAIL = "queue = { kind = \"drop-tail\" }", "First in, first out.";
     "kind": "a name", "drop-tail", "The discipline.";
@@ -58,6 +62,13 @@ section! { FQ_CODEL = "queue = { kind = \"fq-codel\" }", "FQ-CoDel, RFC 8290.";
     "target": "time", "5ms", "CoDel's target.";
     "interval": "time", "100ms", "CoDel's interval.";
     "packets": "number", "10240", "Most packets.";
+}
+section! { DUALPI2 = "queue = { kind = \"dualpi2\" }", "DualPI2, RFC 9332: one queue for packets of L4S senders (ECT(1) or CE), whose delay is kept near 1 ms by marks, and one for the others.";
+    "kind": "a name", "", "The discipline.";
+    "target": "time", "15ms", "Delay to be held in the queue of the others.";
+    "update": "time", "16ms", "How often the probability of drops and marks is updated.";
+    "threshold": "time", "800us", "Delay from which the queue of L4S senders marks by itself: none there, all from 0.4 ms more on.";
+    "packets": "number", "10000", "Most packets, in both.";
 }
 section! { LOSS = "kind = \"loss\"", "Drops at random.";
     "probability": "number", "", "Share of packets that are lost, 0 to 1.";
@@ -102,10 +113,11 @@ section! { FAIR_POLICER = "kind = \"fair-policer\"", "FairPolicer: a token bucke
 }
 section! { PQP = "kind = \"pqp\"", "Phantom queues, which count bytes and keep no packets.";
     "rate": "rate", "", "Rate of the aggregate.";
-    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Its leaves are the classes, numbered from 0 in the order of the text. Flows name their class, or `rule` finds it.";
+    "policy": "a policy", "{ fair = 16 }", "How the rate is shared: `\"queue\"`, `{ fair = 16 }`, `{ hosts = [4, 4] }` (four hosts and four queues for the flows of each), `{ weighted = [[4, POLICY], [1, POLICY]] }` or `{ priority = [POLICY, POLICY] }`, nested as needed. Its leaves are the classes, numbered from 0 in the order of the text. Flows name their class, or `rule` finds it.";
     "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` as for a fair policer's burst.";
+    "ecn": "true or false", "true", "Marks packets of senders that use ECN, and drops fewer of them.";
     "overhead": "size", "0B", "As for a policer.";
 }
 section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
@@ -114,6 +126,7 @@ section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "rule": "tables", "none", "Which packets belong to which class, as below. The first rule that matches counts. At most 256.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is 10 times that of `pqp`, at least 100 full packets.";
+    "ecn": "true or false", "true", "Marks packets of senders that use ECN, and drops fewer of them.";
     "overhead": "size", "0B", "As for a policer.";
 }
 section! { BC_PQP_PAPER = "kind = \"bc-pqp-paper\"", "Phantom queues with burst control as in the paper that proposed it: it costs rate where round trips are short.";
@@ -149,6 +162,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "name": "name", "", "Its name in sweeps and results.";
     "aggregate": "name or names", "all aggregates", "Its aggregate. If several are named, each has these flows.";
     "count": "number", "1", "Number of such flows, in each aggregate.";
+    "arrivals": "time", "none", "Flows arrive as a Poisson process, in place of a `count`: this is the mean time between two of them, in each aggregate. The first begins at `start`, and they arrive until the end.";
     "per-aggregate": "keys", "none", "Keys whose value is chosen once for each aggregate, not for each flow.";
     "path": "names", "", "Elements on the way to the client, in order.";
     "back": "names", "[]", "Elements on the way back.";
@@ -161,9 +175,10 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "address": "address", "10.0.0.N", "The server's IPv4 address. The default follows the aggregate's number. Clients have 10.128.0.1 and so on.";
     "client": "address", "10.128.0.N", "The client's IPv4 address, in 10.128.0.0/9. The default differs for each flow: flows that name the same address belong to one client.";
     "port": "number", "443", "The server's port. Clients have 10000 and so on.";
-    "cc": "\"reno\", \"cubic\", \"bbr\" or \"vegas\"", "cubic", "Congestion control.";
+    "cc": "\"reno\", \"cubic\", \"bbr\", \"vegas\", \"dctcp\" or \"prague\"", "cubic", "Congestion control.";
     "mss": "number", "1448", "Largest payload of a segment in bytes.";
     "initial-window": "number", "10", "Segments sent before the first acknowledgement.";
+    "slow-start": "\"linux\" or \"hystart++\"", "linux", "How slow start ends before a loss: as in Linux (CUBIC has HyStart, Reno has nothing), or by HyStart++ of RFC 9406, with Reno and CUBIC.";
     "recovery": "\"conservative\" or \"slow-start\"", "conservative", "How much is sent while losses are repaired: packet conservation first, as in Linux since 4.2, or slow start at once.";
     "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
     "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
@@ -174,6 +189,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "read-block": "size", "64KiB", "What it reads at a time.";
     "sack": "true or false", "true", "Selective acknowledgements.";
     "timestamps": "true or false", "true", "Timestamps, RFC 7323.";
+    "ecn": "true or false", "false", "Explicit congestion notification, RFC 3168: limiters mark packets instead of dropping them. DCTCP has it in any case, and Prague has accurate ECN with ECT(1).";
     "rack": "true or false", "true", "RACK and tail loss probes, RFC 8985. Without them, three duplicates show a loss.";
     "slow-start-after-idle": "true or false", "true", "Forgets an unused window, RFC 2861. Video servers often turn it off.";
     "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
@@ -182,7 +198,13 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
 }
 section! { BULK = "traffic = { kind = \"bulk\" }", "As much as the path allows.";
     "kind": "a name", "", "The traffic.";
-    "size": "size", "without end", "Bytes to send.";
+    "size": "size or a table", "without end", "Bytes to send, or the distribution that they are drawn from.";
+}
+section! { SIZES = "size = { … }", "A distribution of sizes: a bounded Pareto distribution by its mean, or any by its points. Each flow draws one.";
+    "mean": "size", "", "Mean size.";
+    "shape": "number", "1.2", "Its shape, more than 1. A smaller one has a heavier tail.";
+    "max": "size", "1000 times the mean", "Largest size.";
+    "cdf": "pairs", "none", "Points of a cumulative distribution in place of `mean`: sizes, and the share of transfers that are not longer, such as `[[\"10kB\", 0.8], [\"1MB\", 1]]`. Sizes between them are on straight lines.";
 }
 section! { ON_OFF = "traffic = { kind = \"on-off\" }", "Transfers of random size with random pauses between.";
     "kind": "a name", "", "The traffic.";
@@ -236,6 +258,7 @@ pub const SECTIONS: &[Section] = &[
     RED,
     PIE,
     FQ_CODEL,
+    DUALPI2,
     LOSS,
     REORDER,
     TAP,
@@ -251,6 +274,7 @@ pub const SECTIONS: &[Section] = &[
     AGGREGATE,
     FLOW,
     BULK,
+    SIZES,
     ON_OFF,
     VIDEO,
     STREAM,

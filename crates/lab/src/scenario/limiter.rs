@@ -34,6 +34,7 @@ pub(super) fn limiter(scheme: Scheme, f: &Fields<'_>, rtt: Nanos) -> Result<Elem
         Scheme::Pqp => pqp(f, rate, rtt)?,
         Scheme::BcPqp => bc_pqp(f, rate, rtt)?
             .with_burst_control(BurstControl::Bucket)
+            .with_ecn(ecn(f)?)
             .into(),
         Scheme::BcPqpPaper => {
             let control = burst_control::read(f.known(), PaperControl::DEFAULT).map_err(first)?;
@@ -129,8 +130,13 @@ fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig,
 
 fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
     let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::phantom(rate, rtt));
-    let config = PhantomQueuesConfig::new(program(f)?, rate, queue);
-    config.map(LimiterConfig::from).map_err(at_field(f))
+    let config = PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))?;
+    Ok(config.with_ecn(ecn(f)?).into())
+}
+
+/// Whether ECN-capable packets are marked.
+fn ecn(f: &Fields<'_>) -> Result<bool, Mistake> {
+    Ok(f.truth("ecn")?.unwrap_or(true))
 }
 
 fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<PhantomQueuesConfig, Mistake> {

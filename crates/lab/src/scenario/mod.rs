@@ -6,6 +6,7 @@
 //! separately. `docs/reference/scenarios.md` describes the files, and [`SECTIONS`] their keys.
 
 mod aggregate;
+mod capacity;
 mod draw;
 mod element;
 mod error;
@@ -17,9 +18,11 @@ mod keys;
 mod limiter;
 mod partition;
 mod queue;
+mod sizes;
 mod sizing;
 mod stream;
 mod sweep;
+mod traces;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,7 @@ use tidegate_notation::{Mistake, Node, Place, Table, Value};
 pub use error::ScenarioError;
 pub use keys::{SECTIONS, schema};
 pub use sweep::Parameter;
+pub use traces::ReadFile;
 
 use crate::RunError;
 use crate::element::limiter::Limiter;
@@ -41,6 +45,7 @@ use crate::sim::check;
 use fields::Fields;
 use keys::FILE;
 use sweep::Sweep;
+use traces::Traces;
 
 /// The text of a scenario. A text alone is a scenario without a file's name and without settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +84,10 @@ pub struct Scenario {
     title: String,
     root: Table,
     sweep: Sweep,
+    traces: Traces,
     seeds: Vec<u64>,
     work: Nanos,
+    simulated: Nanos,
 }
 
 /// Which run of a scenario.
@@ -127,11 +134,27 @@ impl Scenario {
     /// Most windows of a simulation, and most samples.
     pub const MAX_WINDOWS: u64 = 1_000_000;
 
-    /// Reads a scenario.
+    /// Reads a scenario that names no files.
     ///
     /// # Errors
     /// The first mistake that is found.
     pub fn parse<'a>(source: impl Into<Source<'a>>) -> Result<Self, ScenarioError> {
+        Self::parse_with(source, &|_| {
+            Err(
+                "files cannot be read here: `tidegate lab` reads those in a scenario's folder"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Reads a scenario, and with this function the files that it names.
+    ///
+    /// # Errors
+    /// The first mistake that is found.
+    pub fn parse_with<'a>(
+        source: impl Into<Source<'a>>,
+        files: ReadFile<'_>,
+    ) -> Result<Self, ScenarioError> {
         let Source {
             file,
             text,
@@ -146,15 +169,17 @@ impl Scenario {
             title: String::new(),
             root,
             sweep,
+            traces: Traces::default(),
             seeds: Vec::new(),
             work: 0,
+            simulated: 0,
         };
-        scenario.check().map_err(located)?;
+        scenario.check(files).map_err(located)?;
         Ok(scenario)
     }
 
     /// Checks every point.
-    fn check(&mut self) -> Result<(), Mistake> {
+    fn check(&mut self, files: ReadFile<'_>) -> Result<(), Mistake> {
         let top = |table| Fields::of(table, Place::default(), "a scenario", &[FILE], &[]);
         self.title = match top(&self.root)?.raw("title") {
             None => self.file.clone(),
@@ -179,8 +204,7 @@ impl Scenario {
         }
         let mut passed = BTreeSet::new();
         for point in 0..self.points() {
-            let work = self.check_point(point, &mut passed)?;
-            self.work = self.work.saturating_add(work);
+            self.check_point(point, files, &mut passed)?;
         }
         for node in tables(&self.root, "element")? {
             let element = name(node, "an element")?;
@@ -193,15 +217,23 @@ impl Scenario {
         Ok(())
     }
 
-    /// Checks that the engine and the limiters accept a point. Returns the virtual time of all its
+    /// Checks that the engine and the limiters accept a point, and reads its files. Adds the virtual time of all its
     /// seeds, and collects the elements that flows pass.
-    fn check_point(&self, point: usize, passed: &mut BTreeSet<String>) -> Result<Nanos, Mistake> {
+    fn check_point(
+        &mut self,
+        point: usize,
+        files: ReadFile<'_>,
+        passed: &mut BTreeSet<String>,
+    ) -> Result<(), Mistake> {
         let mut limiters = BTreeSet::new();
-        let (mut cells, mut work) = (0u64, 0u64);
+        let (mut cells, mut work, mut duration) = (0u64, 0u64, 0);
         let (root, varied) = self.sweep.apply(&self.root, point)?;
+        self.traces.read(&root, files)?;
         let file = Fields::of(&root, Place::default(), "a scenario", &[FILE], &[])?;
         group::note_passed(&root, passed)?;
-        for Group { plan, elements, .. } in group::groups(&root, &varied, self.seeds[0], true)? {
+        for Group { plan, elements, .. } in
+            group::groups(&root, &varied, self.seeds[0], true, &self.traces)?
+        {
             let wrong = |tables: &str, name: &str, error: &RunError| {
                 let place = group::place_of(&root, tables, name, "");
                 Mistake::new(place, error.to_string())
@@ -237,6 +269,7 @@ impl Scenario {
             let all = parts(plan.duration, plan.window).saturating_mul(series);
             cells = cells.saturating_add(all);
             work = work.saturating_add(plan.duration);
+            duration = plan.duration;
         }
         let seeds = self.seeds.len() as u64;
         // A summary needs the windows of all seeds at once.
@@ -244,12 +277,16 @@ impl Scenario {
             let message = "too many windows of too many flows and seeds: widen `window`";
             return Err(file.wrong("window", message.to_owned()));
         }
-        Ok(work.saturating_mul(seeds))
+        self.simulated = self
+            .simulated
+            .saturating_add(duration.saturating_mul(seeds));
+        self.work = self.work.saturating_add(work.saturating_mul(seeds));
+        Ok(())
     }
 
     fn plans(&self, run: Run) -> Result<Vec<Group>, Mistake> {
         let (root, varied) = self.sweep.apply(&self.root, run.point)?;
-        group::groups(&root, &varied, run.seed, run.taps)
+        group::groups(&root, &varied, run.seed, run.taps, &self.traces)
     }
 
     /// What the scenario shows.
@@ -267,9 +304,27 @@ impl Scenario {
         self.sweep.parameters(point)
     }
 
+    /// The names of the flows, in the order of the file.
+    pub fn flows(&self) -> Vec<&str> {
+        let nodes = tables(&self.root, "flow").unwrap_or_default();
+        let mut names: Vec<&str> = Vec::new();
+        for name in nodes.iter().filter_map(|node| name(node, "a flow").ok()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Virtual time in all simulations of all points and seeds.
     pub fn work(&self) -> Nanos {
         self.work
+    }
+
+    /// Virtual time of all points and seeds. Aggregates that share nothing are simulated separately, but at the
+    /// same time of the scenario.
+    pub fn simulated(&self) -> Nanos {
+        self.simulated
     }
 
     /// The seeds with which each point is run, at least one.

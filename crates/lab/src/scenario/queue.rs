@@ -4,7 +4,7 @@ use tidegate_limiter::Nanos;
 use tidegate_notation::{Mistake, Node, Table, Value, quantity};
 
 use super::fields::Fields;
-use super::keys::{CODEL, DROP_TAIL, FQ_CODEL, PIE, RED};
+use super::keys::{CODEL, DROP_TAIL, DUALPI2, FQ_CODEL, PIE, RED};
 use crate::MILLISECOND;
 use crate::plan::QueueKind;
 
@@ -19,6 +19,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
         ("red", "red"),
         ("pie", "pie"),
         ("fq-codel", "fq-codel"),
+        ("dualpi2", "dualpi2"),
     ];
     let name = match &node.value {
         Value::Table(table) => match table.get("kind") {
@@ -57,6 +58,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
         "red" => RED,
         "pie" => PIE,
         "fq-codel" => FQ_CODEL,
+        "dualpi2" => DUALPI2,
         _ => DROP_TAIL,
     };
     let what = format!("a {name} queue");
@@ -106,6 +108,12 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
             target: time("target", 5)?,
             interval: time("interval", 100)?,
             packets: packets(10_240)?,
+        },
+        "dualpi2" => QueueKind::DualPi2 {
+            target: time("target", 15)?,
+            update: time("update", 16)?,
+            threshold: f.time("threshold")?.unwrap_or(800_000),
+            packets: packets(10_000)?,
         },
         _ => {
             let bytes = f.positive_bytes("bytes")?;

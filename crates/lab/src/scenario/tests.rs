@@ -13,6 +13,7 @@ mod bounds;
 mod defaults;
 mod errors;
 mod rules;
+mod varying;
 mod videos;
 
 const SMALL: &str = r#"duration = "2s"
@@ -145,7 +146,7 @@ fn what_is_drawn_depends_on_the_seed_and_on_nothing_else() {
     };
     assert_eq!(delays(&scenario, 1), delays(&scenario, 1));
     assert_ne!(delays(&scenario, 1), delays(&scenario, 2));
-    let more = "[[flow]]\nname = \"a\"\nrtt = \"1ms..9ms\"\npath = \"gate\"\n";
+    let more = "[[flow]]\nname = \"a\"\nrtt = \"1ms..9ms\"\npath = [\"gate\"]\n";
     let more = SMALL.replace("[[flow]]", &format!("{more}[[flow]]"));
     assert_eq!(
         delays(&parse(&more).expect("sound"), 1),
@@ -242,6 +243,7 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     };
     assert_eq!(config.rate().bits_per_second(), 2_000_000);
     assert_eq!(scenario.work(), 12 * 2 * SECOND);
+    assert!(scenario.work().is_multiple_of(scenario.simulated()));
 
     // A value that is set is not varied any more.
     let setting = ["gate.rate=3mbit".to_owned(), "seed=9".to_owned()];
@@ -342,7 +344,7 @@ fn aggregates_that_share_nothing_are_apart() {
     // One aggregate does not use the shared link.
     let text = text.replace("count = 4", "count = 4\naggregate = \"home\"");
     let text = format!(
-        "{text}[[flow]]\nname = \"x\"\naggregate = \"office\"\npath = \"gate\"\nrtt = \"1ms\"\n"
+        "{text}[[flow]]\nname = \"x\"\naggregate = \"office\"\npath = [\"gate\"]\nrtt = \"1ms\"\n"
     );
     let groups = parse(&text)
         .expect("sound")
@@ -390,7 +392,7 @@ fn values_can_be_chosen_once_for_each_aggregate() {
 #[test]
 fn queues_of_their_own_are_numbered_through_an_aggregate() {
     let own = SMALL.replace("count = 4", "count = 4\nqueue = \"own\"");
-    let more = "[[flow]]\nname = \"web\"\nqueue = \"own\"\nrtt = \"1ms\"\npath = \"gate\"\ntraffic = [\"video\"]\n";
+    let more = "[[flow]]\nname = \"web\"\nqueue = \"own\"\nrtt = \"1ms\"\npath = [\"gate\"]\ntraffic = [\"video\"]\n";
     let Group { plan, numbers, .. } = one(&parse(&format!("{own}{more}")).expect("sound"));
     let queues: Vec<u16> = plan.flows.iter().filter_map(|flow| flow.queue).collect();
     assert_eq!(

@@ -9,7 +9,9 @@ use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::packet::ETHERNET_HEADER;
 use crate::packet::wire::UDP_HEADERS;
-use crate::plan::{ElementKind, ElementPlan, FlowPlan, Plan, QueueKind, StreamPlan, Traffic, Way};
+use crate::plan::{
+    ElementKind, ElementPlan, FlowPlan, Noting, Plan, QueueKind, StreamPlan, Traffic, Way,
+};
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ const MAX_STEPS: Nanos = 10_000_000;
 /// Most counts in all windows of flows and aggregates, over all runs that are in memory at once: 800
 /// MB. The same bound holds for samples of queues.
 pub const MAX_CELLS: u64 = 100_000_000;
+/// Most states of connections that are noted: half a gigabyte.
+pub const MOST_STATES: usize = 3_000_000;
 /// Most elements on a flow's way: no real path has as many hops.
 const MAX_HOPS: usize = 1000;
 /// Most bytes of all elements before the first packet.
@@ -74,12 +78,11 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
 /// element with the most.
 pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
     let all = plan.elements.iter().map(|element| match &element.kind {
-        ElementKind::Link {
-            queue: QueueKind::FqCoDel { flows, .. },
-            ..
-        } => FqCoDel::memory(*flows),
         ElementKind::Limiter { config, .. } => Limiter::memory(config, plan.flows.len()),
-        _ => 0,
+        kind => match kind.queue() {
+            Some(QueueKind::FqCoDel { flows, .. }) => FqCoDel::memory(*flows),
+            _ => 0,
+        },
     });
     let all: Vec<u64> = all.collect();
     let sum = all
@@ -103,6 +106,17 @@ pub fn check_steps(plan: &Plan) -> Result<(), (&'static str, RunError)> {
         || format!("{windows} windows of {series} flows and aggregates are too many: widen them"),
     )
     .map_err(|error| ("window", error))?;
+    if let Some(Noting::Every(time)) = plan.connections {
+        ensure(time > 0, || {
+            "the interval of connections must not be 0".into()
+        })
+        .map_err(|error| ("connections", error))?;
+        let (times, flows) = (plan.duration / time, plan.flows.len() as u64);
+        ensure(times.saturating_mul(flows) <= MOST_STATES as u64, || {
+            format!("{times} states of {flows} flows are too many: note them less often")
+        })
+        .map_err(|error| ("connections", error))?;
+    }
     let Some(sample) = plan.sample else {
         return Ok(());
     };
@@ -124,7 +138,7 @@ fn within(kind: &str, name: &str, error: &RunError) -> RunError {
 /// The number of values in a sample of an element.
 fn queues(element: &ElementPlan) -> u64 {
     match &element.kind {
-        ElementKind::Link { .. } => 1,
+        ElementKind::Link { .. } | ElementKind::Varying { .. } => 1,
         ElementKind::Limiter { config, .. } => match config {
             LimiterConfig::WaterFilling(config) => config.weights().len() as u64,
             // Bytes, and the magic bytes among them.
@@ -134,16 +148,17 @@ fn queues(element: &ElementPlan) -> u64 {
     }
 }
 
+fn probability(value: f64) -> Result<(), RunError> {
+    ensure((0.0..=1.0).contains(&value), || {
+        format!("{value} is not a probability: use a number from 0 to 1")
+    })
+}
+
 /// Checks an element of a plan.
 ///
 /// # Errors
 /// The first contradiction.
 pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
-    let probability = |value: f64| {
-        ensure((0.0..=1.0).contains(&value), || {
-            format!("{value} is not a probability: use a number from 0 to 1")
-        })
-    };
     match &element.kind {
         ElementKind::Delay { .. } | ElementKind::Tap { .. } => Ok(()),
         ElementKind::Loss {
@@ -170,41 +185,53 @@ pub fn check_element(element: &ElementPlan) -> Result<(), RunError> {
             ensure(rate.bits_per_second() > 0, || {
                 "a link needs a rate above 0".into()
             })?;
-            match queue {
-                QueueKind::Red {
-                    min,
-                    max,
-                    probability: value,
-                    ..
-                } => {
-                    probability(*value)?;
-                    ensure(min < max, || "RED's min must be below its max".into())
-                }
-                QueueKind::Pie { update, .. } => {
-                    // An update is one step, also of an idle queue.
-                    ensure(*update >= 100_000, || {
-                        "PIE's update is at least 100us; RFC 8033 takes 15ms".into()
-                    })
-                }
-                QueueKind::FqCoDel { flows, quantum, .. } => {
-                    ensure((1..=65_536).contains(flows), || {
-                        "FQ-CoDel has 1 to 65536 queues".into()
-                    })?;
-                    // Each turn of an empty round costs time, so a round must send something.
-                    ensure((64..=1 << 24).contains(quantum), || {
-                        "FQ-CoDel's quantum is 64 bytes to 16 MiB".into()
-                    })
-                }
-                QueueKind::DropTail { .. } | QueueKind::CoDel { .. } => Ok(()),
-            }
+            check_queue(queue)
         }
+        ElementKind::Varying { queue, .. } => check_queue(queue),
+    }
+}
+
+/// Checks the queue of a link.
+fn check_queue(queue: &QueueKind) -> Result<(), RunError> {
+    match queue {
+        QueueKind::Red {
+            min,
+            max,
+            probability: value,
+            ..
+        } => {
+            probability(*value)?;
+            ensure(min < max, || "RED's min must be below its max".into())
+        }
+        QueueKind::Pie { update, .. } => {
+            // An update is one step, also of an idle queue.
+            ensure(*update >= 100_000, || {
+                "PIE's update is at least 100us; RFC 8033 takes 15ms".into()
+            })
+        }
+        QueueKind::FqCoDel { flows, quantum, .. } => {
+            ensure((1..=65_536).contains(flows), || {
+                "FQ-CoDel has 1 to 65536 queues".into()
+            })?;
+            // Each turn of an empty round costs time, so a round must send something.
+            ensure((64..=1 << 24).contains(quantum), || {
+                "FQ-CoDel's quantum is 64 bytes to 16 MiB".into()
+            })
+        }
+        QueueKind::DualPi2 { update, .. } => {
+            // An update is one step, also of an idle queue.
+            ensure(*update >= 100_000, || {
+                "DualPI2's update is at least 100us; RFC 9332 takes 16ms".into()
+            })
+        }
+        QueueKind::DropTail { .. } | QueueKind::CoDel { .. } => Ok(()),
     }
 }
 
 /// The largest IP packet that an element can ever let pass.
 fn largest(kind: &ElementKind) -> u64 {
     match kind {
-        ElementKind::Link { queue, .. } => match queue {
+        ElementKind::Link { queue, .. } | ElementKind::Varying { queue, .. } => match queue {
             QueueKind::DropTail { bytes, .. } => bytes.unwrap_or(u64::MAX),
             QueueKind::Red { limit, .. } => *limit,
             _ => u64::MAX,
@@ -288,8 +315,7 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
         ElementKind::Delay { delay, .. } => sum.saturating_add(delay),
         _ => sum,
     });
-    let has_link =
-        way().any(|&index| matches!(plan.elements[index].kind, ElementKind::Link { .. }));
+    let has_link = way().any(|&index| plan.elements[index].kind.queue().is_some());
     ensure(has_link || delay >= MIN_ROUND_TRIP, || {
         "its round trip takes no time: give it a delay of 1 µs or more, or a link".into()
     })

@@ -2,7 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use crate::outcome::StreamOutcome;
+use crate::outcome::{State, StreamOutcome};
 use crate::packet::wire::{UDP_HEADERS, tcp_length};
 use crate::plan::Plan;
 use crate::random::{Owner, Random};
@@ -184,6 +184,21 @@ impl Endpoints {
                 tcp.timeouts + now
             }
             Self::Datagrams { .. } => 0,
+        }
+    }
+
+    /// The state of the server's connection, if it is established.
+    pub fn state(&self, now: Nanos) -> Option<State> {
+        match self {
+            Self::Tcp(tcp) => {
+                let server = &tcp.ends.as_ref()?.server;
+                server.established().then(|| State {
+                    at: now,
+                    connection: tcp.opened - 1,
+                    snapshot: server.snapshot(),
+                })
+            }
+            Self::Datagrams { .. } => None,
         }
     }
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
 
-use super::check::check;
+use super::check::{MOST_STATES, check};
 use super::endpoint::{Endpoints, Side};
 use super::stages::{Stage, Stages};
 use super::timers::Timers;
-use crate::RunError;
 use crate::element::Element;
-use crate::observer::{Observer, TappedPacket};
-use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome};
+use crate::observer::{Observer, SoFar, TappedPacket};
+use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome, Sample, State};
 use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
-use crate::plan::Plan;
+use crate::plan::{Noting, Plan};
 use crate::record::{FlowEnds, FlowRecord, Windows};
 use crate::tcp::Segment;
+use crate::{RunError, SECOND};
 
 /// Actors of a flow: its server, its client, its application.
 const ACTORS: usize = 3;
@@ -61,6 +61,8 @@ pub struct Engine<'a> {
     aggregates: Vec<Windows>,
     wires: Arc<[Wire]>,
     total: u64,
+    /// States of connections that were noted.
+    states: usize,
 }
 
 impl<'a> Engine<'a> {
@@ -89,12 +91,15 @@ impl<'a> Engine<'a> {
             });
         }
         let windows = Windows::new(plan);
-        let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 1);
+        let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 2);
         for (index, flow) in plan.flows.iter().enumerate() {
             timers.at_latest(stages.len() + index * ACTORS + 2, flow.start);
         }
         if plan.sample.is_some() {
             timers.at_latest(stages.len() + flows.len() * ACTORS, 0);
+        }
+        if let Some(Noting::Every(_)) = plan.connections {
+            timers.at_latest(stages.len() + flows.len() * ACTORS + 1, 0);
         }
         Ok(Self {
             plan,
@@ -107,6 +112,7 @@ impl<'a> Engine<'a> {
             aggregates: vec![windows; plan.aggregates.len()],
             wires,
             total: 0,
+            states: 0,
         })
     }
 
@@ -131,10 +137,18 @@ impl<'a> Engine<'a> {
                 if !observer.progress(self.now) {
                     return Err(RunError::Interrupted);
                 }
+                observer.counted(self);
                 if self.packets.most() > MOST_PACKETS {
                     return Err(RunError::plan(format!(
                         "more than {MOST_PACKETS} packets are on their way at once: lower rates, \
                          delays or queues"
+                    )));
+                }
+                if self.states > MOST_STATES {
+                    return Err(RunError::plan(format!(
+                        "connections changed more than {MOST_STATES} times until {} s: note them at intervals, \
+                         such as connections = \"10ms\"",
+                        self.now / SECOND
                     )));
                 }
             }
@@ -158,6 +172,10 @@ impl<'a> Engine<'a> {
             self.sample();
             return;
         }
+        if index > self.flows.len() * ACTORS {
+            self.note_all();
+            return;
+        }
         let flow = index / ACTORS;
         match index % ACTORS {
             0 => self.on_timeout(flow, Side::Server),
@@ -177,7 +195,8 @@ impl<'a> Engine<'a> {
                 return;
             };
             packet.hop += 1;
-            let (bytes, dscp) = (packet.bytes, packet.dscp);
+            let bytes = packet.bytes;
+            let before = (packet.dscp, packet.segment.ecn);
             let stage = &mut self.stages[index as usize];
             stage.record.packets += 1;
             stage.record.bytes += u64::from(bytes);
@@ -197,15 +216,23 @@ impl<'a> Engine<'a> {
                 self.set_stage(index as usize);
                 return;
             }
-            if self.packets.get(id).dscp != dscp {
+            let packet = self.packets.get(id);
+            if (packet.dscp, packet.segment.ecn) != before {
                 self.stages[index as usize].record.marked += 1;
+                let is_ce = packet.segment.ecn != before.1 && packet.is_data();
+                self.flows[packet.flow as usize].record.marked += u64::from(is_ce);
             }
         }
     }
 
-    /// Counts and forgets the packets that a stage has just dropped.
+    /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     #[inline]
     fn count_drops(&mut self, stage: usize) {
+        while let Some(id) = self.packets.next_marked() {
+            let packet = self.packets.get(id);
+            self.stages[stage].record.marked += 1;
+            self.flows[packet.flow as usize].record.marked += u64::from(packet.is_data());
+        }
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);
             let record = &mut self.stages[stage].record;
@@ -290,7 +317,36 @@ impl<'a> Engine<'a> {
         while let Some((bytes, segment)) = self.flows[flow].ends.poll_transmit(self.now, side) {
             self.send(flow, side, bytes, segment);
         }
+        if side == Side::Server && self.plan.connections == Some(Noting::Changes) {
+            self.note(flow);
+        }
         self.set_end(flow, side);
+    }
+
+    /// Notes the state of a flow's connection, if it has changed.
+    fn note(&mut self, flow: usize) {
+        let flow = &mut self.flows[flow];
+        let Some(state) = flow.ends.state(self.now) else {
+            return;
+        };
+        let states = &mut flow.record.states;
+        let same =
+            |last: &State| (last.connection, last.snapshot) == (state.connection, state.snapshot);
+        if !states.last().is_some_and(same) {
+            states.push(state);
+            self.states += 1;
+        }
+    }
+
+    /// Notes the states of all connections.
+    fn note_all(&mut self) {
+        for flow in &mut self.flows {
+            flow.record.states.extend(flow.ends.state(self.now));
+        }
+        if let Some(Noting::Every(time)) = self.plan.connections {
+            let actor = self.stages.len() + self.flows.len() * ACTORS + 1;
+            self.timers.at_latest(actor, self.now.saturating_add(time));
+        }
     }
 
     /// Sets the timer of an end.
@@ -382,6 +438,27 @@ impl<'a> Engine<'a> {
                 .push(stage.record.outcome(&plan.name, overhead));
         }
         outcome
+    }
+}
+
+impl SoFar for Engine<'_> {
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn windows(&self, flow: usize) -> &[u64] {
+        let flow = self.flows.get(flow);
+        flow.map_or(&[], |flow| flow.record.windows.until(self.now))
+    }
+
+    fn samples(&self, element: usize) -> &[Sample] {
+        let stage = self.stages.get(element);
+        stage.map_or(&[], |stage| &stage.record.samples)
+    }
+
+    fn dropped(&self, element: usize) -> u64 {
+        let stage = self.stages.get(element);
+        stage.map_or(0, |stage| stage.record.dropped)
     }
 }
 

@@ -1,4 +1,5 @@
 mod arbitrary;
+mod connections;
 mod custom;
 mod limiters;
 

@@ -2,8 +2,19 @@ use tidegate_limiter::Rate;
 
 use super::*;
 use crate::outcome::{AggregateOutcome, Completion, Distribution, FlowOutcome};
-use crate::scenario::{Run, Scenario};
+use crate::scenario::{Group, Run, Scenario};
 use crate::{MILLISECOND, SECOND};
+
+/// The one simulation of a scenario.
+fn group(text: &str) -> Group {
+    let run = Run {
+        point: 0,
+        seed: 1,
+        taps: false,
+    };
+    let scenario = Scenario::parse(text).expect("sound");
+    scenario.groups(run).expect("sound").remove(0)
+}
 
 #[test]
 fn jain_by_hand() {
@@ -38,23 +49,15 @@ fn finished() -> Finished {
         [[flow]]
         name = "bulk"
         count = 2
-        path = "gate"
+        path = ["gate"]
         rtt = "10ms"
         [[flow]]
         name = "short"
-        path = "gate"
+        path = ["gate"]
         rtt = "30ms"
         traffic = "on-off"
     "#;
-    let scenario = Scenario::parse(text).expect("sound");
-    let group = scenario
-        .groups(Run {
-            point: 0,
-            seed: 1,
-            taps: false,
-        })
-        .expect("sound")
-        .remove(0);
+    let group = group(text);
     assert_eq!(group.limits, [Some(Rate::from_bits_per_second(1_000_000))]);
     let rtt = |p50, p95| Distribution {
         count: 1,
@@ -173,18 +176,10 @@ fn starved_transfers_are_as_unfair_as_starved_downloads() {
             count = 8
             cc = ["bbr", "bbr", "reno", "reno", "reno", "reno", "reno", "reno"]
             rtt = "10ms..50ms"
-            path = "gate"
+            path = ["gate"]
         "#;
         let text = format!("{text}traffic = {traffic}");
-        let scenario = Scenario::parse(&text).expect("sound");
-        let group = scenario
-            .groups(Run {
-                point: 0,
-                seed: 1,
-                taps: false,
-            })
-            .expect("sound")
-            .remove(0);
+        let group = group(&text);
         let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
         let mut collector = Collector::default();
         collector.add(&Finished {

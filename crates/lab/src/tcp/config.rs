@@ -1,6 +1,6 @@
 //! The settings of a connection.
 
-use tidegate_limiter::{Nanos, Rate};
+use tidegate_limiter::{Ecn, Nanos, Rate};
 
 use super::cc::Algorithm;
 use crate::MILLISECOND;
@@ -17,6 +17,35 @@ pub enum Recovery {
     SlowStart,
 }
 
+/// How slow start ends before a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum SlowStart {
+    /// As in Linux: CUBIC has HyStart, Reno has nothing.
+    #[default]
+    Linux,
+    /// HyStart++, RFC 9406, with Reno and CUBIC.
+    HyStartPlusPlus,
+}
+
+/// How a connection understands marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// The ECN field of its packets.
+    pub(super) ect: Ecn,
+    /// All of its packets have it, not only new data.
+    pub(super) every: bool,
+    /// The receiver echoes the state of each packet, RFC 8257 §3.2, not one mark until the sender answers it, RFC 3168
+    /// §6.1.3.
+    pub(super) each: bool,
+    /// The receiver counts marked packets in each acknowledgement: accurate ECN, RFC 9768.
+    pub(super) accurate: bool,
+}
+
+impl Marks {
+    /// The counter of marked packets as a connection begins, RFC 9768 §3.2.1.
+    pub(super) const FIRST: u64 = 5;
+}
+
 /// The settings of a connection; both ends have the same unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConfig {
@@ -26,6 +55,8 @@ pub struct TcpConfig {
     pub initial_window: u32,
     /// The congestion control.
     pub algorithm: Algorithm,
+    /// How slow start ends before a loss.
+    pub slow_start: SlowStart,
     /// How losses are repaired.
     pub recovery: Recovery,
     /// Spreads segments over the round trip, as Linux with fq does (2 cwnd/srtt in slow start, 1.2
@@ -48,6 +79,8 @@ pub struct TcpConfig {
     pub sack: bool,
     /// Timestamps, RFC 7323.
     pub timestamps: bool,
+    /// Explicit congestion notification, RFC 3168. DCTCP and Prague have it in any case.
+    pub ecn: bool,
     /// RACK and tail loss probes, RFC 8985; without them, three duplicates.
     pub rack: bool,
     /// Forgets a window that was not used: starts slowly after an idle retransmission timeout, and
@@ -69,6 +102,7 @@ impl Default for TcpConfig {
             mss: 1448,
             initial_window: 10,
             algorithm: Algorithm::default(),
+            slow_start: SlowStart::default(),
             recovery: Recovery::default(),
             pacing: false,
             rate_limit: None,
@@ -79,11 +113,26 @@ impl Default for TcpConfig {
             read_block: 65_536,
             sack: true,
             timestamps: true,
+            ecn: false,
             rack: true,
             slow_start_after_idle: true,
             min_rto: 200 * MILLISECOND,
             delayed_ack: 40 * MILLISECOND,
             ack_compression: true,
         }
+    }
+}
+
+impl TcpConfig {
+    /// How its connections understand marks, if they do.
+    pub(super) fn marks(&self) -> Option<Marks> {
+        let accurate = self.algorithm == Algorithm::Prague;
+        let each = self.algorithm == Algorithm::Dctcp;
+        (self.ecn || each || accurate).then_some(Marks {
+            ect: if accurate { Ecn::Ect1 } else { Ecn::Ect0 },
+            every: each || accurate,
+            each,
+            accurate,
+        })
     }
 }

@@ -1,11 +1,12 @@
 //! A connection: the handshake, and the link between its two halves.
 
-use tidegate_limiter::{Bytes, Nanos};
+use tidegate_limiter::{Bytes, Ecn, Nanos};
 use tidegate_trace::wire::Timestamps;
 
 use super::cc::{LossState, Start, Window};
+use super::config::Marks;
 use super::receiver::Receiver;
-use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Sender};
+use super::sender::{Counts, INITIAL_RTO, MAX_RTO, Outgoing, Outstanding, Sender};
 use super::{Algorithm, Segment, TcpConfig};
 use crate::MILLISECOND;
 
@@ -40,12 +41,16 @@ pub struct Snapshot {
     pub ssthresh: u32,
     /// Segments deemed in the network.
     pub in_flight: u32,
-    /// Rate that segments are spread at in bytes per second, if the algorithm sets it.
+    /// Rate that segments are spread at in bytes of payload per second, if they are.
     pub pacing_rate: Option<u64>,
     /// Smoothed round trip.
     pub srtt: Option<Nanos>,
+    /// The smallest round trip of the last five minutes.
+    pub min_rtt: Option<Nanos>,
     /// The sender's state of loss repair.
     pub state: LossState,
+    /// The phase of its congestion control, if that has phases.
+    pub phase: Option<&'static str>,
 }
 
 /// One end of a TCP connection. It has no clock: time is passed in and must not go back. After
@@ -57,6 +62,7 @@ pub struct Connection {
     phase: Phase,
     client: bool,
     timestamps: bool,
+    marks: Option<Marks>,
     window: u32,
     sender: Sender,
     receiver: Receiver,
@@ -65,6 +71,8 @@ pub struct Connection {
     syn_sent: Option<Nanos>,
     syn_losses: u32,
     syn_timeout: Option<(Nanos, Nanos)>,
+    /// The code of accurate ECN for the peer's SYN.
+    syn_ecn: u64,
 }
 
 impl Connection {
@@ -95,6 +103,7 @@ impl Connection {
             },
             client,
             timestamps: config.timestamps,
+            marks: config.marks(),
             window: config.receive_window,
             sender: Sender::new(config, now),
             receiver: Receiver::new(config),
@@ -102,6 +111,7 @@ impl Connection {
             syn_sent: None,
             syn_losses: 0,
             syn_timeout: None,
+            syn_ecn: 0,
         }
     }
 
@@ -120,6 +130,12 @@ impl Connection {
         match self.phase {
             Phase::Listening if segment.syn => {
                 self.receiver.establish(segment);
+                self.syn_ecn = match segment.ecn {
+                    Ecn::NotEct => 0b010,
+                    Ecn::Ect1 => 0b011,
+                    Ecn::Ect0 => 0b100,
+                    Ecn::Ce => 0b110,
+                };
                 // Until the answer is acknowledged, the window of the SYN counts.
                 self.phase = Phase::Opening;
                 self.syn_due = true;
@@ -158,6 +174,10 @@ impl Connection {
     }
 
     fn on_established(&mut self, now: Nanos, segment: &Segment) {
+        // It acknowledges something that was not sent, so nothing in it counts: Linux drops it, RFC 9293 §3.10.7.4.
+        if !segment.syn && segment.ack > self.sender.next_seq() {
+            return;
+        }
         if !segment.syn {
             self.sender.take_ack(now, segment);
         }
@@ -203,6 +223,7 @@ impl Connection {
         let mut segment = Segment {
             seq: self.sender.next_seq(),
             timestamps: self.timestamps(now),
+            ecn: self.ecn(false),
             ..Segment::default()
         };
         self.receiver.fill(&mut segment);
@@ -217,6 +238,8 @@ impl Connection {
             psh: outgoing.psh,
             again: outgoing.again,
             timestamps: self.timestamps(now),
+            ecn: self.ecn(outgoing.payload > 0 && !outgoing.again),
+            cwr: outgoing.cwr,
             ..Segment::default()
         };
         self.receiver.on_data_sent(now);
@@ -237,14 +260,32 @@ impl Connection {
             syn: true,
             window: self.window.min(SYN_WINDOW),
             timestamps: self.timestamps(now),
+            // Both ends agree to use it, RFC 3168 §6.1.1.
+            ecn: self.ecn(false),
+            ece: self.marks.is_some(),
+            cwr: self.marks.is_some() && self.client,
             again,
             ..Segment::default()
         };
-        if !self.client {
+        let accurate = self.marks.is_some_and(|marks| marks.accurate);
+        if self.client {
+            segment.ae = accurate;
+        } else {
             self.receiver.fill(&mut segment);
+            segment.ece = self.marks.is_some();
+            if accurate {
+                // How its SYN arrived, RFC 9768 §3.1.2 table 2.
+                segment.set_ace(self.syn_ecn);
+            }
             segment.window = self.window.min(SYN_WINDOW);
         }
         Some(segment)
+    }
+
+    /// The ECN field of a segment, which may have new data: only that has it as a rule, RFC 3168 §6.1.4 and §6.1.5.
+    fn ecn(&self, new_data: bool) -> Ecn {
+        let marks = self.marks.filter(|marks| marks.every || new_data);
+        marks.map_or(Ecn::NotEct, |marks| marks.ect)
     }
 
     fn timestamps(&self, now: Nanos) -> Option<Timestamps> {
@@ -308,20 +349,23 @@ impl Connection {
 
     /// The state of the sending half.
     pub fn snapshot(&self) -> Snapshot {
-        let &Window {
-            cwnd,
-            ssthresh,
-            pacing_rate,
-        } = self.sender.window();
+        let &Window { cwnd, ssthresh, .. } = self.sender.window();
         Snapshot {
             counts: self.sender.counts(),
             cwnd,
             ssthresh,
             in_flight: self.sender.in_flight(),
-            pacing_rate,
+            pacing_rate: self.sender.pacing_rate(),
             srtt: self.sender.smoothed_rtt(),
+            min_rtt: self.sender.smallest_rtt(),
             state: self.sender.state(),
+            phase: self.sender.phase(),
         }
+    }
+
+    /// The segments that are not acknowledged, for comparisons with Linux.
+    pub fn outstanding(&self) -> Outstanding {
+        self.sender.outstanding()
     }
 
     /// Compares the sender's counts with its marks.

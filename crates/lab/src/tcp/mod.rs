@@ -12,8 +12,8 @@ mod sender;
 mod tests;
 
 pub use cc::Algorithm;
-pub use config::{Recovery, TcpConfig};
+pub use config::{Recovery, SlowStart, TcpConfig};
 use connection::clock;
 pub use connection::{Connection, Snapshot};
 pub use segment::{Sacks, Segment};
-pub use sender::Counts;
+pub use sender::{Counts, Outstanding};

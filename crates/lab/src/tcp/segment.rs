@@ -5,6 +5,7 @@ mod tests;
 
 use std::ops::Range;
 
+use tidegate_limiter::Ecn;
 use tidegate_trace::wire::Timestamps;
 
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
@@ -28,6 +29,14 @@ pub struct Segment {
     pub sacks: Sacks,
     /// Timestamps in milliseconds, if the connection uses them.
     pub timestamps: Option<Timestamps>,
+    /// The ECN field of its IP header, which the network may change.
+    pub ecn: Ecn,
+    /// Congestion echo, RFC 3168 §6.1.3.
+    pub ece: bool,
+    /// Congestion window reduced, RFC 3168 §6.1.2.
+    pub cwr: bool,
+    /// Accurate ECN: with `cwr` and `ece` a counter of three bits, RFC 9768 §3.2.
+    pub ae: bool,
     /// Whether its payload, SYN or FIN was sent before. This is only for counting: nothing on the
     /// way or at the receiver may use it.
     pub again: bool,
@@ -50,6 +59,16 @@ impl Segment {
             timestamps + if sacks > 0 { 4 + 8 * sacks } else { 0 }
         };
         HEADERS + options + self.payload
+    }
+
+    /// The counter of marked packets, RFC 9768 §3.2.2.1.
+    pub(super) fn ace(&self) -> u64 {
+        u64::from(self.ae) << 2 | u64::from(self.cwr) << 1 | u64::from(self.ece)
+    }
+
+    /// Sets the counter.
+    pub(super) fn set_ace(&mut self, count: u64) {
+        (self.ae, self.cwr, self.ece) = (count & 4 > 0, count & 2 > 0, count & 1 > 0);
     }
 
     /// The sequence number after it: SYN and FIN count as a byte each.

@@ -132,6 +132,23 @@ impl FlowKey {
             .wrapping_add(p1.wrapping_mul(u64::from(self.protocol)));
         finish(sum) as u32
     }
+
+    /// The hash of the source address alone, or of the destination address.
+    #[inline]
+    pub fn host_hash(&self, key: HashKey, source: bool) -> u32 {
+        let [k0, s0, s1, s2, s3, ..] = key.0;
+        let [a, b, c, d] = words(if source {
+            &self.source
+        } else {
+            &self.destination
+        });
+        let sum = k0
+            .wrapping_add(s0.wrapping_mul(a))
+            .wrapping_add(s1.wrapping_mul(b))
+            .wrapping_add(s2.wrapping_mul(c))
+            .wrapping_add(s3.wrapping_mul(d));
+        finish(sum) as u32
+    }
 }
 
 /// An address as four numbers, little-endian.

@@ -1,8 +1,8 @@
 //! What a packet needs until anything happens but packets.
 
 use super::queue::{Queue, WHOLE};
+use crate::Nanos;
 use crate::meter::BYTE;
-use crate::{Decision, Nanos};
 
 /// The root of a fair share, as it will be until the first of its queues may be empty, worked out
 /// in advance: one cache line, and with a packet's own queue all that is looked at. Nothing is
@@ -77,9 +77,10 @@ impl Ahead {
         self.clock = clock.wrapping_add(until);
     }
 
-    /// Decides about a packet, if that is all that happens. Otherwise nothing is changed.
+    /// Decides about a packet of this many bytes, if that is all that happens. Otherwise nothing is changed. Returns
+    /// the room that it leaves, or `None` if it is dropped.
     #[inline(always)]
-    pub(super) fn offer(&mut self, at: &mut Queue, now: Nanos, bytes: u32) -> Option<Decision> {
+    pub(super) fn offer(&mut self, at: &mut Queue, now: Nanos, bytes: u32) -> Option<Option<u64>> {
         if now >= self.event || at.room == 0 {
             return None;
         }
@@ -87,20 +88,21 @@ impl Ahead {
         let left = quotient(left, self.inverse);
         let drained = self.clock.wrapping_sub(left);
         let bytes = u64::from(bytes);
-        let whole = at.room == WHOLE;
-        let exceeds = at.burst(drained) << u32::from(whole) > self.most;
-        if exceeds & whole {
+        // Only WHOLE has the highest bit: a queue that is not filled may have a sixteenth of `most`. Beyond that, it
+        // depends on what passed of others, and on ECN.
+        let exceeds = at.burst(drained) << (at.room >> 63 << 2) > self.most;
+        if exceeds & (at.room == WHOLE) {
             return None;
         }
         let free = drained.wrapping_sub(at.full);
         if exceeds | (free < bytes) {
-            return Some(Decision::Drop);
+            return Some(None);
         }
         at.room = at.room.max(free);
         at.full = at.full.wrapping_add(bytes);
         at.pour(bytes, drained);
         self.added += bytes;
-        Some(Decision::Pass)
+        Some(Some(free - bytes))
     }
 }
 

@@ -12,6 +12,7 @@ pub struct PhantomQueuesConfig {
     rate: Rate,
     queue: u64,
     control: Option<BurstControl>,
+    ecn: bool,
 }
 
 impl PhantomQueuesConfig {
@@ -34,6 +35,7 @@ impl PhantomQueuesConfig {
             rate,
             queue,
             control: None,
+            ecn: true,
         })
     }
 
@@ -42,6 +44,13 @@ impl PhantomQueuesConfig {
     pub fn with_burst_control(self, control: BurstControl) -> Self {
         let control = Some(control);
         Self { control, ..self }
+    }
+
+    /// Whether ECN-capable packets are marked, and so most of their drops avoided: yes, unless this says no.
+    /// With burst control as in the paper nothing is marked.
+    #[must_use]
+    pub fn with_ecn(self, ecn: bool) -> Self {
+        Self { ecn, ..self }
     }
 
     /// The policy.
@@ -59,6 +68,21 @@ impl PhantomQueuesConfig {
         self.queue
     }
 
+    /// Whether ECN-capable packets are marked, unless burst control is as in the paper.
+    pub fn ecn(&self) -> bool {
+        self.ecn
+    }
+
+    /// A queue that is alone and has room for fewer bytes than this marks packets of
+    /// [`Ecn::Ect0`](crate::Ecn::Ect0); 0 if nothing is marked.
+    pub fn mark_bytes(&self) -> u32 {
+        match self.control {
+            Some(BurstControl::Paper(_)) => 0,
+            _ if !self.ecn => 0,
+            _ => mark_bytes(self.rate),
+        }
+    }
+
     /// Burst control; without it this is PQP.
     pub fn burst_control(&self) -> Option<BurstControl> {
         self.control
@@ -66,9 +90,22 @@ impl PhantomQueuesConfig {
 }
 
 /// What the burst bucket of a filled queue holds: its rate in this time. Since three quarters of a
-/// packet count, bursts are of 0.267 s at most; before it is filled, of 0.1 s. A sender that waits for a
-/// timeout of 200 ms misses 0.2 s and a round trip.
+/// packet count, bursts are of 0.267 s at most. A sender that waits for a timeout of 200 ms misses 0.2 s
+/// and a round trip.
+///
+/// All that passes above the aggregate's rate is its surplus. Before a queue is filled, its bucket
+/// holds twice what the surplus leaves of this time: 0.133 s for a queue that is alone, whose bucket is
+/// the surplus. So flows that begin together burst about 0.2 s in total.
 const BUCKET: Nanos = 200_000_000;
+/// The part of a filled queue's bucket that a queue has in any case, whatever the surplus.
+pub(super) const LEAST: u64 = 8;
+/// A queue marks packets while it has room for less than its rate in this time, or twice that of ECT(1). A sender
+/// learns of a mark after a round trip, and exceeds its rate by a third until then. But a quarter of its size is
+/// enough, see [`most_mark`].
+const MARK: Nanos = 50_000_000;
+/// The part of a filled queue's bucket that shows that a sender exceeds the rate, once a queue was served as much
+/// without a pause.
+pub(super) const LASTS: u64 = 4;
 /// After which time queues are looked at.
 const LOOK: Nanos = 100_000_000;
 /// A queue keeps its magic bytes while its flow sends more than this many thousandths of its rate.
@@ -91,7 +128,7 @@ impl BurstControl {
     /// The first form.
     pub const DEFAULT: Self = Self::Bucket;
 
-    /// After which time queues are looked at that nothing may be sent to any more.
+    /// After this time burst control looks again at queues whose flows may have ended.
     pub fn period(&self) -> Nanos {
         match self {
             Self::Bucket => LOOK,
@@ -115,6 +152,16 @@ impl BurstControl {
             Self::Paper(control) => bytes(rate, control.period, control.lower),
         }
     }
+}
+
+/// See [`PhantomQueuesConfig::mark_bytes`].
+pub(super) fn mark_bytes(rate: Rate) -> u32 {
+    u32::try_from(bytes(rate, MARK, 1000)).unwrap_or(u32::MAX)
+}
+
+/// The most of it in a queue of this size.
+pub(super) fn most_mark(size: u64) -> u32 {
+    u32::try_from(size / 4).unwrap_or(u32::MAX)
 }
 
 /// rate × time × thousandths: for rates that limiters enforce, below 2^64 after the division.
@@ -151,6 +198,8 @@ impl PaperControl {
         upper: 1500,
         lower: 500,
     };
+    /// T, θ+ and θ− of [`DEFAULT`](Self::DEFAULT) as people write them.
+    pub const DEFAULT_TEXTS: [&'static str; 3] = ["100ms", "1.5", "0.5"];
 
     /// With another period.
     ///

@@ -17,7 +17,7 @@ type Any = SizedPhantomQueues<MOST, MOST>;
 /// bytes faster than its rate is filled at once, so that its flow meets losses before it bursts.
 ///
 /// There is room for every policy. Small policies take few cache lines: an even share of up to 16
-/// queues takes less than 1 KiB.
+/// queues takes at most 1.5 KiB.
 ///
 /// ```
 /// use tidegate_limiter::*;

@@ -1,4 +1,6 @@
 mod bucket;
+mod ecn;
 pub(super) mod fluid;
 mod paper;
+mod placement;
 mod sharing;

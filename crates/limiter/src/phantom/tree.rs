@@ -363,31 +363,48 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         }
     }
 
-    /// Leaves no room to a queue, which is settled and has something. This many bytes count as
+    /// Leaves only this much room to a queue, which is settled and has something. This many bytes count as
     /// accepted lately.
     #[cold]
-    pub(super) fn fill(&mut self, path: &[Step], queue: usize, accepted: u64) {
-        self.add_magic(path, queue, self.size - self.length(path, queue));
+    pub(super) fn fill(&mut self, path: &[Step], queue: usize, room: u64, accepted: u64) {
+        let free = self.size - self.length(path, queue);
+        self.add_magic(path, queue, free.saturating_sub(room));
         let at = &mut self.queues[queue];
         at.before = at.full.wrapping_sub(accepted);
     }
 
-    /// Whether a queue, which is settled, has more in its burst bucket than its share of `upper`, or
-    /// than half of that before it is filled. A packet is never too much.
+    /// Whether a queue, which is settled, has more in its burst bucket than its share of `most`. A
+    /// packet is never too much, and half of one before it is filled.
     ///
     /// Queues of higher priority do not count here: behind busy ones the share would be nothing and
     /// all in turn, packet by packet. The bucket drains by what is served there.
     #[inline(always)]
-    pub(super) fn bursts(&self, path: &[Step], queue: usize, upper: u64) -> bool {
-        let at = &self.queues[queue];
-        let burst = self.burst(path, queue) << u32::from(!at.is_filled());
+    pub(super) fn bursts(&self, path: &[Step], queue: usize, most: u64) -> bool {
+        let burst = self.burst(path, queue);
+        let packet = PACKET >> u32::from(!self.queues[queue].is_filled());
         // With weights of at least 1, this needs no division; nearly always it is the answer.
         let weights = path.iter().filter(|step| !step.priority);
         let least = weights.fold(burst, |least, step| {
             let weight = self.shares[usize::from(step.slot)].weight;
             least.saturating_mul(u64::from(weight))
         });
-        burst > PACKET && least > upper && burst > self.share_by_weight(path, upper)
+        burst > packet && least > most && burst > self.share_by_weight(path, most)
+    }
+
+    /// Whether a settled queue that is not filled has more in its burst bucket than its share of `most`, and was served
+    /// as much without a pause. Then its sender exceeds the rate. A whole window that comes at once does not
+    /// show that: it may be small for its round trip.
+    pub(super) fn lasts(&self, path: &[Step], queue: usize, most: u64) -> bool {
+        let (burst, share) = (self.burst(path, queue), self.share_by_weight(path, most));
+        burst > PACKET && burst > share && self.queues[queue].accepted() > burst + share
+    }
+
+    /// What may still pass until a queue that is not filled has more in its burst bucket than its share of `most`,
+    /// which is twice what the surplus leaves: each byte adds one to the bucket and takes two from the share. If all
+    /// active queues send as much, that is a third of the difference.
+    pub(super) fn burst_room(&self, path: &[Step], queue: usize, most: u64) -> u64 {
+        let share = self.share_by_weight(path, most);
+        share.saturating_sub(self.burst(path, queue)) / 3
     }
 
     /// Takes the magic out of a settled queue that accepted less lately than its share of `lower`:
@@ -495,7 +512,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
     }
 
     /// The same if nothing of higher priority were there.
-    fn share_by_weight(&self, path: &[Step], total: u64) -> u64 {
+    pub(super) fn share_by_weight(&self, path: &[Step], total: u64) -> u64 {
         let weights = path.iter().filter(|step| !step.priority);
         weights.fold(total, |total, step| {
             let weight = self.shares[usize::from(step.slot)].weight.max(1);

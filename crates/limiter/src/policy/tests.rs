@@ -40,7 +40,11 @@ fn queues_are_numbered_as_written_and_siblings_adjoin() {
     assert_eq!(path, [(6, 1, 2, false), (4, 1, 1, false), (1, 1, 0, true)]);
     let slots: Vec<_> = program.nodes().iter().map(|node| node.slot).collect();
     assert_eq!(slots, [0, 1, 3, 0, 2, 1, 2]);
-    let classes = [(0, 1), (1, 2), (3, 1)].map(|(first, queues)| Class { first, queues });
+    let classes = [(0, 1), (1, 2), (3, 1)].map(|(first, queues)| Class {
+        first,
+        queues,
+        hosts: 0,
+    });
     assert_eq!(program.classes(), classes);
     for (number, node) in program.nodes().iter().enumerate().skip(1) {
         assert!(usize::from(node.parent) < number);

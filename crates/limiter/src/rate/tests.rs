@@ -29,7 +29,16 @@ fn what_is_no_rate_says_why() {
             "{text}"
         );
     }
-    for text in ["10", "10mbps", "10MB", "-1mbit x", "10 furlong"] {
+    for text in [
+        "10",
+        "10MBps",
+        "10MB/s",
+        "10MB",
+        "10bi",
+        "10Mi",
+        "-1mbit x",
+        "10 furlong",
+    ] {
         assert!(text.parse::<Rate>().is_err(), "{text}");
     }
     for text in ["99999999999999999999tbit", "0.0001bit"] {
@@ -64,5 +73,22 @@ proptest! {
     #[test]
     fn bits_read_back(bits: u64) {
         prop_assert_eq!(format!("{bits}bit").parse::<Rate>(), Ok(Rate::from_bits_per_second(bits)));
+    }
+}
+
+#[test]
+fn as_plans_are_written() {
+    for (text, bits) in [
+        ("20M", 20_000_000),
+        ("20 m", 20_000_000),
+        ("20 Mbps", 20_000_000),
+        ("20mbps", 20_000_000),
+        ("1.5 Gbps", 1_500_000_000),
+        ("512k", 512_000),
+        ("512 Kb/s", 512_000),
+        ("9600 bps", 9_600),
+    ] {
+        let rate = Rate::from_bits_per_second(bits);
+        assert_eq!(text.parse(), Ok(rate), "{text}");
     }
 }

@@ -61,7 +61,7 @@ impl Aggregate {
         }
         let leaf = self.schedule.next(&self.program);
         let (packet, bytes) = pool.pop(self.schedule.list(leaf))?;
-        self.schedule.left(&self.program, leaf, bytes);
+        self.schedule.packet_left(&self.program, leaf, bytes);
         self.pace.spend(bytes);
         Some(packet)
     }

@@ -133,7 +133,7 @@ impl Schedule {
 
     /// The packet left that was [`next`](Self::next), at this node.
     #[inline]
-    pub(super) fn left(&mut self, program: &Program, mut number: usize, bytes: u32) {
+    pub(super) fn packet_left(&mut self, program: &Program, mut number: usize, bytes: u32) {
         loop {
             let state = &mut self.nodes[number];
             state.backlog.packets -= 1;

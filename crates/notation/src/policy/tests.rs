@@ -17,6 +17,8 @@ fn policies_are_nested_tables_and_lists() {
     let wanted = PolicyTree::priority(vec![PolicyTree::queue(), weighted]);
     assert_eq!(policy(nested), Ok(wanted.expect("two parts")));
     assert_eq!(policy("'queue'"), Ok(PolicyTree::queue()));
+    let hosts = PolicyTree::hosts(4, 3).expect("four hosts");
+    assert_eq!(policy("{ hosts = [4, 3] }"), Ok(hosts));
 }
 
 #[test]
@@ -26,6 +28,8 @@ fn mistakes_are_where_they_are_written() {
         ("{ fiar = 4 }", 2, "unknown policy `fiar`: a policy is"),
         ("{ fair = 4, queue = 1 }", 0, "a policy is"),
         ("{ weighted = 4 }", 13, "a policy is"),
+        ("{ hosts = [4] }", 10, "`hosts` takes two numbers"),
+        ("{ hosts = [4, 0] }", 14, "`hosts` must be from 1"),
         (
             "{ weighted = [[0, 'queue']] }",
             15,

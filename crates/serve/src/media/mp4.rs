@@ -44,7 +44,7 @@ fn header(source: &impl Source, at: u64, limit: u64) -> Result<Header, MediaErro
 
 /// The values that were found, in the order of preference.
 #[derive(Default)]
-struct Found {
+struct Durations {
     movie: Option<Duration>,
     /// Units of the movie's time in a second.
     scale: u64,
@@ -55,7 +55,7 @@ struct Found {
 }
 
 pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, MediaError> {
-    let mut found = Found::default();
+    let mut found = Durations::default();
     let mut left = MAX_BOXES;
     let mut at = 0;
     let mut seen_movie = false;
@@ -98,7 +98,7 @@ pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, Me
 fn movie(
     source: &impl Source,
     movie: &Header,
-    found: &mut Found,
+    found: &mut Durations,
     left: &mut u32,
 ) -> Result<(), MediaError> {
     let mut at = movie.content;

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
@@ -17,7 +19,7 @@ use super::error::PlayError;
 pub enum Trust {
     /// Those with a certificate that the system trusts.
     System,
-    /// Servers whose certificate is signed by one in this PEM file, and no others.
+    /// Servers whose certificate is in this PEM file or signed by one there, and no others.
     File(PathBuf),
     /// Every server, with any certificate.
     Anybody,
@@ -35,33 +37,38 @@ pub(super) fn connector(trust: &Trust, protocols: Vec<Vec<u8>>) -> Result<TlsCon
     let builder = match trust {
         Trust::Anybody => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+            .with_custom_certificate_verifier(Arc::new(Verifier(provider, Rule::Anybody))),
         Trust::System => builder.with_root_certificates(of_system()?),
-        Trust::File(path) => builder.with_root_certificates(of_file(path)?),
+        Trust::File(path) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(of_file(path, provider)?)),
     };
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = protocols;
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn of_file(path: &Path) -> Result<RootCertStore, PlayError> {
+fn of_file(path: &Path, provider: Arc<CryptoProvider>) -> Result<Verifier, PlayError> {
     let wrong = |why: Option<String>| PlayError::Certificates {
         path: path.to_owned(),
         why,
     };
+    let why = |error: &dyn std::error::Error| wrong(Some(error.to_string()));
+    let listed: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| why(&error))?;
     let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| wrong(Some(error.to_string())))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| wrong(Some(error.to_string())))?;
+    for certificate in &listed {
         roots
-            .add(certificate)
-            .map_err(|error| wrong(Some(error.to_string())))?;
+            .add(certificate.clone())
+            .map_err(|error| why(&error))?;
     }
     if roots.is_empty() {
         return Err(wrong(None));
     }
-    Ok(roots)
+    let signed = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+    let signed = signed.build().map_err(|error| why(&error))?;
+    Ok(Verifier(provider, Rule::Listed(listed, signed)))
 }
 
 fn of_system() -> Result<RootCertStore, PlayError> {
@@ -77,20 +84,38 @@ fn of_system() -> Result<RootCertStore, PlayError> {
     Ok(roots)
 }
 
-/// Trusts every server that has the key of its certificate.
+/// Trusts servers that have the key of their certificate, by a rule.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Verifier(Arc<CryptoProvider>, Rule);
 
-impl ServerCertVerifier for Anybody {
+/// Which certificates are trusted.
+#[derive(Debug)]
+enum Rule {
+    Anybody,
+    /// These, and those that they signed.
+    Listed(Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>),
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _certificate: &CertificateDer<'_>,
-        _above: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
+        certificate: &CertificateDer<'_>,
+        above: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        match &self.1 {
+            Rule::Anybody => Ok(ServerCertVerified::assertion()),
+            // A self-signed certificate has nobody above it, and must only be for this name.
+            Rule::Listed(listed, _) if listed.contains(certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Rule::Listed(_, signed) => {
+                signed.verify_server_cert(certificate, above, name, ocsp, now)
+            }
+        }
     }
 
     fn verify_tls12_signature(

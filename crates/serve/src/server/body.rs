@@ -73,6 +73,11 @@ struct Video {
 }
 
 impl Answer {
+    /// The connection that it goes to.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// An answer of a few bytes.
     pub fn bytes(connection: Arc<Connection>, request: Request, bytes: impl Into<Bytes>) -> Self {
         let number = connection.begin();

@@ -9,6 +9,9 @@ use std::time::Duration;
 use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::{Way, WayError};
 
+use super::cache::CacheRule;
+use super::cors::Origin;
+
 /// All settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -31,6 +34,10 @@ pub struct Config {
     pub rate: Option<Rate>,
     /// Whether folders are listed.
     pub index: bool,
+    /// The origins whose pages may read answers.
+    pub cors: Vec<Origin>,
+    /// What caches may keep; the first rule that matches holds.
+    pub cache: Vec<CacheRule>,
     /// Limits on what clients may use.
     pub limits: Limits,
     /// Where metrics are served; `None`: nowhere.
@@ -103,6 +110,8 @@ impl Config {
             throttle_percent: 125,
             rate: None,
             index: false,
+            cors: Vec::new(),
+            cache: Vec::new(),
             limits: Limits::default(),
             metrics: None,
         }

@@ -1,5 +1,6 @@
 //! A connection: its client, how it is paced, its responses, and its figures.
 
+mod late;
 mod positions;
 mod progress;
 mod rate;
@@ -269,7 +270,12 @@ impl Connection {
     /// A throttled response handed over this many bytes.
     pub fn sent_throttled(&self, bytes: usize) {
         let snapshot = Snapshot::of(&self.socket);
-        self.changing().notes.sent_throttled(bytes, snapshot);
+        let mut changing = self.changing();
+        changing.notes.sent_throttled(bytes, snapshot);
+        if self.group().way == Way::MaxPacingRate {
+            changing.rate.note(Instant::now(), snapshot.acknowledged);
+            self.apply(&mut changing.rate);
+        }
     }
 
     /// A response was sent, or given up; a video with the position where it ended.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use tidegate_limiter::Rate;
 
 use super::conditional::Validators;
+use super::mime;
 use crate::media::Media;
 
 #[cfg(test)]
@@ -23,6 +24,9 @@ mod tests;
 
 /// Files whose rate is remembered. When there are more, all are forgotten.
 const REMEMBERED: usize = 10_000;
+
+/// The file of a folder that answers requests for the folder.
+pub(super) const PAGE: &str = "index.html";
 
 /// The last second of the year 9999.
 const LAST_SECOND: i64 = 253_402_300_799;
@@ -47,7 +51,7 @@ pub(super) struct Identity {
 
 /// A file to be sent.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ServedFile {
     pub file: File,
     pub identity: Identity,
     pub length: u64,
@@ -58,15 +62,17 @@ pub(super) struct Found {
 
 /// The target of a path.
 #[derive(Debug)]
-pub(super) enum Entry {
-    File(Box<Found>),
-    /// A folder, with the names in it: folders end in a slash.
+pub(super) enum Target {
+    File(Box<ServedFile>),
+    /// A folder that has a page for this, [`PAGE`].
+    Page(Box<ServedFile>),
+    /// Any other folder, with the names in it: folders end in a slash.
     Folder(Vec<String>),
 }
 
 /// Why a path leads to no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum NoFile {
     /// The target is not a path: 400.
     Bad,
     /// Nothing is there that may be served: 404.
@@ -91,19 +97,30 @@ impl Folder {
     }
 
     /// Opens the target of a request's path; blocks on the disk.
-    pub fn find(&self, path: &Path, list: bool) -> Result<Entry, Missing> {
+    pub fn find(&self, path: &Path, list: bool) -> Result<Target, NoFile> {
         let file = self.beneath(path)?;
-        let metadata = file.metadata().map_err(|_| Missing::Failed)?;
+        let metadata = file.metadata().map_err(|_| NoFile::Failed)?;
         if metadata.is_dir() {
-            return if list {
-                self.names(path).map(Entry::Folder)
-            } else {
-                Err(Missing::NotFound)
+            let page = path.join(PAGE);
+            return match self
+                .beneath(&page)
+                .and_then(|file| self.served(&page, file))
+            {
+                Ok(page) => Ok(Target::Page(Box::new(page))),
+                Err(NoFile::NotFound) if list => self.names(path).map(Target::Folder),
+                Err(missing) => Err(missing),
             };
         }
+        self.served(path, file)
+            .map(|file| Target::File(Box::new(file)))
+    }
+
+    /// An open file as it is sent.
+    fn served(&self, path: &Path, file: File) -> Result<ServedFile, NoFile> {
+        let metadata = file.metadata().map_err(|_| NoFile::Failed)?;
         // No pipes, no devices.
         if !metadata.is_file() {
-            return Err(Missing::NotFound);
+            return Err(NoFile::NotFound);
         }
         let identity = Identity {
             device: metadata.dev(),
@@ -112,17 +129,17 @@ impl Folder {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         };
         let rate = self.rate_of(path, &file, identity);
-        Ok(Entry::File(Box::new(Found {
+        Ok(ServedFile {
             file,
             identity,
             length: metadata.len(),
             validators: identity.validators(),
             rate,
-        })))
+        })
     }
 
     /// Opens a path in the folder. The kernel ensures that no link leads out of it.
-    fn beneath(&self, path: &Path) -> Result<File, Missing> {
+    fn beneath(&self, path: &Path) -> Result<File, NoFile> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -136,20 +153,20 @@ impl Folder {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), inside) {
                 Ok(file) => return Ok(file.into()),
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::ACCESS | Errno::PERM) => return Err(Missing::Forbidden),
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return Err(Missing::Busy),
-                Err(Errno::IO | Errno::NOSYS) => return Err(Missing::Failed),
-                Err(_) => return Err(Missing::NotFound),
+                Err(Errno::ACCESS | Errno::PERM) => return Err(NoFile::Forbidden),
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return Err(NoFile::Busy),
+                Err(Errno::IO | Errno::NOSYS) => return Err(NoFile::Failed),
+                Err(_) => return Err(NoFile::NotFound),
             }
         }
-        Err(Missing::NotFound)
+        Err(NoFile::NotFound)
     }
 
     /// The names in a folder that can be requested.
-    fn names(&self, path: &Path) -> Result<Vec<String>, Missing> {
+    fn names(&self, path: &Path) -> Result<Vec<String>, NoFile> {
         const MOST: usize = 10_000;
         let folder = self.beneath(path)?;
-        let entries = rustix::fs::Dir::read_from(folder).map_err(|_| Missing::Failed)?;
+        let entries = rustix::fs::Dir::read_from(folder).map_err(|_| NoFile::Failed)?;
         let mut names: Vec<String> = entries
             .filter_map(Result::ok)
             .filter_map(|entry| {
@@ -166,7 +183,7 @@ impl Folder {
     }
 
     /// The encoding rate: from the file beside it (`NAME.rate`), from its headers, or the rate for
-    /// all files.
+    /// all media.
     fn rate_of(&self, path: &Path, file: &File, identity: Identity) -> Option<Rate> {
         // The rate from the headers is remembered. The file beside it is read each time, so that it
         // can be changed.
@@ -187,7 +204,7 @@ impl Folder {
                 rate
             }
         };
-        rate.or(self.rate)
+        rate.or(self.rate.filter(|_| mime::may_be_media(path)))
     }
 
     fn beside(&self, path: &Path) -> Option<Rate> {
@@ -203,35 +220,33 @@ impl Folder {
 
 impl Identity {
     /// The time of the change counts nanoseconds, so that the tag is strong if the file system's clock counts them too.
+    /// Copies of a file that keep this time have the same tag, so that several servers agree.
     fn validators(&self) -> Validators {
         let (seconds, nanos) = self.modified;
         // Dates of HTTP have four digits for the year. Later times are written as the last one.
         let since = Duration::from_secs(seconds.clamp(0, LAST_SECOND).unsigned_abs());
         Validators {
-            etag: format!(
-                "\"{seconds:x}.{nanos:x}-{:x}-{:x}\"",
-                self.length, self.inode
-            ),
+            etag: format!("\"{seconds:x}.{nanos:x}-{:x}\"", self.length),
             modified: SystemTime::UNIX_EPOCH + since,
         }
     }
 }
 
 /// The path in the folder that a request's target names: decoded, without parts that lead up or are hidden.
-pub(super) fn path_of(target: &str) -> Result<PathBuf, Missing> {
-    let encoded = target.strip_prefix('/').ok_or(Missing::Bad)?;
+pub(super) fn path_of(target: &str) -> Result<PathBuf, NoFile> {
+    let encoded = target.strip_prefix('/').ok_or(NoFile::Bad)?;
     let mut path = PathBuf::new();
     for part in encoded.split('/') {
         let part = decoded(part)?;
         if part.contains(&b'/') || part.contains(&0) {
-            return Err(Missing::Bad);
+            return Err(NoFile::Bad);
         }
         if part.is_empty() {
             continue;
         }
         // Hidden files, and `.` and `..`.
         if part[0] == b'.' {
-            return Err(Missing::NotFound);
+            return Err(NoFile::NotFound);
         }
         path.push(OsString::from_vec(part));
     }
@@ -239,12 +254,12 @@ pub(super) fn path_of(target: &str) -> Result<PathBuf, Missing> {
     if path.components().all(inside) {
         Ok(path)
     } else {
-        Err(Missing::NotFound)
+        Err(NoFile::NotFound)
     }
 }
 
 /// Undoes percent-encoding (RFC 3986, section 2.1).
-fn decoded(text: &str) -> Result<Vec<u8>, Missing> {
+fn decoded(text: &str) -> Result<Vec<u8>, NoFile> {
     let digit = |byte: Option<u8>| (byte? as char).to_digit(16);
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -255,7 +270,7 @@ fn decoded(text: &str) -> Result<Vec<u8>, Missing> {
         }
         match (digit(bytes.next()), digit(bytes.next())) {
             (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
-            _ => return Err(Missing::Bad),
+            _ => return Err(NoFile::Bad),
         }
     }
     Ok(decoded)

@@ -2,20 +2,24 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
+    HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER,
+    X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Response, StatusCode, Version};
 
 use super::body::Answer;
+use super::cache;
 use super::conditional::Outcome;
 use super::connection::Connection;
-use super::files::{Entry, Found, Missing, path_of};
+use super::cors;
+use super::files::{NoFile, PAGE, ServedFile, Target, path_of};
 use super::mime;
 use super::range::{self, Span, Wanted};
 use super::request::Request;
@@ -30,10 +34,17 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
     let record = Request::of(&request);
+    let config = &connection.shared.config;
     let head = request.method() == Method::HEAD;
-    let mut response = if head || request.method() == Method::GET {
+    let mut response = if !has_host(&request) {
+        text(&connection, record, StatusCode::BAD_REQUEST, head)
+    } else if head || request.method() == Method::GET {
         let path = request.uri().path().to_owned();
         file(connection.clone(), record, request.headers(), path, head).await
+    } else if request.method() == Method::OPTIONS && !config.cors.is_empty() {
+        let mut response = empty(&connection, record, StatusCode::NO_CONTENT);
+        cors::describe(response.headers_mut());
+        response
     } else {
         let mut response = text(&connection, record, StatusCode::METHOD_NOT_ALLOWED, head);
         let allowed = HeaderValue::from_static("GET, HEAD");
@@ -43,12 +54,22 @@ pub(super) async fn answer(
     let headers = response.headers_mut();
     headers.insert(SERVER, HeaderValue::from_static("tidegate"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if connection.shared.config.groups.len() > 1
+    cors::allow(&config.cors, request.headers(), headers);
+    if config.groups.len() > 1
         && let Ok(name) = HeaderValue::from_str(&connection.group().name)
     {
         headers.insert(GROUP, name);
     }
     Ok(response)
+}
+
+/// Whether a request names one host, as HTTP/1.1 demands (RFC 9112, section 3.2).
+fn has_host<B>(request: &hyper::Request<B>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    match request.version() {
+        Version::HTTP_11 => hosts == 1,
+        _ => hosts <= 1,
+    }
 }
 
 async fn file(
@@ -65,6 +86,7 @@ async fn file(
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
     let kind = mime::of(&path);
+    let name = path.clone();
     let slot = match shared.slots.take(connection.address(), SlotKind::File) {
         Ok(slot) => slot,
         Err(reason) => {
@@ -75,11 +97,14 @@ async fn file(
     let entry = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
     match entry {
         // A path with a slash at the end cannot name a file.
-        Ok(Ok(Entry::File(_))) if target.ends_with('/') => {
+        Ok(Ok(Target::File(_))) if target.ends_with('/') => {
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
-        Ok(Ok(Entry::File(found))) => send(connection, record, headers, (*found, slot), kind, head),
-        Ok(Ok(Entry::Folder(_))) if !target.ends_with('/') => {
+        Ok(Ok(Target::File(found))) => {
+            let response = send(connection, record, headers, (*found, slot), kind, head);
+            cached(response, &name)
+        }
+        Ok(Ok(Target::Folder(_) | Target::Page(_))) if !target.ends_with('/') => {
             let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
             // Leading slashes are removed: a client could read `//name` as another server's name.
             let to = format!("/{}/", target.trim_start_matches('/'));
@@ -88,17 +113,34 @@ async fn file(
             }
             response
         }
-        Ok(Ok(Entry::Folder(names))) => index(&connection, record, &names, head),
+        Ok(Ok(Target::Page(found))) => {
+            let kind = mime::of(Path::new(PAGE));
+            let response = send(connection, record, headers, (*found, slot), kind, head);
+            cached(response, &name.join(PAGE))
+        }
+        Ok(Ok(Target::Folder(names))) => index(&connection, record, &names, head),
         Ok(Err(missing)) => text(&connection, record, missing.status(), head),
         Err(_) => text(&connection, record, StatusCode::INTERNAL_SERVER_ERROR, head),
     }
+}
+
+/// A file's answer, with what caches may do with it.
+fn cached(mut response: Response<Answer>, path: &Path) -> Response<Answer> {
+    let config = &response.body().connection().shared.config;
+    let status = response.status();
+    if let Some(control) = cache::control(&config.cache, path).cloned()
+        && (status.is_success() || status == StatusCode::NOT_MODIFIED)
+    {
+        response.headers_mut().insert(CACHE_CONTROL, control);
+    }
+    response
 }
 
 fn send(
     connection: Arc<Connection>,
     mut record: Request,
     headers: &HeaderMap,
-    (found, slot): (Found, Slot),
+    (found, slot): (ServedFile, Slot),
     kind: &'static str,
     head: bool,
 ) -> Response<Answer> {
@@ -166,6 +208,18 @@ fn send(
     response
 }
 
+/// A status, and nothing more.
+fn empty(
+    connection: &Arc<Connection>,
+    mut record: Request,
+    status: StatusCode,
+) -> Response<Answer> {
+    record.status = status;
+    let mut response = Response::new(Answer::bytes(Arc::clone(connection), record, ""));
+    *response.status_mut() = status;
+    response
+}
+
 /// A status, in words.
 fn text(
     connection: &Arc<Connection>,
@@ -221,7 +275,7 @@ fn short(
     response
 }
 
-impl Missing {
+impl NoFile {
     fn status(self) -> StatusCode {
         match self {
             Self::Bad => StatusCode::BAD_REQUEST,

@@ -1,8 +1,9 @@
 //! The access log: a line for each response, and one for each connection when it ends.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,8 +22,12 @@ mod tests;
 const WAITING: usize = 16_384;
 /// Bytes of them.
 const WAITING_BYTES: usize = 8 << 20;
+/// After what time a line that could not be written is tried again.
+const RETRY: Duration = Duration::from_millis(100);
 /// How long the last lines may take.
 const LAST_LINES: Duration = Duration::from_secs(1);
+
+type Output = Box<dyn Write + Send>;
 
 /// The destination of lines. A thread writes them, so that a slow disk does not delay connections.
 #[derive(Debug)]
@@ -31,14 +36,17 @@ pub(super) struct Log {
     lines: Option<SyncSender<String>>,
     /// Bytes of lines that are not written yet.
     waiting: Arc<AtomicUsize>,
+    /// Whether the server ends.
+    ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Log {
-    pub fn new(format: LogFormat, to: Box<dyn Write + Send>) -> std::io::Result<Self> {
+    pub fn new(format: LogFormat, to: Output) -> std::io::Result<Self> {
         let (lines, taken) = sync_channel(WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let bytes = Arc::clone(&waiting);
+        let ended = Arc::new(AtomicBool::new(false));
+        let (bytes, end) = (Arc::clone(&waiting), Arc::clone(&ended));
         let thread = std::thread::Builder::new()
             .name("access log".into())
             .spawn(move || {
@@ -46,12 +54,13 @@ impl Log {
                 if let Err(error) = drop_privileges() {
                     tracing::warn!("the access log keeps its privileges: {error}");
                 }
-                write_lines(&taken, &bytes, to);
+                write_lines(&taken, &bytes, &end, to);
             })?;
         Ok(Self {
             format,
             lines: Some(lines),
             waiting,
+            ended,
             thread: Some(thread),
         })
     }
@@ -86,8 +95,9 @@ impl Log {
 }
 
 impl Drop for Log {
-    /// All lines are written before the server ends, unless the reader of a pipe takes none.
+    /// All lines are written before the server ends, unless the disk is full or the reader of a pipe takes none.
     fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {
             let end = Instant::now() + LAST_LINES;
@@ -102,20 +112,50 @@ impl Drop for Log {
     }
 }
 
-fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, mut to: Box<dyn Write + Send>) {
-    let write = |to: &mut dyn Write, line: String| {
-        let result = to.write_all(line.as_bytes());
-        waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        result
-    };
+/// Writes lines until no more can come. While the disk is full, or a reader takes none, they wait.
+fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, ended: &AtomicBool, to: Output) {
+    let mut output = Retried { to, fails: false };
     while let Ok(line) = lines.recv() {
-        let mut result = write(&mut *to, line);
-        // Lines that arrived meanwhile are written with it.
-        while let (Ok(()), Ok(line)) = (&result, lines.try_recv()) {
-            result = write(&mut *to, line);
+        if !output.write(line.as_bytes(), ended) {
+            let lost = 1 + lines.try_iter().count();
+            tracing::error!("{lost} lines of the access log were lost");
+            return;
         }
-        if let Err(error) = result.and_then(|()| to.flush()) {
-            tracing::error!("the access log cannot be written: {error}");
+        waiting.fetch_sub(line.len(), Ordering::Relaxed);
+    }
+}
+
+/// An output that may fail for a time.
+struct Retried {
+    to: Output,
+    fails: bool,
+}
+
+impl Retried {
+    /// Writes a line, however long that takes: a part of a line that fitted on a full disk is completed later. False
+    /// if it cannot be written before the server ends.
+    fn write(&mut self, mut line: &[u8], ended: &AtomicBool) -> bool {
+        while !line.is_empty() {
+            match self.to.write(line) {
+                Ok(written @ 1..) => {
+                    line = &line[written..];
+                    if mem::take(&mut self.fails) {
+                        tracing::warn!("the access log can be written again");
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                failed => {
+                    let error = failed.err().unwrap_or(ErrorKind::WriteZero.into());
+                    if !mem::replace(&mut self.fails, true) {
+                        tracing::error!("the access log cannot be written, lines wait: {error}");
+                    }
+                    if ended.load(Ordering::Relaxed) {
+                        return false;
+                    }
+                    std::thread::sleep(RETRY);
+                }
+            }
         }
+        true
     }
 }

@@ -115,7 +115,7 @@ impl Metrics {
         );
         all.register(
             "log_lines_dropped",
-            "Lines of the access log that were dropped because the disk was too slow",
+            "Lines of the access log that were dropped because too many waited for the disk",
             log_dropped.clone(),
         );
         all.register(

@@ -33,3 +33,10 @@ pub(super) fn of(path: &Path) -> &'static str {
         _ => "application/octet-stream",
     }
 }
+
+/// Whether a file may be video or audio: all but the types of pages and playlists around it.
+pub(super) fn may_be_media(path: &Path) -> bool {
+    let kind = of(path);
+    let media = ["video/", "audio/", "application/octet-stream"];
+    media.iter().any(|start| kind.starts_with(start))
+}

@@ -2,9 +2,11 @@
 
 mod account;
 mod body;
+mod cache;
 mod conditional;
 mod config;
 mod connection;
+mod cors;
 mod error;
 mod files;
 mod handler;
@@ -25,7 +27,9 @@ mod socket;
 mod tests;
 mod tls;
 
+pub use cache::{CacheError, CacheRule};
 pub use config::{Config, Group, Limits, LogFormat, LogTo};
+pub use cors::{Origin, OriginError};
 pub use error::ServeError;
 pub use listen::Server;
 pub use privileges::drop_privileges;

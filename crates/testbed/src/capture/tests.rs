@@ -35,6 +35,7 @@ fn captured(folder: &Path, stop: bool) -> Result<(), ExperimentError> {
         captures: Some(&folder),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     run(&scenario, settings, |_| Ok(()))
 }

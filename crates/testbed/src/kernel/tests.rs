@@ -60,6 +60,7 @@ fn plan(algorithm: Algorithm, duration: u64, elements: Vec<ElementKind>) -> Plan
         duration,
         window: 100 * MILLISECOND,
         sample: None,
+        connections: None,
         aggregates: vec!["all".into()],
         elements: elements.into_iter().enumerate().map(named).collect(),
         flows: vec![flow],

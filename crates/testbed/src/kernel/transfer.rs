@@ -56,7 +56,7 @@ impl<'a> Clock<'a> {
     }
 
     /// The rest of the run; never exactly 0, because sockets would then wait for ever.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn time_left(&self) -> Duration {
         Duration::from_nanos(self.duration.saturating_sub(self.now())).max(Duration::from_millis(1))
     }
 
@@ -98,7 +98,7 @@ pub(super) fn serve(
             return Ok(());
         }
         let accepted = listener
-            .set_read_timeout(Some(clock.left().min(PATIENCE)))
+            .set_read_timeout(Some(clock.time_left().min(PATIENCE)))
             .and_then(|()| listener.accept());
         match accepted {
             Ok((socket, _)) => break socket,
@@ -157,7 +157,7 @@ pub(super) fn fetch(
     }
     let mut socket: &Socket = &host.sockets[flow];
     let server = SocketAddrV4::new(SERVER, port(flow));
-    match socket.connect_timeout(&server.into(), clock.left()) {
+    match socket.connect_timeout(&server.into(), clock.time_left()) {
         Ok(()) => {}
         Err(error) if in_vain(&error) => return Ok(received),
         Err(error) => return Err(TestbedError::system("connect")(error)),

@@ -146,6 +146,7 @@ fn plan(link: &LinkPlan) -> Plan {
         duration: 1,
         window: 1,
         sample: None,
+        connections: None,
         aggregates: vec!["link".into()],
         elements: elements.collect(),
         flows: flows.collect(),

@@ -70,10 +70,19 @@ pub enum Command {
     Schema,
 }
 
+/// How imported files are read.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Imports {
+    /// Skip lines with mistakes in imported CSV files, and list them; their subscribers are not limited
+    #[arg(long)]
+    pub lenient: bool,
+}
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tidegate gate check gate.toml
   tidegate gate check gate.toml && sudo tidegate gate reload
+  tidegate gate check --lenient gate.toml         list the lines that would be skipped
 ";
 
 /// Check configurations, and show what they would limit.
@@ -85,6 +94,8 @@ pub struct Check {
     /// Configuration files
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub imports: Imports,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -103,6 +114,8 @@ pub struct Up {
     /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub imports: Imports,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -127,6 +140,8 @@ pub struct Run {
     /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub imports: Imports,
     /// Format of the log on standard error [default: the key `log` of the configuration]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -167,6 +182,7 @@ Examples:
   sudo tidegate gate status alice             one subscriber, with its queues
   sudo tidegate gate status --all --sort drops
   sudo tidegate gate status --all --json | jq '.subscribers[] | select(.set)'
+  sudo tidegate gate status --csv > usage.csv
 
 Bytes and packets are counted from the time when the subscriber was added. `top` shows rates.
 ";
@@ -181,6 +197,9 @@ pub struct Status {
     /// Print JSON, in the form of the HTTP API
     #[arg(long)]
     pub json: bool,
+    /// Print the counters of all subscribers as CSV: a line for each subscriber and direction
+    #[arg(long, conflicts_with_all = ["json", "name", "limit"])]
+    pub csv: bool,
     /// Order of subscribers
     #[arg(
         long,
@@ -230,6 +249,8 @@ pub struct Reload {
     /// Configuration file to use from now on
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub imports: Imports,
 }
 
 const SET_EXAMPLES: &str = "\

@@ -46,9 +46,10 @@ Examples:
   tidegate lab run home.toml --by window -f csv | …
   tidegate lab example video | tidegate lab run - without a file
 
-With --output, the folder gets points, flows, windows, elements, samples and transfers as Parquet,
-a picture of each kind as SVG, and the captures of the scenario's taps, which `tidegate detect`
-reads. `tidegate columns --by lab-flow` and so on describe the rows. docs/reference/scenarios.md
+With --output, the folder gets points, flows, windows, elements, samples, transfers and connections
+as Parquet, a picture of each kind as SVG, and the captures of the scenario's taps, which `tidegate detect`
+reads. `tidegate columns --by lab-flow` and so on describe the rows;
+each key of the sweep is a column too. docs/reference/scenarios.md
 describes scenario files.
 ";
 
@@ -96,6 +97,8 @@ pub enum LabBy {
     Sample,
     /// A transfer that was completed; not as a table
     Transfer,
+    /// The state of a connection's sender at one time, if the scenario has `connections`; not as a table
+    Connection,
 }
 
 /// Check scenarios, and say how much there is to simulate.

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::Way;
 use tidegate_serve::player::Arrivals;
-use tidegate_serve::server::Group;
+use tidegate_serve::server::{CacheRule, Group, Origin};
 
 use super::EXIT_CODES;
 
@@ -18,6 +18,7 @@ Examples:
   tidegate serve videos/ --listen '[::]:80' --metrics 127.0.0.1:9464
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
   tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
+  tidegate serve site/ --cors '*' --cache '*.m4s=max-age=31536000,immutable' --cache '*.m3u8=no-cache'
   tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
   tidegate serve videos/ --log access.jsonl --log-format json
   tidegate serve videos/ --seed 7 --log split.jsonl --log-format json \\
@@ -57,9 +58,15 @@ pub struct Serve {
     /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Answer requests for folders with a list of their files
+    /// Answer requests for folders without an index.html with a list of their files
     #[arg(long)]
     pub index: bool,
+    /// Let pages of other sites read the videos (CORS): `*` for all, or origins such as `https://example.org`
+    #[arg(long, value_name = "ORIGIN,…", value_delimiter = ',')]
+    pub cors: Vec<Origin>,
+    /// Set Cache-Control for files whose path matches a pattern; you may repeat the option, and the first match holds
+    #[arg(long, value_name = "PATTERN=VALUE")]
+    pub cache: Vec<CacheRule>,
 
     #[arg(
         help = format!("Way to pace connections: {}", Way::choices()),
@@ -87,7 +94,7 @@ pub struct Serve {
     /// Rate after that, in percent of the encoding rate
     #[arg(long, value_name = "N", default_value = "125", value_parser = clap::value_parser!(u32).range(100..=10_000), help_heading = "Pacing")]
     pub percent: u32,
-    /// Encoding rate of files whose headers do not give one
+    /// Encoding rate of video and audio whose headers do not give one
     #[arg(long, value_name = "RATE", help_heading = "Pacing")]
     pub rate: Option<Rate>,
 
@@ -204,7 +211,7 @@ pub struct Play {
     /// Version of HTTP [default: with TLS the best that the server offers; otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub http: Option<Http>,
-    /// PEM file with certificates to trust instead of the system's
+    /// PEM file with certificates to trust instead of the system's: those of servers, or of who signed them
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// Accept any certificate, even a forged one

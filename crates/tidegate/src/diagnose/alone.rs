@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_trace::annotate::TransferSummary;
@@ -60,7 +61,14 @@ pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow:
         Some((transfer, judgement)) => write(&mut out, &transfer, &judgement)?,
     }
     out.commit()?;
-    Ok(if failed { Exit::Failed } else { Exit::Done })
+    Ok(if stop.load(Ordering::Relaxed) {
+        eprintln!("tidegate: {}", detect::INTERRUPTED);
+        Exit::Interrupted
+    } else if failed {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
 }
 
 fn write(
@@ -85,8 +93,8 @@ fn write(
         count(metrics.lost_packets),
         percent(metrics.loss_rate()),
     )?;
-    for sentence in &judgement.evidence {
-        writeln!(out, "  {sentence}")?;
+    for clue in &judgement.evidence {
+        writeln!(out, "  {}", clue.text)?;
     }
     writeln!(
         out,

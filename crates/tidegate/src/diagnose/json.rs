@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tidegate_story::between;
 use tidegate_trace::pair::{Change, Changes, Fits, Way, positions};
 
+use super::Account;
 use super::picture::PARTS;
-use super::{Account, story};
 
 pub(super) fn of(account: &Account) -> Value {
     let diagnosis = &account.diagnosis;
@@ -20,6 +21,7 @@ pub(super) fn of(account: &Account) -> Value {
                 "super_packets": counts.super_packets,
                 "captured_twice": counts.copies,
                 "not_kept": counts.not_kept,
+                "compared_s": between::compared(&counts),
                 "unshared_streams": diagnosis.unshared[i],
             })
         })
@@ -33,7 +35,7 @@ pub(super) fn of(account: &Account) -> Value {
         })
     });
     json!({
-        "verdict": story::headline(diagnosis),
+        "verdict": between::headline(diagnosis),
         "between": diagnosis.main_way().mainly().1.name(),
         "captures": captures,
         "clocks": clocks,
@@ -109,6 +111,7 @@ fn way(way: &Way) -> Value {
 /// What explains losses and transit times.
 fn fits(fits: &Fits) -> Value {
     json!({
+        "confidence": fits.confidence(),
         "lost": fits.lost,
         "packets": fits.packets,
         "fitted_packets": fits.fitted,

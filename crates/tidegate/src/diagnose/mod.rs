@@ -71,6 +71,7 @@ pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
         out.commit()?;
     }
     Ok(if stop.load(Ordering::Relaxed) {
+        eprintln!("tidegate: {}", detect::INTERRUPTED);
         Exit::Interrupted
     } else if failed {
         Exit::Failed
@@ -84,11 +85,14 @@ fn inputs(options: &Diagnose) -> anyhow::Result<(Input, Option<Input>)> {
     let join = options.pieces.join;
     match (&options.captures[..], &options.other[..]) {
         ([first, second], []) if !join => {
-            let one = |path: &PathBuf| input::one(std::slice::from_ref(path), false);
+            let one = |path: &PathBuf| input::single(std::slice::from_ref(path), false);
             Ok((one(first)?, Some(one(second)?)))
         }
-        (captures, []) => Ok((input::one(captures, join)?, None)),
-        (captures, other) => Ok((input::one(captures, join)?, Some(input::one(other, join)?))),
+        (captures, []) => Ok((input::single(captures, join)?, None)),
+        (captures, other) => Ok((
+            input::single(captures, join)?,
+            Some(input::single(other, join)?),
+        )),
     }
 }
 
@@ -98,6 +102,12 @@ fn check(options: &Diagnose, inputs: &[Input; 2]) -> anyhow::Result<()> {
         "only one of the captures can come from standard input"
     } else if options.max_packets == 0 {
         "--max-packets must be at least 1"
+    } else if options
+        .from
+        .zip(options.to)
+        .is_some_and(|(from, to)| from >= to)
+    {
+        "--from must be before --to"
     } else if options.format == Format::Parquet
         && options.output.is_none()
         && std::io::stdout().is_terminal()

@@ -2,9 +2,11 @@
 //! in the burst.
 
 use tidegate_plot::{Ink, Panels};
+use tidegate_story::between;
+use tidegate_story::words::time;
 use tidegate_trace::pair::{Passage, Position, Way, positions};
 
-use super::{Account, story};
+use super::Account;
 use crate::units::count;
 
 const HEIGHT: f64 = 190.0;
@@ -23,7 +25,7 @@ pub(super) fn draw(account: &Account, [from, to]: [Option<f64>; 2]) -> String {
         account.names[usize::from(!way.to_b)],
         account.names[usize::from(way.to_b)]
     );
-    let headline = story::headline(&account.diagnosis);
+    let headline = between::headline(&account.diagnosis);
     let mut panels = Panels::new(&title, "time since the first packet, s", from, to);
     panels.text(&headline);
     panels.describe(&format!(
@@ -77,8 +79,8 @@ fn in_bursts(panels: &mut Panels, way: &Way, inside: &impl Fn(&&Passage) -> bool
     };
     let kilobytes = |bytes: u32| f64::from(bytes) / 1e3;
     let title = format!(
-        "lost by the position in the burst, %; a pause of {} ms ends a burst",
-        way.burst_gap as f64 / 1e6
+        "lost by the position in the burst, %; a pause of {} ends a burst",
+        time(way.burst_gap)
     );
     let panel = panels.panel(&title, HEIGHT, 0.0, 100.0);
     let axis = "what passed before in the burst, kB on the link";
@@ -87,7 +89,7 @@ fn in_bursts(panels: &mut Panels, way: &Way, inside: &impl Fn(&&Passage) -> bool
         let parts = positions.iter().filter(|position| position.packets > 0);
         parts.filter_map(move |part| Some((kilobytes(part.from), kilobytes(part.to?), value(part))))
     };
-    let most_name = format!("packets there, % of {}", count(most as u64));
+    let most_name = format!("packets (% of {})", count(most as u64));
     panel.bars(Ink::Red, "lost", of_parts(|part| part.loss_rate() * 100.0));
     let counts = of_parts(|part| part.packets as f64);
     let middles =

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use tidegate_trace::annotate::Pattern;
 
-use super::account::{Account, Kept};
 use crate::units::{bytes, percent, plural, rate, time};
+use tidegate_story::account::{Account, Kept};
 
 /// What was measured, whatever the detector.
 pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io::Result<()> {
@@ -109,13 +109,13 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
         out,
         "",
         &format!(
-            "{}, {:.0} losses in the median one; {} ({} of the time)",
+            "{}, {} in the median one; {} ({} of the time)",
             plural(
                 u64::from(evidence.loss_episodes),
                 "loss episode",
                 "loss episodes"
             ),
-            evidence.losses_per_episode,
+            plural(evidence.losses_per_episode.round() as u64, "loss", "losses"),
             plural(u64::from(evidence.stalls), "stall", "stalls"),
             percent(evidence.stalled),
         ),

@@ -1,36 +1,29 @@
 //! `tidegate explain`: what limited one transfer, in words, numbers and a picture.
 
-mod account;
-mod advice;
-mod blind;
 mod figures;
-mod headline;
-mod json;
-mod model;
 mod paper;
-mod picture;
-mod series;
 mod story;
-mod words;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
+use tidegate_story::account::{Keeper, Longest};
+use tidegate_story::explanation::explanation;
+use tidegate_story::model::Model;
+use tidegate_story::picture;
 use tidegate_trace::{Options, Sink};
 
-use crate::cli::{Common, Explain, UsageError};
+use crate::cli::{Common, Explain, Side, UsageError};
 use crate::detect;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::pipeline::{self, Report};
-use account::{Keeper, Longest};
-use model::Model;
 
 pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
-    let input = crate::input::one(&options.captures, options.pieces.join)?;
+    let input = crate::input::single(&options.captures, options.pieces.join)?;
     if options.json && options.svg.as_deref() == Some(Path::new("-")) {
         let message =
             "--json and --svg - both write to standard output: name a file for the picture";
@@ -53,6 +46,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         ..Options::measuring(options.analysis.settings())
     };
 
+    let from_client = options.from.map(|side| side == Side::Client);
     // Without a number, a first pass finds the transfer that took longest.
     let number = match options.flow {
         Some(number) => number,
@@ -61,15 +55,20 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
             return Err(UsageError(message).into());
         }
         None => {
-            let mut longest = Longest::new(options.from);
-            read(measuring(), &mut longest)?;
+            let mut longest = Longest::new(from_client);
+            let report = read(measuring(), &mut longest)?;
             if stop.load(Ordering::Relaxed) {
+                eprintln!("tidegate: interrupted before there was anything to explain");
                 return Ok(Exit::Interrupted);
             }
             bar.set_position(0);
-            longest
-                .flow()
-                .with_context(|| format!("{}: no flow in this capture has data", input.name))?
+            let Some(flow) = longest.flow() else {
+                // Why not, as far as the packets tell.
+                bar.finish_and_clear();
+                detect::print_problems(&report);
+                bail!("{}: no flow in this capture has data", input.name);
+            };
+            flow
         }
     };
     let mut keeper = Keeper::new(number, options.segment);
@@ -80,13 +79,15 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     let report = read(judging, &mut keeper)?;
     bar.finish_and_clear();
     let failed = detect::print_problems(&report);
-    let account = keeper.account(&input.name, detector.name(), options)?;
+    let account = keeper
+        .account(&input.name, detector.name(), from_client)
+        .map_err(|absent| UsageError(absent.to_string()))?;
     let replay = Model::of(&account);
 
     let to_stdout = options.svg.as_deref() == Some(Path::new("-"));
     if options.json {
         let mut out = Output::stdout();
-        serde_json::to_writer(&mut out, &json::explanation(&account, &replay))?;
+        serde_json::to_writer(&mut out, &explanation(&account, &replay))?;
         writeln!(out)?;
         out.commit()?;
     } else if !to_stdout {
@@ -103,8 +104,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
             .clone()
             .unwrap_or_else(|| default_picture(&options.captures[0], number));
         let mut out = Output::to(Some(&path))?;
-        out.write_all(picture::draw(&account, &replay).as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        out.write_all(picture::draw(&account, &replay).as_bytes())?;
         out.commit()?;
         if !to_stdout && !options.json {
             let mut out = Output::stdout();
@@ -113,6 +113,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
         }
     }
     Ok(if stop.load(Ordering::Relaxed) {
+        eprintln!("tidegate: {}", detect::INTERRUPTED);
         Exit::Interrupted
     } else if failed {
         Exit::Failed

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use tidegate_trace::annotate::Layer;
 use tidegate_trace::detect::pd::{Answer, Check, Code, Run};
 
-use super::account::{Account, Kept};
 use super::figures::{self, line};
-use super::headline;
-use super::words::lines;
 use crate::table::Paint;
 use crate::units::{bytes, plural, rate};
+use tidegate_story::account::{Account, Kept};
+use tidegate_story::headline;
+use tidegate_story::words::lines;
 
 /// The segments of the flow, one after the other.
 pub(super) fn write(out: &mut impl Write, account: &Account, paint: Paint) -> io::Result<()> {

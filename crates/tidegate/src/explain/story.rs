@@ -5,11 +5,12 @@ use std::io::{self, Write};
 
 use tidegate_trace::detect::Share;
 
-use super::account::{Account, Kept};
-use super::words::{lines, percent, time};
-use super::{advice, blind, figures, headline, paper};
+use super::{figures, paper};
 use crate::table::Paint;
 use crate::units::{bytes, plural, rate};
+use tidegate_story::account::{Account, Kept};
+use tidegate_story::words::{lines, percent, time};
+use tidegate_story::{advice, blind, headline};
 
 /// Columns of a terminal, …
 const WIDTH: usize = 80;
@@ -67,8 +68,8 @@ fn general(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         }
     }
     title(out, paint, "Evidence")?;
-    for (i, evidence) in judgement.evidence.iter().enumerate() {
-        beside(out, &format!("{}.", i + 1), NUMBER, evidence)?;
+    for (i, clue) in judgement.evidence.iter().enumerate() {
+        beside(out, &format!("{}.", i + 1), NUMBER, &clue.text)?;
     }
     if !judgement.ruled_out.is_empty() {
         title(out, paint, "Why nothing else")?;
@@ -91,8 +92,13 @@ fn transfer(account: &Account, kept: &Kept) -> String {
     let at = metrics.first_sent.saturating_sub(account.capture_start);
     let goodput = metrics.goodput_bps();
     let goodput = goodput.map_or(String::new(), |bps| format!(", {} of payload", rate(bps)));
+    // Without a SYN the ports tell, or who spoke first.
+    let (is, because) = match info.roles_known {
+        true => ("is", ""),
+        false => ("seems to be", ": the capture has no SYN, which would tell"),
+    };
     format!(
-        "The {} sent {} in {}{goodput}, beginning {} into the capture ({} is the client, {} the server).",
+        "The {} sent {} in {}{goodput}, beginning {} into the capture ({} {is} the client, {} the server{because}).",
         account.side(),
         bytes(metrics.delivered_bytes),
         time(metrics.duration),

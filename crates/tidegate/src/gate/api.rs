@@ -2,11 +2,11 @@
 
 pub mod access;
 pub mod listen;
+mod request;
 pub mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,15 +17,17 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Json, Router};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
 use tidegate_gate::reading;
 use tidegate_gate::table::{LimiterState, PerDirection};
 use tidegate_gate::{Direction, Setting};
 use tidegate_limiter::Rate;
 use tokio::sync::Notify;
-use utoipa::{IntoParams, OpenApi, ToSchema};
+use utoipa::{OpenApi, ToSchema};
 
+use self::request::{Another, Filter, patch};
 use super::logs;
 use super::metrics::{self, Bounds};
 use super::view::{self, Page, Patch, Problem, Reloaded, Status, SubscriberJson};
@@ -34,9 +36,8 @@ use super::view::{self, Page, Patch, Problem, Reloaded, Status, SubscriberJson};
 const BODY: usize = 16 << 10;
 /// Longest time until a request is answered.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Subscribers on a page by default, and at most.
+/// Subscribers on a page by default.
 const PAGE: usize = 100;
-const MOST_ON_PAGE: usize = 10_000;
 
 /// The state that routes share.
 #[derive(Clone)]
@@ -199,11 +200,12 @@ impl From<JsonRejection> for Refusal {
     fn from(rejection: JsonRejection) -> Self {
         let cause = cause(&rejection);
         let text = match rejection {
-            JsonRejection::JsonDataError(_) => {
-                format!("the body is not what this path takes: {cause}; see /openapi.json")
-            }
-            JsonRejection::JsonSyntaxError(_) => {
-                format!("the body is not JSON: {cause}")
+            // Every JSON is a value, so the data cannot be wrong here.
+            JsonRejection::JsonDataError(_) | JsonRejection::JsonSyntaxError(_) => {
+                let place = cause.rfind(" at line ").map_or("", |at| &cause[at..]);
+                format!(
+                    "the body is not JSON{place}: check quotes, commas and brackets up to there"
+                )
             }
             JsonRejection::MissingJsonContentType(_) => {
                 "the body must be sent with the header `Content-Type: application/json`".into()
@@ -216,18 +218,17 @@ impl From<JsonRejection> for Refusal {
 
 impl From<PathRejection> for Refusal {
     fn from(rejection: PathRejection) -> Self {
-        let cause = cause(&rejection);
-        let text =
-            format!("the subscriber's name in the path is not percent-encoded UTF-8: {cause}");
-        Self::new(rejection.status(), text)
+        let text = "the subscriber's name in the path is no text in UTF-8: write each byte that is \
+                    not a letter or a digit as %XX";
+        Self::new(rejection.status(), text.into())
     }
 }
 
 impl From<QueryRejection> for Refusal {
     fn from(rejection: QueryRejection) -> Self {
-        let cause = cause(&rejection);
-        let text = format!("the query is not what this path takes: {cause}; see /openapi.json");
-        Self::new(rejection.status(), text)
+        let text = "the query cannot be read: write name=value, with & between parameters, and %XX for \
+                    each byte that is not a letter or a digit";
+        Self::new(rejection.status(), text.into())
     }
 }
 
@@ -283,37 +284,17 @@ async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
     Ok(Json(view::status(&all.overview, &all.reading)))
 }
 
-/// Which subscribers to list.
-#[derive(Debug, Clone, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct Filter {
-    /// Number of subscribers on the page: 100 if not given, at most 10000.
-    limit: Option<usize>,
-    /// Only subscribers whose name sorts behind this one: `next` of the page before.
-    after: Option<String>,
-    /// Only subscribers whose name contains this.
-    name: Option<String>,
-    /// Only subscribers on this plan.
-    plan: Option<String>,
-    /// Only subscribers that were set live (true), or only the others (false).
-    set: Option<bool>,
-}
-
 /// Subscribers, sorted by name, in pages
 #[utoipa::path(get, path = "/v1/subscribers", params(Filter), responses(
     (status = 200, description = "A page of subscribers without queues; counters are at most 1 s old", body = Page),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn subscribers(
     State(api): State<Api>,
-    filter: Result<Query<Filter>, QueryRejection>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Json<Page>, Refusal> {
-    let Query(filter) = filter?;
+    let Query(query) = query?;
+    let filter = Filter::new(query).map_err(|text| Refusal::new(StatusCode::BAD_REQUEST, text))?;
     let limit = filter.limit.unwrap_or(PAGE);
-    if !(1..=MOST_ON_PAGE).contains(&limit) {
-        let text = format!("limit is {limit}, and must be from 1 to {MOST_ON_PAGE}");
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
-    }
     let page = ask(api, move |api| {
         let reading = api.gate.reading()?;
         let fits = |one: &reading::Subscriber| {
@@ -340,6 +321,7 @@ async fn subscribers(
         let next = page.last().filter(|_| more);
         Ok(Page {
             matched: all.iter().filter(|one| fits(one)).count() as u64,
+            age_s: reading.at.elapsed().as_secs_f64(),
             next: next.map(|last: &SubscriberJson| last.name.clone()),
             subscribers: page,
         })
@@ -377,10 +359,11 @@ async fn set(
     State(api): State<Api>,
     peer: Option<Extension<Peer>>,
     name: Result<Path<String>, PathRejection>,
-    body: Result<Json<Patch>, JsonRejection>,
+    body: Result<Json<Value>, JsonRejection>,
 ) -> Detail {
-    let (Path(name), Json(patch)) = (name?, body?);
-    let adjustment = adjustment(patch).map_err(ControlError::Invalid)?;
+    let (Path(name), Json(body)) = (name?, body?);
+    let adjustment = patch(body).and_then(adjustment);
+    let adjustment = adjustment.map_err(ControlError::Invalid)?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
         let done = api.gate.set(&name, &adjustment)?;
@@ -440,16 +423,6 @@ async fn reset(
     detail(done.await?)
 }
 
-/// The body of a reload.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Another {
-    /// The configuration file to use from now on. It is allowed only on the control socket,
-    /// `control.sock` in the state folder, because errors quote lines of the file.
-    #[schema(value_type = Option<String>)]
-    file: Option<PathBuf>,
-}
-
 /// Marks requests that came over the control socket, which only root can open.
 #[derive(Debug, Clone, Copy)]
 pub struct FromControlSocket;
@@ -462,15 +435,19 @@ pub struct FromControlSocket;
 async fn reload(
     State(api): State<Api>,
     control: Option<Extension<FromControlSocket>>,
-    body: Result<Option<Json<Another>>, JsonRejection>,
+    body: Result<Option<Json<Value>>, JsonRejection>,
 ) -> Result<Json<Reloaded>, Refusal> {
-    let file = body?.and_then(|Json(another)| another.file);
+    let another = match body? {
+        Some(Json(body)) => Another::new(body).map_err(ControlError::Invalid)?,
+        None => Another::default(),
+    };
+    let Another { file, lenient } = another;
     if file.is_some() && control.is_none() {
         let text = "`file` is allowed only on the control socket: use `tidegate gate reload FILE`";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
     }
     let done = ask(api, move |api| {
-        logs::reloaded(api.gate.reload(file.as_deref()))
+        logs::reloaded(api.gate.reload(file.as_deref(), lenient))
     });
     Ok(Json(Reloaded::from(&done.await?)))
 }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use tidegate_gate::config::{Config, Listen};
+use tidegate_gate::config::{Config, Listen, Problem};
 use tidegate_gate::limits::Limits;
 use tidegate_gate::table::{Direction, Match};
 
 use super::api::listen;
-use super::remote;
+use super::{commands, remote};
 use crate::cli::gate::Check;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -23,7 +23,7 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
     let mut exit = Exit::Done;
     for file in &options.files {
-        match Config::read(file) {
+        match Config::read_as(file, options.imports.lenient) {
             Ok(config) => summary(&mut out, &config, &warnings(&config))?,
             Err(errors) => {
                 // Keeps the order of the files where both outputs go to one terminal.
@@ -88,6 +88,9 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
     for warning in warnings {
         writeln!(out, "  warning: {warning}")?;
     }
+    let skipped = &config.skipped;
+    let mistakes: Vec<_> = skipped.problems.iter().map(Problem::in_short).collect();
+    commands::skipped(out, "  ", skipped.lines as u64, &mistakes)?;
     Ok(())
 }
 
@@ -141,10 +144,12 @@ fn warnings(config: &Config) -> Vec<String> {
             unused.join(", ")
         ));
     }
-    let api = config.api.as_ref().map(|api| (&api.listen, &api.token));
-    let metrics = config.metrics.as_ref().map(|one| (&one.listen, &one.token));
-    for (at, token) in api.into_iter().chain(metrics) {
-        if let Err(error) = listen::access(at, token.as_deref()) {
+    let api = config.api.as_ref();
+    let api = api.map(|api| (&api.listen, &api.token, api.read_token.as_deref()));
+    let metrics = config.metrics.as_ref();
+    let metrics = metrics.map(|one| (&one.listen, &one.token, None));
+    for (at, token, reader) in api.into_iter().chain(metrics) {
+        if let Err(error) = listen::access(at, token.as_deref(), reader) {
             warnings.push(format!("the daemon would not start: {error:#}"));
         }
     }

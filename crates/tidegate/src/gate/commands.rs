@@ -47,14 +47,14 @@ fn patiently<T>(
     }
 }
 
-fn read(file: &Path) -> Result<Config, ControlError> {
+fn read(file: &Path, lenient: bool) -> Result<Config, ControlError> {
     // An absolute path: a daemon may run in another folder.
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    Ok(Config::read(&whole).map_err(GateError::from)?)
+    Ok(Config::read_as(&whole, lenient).map_err(GateError::from)?)
 }
 
 pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
-    let config = read(&options.file)?;
+    let config = read(&options.file, options.imports.lenient)?;
     let (_, report) = patiently(|| Gate::<D>::up(&config), |_| None)?;
     let mut out = Output::stdout();
     let number = report.added.len() as u64;
@@ -176,8 +176,12 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     };
     let done = drive::<D, _>(
         state,
-        |gate| Ok(Reloaded::from(&gate.reload(file.as_deref())?)),
-        |daemon| daemon.reload(file.as_deref()),
+        |gate| {
+            Ok(Reloaded::from(
+                &gate.reload(file.as_deref(), options.imports.lenient)?,
+            ))
+        },
+        |daemon| daemon.reload(file.as_deref(), options.imports.lenient),
     )?;
     let mut out = Output::stdout();
     writeln!(
@@ -190,10 +194,34 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     Ok(Exit::Done)
 }
 
+/// Lists the lines of imported files that were skipped.
+pub fn skipped(
+    out: &mut impl Write,
+    indent: &str,
+    lines: u64,
+    mistakes: &[String],
+) -> std::io::Result<()> {
+    if lines == 0 {
+        return Ok(());
+    }
+    let lines = plural(lines, "line is", "lines are");
+    writeln!(
+        out,
+        "{indent}warning: {lines} skipped because of mistakes, and the subscribers there are not limited:"
+    )?;
+    for mistake in mistakes {
+        writeln!(out, "{indent}  {mistake}")?;
+    }
+    Ok(())
+}
+
 /// Reports the changes of a start or reload that are not about subscribers.
 fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     if done.settings {
-        writeln!(out, "the settings `accounting` or `unknown` changed")?;
+        writeln!(
+            out,
+            "the settings for all packets changed (`accounting`, `unknown`, `other-frames`, `link-frames`)"
+        )?;
     }
     let mut list = |title: &str, places: &[Attached]| {
         places.iter().try_for_each(|place| {
@@ -203,6 +231,7 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     };
     list("attached to", &done.attached)?;
     list("detached from", &done.detached)?;
+    skipped(out, "", done.skipped_lines, &done.skipped)?;
     for place in &done.missing {
         writeln!(
             out,
@@ -220,7 +249,7 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
 }
 
 pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> {
-    let config = read(&options.file)?;
+    let config = read(&options.file, options.imports.lenient)?;
     let format = match options.log_format {
         Some(LogFormat::Text) => Log::Text,
         Some(LogFormat::Json) => Log::Json,
@@ -247,6 +276,8 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         "the gate is up"
     };
     logs::report(&report, what);
-    endpoints.serve(Box::new(LocalGate::held(gate)))?;
+    endpoints.serve(Box::new(
+        LocalGate::held(gate).lenient(options.imports.lenient),
+    ))?;
     Ok(Exit::Done)
 }

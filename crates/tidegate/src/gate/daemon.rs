@@ -49,8 +49,9 @@ enum Kind {
 impl Endpoints {
     /// Opens the control socket, and all sockets that the configuration names.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        let endpoint = |at: &Listen, token: Option<&Path>, group: Option<&str>, kind| {
-            let access = listen::access(at, token)?;
+        type Tokens<'a> = (Option<&'a Path>, Option<&'a Path>);
+        let endpoint = |at: &Listen, (token, reader): Tokens<'_>, group: Option<&str>, kind| {
+            let access = listen::access(at, token, reader)?;
             let group = group.map(listen::group).transpose()?;
             let socket = listen::open(at, group)?;
             tracing::info!(at = %at, ?kind, "listening");
@@ -61,10 +62,11 @@ impl Endpoints {
             })
         };
         let control = Listen::Unix(remote::socket(&config.state));
-        let mut endpoints = vec![endpoint(&control, None, None, Kind::Control)?];
+        let mut endpoints = vec![endpoint(&control, (None, None), None, Kind::Control)?];
         if let Some(api) = &config.api {
-            let (token, group) = (api.token.as_deref(), api.group.as_deref());
-            endpoints.push(endpoint(&api.listen, token, group, Kind::Api)?);
+            let tokens = (api.token.as_deref(), api.read_token.as_deref());
+            let group = api.group.as_deref();
+            endpoints.push(endpoint(&api.listen, tokens, group, Kind::Api)?);
         }
         let mut bounds = Bounds {
             subscribers: 1000,
@@ -76,8 +78,8 @@ impl Endpoints {
             // The API serves metrics as well.
             let api = config.api.as_ref().map(|api| &api.listen);
             if api != Some(&metrics.listen) {
-                let token = metrics.token.as_deref();
-                endpoints.push(endpoint(&metrics.listen, token, None, Kind::Metrics)?);
+                let tokens = (metrics.token.as_deref(), None);
+                endpoints.push(endpoint(&metrics.listen, tokens, None, Kind::Metrics)?);
             }
         }
         Ok(Self { endpoints, bounds })
@@ -126,7 +128,7 @@ impl Endpoints {
             tokio::select! {
                 _ = hang_up.recv() => {
                     let gate = Arc::clone(&gate);
-                    let reload = move || logs::reloaded(gate.reload(None));
+                    let reload = move || logs::reloaded(gate.reload(None, false));
                     let done = tokio::task::spawn_blocking(reload).await;
                     if let Err(error) = done {
                         tracing::error!(%error, "a reload failed because of a bug in tidegate");

@@ -75,6 +75,16 @@ pub fn report(report: &Report, what: &str) {
             "a live change of this subscriber no longer applies: the file changed the subscriber"
         );
     }
+    for mistake in &report.skipped {
+        tracing::warn!(
+            mistake,
+            "a line is skipped, and its subscriber is not limited"
+        );
+    }
+    if report.skipped_lines > 0 {
+        let lines = report.skipped_lines;
+        tracing::warn!(lines, "lines of imported files were skipped");
+    }
     for interface in &report.missing {
         tracing::warn!(
             interface,

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet}
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_gate::control::{ControlError, Everything, SharedGate};
-use tidegate_gate::reading::Subscriber;
+use tidegate_gate::reading::{InterfaceStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
 
 #[cfg(test)]
@@ -195,6 +195,9 @@ fn in_seconds(name: &'static str, help: &'static str) -> Family<'static> {
 /// The fates of a limiter's packets or bytes.
 const VERDICTS: [&str; 2] = ["passed", "excess"];
 
+/// What is counted as marked.
+const MARKED: &str = "Packets of ECN senders that passed and were marked as congested by the gate";
+
 fn packets(counters: Counters) -> [u64; 2] {
     [counters.passed_packets, counters.excess_packets]
 }
@@ -255,14 +258,20 @@ impl Scrape {
         )
         .gauges(
             encoder,
-            overview.attachments.iter().map(|(attachment, attached)| {
-                let labels = [
-                    ("interface", attachment.interface.as_str()),
-                    ("hook", attachment.hook.name()),
-                    ("direction", attachment.direction.name()),
-                ];
-                (labels, u64::from(*attached))
-            }),
+            overview.attachments.iter().map(
+                |InterfaceStatus {
+                     attachment,
+                     attached,
+                     ..
+                 }| {
+                    let labels = [
+                        ("interface", attachment.interface.as_str()),
+                        ("hook", attachment.hook.name()),
+                        ("direction", attachment.direction.name()),
+                    ];
+                    (labels, u64::from(*attached))
+                },
+            ),
         )?;
         let sums = |of: fn(Counters) -> [u64; 2]| {
             totals.iter().flat_map(move |(direction, sum)| {
@@ -281,6 +290,12 @@ impl Scrape {
             "Bytes of all subscribers that passed or exceeded their limits",
         )
         .counters(encoder, sums(bytes))?;
+        family("tidegate_gate_marked_packets", MARKED).counters(
+            encoder,
+            totals
+                .iter()
+                .map(|(direction, sum)| ([("direction", direction.name())], sum.marked_packets)),
+        )?;
         family(
             "tidegate_gate_unlimited_packets",
             "Packets that no limiter saw, by reason",
@@ -352,7 +367,17 @@ impl Scrape {
             "tidegate_gate_subscriber",
             "Bytes of a subscriber that passed or exceeded its limit",
         )
-        .counters(encoder, counted(bytes))
+        .counters(encoder, counted(bytes))?;
+        family("tidegate_gate_subscriber_marked_packets", MARKED).counters(
+            encoder,
+            limits().map(|(index, direction, subscriber)| {
+                let labels = [
+                    ("subscriber", &*subscriber.name),
+                    ("direction", direction.name()),
+                ];
+                (labels, reading.counters[index][direction].marked_packets)
+            }),
+        )
     }
 
     fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

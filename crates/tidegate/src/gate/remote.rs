@@ -53,8 +53,8 @@ impl Remote {
     }
 
     /// Reads the file again, or another.
-    pub fn reload(self, file: Option<&Path>) -> Result<Reloaded, ControlError> {
-        let body = file.map_or(Value::Null, |file| json!({ "file": file }));
+    pub fn reload(self, file: Option<&Path>, lenient: bool) -> Result<Reloaded, ControlError> {
+        let body = json!({ "file": file, "lenient": lenient });
         self.ask("POST", "/v1/reload", &body)
     }
 

@@ -25,13 +25,14 @@ pub fn run(
     let mut out = Output::stdout();
     match &options.name {
         Some(name) => {
-            let subscriber = one(control, name)?;
+            let subscriber = subscriber_json(control, name)?;
             if options.json {
                 json(&mut out, &subscriber)?;
             } else {
                 detail(&mut out, &subscriber, paint)?;
             }
         }
+        None if options.csv => csv(&mut out, &control.read()?)?,
         None => {
             let reading = control.read()?;
             let status = view::status(&control.overview()?, &reading);
@@ -79,7 +80,42 @@ fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(control: &mut dyn Control, name: &str) -> Result<SubscriberJson, ControlError> {
+/// The counters of all subscribers, by name.
+fn csv(out: &mut impl Write, reading: &Reading) -> io::Result<()> {
+    writeln!(
+        out,
+        "name,plan,direction,rate_bps,passed_packets,passed_bytes,excess_packets,excess_bytes,marked_packets"
+    )?;
+    for (subscriber, counters) in reading.roster.subscribers.iter().zip(&reading.counters) {
+        for (direction, counted) in counters.iter() {
+            let rate = subscriber.limits[direction].rate;
+            writeln!(
+                out,
+                "{},{},{},{},{},{},{},{},{}",
+                field(&subscriber.name),
+                field(subscriber.plan.as_deref().unwrap_or("")),
+                direction.name(),
+                rate.map_or_else(String::new, |rate| rate.to_string()),
+                counted.passed_packets,
+                counted.passed_bytes,
+                counted.excess_packets,
+                counted.excess_bytes,
+                counted.marked_packets,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A text as a field of CSV (RFC 4180).
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+fn subscriber_json(control: &mut dyn Control, name: &str) -> Result<SubscriberJson, ControlError> {
     let (subscriber, states) = inspect(control, name)?;
     Ok(view::detail(&subscriber, &states))
 }
@@ -114,6 +150,12 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         if !attached.attached {
             write!(out, "  {}", paint.alarm("not attached: nothing is limited"))?;
         }
+        if let Some(now) = &attached.renamed {
+            write!(
+                out,
+                "  the interface is named {now} now: rename it in the file"
+            )?;
+        }
         writeln!(out)?;
     }
     if status.attachments.is_empty() {
@@ -140,10 +182,11 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
     for (way, counted) in both(&status.down, &status.up) {
         writeln!(
             out,
-            "  {way:<5} {:>9} passed, {:>9} beyond limits ({} of packets)",
+            "  {way:<5} {:>9} passed, {:>9} beyond limits ({} of packets){}",
             bytes(counted.passed_bytes),
             bytes(counted.excess_bytes),
             percent(drop_share(counted)),
+            marked(counted),
         )?;
     }
     let seen = status.unlimited.iter().filter(|one| one.packets > 0);
@@ -162,13 +205,30 @@ fn both<T>(down: T, up: T) -> [(&'static str, T); 2] {
 }
 
 fn drop_share(counted: &Counted) -> f64 {
+    share_of(counted, counted.excess_packets)
+}
+
+fn mark_share(counted: &Counted) -> f64 {
+    share_of(counted, counted.marked_packets)
+}
+
+/// The share of this many packets in all that came.
+fn share_of(counted: &Counted, packets: u64) -> f64 {
     let all = counted
         .passed_packets
         .saturating_add(counted.excess_packets);
     if all == 0 {
         0.0
     } else {
-        counted.excess_packets as f64 / all as f64
+        packets as f64 / all as f64
+    }
+}
+
+/// What follows the counts of packets, if any were marked.
+fn marked(counted: &Counted) -> String {
+    match counted.marked_packets {
+        0 => String::new(),
+        _ => format!(", {} marked", percent(mark_share(counted))),
     }
 }
 
@@ -185,10 +245,10 @@ fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> i
         .map(|one| name(one).chars().count())
         .max()
         .unwrap_or(0)
-        .clamp(10, 24);
+        .clamp(10, 17);
     let heading = format!(
-        "{:<width$} {:<10} {:<4} {:>11} {:>9} {:>9} {:>6}",
-        "SUBSCRIBER", "PLAN", "WAY", "LIMIT", "PASSED", "BEYOND", "DROPS"
+        "{:<width$} {:<10} {:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
+        "SUBSCRIBER", "PLAN", "WAY", "LIMIT", "PASSED", "BEYOND", "DROPS", "MARKS"
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for one in subscribers {
@@ -200,13 +260,14 @@ fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> i
             let counted = &limited.counted;
             writeln!(
                 out,
-                "{:<width$} {:<10} {way:<4} {:>11} {:>9} {:>9} {:>6}",
+                "{:<width$} {:<10} {way:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
                 title.0,
                 title.1,
                 limit(limited),
                 bytes(counted.passed_bytes),
                 bytes(counted.excess_bytes),
                 percent(drop_share(counted)),
+                percent(mark_share(counted)),
             )?;
             // The second line of a subscriber has no name.
             title = Default::default();
@@ -227,6 +288,9 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     let set = if one.set { ", set live" } else { "" };
     writeln!(out, "{}  plan {}{set}", paint.bold(&one.name), one.plan)?;
     writeln!(out, "{}", one.matches.join(", "))?;
+    if !one.from.is_empty() {
+        writeln!(out, "from {}", one.from.join(", "))?;
+    }
     for (way, limited) in both(&one.down, &one.up) {
         let Some(limited) = limited else {
             writeln!(out, "\n{way}  no limiter")?;
@@ -235,7 +299,7 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
         let counted = &limited.counted;
         writeln!(
             out,
-            "\n{}  limit {}, {} ({} packets) passed, {} ({}) beyond it ({} of packets)",
+            "\n{}  limit {}, {} ({} packets) passed, {} ({}) beyond it ({} of packets){}",
             paint.bold(way),
             limit(limited),
             bytes(counted.passed_bytes),
@@ -243,6 +307,7 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
             bytes(counted.excess_bytes),
             count(counted.excess_packets),
             percent(drop_share(counted)),
+            marked(counted),
         )?;
         let queues = limited.queues.as_deref().unwrap_or_default();
         let used = |queue: &view::Queue| queue.passed_bytes > 0 || queue.excess_bytes > 0;

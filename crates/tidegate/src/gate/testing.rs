@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_gate::Setting;
+use tidegate_gate::binding::Binding;
 use tidegate_gate::change::Report;
 use tidegate_gate::control::{Adjustment, Control, ControlError};
-use tidegate_gate::reading::{Limit, Overview, Reading, Roster, Subscriber};
+use tidegate_gate::reading::{InterfaceStatus, Limit, Overview, Reading, Roster, Subscriber};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
@@ -30,13 +31,14 @@ pub fn roster(subscribers: u32) -> Roster {
                     up: limit(2 * i + 1, 10_000_000),
                 },
                 matches: vec![Match::Vlan((i % 4000) as u16 + 1)],
+                from: Binding::default(),
             })
             .collect(),
     }
 }
 
 /// Each subscriber got this number of bytes down in packets of 1000 bytes, and a tenth more exceeded the
-/// limit.
+/// limit. Of 50 packets, one was marked.
 pub fn reading(roster: &Arc<Roster>, bytes: u64) -> Reading {
     Reading {
         at: Instant::now(),
@@ -59,6 +61,7 @@ pub fn counters(bytes: u64) -> Counters {
         passed_bytes: bytes,
         excess_packets: bytes / 10_000,
         excess_bytes: bytes / 10,
+        marked_packets: bytes / 50_000,
     }
 }
 
@@ -96,14 +99,15 @@ impl Control for Fake {
     fn overview(&mut self) -> Result<Overview, ControlError> {
         Ok(Overview {
             file: "/etc/tidegate/gate.toml".into(),
-            attachments: vec![(
-                Attachment {
+            attachments: vec![InterfaceStatus {
+                attachment: Attachment {
                     interface: "eth0".into(),
                     hook: Hook::TcEgress,
                     direction: Direction::Down,
                 },
-                true,
-            )],
+                attached: true,
+                renamed: None,
+            }],
             plans: 2,
             unsettled: false,
         })
@@ -163,7 +167,7 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn reload(&mut self, _file: Option<&Path>) -> Result<Report, ControlError> {
+    fn reload(&mut self, _file: Option<&Path>, _lenient: bool) -> Result<Report, ControlError> {
         self.reload
             .clone()
             .map_err(|reason| ControlError::Invalid(reason.into()))

@@ -25,6 +25,8 @@ pub struct Status {
     pub set: u64,
     /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub unsettled: bool,
+    /// Seconds since the counters were read.
+    pub age_s: f64,
     /// Packets to all subscribers.
     pub down: Counted,
     /// Packets from all subscribers.
@@ -44,6 +46,9 @@ pub struct Attached {
     pub direction: String,
     /// Whether the gate is attached now: the interface may have disappeared.
     pub attached: bool,
+    /// The interface's present name, if it was renamed since the gate was attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed: Option<String>,
 }
 
 /// Packets that no limiter saw.
@@ -62,10 +67,12 @@ pub struct Counted {
     pub passed_packets: u64,
     /// Their bytes.
     pub passed_bytes: u64,
-    /// Packets that exceeded the limit, dropped or marked.
+    /// Packets that exceeded the limit: dropped, or passed with another code point.
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
+    /// Of the packets that passed, those of ECN senders that the gate marked as congested (RFC 3168).
+    pub marked_packets: u64,
 }
 
 /// A subscriber.
@@ -80,6 +87,8 @@ pub struct SubscriberJson {
     pub set: bool,
     /// How its packets are recognised: addresses, VLAN tags and PPPoE sessions.
     pub matches: Vec<String>,
+    /// Where its packets come from: `port NAME`, `mac ADDRESS`, `vlan TAG`. Others with its addresses are dropped.
+    pub from: Vec<String>,
     /// Packets to the subscriber; null if they have no limiter.
     pub down: Option<Limited>,
     /// Packets from the subscriber; null if they have no limiter.
@@ -117,6 +126,8 @@ pub struct Queue {
 pub struct Page {
     /// Number of subscribers that match, on all pages.
     pub matched: u64,
+    /// Seconds since the counters were read.
+    pub age_s: f64,
     /// The subscribers of this page.
     pub subscribers: Vec<SubscriberJson>,
     /// The parameter `after` of the next page; null if this is the last page.
@@ -124,22 +135,18 @@ pub struct Page {
 }
 
 /// A change of a subscriber. Values that are not given stay as they are.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, ToSchema)]
 pub struct Patch {
     /// Return to the configuration before anything else is changed.
-    #[serde(default)]
+    #[schema(default = false)]
     pub reset: bool,
     /// Name of the new plan.
-    #[serde(default)]
     #[schema(example = "gold")]
     pub plan: Option<String>,
     /// New rate to the subscriber: a number and a unit of bit, kbit, mbit, gbit or tbit.
-    #[serde(default)]
     #[schema(example = "50mbit")]
     pub down: Option<String>,
     /// New rate from the subscriber.
-    #[serde(default)]
     #[schema(example = "10mbit")]
     pub up: Option<String>,
 }
@@ -165,8 +172,12 @@ pub struct Reloaded {
     pub detached: Vec<Attached>,
     /// Interfaces that the gate should be attached to and is not: they do not exist or refuse.
     pub missing: Vec<String>,
-    /// Whether the settings `accounting` or `unknown` changed.
+    /// Whether settings for all packets changed, such as `accounting` or `unknown`.
     pub settings: bool,
+    /// Number of lines of imported files that were skipped because of mistakes. Their subscribers are not limited.
+    pub skipped_lines: u64,
+    /// These mistakes, with file, line and column: the first 100.
+    pub skipped: Vec<String>,
 }
 
 /// The answer to a request that failed.
@@ -183,6 +194,7 @@ impl From<Counters> for Counted {
             passed_bytes: counters.passed_bytes,
             excess_packets: counters.excess_packets,
             excess_bytes: counters.excess_bytes,
+            marked_packets: counters.marked_packets,
         }
     }
 }
@@ -216,6 +228,8 @@ impl From<&Report> for Reloaded {
             detached: places(&report.detached, false),
             missing: report.missing.clone(),
             settings: report.settings,
+            skipped_lines: report.skipped_lines as u64,
+            skipped: report.skipped.clone(),
         }
     }
 }
@@ -234,6 +248,7 @@ impl SubscriberJson {
             plan: subscriber.plan_name().to_owned(),
             set: subscriber.set,
             matches: subscriber.matches.iter().map(Match::to_string).collect(),
+            from: subscriber.from.texts(),
             down: limited(Direction::Down),
             up: limited(Direction::Up),
         }
@@ -248,6 +263,7 @@ impl Attached {
             hook: attachment.hook.name().into(),
             direction: attachment.direction.name().into(),
             attached,
+            renamed: None,
         }
     }
 }
@@ -261,12 +277,16 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
         attachments: overview
             .attachments
             .iter()
-            .map(|(place, attached)| Attached::new(place, *attached))
+            .map(|one| Attached {
+                renamed: one.renamed.clone(),
+                ..Attached::new(&one.attachment, one.attached)
+            })
             .collect(),
         plans: overview.plans,
         subscribers: reading.roster.subscribers.len() as u64,
         set: reading.roster.set(),
         unsettled: overview.unsettled,
+        age_s: reading.at.elapsed().as_secs_f64(),
         down: down.into(),
         up: up.into(),
         unlimited: reading

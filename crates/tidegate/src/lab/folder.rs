@@ -7,41 +7,50 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::rows::{
-    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
+    LabConnectionRow, LabElementRow, LabFlowRow, LabParameters, LabPointRow, LabSampleRow,
+    LabTransferRow, LabWindowRow, Simulation,
 };
 use tidegate_lab::scenario::Scenario;
 use tidegate_store::{Format, Writer};
-use tidegate_table::Row;
+use tidegate_table::{Extra, Row};
 use tidegate_testbed::CaptureFolder;
 
 use super::pictures::Pictures;
 use crate::output::Output;
 
 /// A folder that is being filled. Its files appear when all is done; captures, each by itself.
-pub struct Folder {
+pub struct Folder<'a> {
     path: PathBuf,
+    scenario: &'a Scenario,
+    parameters: LabParameters,
     points: Writer<Output>,
     flows: Writer<Output>,
     windows: Writer<Output>,
     elements: Writer<Output>,
     samples: Writer<Output>,
     transfers: Writer<Output>,
+    connections: Writer<Output>,
     pictures: Pictures,
 }
 
-impl Folder {
-    pub fn new(path: &Path) -> anyhow::Result<Self> {
+impl<'a> Folder<'a> {
+    pub fn new(path: &Path, scenario: &'a Scenario) -> anyhow::Result<Self> {
         fs::create_dir_all(path)
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        let parameters = LabParameters::new(scenario);
+        let varied = parameters.columns();
         Ok(Self {
             path: path.to_owned(),
-            points: writer::<LabPointRow>(path, "points")?,
-            flows: writer::<LabFlowRow>(path, "flows")?,
-            windows: writer::<LabWindowRow>(path, "windows")?,
-            elements: writer::<LabElementRow>(path, "elements")?,
-            samples: writer::<LabSampleRow>(path, "samples")?,
-            transfers: writer::<LabTransferRow>(path, "transfers")?,
+            scenario,
+            points: writer::<LabPointRow>(path, "points", &super::columns_of_points(scenario))?,
+            flows: writer::<LabFlowRow>(path, "flows", varied)?,
+            windows: writer::<LabWindowRow>(path, "windows", varied)?,
+            elements: writer::<LabElementRow>(path, "elements", varied)?,
+            samples: writer::<LabSampleRow>(path, "samples", varied)?,
+            transfers: writer::<LabTransferRow>(path, "transfers", varied)?,
+            connections: writer::<LabConnectionRow>(path, "connections", varied)?,
             pictures: Pictures::default(),
+            parameters,
         })
     }
 
@@ -51,17 +60,25 @@ impl Folder {
     }
 
     pub fn add(&mut self, of: &Simulation, finished: &Finished) -> std::io::Result<()> {
-        self.flows.rows(&LabFlowRow::of(of, finished))?;
-        self.windows.rows(&LabWindowRow::of(of, finished))?;
-        self.elements.rows(&LabElementRow::of(of, finished))?;
-        self.samples.rows(&LabSampleRow::of(of, finished))?;
-        self.transfers.rows(&LabTransferRow::of(of, finished))?;
+        let varied = self.parameters.values(finished.point);
+        self.flows
+            .rows_with(&LabFlowRow::of(of, finished), varied)?;
+        self.windows
+            .rows_with(&LabWindowRow::of(of, finished), varied)?;
+        self.elements
+            .rows_with(&LabElementRow::of(of, finished), varied)?;
+        self.samples
+            .rows_with(&LabSampleRow::of(of, finished), varied)?;
+        self.transfers
+            .rows_with(&LabTransferRow::of(of, finished), varied)?;
+        self.connections
+            .rows_with(&LabConnectionRow::of(of, finished), varied)?;
         self.pictures.add(of, finished);
         Ok(())
     }
 
-    pub fn finish(mut self, scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<()> {
-        self.points.rows(rows)?;
+    pub fn finish(mut self, rows: &[LabPointRow]) -> anyhow::Result<()> {
+        super::write_points(&mut self.points, self.scenario, rows)?;
         for writer in [
             self.points,
             self.flows,
@@ -69,10 +86,14 @@ impl Folder {
             self.elements,
             self.samples,
             self.transfers,
+            self.connections,
         ] {
             writer.finish()?.commit()?;
         }
-        for (name, svg) in self.pictures.draw(scenario)? {
+        for remark in self.pictures.remarks() {
+            eprintln!("tidegate: {remark}");
+        }
+        for (name, svg) in self.pictures.draw(self.scenario)? {
             let mut out = Output::file(&self.path.join(name))?;
             out.write_all(svg.as_bytes())?;
             out.commit()?;
@@ -81,7 +102,11 @@ impl Folder {
     }
 }
 
-fn writer<R: Row>(folder: &Path, name: &str) -> anyhow::Result<Writer<Output>> {
+fn writer<R: Row>(folder: &Path, name: &str, extras: &[Extra]) -> anyhow::Result<Writer<Output>> {
     let output = Output::file(&folder.join(format!("{name}.parquet")))?;
-    Ok(Writer::new::<R>(output, Format::Parquet)?)
+    Ok(Writer::with_extras::<R>(
+        output,
+        Format::Parquet,
+        extras.to_vec(),
+    )?)
 }

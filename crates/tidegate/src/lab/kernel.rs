@@ -10,7 +10,6 @@ use tidegate_store::Writer;
 use tidegate_testbed::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
 use tidegate_testbed::{LabKernelRow, TestbedError};
 
-use super::KERNEL;
 use crate::cli::lab::Kernel;
 use crate::cli::{Common, Format, RightsError, UsageError};
 use crate::exit::Exit;
@@ -18,6 +17,7 @@ use crate::output::Output;
 use crate::pipeline;
 use crate::table::Paint;
 use crate::units::{percent, plural, rate, time};
+use tidegate_lab::examples::KERNEL;
 
 /// The output, as points are completed.
 enum View {
@@ -185,7 +185,7 @@ fn lateness(compared: &Compared, paint: Paint) -> String {
     }
     if compared.bad > 0 {
         let note = format!(
-            "   {} TOO LATE: no comparison",
+            "   {} came too late to be compared",
             plural(compared.bad, "run", "runs")
         );
         text += &paint.alarm(&note);

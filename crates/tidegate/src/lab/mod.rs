@@ -1,17 +1,23 @@
 //! `tidegate lab`: runs, checks and describes scenarios.
 
+mod connections;
 mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod pictures;
 mod run;
+mod seeds;
 mod table;
 
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use tidegate_lab::examples::EXAMPLES;
+use tidegate_lab::rows::{LabParameters, LabPointRow};
 use tidegate_lab::scenario::{self, Scenario, Source};
+use tidegate_store::Writer;
+use tidegate_table::Extra;
 
 use crate::cli::Common;
 use crate::cli::lab::{Check, Command, Example, Lab};
@@ -19,34 +25,6 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Output;
 use crate::units::{plural, time};
-
-/// The scenario of `tidegate lab kernel` without arguments.
-const KERNEL: &str = include_str!("../../scenarios/kernel.toml");
-
-/// Scenarios that come with the program: name and text.
-const EXAMPLES: &[(&str, &str)] = &[
-    (
-        "fair-share",
-        include_str!("../../scenarios/fair-share.toml"),
-    ),
-    (
-        "policer-or-shaper",
-        include_str!("../../scenarios/policer-or-shaper.toml"),
-    ),
-    ("policies", include_str!("../../scenarios/policies.toml")),
-    (
-        "bottlenecks",
-        include_str!("../../scenarios/bottlenecks.toml"),
-    ),
-    ("trickle", include_str!("../../scenarios/trickle.toml")),
-    ("video", include_str!("../../scenarios/video.toml")),
-    ("capture", include_str!("../../scenarios/capture.toml")),
-    ("kernel", KERNEL),
-    (
-        "rate-enforcement",
-        include_str!("../../scenarios/rate-enforcement.toml"),
-    ),
-];
 
 pub fn run(options: &Lab, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
@@ -74,11 +52,52 @@ fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
             error.utf8_error().valid_up_to()
         )
     })?;
-    Ok(Scenario::parse(Source {
+    let source = Source {
         file: &name,
         text: &text,
         settings,
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Ok(Scenario::parse_with(source, &|file| {
+        read_trace(&folder.join(file))
     })?)
+}
+
+/// Most bytes of a trace.
+const MOST_OF_TRACE: u64 = 100 << 20;
+
+/// The text of a trace that a scenario names.
+fn read_trace(path: &Path) -> Result<String, String> {
+    let read = || {
+        let file = std::fs::metadata(path)?;
+        if !file.is_file() || file.len() > MOST_OF_TRACE {
+            let message = format!("not a file of up to {} MiB", MOST_OF_TRACE >> 20);
+            return Err(io::Error::other(message));
+        }
+        std::fs::read_to_string(path)
+    };
+    read().map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// The columns that points of a scenario have besides those of all points: a parameter each, and the share of each
+/// group of flows.
+fn columns_of_points(scenario: &Scenario) -> Vec<Extra> {
+    let mut columns = LabParameters::new(scenario).columns().to_vec();
+    columns.extend(LabParameters::shares(scenario));
+    columns
+}
+
+/// Writes points with these columns.
+fn write_points(
+    writer: &mut Writer<Output>,
+    scenario: &Scenario,
+    rows: &[LabPointRow],
+) -> io::Result<()> {
+    let parameters = LabParameters::new(scenario);
+    rows.iter().try_for_each(|row| {
+        let extras = row.extras(&parameters, scenario);
+        writer.rows_with(std::slice::from_ref(row), &extras)
+    })
 }
 
 fn check(options: &Check) -> anyhow::Result<Exit> {
@@ -92,7 +111,7 @@ fn check(options: &Check) -> anyhow::Result<Exit> {
                 input::display(path),
                 plural(scenario.points() as u64, "point", "points"),
                 plural(scenario.seeds().len() as u64, "seed", "seeds"),
-                time(scenario.work()),
+                time(scenario.simulated()),
             )?,
             Err(error) => {
                 out.flush()?;

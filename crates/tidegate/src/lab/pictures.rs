@@ -2,7 +2,9 @@
 //! first simulation, up to a number that people look at.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
+use super::connections;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::rows::Simulation;
 use tidegate_lab::scenario::Scenario;
@@ -11,8 +13,10 @@ use tidegate_plot::{Axis, Plot, PlotError};
 
 /// Points whose first simulation is drawn over time.
 const MOST_POINTS: usize = 24;
-/// Most points that a distribution shows separately.
+/// Most points that one picture of distributions shows. More points get more pictures.
 const MOST_LINES: usize = 16;
+/// Most flows of a point whose connections are shown.
+const MOST_FLOWS: usize = 8;
 /// Most queues that are shown separately over time.
 const MOST_QUEUES: usize = 8;
 
@@ -20,6 +24,10 @@ const MOST_QUEUES: usize = 8;
 pub struct Pictures {
     /// Names and pictures of single points.
     single: Vec<(String, Plot)>,
+    /// Names and pictures of connections.
+    connections: Vec<(String, String)>,
+    /// Most flows with states in a simulation whose connections were drawn.
+    flows: usize,
     /// By point: its parameters, and its values over all simulations.
     points: BTreeMap<usize, Values>,
 }
@@ -108,13 +116,13 @@ impl Pictures {
         self.single
             .push((format!("throughput-{}.svg", finished.point), plot));
 
+        self.connections(&what, finished);
         for (index, element) in outcome.elements.iter().enumerate() {
             if element.samples.is_empty() {
                 continue;
             }
             let x = Axis::new("time [s]").from(0.0).to(seconds(plan.duration));
             let y = Axis::new("bytes [kB]").from(0.0);
-            let mut plot = Plot::new(&format!("Occupancy of {}: {what}", element.name), x, y);
             let queues = element
                 .samples
                 .iter()
@@ -134,7 +142,13 @@ impl Pictures {
                     |sample: &tidegate_lab::outcome::Sample| sample.queues.get(queue).copied();
                 element.samples.iter().any(|sample| held(sample) > Some(0))
             });
-            for queue in used.take(MOST_QUEUES) {
+            let used: Vec<usize> = used.collect();
+            let mut title = format!("Occupancy of {}: {what}", element.name);
+            if used.len() > MOST_QUEUES {
+                let _ = write!(title, " (the first {MOST_QUEUES} of {} queues)", used.len());
+            }
+            let mut plot = Plot::new(&title, x, y);
+            for queue in used.into_iter().take(MOST_QUEUES) {
                 plot.line(
                     &format!("queue {queue}"),
                     line(&|sample| sample.queues.get(queue).copied()),
@@ -156,52 +170,99 @@ impl Pictures {
         }
     }
 
+    /// The connections of the first flows.
+    fn connections(&mut self, what: &str, finished: &Finished) {
+        let (plan, outcome) = (&finished.group.plan, &finished.outcome);
+        let flows = outcome.flows.iter().zip(&finished.group.numbers);
+        let noted: Vec<_> = flows.filter(|(flow, _)| !flow.states.is_empty()).collect();
+        self.flows = self.flows.max(noted.len());
+        for (flow, number) in noted.into_iter().take(MOST_FLOWS) {
+            let mut name = format!("{}-{number}", flow.name);
+            if plan.aggregates.len() > 1 {
+                name = format!("{}-{name}", plan.aggregates[flow.aggregate]);
+            }
+            let (title, end) = (format!("{name}: {what}"), plan.duration as f64 / 1e9);
+            let picture = connections::draw(&title, &flow.states, end);
+            let file = format!("connection-{name}-{}.svg", finished.point);
+            self.connections.extend(picture.map(|svg| (file, svg)));
+        }
+    }
+
+    /// What the pictures leave out.
+    pub fn remarks(&self) -> Vec<String> {
+        let (points, flows) = (self.points.len(), self.flows);
+        let mut remarks = Vec::new();
+        if points > MOST_POINTS {
+            remarks.push(format!("the pictures over time show the first {MOST_POINTS} of {points} points; windows.parquet has all"));
+        }
+        if flows > MOST_FLOWS {
+            remarks.push(format!("the pictures of connections show the first {MOST_FLOWS} of {flows} flows; connections.parquet has all"));
+        }
+        remarks
+    }
+
     /// File names and pictures.
     pub fn draw(self, scenario: &Scenario) -> Result<Vec<(String, String)>, PlotError> {
-        let mut files = Vec::new();
+        let mut files = self.connections;
         for (name, plot) in &self.single {
             files.push((name.clone(), plot.svg()?));
         }
         type Pick = fn(&Values) -> &[f64];
         let kinds: [(&str, &str, Axis, Pick); 4] = [
             (
-                "windows.svg",
+                "windows",
                 "throughput of windows over rate",
                 Axis::new("throughput over rate").from(0.0),
                 |values| &values.normalised,
             ),
             (
-                "rtt.svg",
+                "rtt",
                 "median round-trip times of flows",
                 Axis::new("round-trip time [ms]").from(0.0),
                 |values| &values.rtt,
             ),
             (
-                "transfers.svg",
+                "transfers",
                 "times of transfers",
                 Axis::new("time of a transfer [s]").log(),
                 |values| &values.transfers,
             ),
             (
-                "fairness.svg",
+                "fairness",
                 "Jain's index of windows",
                 Axis::new("Jain's fairness index").to(1.0),
                 |values| &values.fairness,
             ),
         ];
         for (name, what, x, pick) in kinds {
-            let title = format!("{}: {what}", scenario.title());
-            let mut plot = Plot::of_distributions(&title, x);
-            for (&point, values) in self.points.iter().take(MOST_LINES) {
-                // The keys are the same for all.
-                let parameters = scenario.parameters(point);
-                let label: Vec<&str> = parameters.iter().map(|one| one.value.as_str()).collect();
-                if !pick(values).is_empty() {
-                    plot.distribution(&label.join(" "), pick(values).iter().copied());
+            let all: Vec<_> = self.points.iter().collect();
+            for (number, part) in all.chunks(MOST_LINES).enumerate() {
+                let (file, title) = match all.len() {
+                    ..=MOST_LINES => (format!("{name}.svg"), what.to_owned()),
+                    all => (
+                        format!("{name}-{number}.svg"),
+                        format!(
+                            "{what}, points {} to {} of 0 to {}",
+                            part[0].0,
+                            part[part.len() - 1].0,
+                            all - 1
+                        ),
+                    ),
+                };
+                let title = format!("{}: {title}", scenario.title());
+                let mut plot = Plot::of_distributions(&title, x.clone());
+                for &(&point, values) in part {
+                    // The keys are the same for all.
+                    let parameters = scenario.parameters(point);
+                    let label: Vec<&str> =
+                        parameters.iter().map(|one| one.value.as_str()).collect();
+                    if !pick(values).is_empty() {
+                        plot.distribution(&label.join(" "), pick(values).iter().copied());
+                    }
                 }
-            }
-            if !plot.is_empty() {
-                files.push((name.to_owned(), plot.svg()?));
+                if !plot.is_empty() {
+                    files.push((file, plot.svg()?));
+                }
             }
         }
         Ok(files)

@@ -10,13 +10,14 @@ use tidegate_lab::Nanos;
 use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::rows::{
-    LabElementRow, LabFlowRow, LabPointRow, LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
+    LabConnectionRow, LabElementRow, LabFlowRow, LabParameters, LabPointRow, LabPoints,
+    LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
 };
 use tidegate_lab::scenario::{self, Scenario};
-use tidegate_lab::summary::Collector;
 use tidegate_store::Writer;
 
 use super::folder::Folder;
+use super::seeds::Seeds;
 use super::table::{self, Partial};
 use crate::cli::lab::{LabBy, Run};
 use crate::cli::{Common, Format, UsageError};
@@ -30,14 +31,7 @@ use crate::units::{count, plural, time};
 enum View {
     Points(Output, Paint),
     Flows(Output, table::Flows),
-    Rows(Box<Writer<Output>>, LabBy),
-}
-
-/// The points of the sweep, as they are completed.
-struct Points<'a> {
-    scenario: &'a Scenario,
-    rows: Vec<LabPointRow>,
-    current: Option<(usize, Collector)>,
+    Rows(Box<Writer<Output>>, LabBy, LabParameters),
 }
 
 pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
@@ -53,13 +47,12 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     let scenario = super::read(&options.scenario, &settings)?;
     let stop = pipeline::interrupt_flag()?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let mut folder = options.output.as_deref().map(Folder::new).transpose()?;
-    let mut view = View::new(options, common)?;
-    let mut points = Points {
-        scenario: &scenario,
-        rows: Vec::new(),
-        current: None,
-    };
+    let folder = options.output.as_deref();
+    let mut folder = folder
+        .map(|path| Folder::new(path, &scenario))
+        .transpose()?;
+    let mut view = View::new(options, common, &scenario)?;
+    let mut points = LabPoints::new(&scenario);
     let progress = AtomicU64::new(0);
     let bar = bar(scenario.work(), common.quiet);
     let begun = Instant::now();
@@ -69,9 +62,11 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
         captures: captures.as_ref().map(|folder| folder as &dyn Captures),
         stop: Some(&stop),
         progress: Some(&progress),
+        look: None,
     };
     let shown = io::stdout().is_terminal();
     let (mut simulated, mut last): (Nanos, Option<(usize, u64)>) = (0, None);
+    let mut seeds = Seeds::default();
     let result = watched(&bar, &progress, || {
         experiment::run(&scenario, settings, |finished| {
             // Groups run beside each other in the scenario's time.
@@ -81,6 +76,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
                 last = run;
             }
             points.add(&finished);
+            seeds.note(&finished);
             let of = Simulation::new(&finished, &scenario.parameters(finished.point));
             if let Some(folder) = &mut folder {
                 folder.add(&of, &finished)?;
@@ -106,7 +102,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     };
     view.finish(&scenario, &rows, &partial)?;
     if let Some(folder) = folder {
-        folder.finish(&scenario, &rows)?;
+        folder.finish(&rows)?;
     }
     if early {
         eprintln!(
@@ -118,6 +114,9 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     }
     if let Some(error) = failure {
         return Err(error);
+    }
+    if let Some(remark) = seeds.remark() {
+        eprintln!("tidegate: {remark}");
     }
     let packets = rows.iter().map(|row| row.summary.packets).sum();
     if !common.quiet {
@@ -238,39 +237,8 @@ fn speed(simulated: Nanos, packets: u64, took: Duration) -> String {
     )
 }
 
-impl Points<'_> {
-    fn add(&mut self, finished: &Finished) {
-        if self
-            .current
-            .as_ref()
-            .is_none_or(|(point, _)| *point != finished.point)
-        {
-            self.complete();
-            self.current = Some((finished.point, Collector::default()));
-        }
-        if let Some((_, collector)) = &mut self.current {
-            collector.add(finished);
-        }
-    }
-
-    fn complete(&mut self) {
-        if let Some((point, collector)) = self.current.take() {
-            self.rows.push(LabPointRow {
-                point: point as u64,
-                parameters: self.scenario.parameters(point),
-                summary: collector.finish(),
-            });
-        }
-    }
-
-    fn finish(mut self) -> Vec<LabPointRow> {
-        self.complete();
-        self.rows
-    }
-}
-
 impl View {
-    fn new(options: &Run, common: &Common) -> anyhow::Result<Self> {
+    fn new(options: &Run, common: &Common, scenario: &Scenario) -> anyhow::Result<Self> {
         let output = Output::stdout();
         let paint = Paint::for_stdout(common.color, false);
         let format = match options.format {
@@ -283,29 +251,38 @@ impl View {
             Format::Csv => tidegate_store::Format::Csv,
             Format::Parquet => tidegate_store::Format::Parquet,
         };
+        let parameters = LabParameters::new(scenario);
+        let varied = parameters.columns().to_vec();
         let writer = match options.by {
-            LabBy::Point => Writer::new::<LabPointRow>(output, format),
-            LabBy::Flow => Writer::new::<LabFlowRow>(output, format),
-            LabBy::Window => Writer::new::<LabWindowRow>(output, format),
-            LabBy::Element => Writer::new::<LabElementRow>(output, format),
-            LabBy::Sample => Writer::new::<LabSampleRow>(output, format),
-            LabBy::Transfer => Writer::new::<LabTransferRow>(output, format),
+            LabBy::Point => {
+                let columns = super::columns_of_points(scenario);
+                Writer::with_extras::<LabPointRow>(output, format, columns)
+            }
+            LabBy::Flow => Writer::with_extras::<LabFlowRow>(output, format, varied),
+            LabBy::Window => Writer::with_extras::<LabWindowRow>(output, format, varied),
+            LabBy::Element => Writer::with_extras::<LabElementRow>(output, format, varied),
+            LabBy::Sample => Writer::with_extras::<LabSampleRow>(output, format, varied),
+            LabBy::Transfer => Writer::with_extras::<LabTransferRow>(output, format, varied),
+            LabBy::Connection => Writer::with_extras::<LabConnectionRow>(output, format, varied),
         };
-        Ok(Self::Rows(Box::new(writer?), options.by))
+        Ok(Self::Rows(Box::new(writer?), options.by, parameters))
     }
 
     fn add(&mut self, of: &Simulation, finished: &Finished) -> io::Result<()> {
-        match self {
-            Self::Points(..) => Ok(()),
-            Self::Flows(out, table) => table.print(out, &LabFlowRow::of(of, finished)),
-            Self::Rows(writer, by) => match by {
-                LabBy::Point => Ok(()),
-                LabBy::Flow => writer.rows(&LabFlowRow::of(of, finished)),
-                LabBy::Window => writer.rows(&LabWindowRow::of(of, finished)),
-                LabBy::Element => writer.rows(&LabElementRow::of(of, finished)),
-                LabBy::Sample => writer.rows(&LabSampleRow::of(of, finished)),
-                LabBy::Transfer => writer.rows(&LabTransferRow::of(of, finished)),
-            },
+        let (writer, by, parameters) = match self {
+            Self::Points(..) => return Ok(()),
+            Self::Flows(out, table) => return table.print(out, &LabFlowRow::of(of, finished)),
+            Self::Rows(writer, by, parameters) => (writer, by, parameters),
+        };
+        let varied = parameters.values(finished.point);
+        match by {
+            LabBy::Point => Ok(()),
+            LabBy::Flow => writer.rows_with(&LabFlowRow::of(of, finished), varied),
+            LabBy::Window => writer.rows_with(&LabWindowRow::of(of, finished), varied),
+            LabBy::Element => writer.rows_with(&LabElementRow::of(of, finished), varied),
+            LabBy::Sample => writer.rows_with(&LabSampleRow::of(of, finished), varied),
+            LabBy::Transfer => writer.rows_with(&LabTransferRow::of(of, finished), varied),
+            LabBy::Connection => writer.rows_with(&LabConnectionRow::of(of, finished), varied),
         }
     }
 
@@ -322,9 +299,9 @@ impl View {
                 out.commit()
             }
             Self::Flows(out, _) => out.commit(),
-            Self::Rows(mut writer, by) => {
+            Self::Rows(mut writer, by, _) => {
                 if by == LabBy::Point {
-                    writer.rows(rows)?;
+                    super::write_points(&mut writer, scenario, rows)?;
                 }
                 writer.finish()?.commit()
             }

@@ -13,6 +13,9 @@ use crate::units::{count, percent, rate, time};
 /// Points that were run in part, and how many simulations all of each would have been.
 pub type Partial = BTreeMap<u64, u64>;
 
+/// Most groups of flows whose shares are printed.
+const MOST_SHARES: usize = 6;
+
 /// Prints points.
 pub fn points(
     out: &mut impl Write,
@@ -50,6 +53,20 @@ pub fn points(
             count(summary.completions),
             or(times.map(|(p50, p95)| format!("{}..{}", time(p50), time(p95)))),
         )?;
+        // Shares are for a few groups that compete, and a reader of a terminal.
+        if (2..=MOST_SHARES).contains(&summary.delivered.len()) {
+            let names = summary.delivered.keys();
+            let shares = names.filter_map(|name| Some((name, summary.share(name)?)));
+            let shares: Vec<String> = shares
+                .map(|(name, share)| format!("{name} {}", percent(share)))
+                .collect();
+            writeln!(
+                out,
+                "{:>11} {}",
+                "",
+                paint.dim(&format!("shares: {}", shares.join(", ")))
+            )?;
+        }
     }
     writeln!(out)?;
     let legend = "THROUGHPUT: mean of an aggregate. RATE and P99: its windows over the rate of\n\

@@ -107,11 +107,11 @@ impl Group {
             "viewers": self.viewers,
             "failed": self.failed,
             "bytes": self.bytes,
-            "join_seconds_median": at(&self.joins, 50),
-            "join_seconds_p95": at(&self.joins, 95),
+            "join_seconds_median": percentile(&self.joins, 50),
+            "join_seconds_p95": percentile(&self.joins, 95),
             "rebuffering_chance": self.chance(),
             "rebuffering_per_second": self.frequency(),
-            "throttled_goodput_bits_per_second_median": at(&self.goodputs, 50),
+            "throttled_goodput_bits_per_second_median": percentile(&self.goodputs, 50),
         })
     }
 
@@ -125,7 +125,7 @@ impl Group {
 }
 
 /// The value that this percentage of a sorted list does not exceed.
-fn at(sorted: &[f64], percent: usize) -> Option<f64> {
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
@@ -211,11 +211,11 @@ fn table(out: &mut impl Write, paint: Paint, viewed: &[Viewed]) -> io::Result<()
             group.name,
             group.viewers,
             group.failed,
-            or_dash(at(&group.joins, 50).map(seconds)),
-            or_dash(at(&group.joins, 95).map(seconds)),
+            or_dash(percentile(&group.joins, 50).map(seconds)),
+            or_dash(percentile(&group.joins, 95).map(seconds)),
             or_dash(group.chance().map(percent)),
             or_dash(group.frequency().map(|value| format!("{value:.5}/s"))),
-            or_dash(at(&group.goodputs, 50).map(rate)),
+            or_dash(percentile(&group.goodputs, 50).map(rate)),
         )?;
     }
     if viewed.len() > FEW {

@@ -234,6 +234,65 @@ fn tagged_frames_are_limited_by_their_tags() {
     });
 }
 
+/// A subscriber's packets count behind every header that a network forwards. Its other frames are dropped, and
+/// a flood of ARP passes at the rate of a sender.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn other_headers_are_no_way_past_the_limit() {
+    let _alone = alone();
+    let test = "other_headers_are_no_way_past_the_limit";
+    let configuration = r#"
+        [[interface]]
+        name = "wan"
+        side = "access"
+        [[subscriber]]
+        name = "mallory"
+        up = "8mbit"
+        addresses = "198.51.100.1"
+    "#;
+    let below = |kind: u8, headers: &[u8]| {
+        let mut frame = datagram(kind, 16, 5000, 1000);
+        frame.splice(12..14, headers.iter().copied());
+        frame
+    };
+    let plain = |kind: u8, headers: &[u8]| {
+        let mut frame = datagram(kind, 16, 5000, 1000);
+        frame.truncate(60);
+        frame[12..12 + headers.len()].copy_from_slice(headers);
+        frame
+    };
+    let frames = [
+        below(0, &[0x88, 0x47, 0, 1, 1, 64]),
+        below(1, &[0x91, 0, 0, 7, 8, 0]),
+        below(2, &[0x92, 0, 0, 7, 8, 0]),
+        // The length of 802.3 (RFC 1042): 8 bytes of SNAP, 28 of headers, 1000 of payload.
+        below(3, &[0x04, 0x0c, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
+        below(4, &[0x88, 0xb5]),
+        below(5, &[0x04, 0x04, 0xe0, 0xe0, 3]),
+        plain(6, &[8, 6]),
+    ];
+    measured(|| {
+        let bridge = permitted(test, Bridge::new())?;
+        let gate = Gate::new(&bridge.middle, configuration);
+        gate.run("up FILE");
+        let rate = 2400.0 * frames.len() as f64;
+        let (from, until) = (Duration::from_secs(3), Duration::from_secs(7));
+        let (out, elapsed) = bridge.offer(&frames, Some(rate), from, until);
+        let mut found = Findings::default();
+        let bits = |kinds: &[[u64; 2]]| {
+            kinds.iter().map(|kind| kind[1]).sum::<u64>() as f64 * 8.0 / elapsed
+        };
+        found.within("behind all headers", bits(&out[..4]) / 8e6, 0.97, 1.03);
+        found.ensure(out[4][0] + out[5][0] == 0, || {
+            format!("frames without IP passed: {out:?}")
+        });
+        found.within("ARP", bits(&out[6..7]) / 64e3, 0.9, 1.1);
+        bridge.nothing_lost(&mut found);
+        gate.run("down");
+        Some(found)
+    });
+}
+
 /// A small generator (xorshift): the mix is the same at every run.
 struct Random(u64);
 
@@ -371,7 +430,9 @@ fn a_hostile_mix_passes_no_more_than_the_limit() {
         let (out, elapsed) = bridge.offer(&frames, None, from, until);
         let mut found = Findings::default();
         let passed = out[0][1] as f64 * 8.0 / elapsed / 20e6;
-        found.within("hostile, of the limit", passed, 0.9, 1.03);
+        // Thousands of flows that flood share one queue. Those that have others send a packet now and then, so its part of
+        // the rate changes all the time, and burst control keeps below it.
+        found.within("hostile, of the limit", passed, 0.6, 1.03);
         // The valid frames must not suffer.
         let bob = gate.status();
         found.ensure(bob.of("bob", "down", "excess_packets") == 0, || {

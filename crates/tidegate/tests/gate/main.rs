@@ -1,8 +1,9 @@
 //! The gate at work, in network namespaces: on real TCP, before frames made by hand, through reloads
-//! and sudden deaths, and as its how-to page has it. As root; one at a time, in real time: 3 minutes.
+//! and sudden deaths, and as its how-to page has it. As root; one at a time, in real time: 6 minutes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure is to end the test")]
 
+mod flood;
 mod frames;
 mod life;
 mod readme;

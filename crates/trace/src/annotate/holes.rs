@@ -6,8 +6,12 @@
 //!
 //! A retransmission that is lost too shows in two ways: senders retransmit in the order of the stream,
 //! so a later hole is filled first; or nothing comes for more than a round trip.
+//!
+//! A packet may be captured a little later than its acknowledgement: what a network card gathers, or another
+//! queue of it delivers. So an acknowledged hole stays open for as long as that takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use crate::read::Nanos;
 
@@ -24,6 +28,11 @@ const SILENT_QUARTERS: u64 = 7;
 /// Holes before a filled one that are looked at, and lost retransmissions that are remembered of each.
 const MAX_SKIPPED: usize = 64;
 const MAX_AGAIN: usize = 3;
+
+/// Data come at most this long after their acknowledgement.
+pub(crate) const ACKED_AHEAD: Nanos = 1_000_000;
+/// Acknowledgements of holes that are remembered for that time.
+const MAX_ACKED: usize = 64;
 
 /// A packet that was sent, never captured, and sent again.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +116,8 @@ pub(crate) struct Holes {
     pub recovery: Option<Nanos>,
     /// When the last retransmission came.
     filled_at: Nanos,
+    /// Acknowledged bytes with holes among them, and when.
+    acked: VecDeque<(Range<u64>, Nanos)>,
 }
 
 impl Holes {
@@ -209,8 +220,39 @@ impl Holes {
         }))
     }
 
-    /// All bytes below were acknowledged: what is missing of them was missed by the capture alone.
-    pub fn close_below(&mut self, end: u64) {
+    /// These bytes were acknowledged, selectively or, from 0, with all below their end. What is missing of them
+    /// when their packets can come no more was missed by the capture alone.
+    pub fn acknowledge(&mut self, bytes: Range<u64>, at: Nanos) {
+        let last = self.by_start.range(..bytes.end).next_back();
+        if last.is_none_or(|(_, hole)| hole.end <= bytes.start) {
+            return;
+        }
+        if self.acked.len() >= MAX_ACKED {
+            self.close_first();
+        }
+        self.acked.push_back((bytes, at));
+    }
+
+    /// Closes the holes whose packets can come no more.
+    pub fn expire(&mut self, now: Nanos) {
+        while self
+            .acked
+            .front()
+            .is_some_and(|&(_, at)| now > at.saturating_add(ACKED_AHEAD))
+        {
+            self.close_first();
+        }
+    }
+
+    fn close_first(&mut self) {
+        match self.acked.pop_front() {
+            Some((Range { start: 0, end }, _)) => self.close_below(end),
+            Some((Range { start, end }, _)) => self.forget(start, end),
+            None => {}
+        }
+    }
+
+    fn close_below(&mut self, end: u64) {
         while let Some(first) = self.by_start.first_entry()
             && *first.key() < end
         {
@@ -222,9 +264,9 @@ impl Holes {
         }
     }
 
-    /// Some of these bytes were acknowledged selectively: the capture misses packets, and nothing is
-    /// known of a hole with any of them.
-    pub fn forget(&mut self, start: u64, end: u64) {
+    /// Where bytes were acknowledged selectively, the capture misses packets, and nothing is known of a hole with
+    /// any of them.
+    fn forget(&mut self, start: u64, end: u64) {
         while let Some((&first, hole)) = self.by_start.range(..end).next_back()
             && hole.end > start
         {

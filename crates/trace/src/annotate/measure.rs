@@ -61,7 +61,11 @@ impl Measurer {
             metrics.max_in_flight = metrics.max_in_flight.max(sent.in_flight);
             self.rtts.extend(sent.rtt());
         }
-        metrics.duration = last - metrics.first_sent;
+        // An acknowledgement at time 0 is kept as one at 1.
+        metrics.duration = match last - metrics.first_sent {
+            1 if metrics.first_sent == 0 => 0,
+            duration => duration,
+        };
         metrics.delivered_bytes = if acked_bytes > 0 {
             acked_bytes
         } else {
@@ -74,6 +78,15 @@ impl Measurer {
             .rtt
             .zip(metrics.base_rtt)
             .is_some_and(|(rtt, base)| rtt.is_bloat(base, metrics.growth));
+        if transfer.path.vantage() == Vantage::Between {
+            let first = transfer
+                .sent
+                .iter()
+                .filter(|sent| !sent.is_retransmission());
+            self.rtts.clear();
+            self.rtts.extend(first.filter_map(|sent| sent.echo.get()));
+            metrics.rtt_to_sender = Rtt::of(&mut self.rtts).map(|rtt| rtt.median);
+        }
         // At the receiver the acknowledgements' spacing is what the receiver made of the data's.
         if transfer.path.vantage() != Vantage::Receiver {
             let base = metrics.base_rtt.unwrap_or(0);

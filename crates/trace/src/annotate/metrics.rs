@@ -29,6 +29,9 @@ pub struct Metrics {
     pub rtt: Option<Rtt>,
     /// The least round-trip time between the same two hosts so far, this transfer's included.
     pub base_rtt: Option<Nanos>,
+    /// Where the capture was taken between the ends: the median round trip from there to the sender and back, of packets
+    /// that echo a timestamp first. What they waited before they came to the capture is in it.
+    pub rtt_to_sender: Option<Nanos>,
     /// How they relate to the bytes in flight.
     pub growth: Option<Growth>,
     /// Whether they are as in a bloated buffer.

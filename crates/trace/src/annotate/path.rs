@@ -29,7 +29,7 @@ impl fmt::Display for Vantage {
     }
 }
 
-/// What told where the capture was taken.
+/// What showed where the capture was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sign {
     /// When the packets of the handshake passed.
@@ -57,7 +57,7 @@ pub struct Path {
     pub to_sender: Option<Nanos>,
     /// The least round-trip time from the capture to the receiver and back.
     pub to_receiver: Option<Nanos>,
-    /// What told so.
+    /// What shows this.
     pub sign: Option<Sign>,
 }
 

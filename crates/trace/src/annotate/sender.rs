@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use super::brief::Brief;
-use super::holes::{Filled, Holes, Lost, Missing, Place};
+use super::holes::{ACKED_AHEAD, Filled, Holes, Lost, Missing, Place};
 use super::log::{Log, Number};
 use super::sent::{Marks, Sent};
 use crate::read::Nanos;
@@ -10,9 +10,6 @@ use crate::wire::{Packet, SackBlock};
 
 /// An acknowledgement so far beyond all data seen is damage, not data that the capture missed.
 const MAX_UNSEEN: u64 = 1 << 30;
-/// Data come at most this long after their acknowledgement: what a network card gathers, or another
-/// queue of it delivers, is captured a little late.
-const ACKED_AHEAD: Nanos = 1_000_000;
 
 /// A pause is the application's if it takes more round trips than this.
 const PAUSE_ROUNDS: u64 = 4;
@@ -92,9 +89,11 @@ pub(crate) struct Sender {
     /// Packets that were lost before they came to the capture.
     pub missing: Vec<Missing>,
     ahead: Ahead,
-    /// Where the capture is at the receiver: what the sender knew to be acknowledged when it sent the
+    /// Where the capture is not at the sender: what the sender knew to be acknowledged when it sent the
     /// last packet.
     pub known: Option<u64>,
+    /// And up to where the receiver's window let it send.
+    pub edge: Option<u64>,
     /// Where the capture is not at the sender: the least round-trip time between both.
     pub away: Nanos,
 }
@@ -178,6 +177,7 @@ impl Sender {
     #[inline]
     pub fn send(&mut self, packet: &Packet, position: u64, mss: u32, seen: Seen) -> i64 {
         let now = packet.at;
+        self.holes.expire(now);
         self.account_window(now);
         self.open(now);
         self.window_limited = self
@@ -232,11 +232,8 @@ impl Sender {
         let flying = self.flying();
         self.full = u64::from(mss);
         let mut marks = Marks::default();
-        if let Some(window) = self.window
-            && flying + self.full > window
-        {
+        if self.fills_window(at, flying, seen.echo) {
             marks.set(Marks::WINDOW_FULL);
-            self.window_full_since.get_or_insert(at);
         }
         let number = self.log.push(Sent {
             at,
@@ -259,6 +256,27 @@ impl Sender {
         }
     }
 
+    /// Whether the receiver's window left no room for a full packet when this many bytes were in flight.
+    fn fills_window(&mut self, at: Nanos, flying: u64, echo: Brief) -> bool {
+        if self.known.is_none() {
+            let full = (self.window).is_some_and(|window| flying + self.full > window);
+            self.window_full_since = self.window_full_since.or(full.then_some(at));
+            return full;
+        }
+        // Away from the sender, the first packet that echoes a timestamp shows what the sender knew: until the next one it
+        // has learned more. An acknowledgement lets it send two packets, and this may be the first of them.
+        if echo.get().is_some() {
+            let next = self.max + 2 * self.full;
+            if self.edge.is_some_and(|edge| next > edge) {
+                self.window_full_since.get_or_insert(at);
+            } else {
+                self.account_window(at);
+                self.window_full_since = None;
+            }
+        }
+        self.window_full_since.is_some()
+    }
+
     /// Links a retransmission with the packet that it repeats: the last that carried its first
     /// byte. Returns whether there is none, since the packet fills a gap.
     fn send_again(&mut self, seq: u64, end: u64, number: Number, seen: Seen) -> bool {
@@ -275,6 +293,7 @@ impl Sender {
         }
         self.repeated_to = self.repeated_to.max(end);
         let mut marks = Marks::LATE;
+        let mut fills = previous.is_none() && end > self.una;
         if let Some(previous) = previous {
             let back = number.wrapping_sub(previous);
             marks = Marks::RETRANSMISSION;
@@ -287,9 +306,6 @@ impl Sender {
             if let Some(sent) = self.log.get_mut(number) {
                 sent.repeats = back;
             }
-        } else if end <= self.una {
-            // Of something too long acknowledged to be remembered.
-            marks = Marks::RETRANSMISSION;
         } else if let Some(&sent) = self.log.get(number) {
             let here = Place {
                 at: sent.at,
@@ -297,15 +313,25 @@ impl Sender {
             };
             let (least, latest) = (seen.round_trip, seen.latest_round_trip);
             let filled = self.holes.fill((seq, end), here, sent.tsval, least, latest);
-            if let Some(Filled::Again(lost)) = filled {
-                self.miss(lost, &sent, here.before);
-                marks = Marks::RETRANSMISSION;
+            match filled {
+                Some(Filled::Again(lost)) => {
+                    self.miss(lost, &sent, here.before);
+                    marks = Marks::RETRANSMISSION;
+                }
+                // Of something too long acknowledged to be remembered.
+                None if end <= self.una => marks = Marks::RETRANSMISSION,
+                Some(Filled::Late) | None => {}
             }
+            fills |= filled.is_some();
         }
+        let acknowledged = end <= self.una;
         if let Some(sent) = self.log.get_mut(number) {
             sent.marks.set(marks);
+            if fills && acknowledged {
+                sent.acked_at = sent.at;
+            }
         }
-        previous.is_none() && end > self.una
+        fills
     }
 
     /// Remembers what was lost before the retransmission of number `again` came.
@@ -370,6 +396,7 @@ impl Sender {
             };
             self.max = to;
         }
+        self.holes.expire(now);
         self.account_window(now);
         let sacks = packet.options.sacks.blocks();
         let from = self.una;
@@ -378,7 +405,7 @@ impl Sender {
         }
         if to > from {
             if self.holes.len() > 0 {
-                self.holes.close_below(to);
+                self.holes.acknowledge(0..to, now);
             }
             let selectively = self.board.sacked_bytes();
             self.una = to;
@@ -407,7 +434,10 @@ impl Sender {
             self.delivered += (to - from).saturating_sub(counted);
             if self.is_quiet() {
                 self.idle_since = Some(now);
-                self.window_full_since = None;
+                // Away from the sender, more is on its way.
+                if self.known.is_none() {
+                    self.window_full_since = None;
+                }
             }
         }
         Some(Progress { from, to, unseen })
@@ -441,7 +471,7 @@ impl Sender {
                 continue;
             }
             if self.holes.len() > 0 {
-                self.holes.forget(start, end);
+                self.holes.acknowledge(start..end, now);
             }
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;
@@ -497,7 +527,7 @@ impl Sender {
         for _ in 0..16 {
             let sent = *self.log.get(number)?;
             if sent.tsval == echo {
-                // Two in one tick of the clock cannot be told apart.
+                // Two in one tick of the clock cannot be distinguished.
                 let older = number.wrapping_sub(sent.repeats);
                 let twin = sent.repeats != 0
                     && self.log.get(older).is_none_or(|older| older.tsval == echo);
@@ -505,7 +535,7 @@ impl Sender {
                 if twin || sent.acked_at != 0 {
                     return None;
                 }
-                // `settle` is about to give the others of these bytes this very time.
+                // `settle` gives the other transmissions of these bytes the same time.
                 sent.acked_at = now.max(1);
                 sent.marks.set(Marks::RTT);
                 if sent.repeated != 0 {
@@ -525,6 +555,7 @@ impl Sender {
     #[inline]
     pub fn set_window(&mut self, window: Option<u64>, now: Nanos) {
         if self.window_full_since.is_some()
+            && self.known.is_none()
             && window.is_none_or(|window| self.flying() + self.full <= window)
         {
             self.account_window(now);

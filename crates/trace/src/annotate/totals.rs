@@ -81,6 +81,7 @@ impl Totals {
         tally.unseen_bytes += more.unseen_bytes;
         tally.idle = tally.idle.saturating_add(more.idle);
         tally.window_limited = tally.window_limited.saturating_add(more.window_limited);
+        tally.lost_before += more.lost_before;
         tally.window_known |= more.window_known;
         for rtt in transfer.sent.iter().filter_map(Sent::rtt) {
             self.rtts.add(rtt);

@@ -2,7 +2,7 @@
 
 use super::handshake::Handshake;
 use super::metrics::Metrics;
-use super::path::Path;
+use super::path::{Path, Vantage};
 use super::sent::Sent;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
@@ -126,6 +126,13 @@ impl TransferSummary {
             metrics: *metrics,
         }
     }
+
+    /// Whether the capture was taken behind the losses: at the receiver, or where most of what was lost did not come to it.
+    /// When a lost packet would have come is a guess there.
+    pub fn is_behind_losses(&self) -> bool {
+        self.path.vantage() == Vantage::Receiver
+            || 2 * self.tally.lost_before > self.metrics.lost_packets
+    }
 }
 
 /// Which bytes of a packet a rate counts.
@@ -167,6 +174,8 @@ pub struct Tally {
     pub probes: u64,
     /// Bytes that were acknowledged or followed by later ones, but that the capture missed.
     pub unseen_bytes: u64,
+    /// Data packets that the network lost before they came to the capture, as their retransmissions show.
+    pub lost_before: u64,
     /// Time in which nothing was in flight, before more data came.
     pub idle: Nanos,
     /// Time in which the receiver's window held the sender back.
@@ -186,6 +195,7 @@ impl Tally {
         self.payload_bytes += bytes;
         self.ip_bytes += bytes + headers;
         self.link_bytes += bytes + around;
+        self.lost_before += packets;
     }
 
     /// A rate at one layer as the rate of the same packets at another.

@@ -9,6 +9,9 @@ pub struct Cluster {
     pub rates: usize,
 }
 
+/// The share of policing rates that clusters should cover [Flach16 §3.2].
+pub const COVERED: f64 = 0.75;
+
 /// A cluster's centre v covers all rates from 0.95 v to 1.05 v.
 const SPREAD: f64 = 0.05;
 

@@ -32,7 +32,7 @@ pub enum Cause {
     RoundTrips,
     /// Several causes, each for a part of the time.
     Mixed,
-    /// The hypotheses that are left cannot be told apart.
+    /// The hypotheses that are left cannot be distinguished.
     Unclear,
 }
 
@@ -81,6 +81,8 @@ impl fmt::Display for Cause {
 pub enum AqmKind {
     /// CoDel, or FQ-CoDel (RFC 8289, 8290).
     Codel,
+    /// PIE (RFC 8033).
+    Pie,
     /// RED, random early detection.
     Red,
 }
@@ -90,6 +92,7 @@ impl AqmKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Codel => "codel",
+            Self::Pie => "pie",
             Self::Red => "red",
         }
     }
@@ -215,6 +218,56 @@ impl Limit {
     }
 }
 
+/// What of a transfer a sentence is about: where in a picture of it one can see that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// The transfer as a whole.
+    Whole,
+    /// Its losses.
+    Losses,
+    /// The level of a bucket or a queue.
+    Level,
+    /// How long packets waited beside losses.
+    DelayBesideLosses,
+    /// Where packets began to wait.
+    Switch,
+    /// Round-trip times.
+    RoundTrips,
+    /// The receive window.
+    ReceiveWindow,
+    /// Bytes in flight.
+    InFlight,
+    /// Time without anything to send.
+    Idle,
+    /// Retransmissions.
+    Repair,
+    /// The growth of the window at the beginning.
+    Beginning,
+    /// Times between packets.
+    Spacing,
+    /// What was sent just before losses.
+    BeforeLosses,
+}
+
+/// A sentence with numbers, and what it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clue {
+    /// The sentence.
+    pub text: Cow<'static, str>,
+    /// What it is about.
+    pub about: About,
+}
+
+impl Clue {
+    /// A sentence about something.
+    pub fn new(about: About, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            text: text.into(),
+            about,
+        }
+    }
+}
+
 /// A cause that the detector considered and dismissed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuledOut {
@@ -249,15 +302,15 @@ pub struct Judgement {
     pub basis: Basis,
     /// What the limiter is set to, if there is one and its rate is known.
     pub limit: Option<Limit>,
-    /// The kind of a managed queue, where it can be told.
+    /// The kind of a managed queue, where its drops show it.
     pub aqm_kind: Option<AqmKind>,
     /// Whether other connections use the limiter too; `None`: the detector cannot tell.
     pub shared: Option<bool>,
     /// Why it is this cause, in sentences with numbers.
-    pub evidence: Vec<Cow<'static, str>>,
+    pub evidence: Vec<Clue>,
     /// What else it could have been, and why it was not.
     pub ruled_out: Vec<RuledOut>,
-    /// The causes that cannot be told apart, of an unclear verdict; empty where nothing can be said.
+    /// The causes that cannot be distinguished, of an unclear verdict; empty where nothing can be said.
     pub left: Vec<Cause>,
     /// How the transfer's time divides between causes; empty where the detector does not say.
     pub shares: Vec<Share>,

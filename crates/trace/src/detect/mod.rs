@@ -12,10 +12,11 @@ pub mod pd;
 mod together;
 
 pub use cause::Tidegate;
-pub use clusters::{Cluster, rate_clusters};
+pub use clusters::{COVERED, Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
 pub use judgement::{
-    AqmKind, Basis, Burst, Cause, Estimate, Extent, Judgement, Limit, RuledOut, Share, Switch,
+    About, AqmKind, Basis, Burst, Cause, Clue, Estimate, Extent, Judgement, Limit, RuledOut, Share,
+    Switch,
 };
 pub use pd::Pd;
 pub use together::Together;

@@ -33,22 +33,22 @@ struct Sums {
     /// … and of the former by their confidence. `None`: the detector does not say.
     sure: Option<f64>,
     shared: Option<bool>,
-    /// Of managed queues: each kind that was told.
+    /// Of managed queues: each kind that was named.
     kinds: Vec<AqmKind>,
     left: Vec<Cause>,
     found: Option<Found>,
-    told: Option<Told>,
+    longest: Option<Longest>,
 }
 
-/// The details of the transfer that tells most.
+/// The details of the longest transfer of the widest basis.
 #[derive(Debug, Clone)]
-struct Told {
+struct Longest {
     basis: Basis,
     seconds: f64,
     details: Details,
 }
 
-/// The limit of the transfer that tells most: that with the widest basis, and of these the longest.
+/// The limit of the transfer with the widest basis, and of these the longest.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     basis: Basis,
@@ -96,11 +96,14 @@ impl Together {
                 sums.left.push(cause);
             }
         }
-        let told = sums.told.as_ref().map(|told| (told.basis, told.seconds));
+        let longest = sums
+            .longest
+            .as_ref()
+            .map(|longest| (longest.basis, longest.seconds));
         if let Some(details) = judgement.any_details()
-            && told.is_none_or(|told| told < (judgement.basis, seconds))
+            && longest.is_none_or(|longest| longest < (judgement.basis, seconds))
         {
-            sums.told = Some(Told {
+            sums.longest = Some(Longest {
                 basis: judgement.basis,
                 seconds,
                 details: Details::clone(details),
@@ -131,7 +134,7 @@ impl Together {
                 kinds: Vec::new(),
                 left: Vec::new(),
                 found: None,
-                told: None,
+                longest: None,
             });
             self.causes.len() - 1
         });
@@ -166,8 +169,8 @@ impl Together {
                 judgement.aqm_kind = Some(kind);
             }
             judgement.left.clone_from(&first.left);
-            match &first.told {
-                Some(told) => judgement.with_details_of(&told.details),
+            match &first.longest {
+                Some(longest) => judgement.with_details_of(&longest.details),
                 None => judgement,
             }
         };

@@ -22,8 +22,16 @@ pub(super) struct Echoes {
 struct Waiting {
     value: u32,
     at: Nanos,
-    /// The stream position that its packet acknowledged, and what was acknowledged selectively beyond it.
-    acked: u64,
+    told: Told,
+}
+
+/// What a packet tells the other end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    /// The stream position that it acknowledged, and what was acknowledged selectively beyond it.
+    pub acked: u64,
+    /// The stream position up to which its window lets the other end send, where that is known.
+    pub edge: Option<u64>,
 }
 
 /// A timestamp that came back.
@@ -31,8 +39,8 @@ struct Waiting {
 pub(super) struct Echo {
     /// How long after it had first passed the capture.
     pub after: Nanos,
-    /// What the packet that had it acknowledged.
-    pub acked: u64,
+    /// What the packet that had it told.
+    pub told: Told,
 }
 
 impl Echoes {
@@ -43,13 +51,13 @@ impl Echoes {
     /// A packet with this timestamp goes to the endpoint. Of those with the same timestamp the first
     /// counts.
     #[inline]
-    pub fn sent(&mut self, value: u32, at: Nanos, acked: u64) {
+    pub fn sent(&mut self, value: u32, at: Nanos, told: Told) {
         if value != self.last && self.waiting.len() < MAX_WAITING {
             self.last = value;
             if self.waiting.capacity() == 0 {
                 self.waiting.reserve_exact(1);
             }
-            self.waiting.push_back(Waiting { value, at, acked });
+            self.waiting.push_back(Waiting { value, at, told });
         }
     }
 
@@ -68,7 +76,7 @@ impl Echoes {
                 self.least = Some(self.least.map_or(after, |least| least.min(after)));
                 return Some(Echo {
                     after,
-                    acked: first.acked,
+                    told: first.told,
                 });
             }
         }

@@ -1,37 +1,37 @@
-//! Which protocols the frames hold that are not IP.
+//! Which protocols the frames hold that are not IP, or not TCP.
 
 /// Kinds that are counted one by one.
 const KINDS: usize = 4;
 
-/// Counts of frames by Ethernet type, of the first few types.
+/// Counts of frames by Ethernet type or IP protocol, of the first few.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Foreign {
     kinds: [ForeignKind; KINDS],
 }
 
-/// Frames of an Ethernet type.
+/// Frames of an Ethernet type or IP protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForeignKind {
-    /// The Ethernet type. Below 1536 it is a length (IEEE 802.3 §3.2.6).
-    pub ether_type: u16,
+    /// The number of the IP protocol, or the Ethernet type. Below 1536 that is a length (IEEE 802.3 §3.2.6).
+    pub number: u16,
     /// Frames that have it.
     pub frames: u64,
 }
 
 impl Foreign {
     pub(super) fn add(&mut self, kind: u16) {
-        let seen = |one: &&mut ForeignKind| one.frames == 0 || one.ether_type == kind;
+        let seen = |one: &&mut ForeignKind| one.frames == 0 || one.number == kind;
         if let Some(one) = self.kinds.iter_mut().find(seen) {
-            one.ether_type = kind;
+            one.number = kind;
             one.frames += 1;
         }
     }
 
-    /// The Ethernet types with their counts, the most frequent first.
+    /// The types or protocols with their counts, the most frequent first.
     pub fn kinds(&self) -> Vec<ForeignKind> {
         let mut kinds = self.kinds.to_vec();
         kinds.retain(|kind| kind.frames > 0);
-        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.frames), kind.ether_type));
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.frames), kind.number));
         kinds
     }
 }
@@ -46,7 +46,7 @@ mod tests {
         for kind in [0x806, 0x88e5, 0x88e5, 0x88cc, 0x888e, 0x8899, 0x88e5] {
             foreign.add(kind);
         }
-        let kind = |(ether_type, frames)| ForeignKind { ether_type, frames };
+        let kind = |(number, frames)| ForeignKind { number, frames };
         let kinds = [(0x88e5, 3), (0x806, 1), (0x888e, 1), (0x88cc, 1)].map(kind);
         assert_eq!(foreign.kinds(), kinds);
     }

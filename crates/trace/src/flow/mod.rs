@@ -9,6 +9,7 @@ mod settings;
 mod sink;
 mod table;
 mod tracker;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -19,3 +20,4 @@ pub(crate) use segmentation::SegmentSize;
 pub use settings::Settings;
 pub use sink::{Ended, FlowSink, FlowSummary};
 pub use table::{Counters, FlowTable, Span};
+pub use window::announced_window;

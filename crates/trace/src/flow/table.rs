@@ -24,6 +24,8 @@ pub struct Counters {
     pub foreign: Foreign,
     /// IP packets that are not TCP.
     pub not_tcp: u64,
+    /// Which protocols they have, of those before the first TCP packet.
+    pub protocols: Foreign,
     /// Parts of fragmented IP packets, left out.
     pub fragments: u64,
     /// Frames that the capture cut before the TCP flags.
@@ -50,6 +52,12 @@ impl Counters {
             && let Some(kind) = wire::ethernet_type(frame)
         {
             self.foreign.add(kind);
+        }
+        if skip == Skip::NotTcp
+            && self.tcp == 0
+            && let Some(protocol) = wire::ip_protocol(frame)
+        {
+            self.protocols.add(protocol.into());
         }
         *match skip {
             Skip::NotIp => &mut self.not_ip,

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use super::duplicate::Recent;
-use super::echoes::Echoes;
+use super::echoes::{Echoes, Told};
 use super::segment::{Segment, Side};
 use super::segmentation::SegmentSize;
 use super::settings::Settings;
 use super::sink::{Ended, FlowSink, FlowSummary};
+use super::window::announced_window;
 use crate::annotate::sender::{Payload, Progress, Seen, Sender};
 use crate::annotate::{
     Brief, FlowInfo, Handshake, Measurer, Path, Sent, Sign, Totals, Transfer, Vantage, complete,
@@ -278,8 +279,13 @@ impl Flow {
             return Brief::NONE;
         }
         let other = &self.senders[1 - side];
-        let acked = other.acked_by(other.position(packet.ack));
-        self.echoes[1 - side].sent(value, packet.at, acked);
+        let ack = other.position(packet.ack);
+        let window = announced_window(packet, self.scales[side], self.scales[1 - side]);
+        let told = Told {
+            acked: other.acked_by(ack),
+            edge: window.map(|window| ack + window),
+        };
+        self.echoes[1 - side].sent(value, packet.at, told);
         let least = self.echoes[side].least;
         let Some(echo) = self.echoes[side].echoed(echo, packet.at) else {
             return Brief::NONE;
@@ -289,7 +295,8 @@ impl Flow {
         }
         let sender = &mut self.senders[side];
         if let Some(known) = &mut sender.known {
-            *known = echo.acked.max(*known);
+            *known = echo.told.acked.max(*known);
+            sender.edge = echo.told.edge;
         }
         Brief::new(echo.after)
     }
@@ -306,7 +313,7 @@ impl Flow {
                 Vantage::Between | Vantage::Receiver => path.to_sender.unwrap_or(0),
                 Vantage::Sender | Vantage::Unknown => 0,
             };
-            if vantage != Vantage::Receiver {
+            if matches!(vantage, Vantage::Sender | Vantage::Unknown) {
                 sender.known = None;
             } else if self.echoes[side].least.is_some() {
                 let una = sender.una();
@@ -426,20 +433,7 @@ impl Flow {
     fn acknowledge(&mut self, packet: &Packet, side: usize, settings: &Settings) {
         let sender = &mut self.senders[side];
         let progress = sender.acknowledge(packet);
-        let window = if packet.flags.has(Flags::SYN) {
-            Some(u64::from(packet.window))
-        } else {
-            // Scaled only if both offered to (RFC 7323 §2.2).
-            match (self.scales[0], self.scales[1]) {
-                (Some(Some(_)), Some(Some(_))) => {
-                    let scale = self.scales[1 - side].flatten().unwrap_or(0).min(14);
-                    Some(u64::from(packet.window) << scale)
-                }
-                (Some(None), Some(_)) | (Some(_), Some(None)) => Some(u64::from(packet.window)),
-                // A closed window is closed whatever its scale.
-                _ => (packet.window == 0).then_some(0),
-            }
-        };
+        let window = announced_window(packet, self.scales[1 - side], self.scales[side]);
         sender.set_window(window, packet.at);
         if let Some(progress) = progress {
             self.credit(packet.at, side, progress, window.is_some(), settings);

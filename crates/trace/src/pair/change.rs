@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::joined::{ALONE, Joined};
 use crate::wire::{Endpoint, Flags};
 
-/// Kinds of changes that are told apart; more are counted together with the last.
+/// Kinds of changes that are distinguished; more are counted together with the last.
 const MOST_KINDS: usize = 1024;
 /// The ECN bits of the traffic class, and the mark of congestion (RFC 3168).
 const ECN: u8 = 3;

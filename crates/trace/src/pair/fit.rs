@@ -42,6 +42,8 @@ pub struct Beside {
     /// What stood in the fitted queue when packets were lost, over the most that ever did: the first decile
     /// over the losses. Near 1 where packets are lost since the queue is full; `None` without a queue.
     pub filled: Option<f64>,
+    /// The share of losses that found the fitted queue nearly empty; `None` without a queue.
+    pub empty: Option<f64>,
 }
 
 /// Fewer losses are not fitted.
@@ -50,6 +52,8 @@ pub const LEAST_LOSSES: usize = 3;
 pub const MOST_FITTED: usize = 1 << 17;
 /// Shares of its depth that the bucket may hold at first.
 const STARTS: [f64; 2] = [1.0, 0.0];
+/// Below this share of the most that ever stood in it a queue is nearly empty.
+const NEARLY_EMPTY: f64 = 0.05;
 /// A queue is taken into account for the bucket's arrival times if it explains this much of transit.
 const WORTH_TRYING: f64 = 0.3;
 
@@ -81,7 +85,7 @@ pub(crate) fn bucket(
     let likelier =
         |x: &(Likely, _, _), y: &(Likely, _, _)| x.0.log_likelihood.total_cmp(&y.0.log_likelihood);
     let (likely, arrivals, behind_queue) = tried.max_by(likelier)?;
-    let (rate, depth) = intervals(&arrivals, &likely.fit());
+    let (rate, depth) = intervals(&arrivals, &likely.fit(), true);
     let held = held(passages, least, &likely.bucket, waiting);
     Some(BucketFit {
         bucket: likely.bucket,
@@ -94,6 +98,8 @@ pub(crate) fn bucket(
     })
 }
 
+/// A queue that explains this share of transit times is another than the one that a bucket would be.
+const OTHER_QUEUE: f64 = 0.85;
 /// With fewer packets that a queue would have held, nothing is said of it.
 const LEAST_HELD: usize = 8;
 
@@ -105,7 +111,7 @@ fn held(
     bucket: &Bucket,
     waiting: Option<&Waiting>,
 ) -> Option<f64> {
-    let other = waiting.filter(|queue| queue.explained >= WORTH_TRYING && !queue.has_rate(bucket));
+    let other = waiting.filter(|queue| queue.explained >= OTHER_QUEUE && !queue.has_rate(bucket));
     let elsewhere = match other {
         Some(queue) => modelled(passages, queue.model()),
         None => vec![0.0; passages.len()],
@@ -226,22 +232,26 @@ pub(crate) fn beside(
         ranks += below as f64 / sorted.len() as f64;
     }
     let count = excesses.len();
+    let filled = waiting.map(|queue| filled(passages, queue));
     (count > 0).then(|| Beside {
         excess: median(&mut excesses),
         unexplained: median(&mut rests),
         rank: ranks / count as f64,
         losses: count,
-        filled: waiting.and_then(|queue| filled(passages, queue)),
+        filled: filled.as_ref().map(|shares| shares[shares.len() / 10]),
+        empty: filled.map(|shares| {
+            shares.partition_point(|&share| share < NEARLY_EMPTY) as f64 / shares.len() as f64
+        }),
     })
 }
 
-/// How full the queue was when packets were lost.
-fn filled(passages: &[Passage], queue: &Waiting) -> Option<f64> {
+/// How full the queue was when packets were lost, over the most that ever stood in it, in ascending order.
+fn filled(passages: &[Passage], queue: &Waiting) -> Vec<f64> {
     let lost = stays(passages, queue.model()).zip(passages);
     let lost = lost.filter(|(_, passage)| passage.lost());
     let mut shares: Vec<f64> = lost.map(|(stay, _)| stay.backlog / queue.backlog).collect();
     shares.sort_by(f64::total_cmp);
-    shares.get(shares.len() / 10).copied()
+    shares
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -23,7 +23,7 @@ const NARROWER: f64 = 0.55;
 const ROUNDS: i32 = 10;
 /// Steps to each side.
 const STEPS: i32 = 4;
-/// A level that is off by less than this could not be told, in bytes.
+/// A level that is off by less than this cannot be measured, in bytes.
 const LEAST_WIDTH: f64 = 30.0;
 
 impl Likely {

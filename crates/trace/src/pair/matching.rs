@@ -3,7 +3,7 @@
 //! Packets are alike if they carry the same sequence numbers with the same timestamp; bare
 //! acknowledgements also the same number, window and echo. Nearly all are alike to one packet only.
 //! Those that are not (retransmissions within a tick of the sender's clock, or without timestamps)
-//! are told apart by their IP identification, and then by time: a packet arrives after it was sent.
+//! are distinguished by their IP identification, and then by time: a packet arrives after it was sent.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(crate) struct Match {
     pub b: u32,
 }
 
-/// Packets that are alike, some of which are still to be told apart.
+/// Packets that are alike, some of which are still to be distinguished.
 #[derive(Debug, Clone)]
 pub(crate) struct Ambiguous {
     /// In both captures, in the order of their times.

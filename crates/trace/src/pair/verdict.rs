@@ -26,6 +26,32 @@ pub enum Between {
 }
 
 impl Between {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Nothing,
+        Self::Policer,
+        Self::Queue,
+        Self::Delay,
+        Self::Aqm,
+        Self::RandomLoss,
+        Self::Unclear,
+    ];
+
+    /// How often the verdict is right, 0 to 1, with strong evidence or with weak. Measured on the half of the
+    /// lab's pairs that verdicts were tuned on (`studies/verdict`), as (right + 1) / (verdicts + 2), since they
+    /// are few. `None` where it was not measured.
+    pub fn confidence(self, strong: bool) -> Option<f64> {
+        match (self, strong) {
+            (Self::Policer | Self::Aqm, true) => Some(0.97),
+            (Self::Queue, true) => Some(0.93),
+            (Self::Policer, false) => Some(0.89),
+            (Self::Aqm, false) => Some(0.8),
+            (Self::Queue, false) => Some(0.79),
+            (Self::RandomLoss, _) => Some(0.74),
+            (Self::Nothing | Self::Delay | Self::Unclear, _) => None,
+        }
+    }
+
     /// Its name in columns; names are stable.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,6 +96,13 @@ pub struct Fits {
 const EXPLAINED: f64 = 0.6;
 const WELL_EXPLAINED: f64 = 0.85;
 const LIKELIER: f64 = 3.0;
+/// A bucket that removes this share and is likelier than bursts of chance explains the losses too, where the
+/// delays leave no doubt: others, whose packets the captures do not hold, use it as well.
+const SHARED: f64 = 0.35;
+const NO_DELAY: f64 = 0.1;
+/// Losses that a bucket explains better than this, and at least as well as bursts of chance do, are not
+/// called chance.
+const BY_CHANCE_ONLY: f64 = 0.1;
 /// A queue explains transit times if it removes this share of their variation …
 const WAITS: f64 = 0.5;
 /// … and they vary by more than captures' clocks do, in nanoseconds.
@@ -85,7 +118,11 @@ const DEVIATION: f64 = 0.289;
 /// Deviations of the mean below which losses have nothing to do with delay, and above which they have.
 const BY_CHANCE: f64 = 2.0;
 const BY_DELAY: f64 = 3.0;
-/// With fewer losses chance is not told from anything.
+/// A queue that explains this share of transit times is there for sure.
+const SURE_QUEUE: f64 = 0.9;
+/// No managed queue drops this share of its packets while it is nearly empty.
+const OFTEN_EMPTY: f64 = 0.3;
+/// With fewer losses chance is not distinguished from anything.
 const FEW: usize = 10;
 
 impl Fits {
@@ -125,7 +162,9 @@ impl Fits {
             return Between::Unclear;
         };
         if let (Some(fit), Some(full)) = (self.explaining_bucket(), self.modelled_delay()) {
-            if queue.is_some_and(|queue| queue.has_rate(&fit.bucket)) {
+            // The queue that delays is the one that drops, if it is full then.
+            let is_full = beside.filled.is_some_and(|filled| filled >= OVERFLOWS);
+            if queue.is_some_and(|queue| queue.has_rate(&fit.bucket) || is_full) {
                 return Between::Queue;
             }
             // What another queue delays proves nothing of this one.
@@ -139,15 +178,49 @@ impl Fits {
                 _ => Between::Unclear,
             };
         }
+        if let Some(fit) = self.bucket
+            && fit.explained >= SHARED
+            && fit.beats_bursts >= LIKELIER
+        {
+            match fit.held {
+                Some(held) if held < NO_DELAY && queue.is_none() => return Between::Policer,
+                Some(held) if held >= FULL => return Between::Queue,
+                _ => {}
+            }
+        }
         let full = |filled: f64| filled >= OVERFLOWS;
         if queue.is_some() && beside.filled.is_some_and(full) {
             return Between::Queue;
         }
         let losses = beside.losses as f64;
+        let no_better = |fit: BucketFit| fit.explained < BY_CHANCE_ONLY || fit.beats_bursts < 0.0;
+        let no_bucket = self.bucket.is_none_or(no_better);
+        // Where a queue delays packets, a managed one drops at about the same delays as chance, but it
+        // drops nothing while it is empty.
+        let not_managed = queue.is_none() || beside.empty.is_some_and(|empty| empty >= OFTEN_EMPTY);
+        let by_chance = no_bucket && not_managed && beside.losses >= FEW;
         match (beside.rank - 0.5) / DEVIATION * losses.sqrt() {
-            deviations if deviations < BY_CHANCE && beside.losses >= FEW => Between::RandomLoss,
+            deviations if deviations < BY_CHANCE && by_chance => Between::RandomLoss,
             deviations if deviations >= BY_DELAY && queue.is_some() => Between::Aqm,
             _ => Between::Unclear,
+        }
+    }
+
+    /// How sure the verdict is, 0 to 1; `None` where that was not measured.
+    pub fn confidence(&self) -> Option<f64> {
+        self.verdict().confidence(self.is_strong())
+    }
+
+    /// Whether the evidence for the verdict leaves little doubt.
+    pub fn is_strong(&self) -> bool {
+        let queue = self.explaining_queue();
+        match self.verdict() {
+            Between::Policer | Between::Queue => {
+                let bucket = self.explaining_bucket();
+                bucket.is_some_and(|fit| fit.explained >= WELL_EXPLAINED)
+            }
+            Between::Aqm => queue.is_some_and(|queue| queue.explained >= SURE_QUEUE),
+            _ => false,
         }
     }
 }

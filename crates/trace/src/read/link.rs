@@ -42,6 +42,27 @@ impl LinkType {
         self.name().is_some()
     }
 
+    /// What the registry calls a link layer without a decoder, if captures of it are not rare.
+    fn foreign_name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            105 => "IEEE 802.11",
+            117 => "OpenBSD pflog",
+            127 => "IEEE 802.11 with radiotap",
+            147..=162 => "for private use",
+            187 => "Bluetooth HCI H4",
+            189 | 220 => "USB of Linux",
+            192 => "PPI",
+            195 | 230 => "IEEE 802.15.4",
+            201 => "Bluetooth HCI H4 with direction",
+            227 => "CAN of Linux",
+            239 => "Linux nflog",
+            249 => "USBPcap",
+            251 => "Bluetooth Low Energy",
+            253 => "Linux netlink",
+            _ => return None,
+        })
+    }
+
     fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::NULL | Self::LOOP => "null/loopback",
@@ -60,7 +81,7 @@ impl LinkType {
 
 impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
+        match self.name().or_else(|| self.foreign_name()) {
             Some(name) => write!(f, "{} ({name})", self.0),
             None => write!(f, "{}", self.0),
         }

@@ -5,12 +5,15 @@
 //! is checked: input is hostile.
 
 mod capture;
+mod decompress;
 mod error;
 mod frame;
 mod link;
 mod pcap;
 mod pcapng;
 mod source;
+#[cfg(all(feature = "zstd-rust", not(feature = "zstd")))]
+mod zstd;
 
 #[cfg(test)]
 mod tests;

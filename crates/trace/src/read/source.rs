@@ -1,20 +1,14 @@
 //! Bytes: decompressed where they need to be, and seen through one bounded window.
 
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Read};
 
+use super::decompress::decompress;
 use super::error::{ReadError, Reason};
 use super::frame::MAX_RECORD;
 
 /// The window's usual size. It fits a core's second-level cache, so that a capture in the page
 /// cache is copied into cache, not into memory.
 const WINDOW: usize = 256 << 10;
-
-/// The largest dictionary that a compressed capture may ask for (xz -9 uses 64 MiB, zstd --ultra
-/// 128 MiB), so that a hostile header cannot ask for gigabytes.
-#[cfg(feature = "xz")]
-const MAX_DICTIONARY: u64 = 256 << 20;
-#[cfg(feature = "zstd")]
-const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
 /// A window on the decompressed input.
 pub(super) struct Window {
@@ -159,66 +153,4 @@ impl Window {
         }
         Ok(true)
     }
-}
-
-/// Wraps the input in the decompressor that its first bytes ask for.
-fn decompress(mut input: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Send>, bool)> {
-    let mut magic = [0u8; 6];
-    let mut have = 0;
-    while have < magic.len() {
-        match input.read(&mut magic[have..]) {
-            Ok(0) => break,
-            Ok(count) => have += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let whole = Cursor::new(magic).take(have as u64).chain(input);
-    Ok(match magic {
-        [0x1f, 0x8b, ..] => (
-            Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
-            true,
-        ),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => (xz(whole)?, true),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => (zstd(whole)?, true),
-        _ => (Box::new(whole), false),
-    })
-}
-
-#[cfg(feature = "xz")]
-fn xz(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    use liblzma::{bufread::XzDecoder, stream};
-    let stream = stream::Stream::new_stream_decoder(MAX_DICTIONARY, stream::CONCATENATED)?;
-    Ok(Box::new(XzDecoder::new_stream(buffered(input), stream)))
-}
-
-#[cfg(feature = "zstd")]
-fn zstd(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(input))?;
-    decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
-    Ok(Box::new(decoder))
-}
-
-#[cfg(not(feature = "xz"))]
-fn xz(_: impl Read) -> io::Result<Box<dyn Read + Send>> {
-    Err(unsupported("xz", "xz -d"))
-}
-
-#[cfg(not(feature = "zstd"))]
-fn zstd(_: impl Read) -> io::Result<Box<dyn Read + Send>> {
-    Err(unsupported("zstd", "zstd -d"))
-}
-
-#[cfg(not(all(feature = "xz", feature = "zstd")))]
-fn unsupported(format: &str, command: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        format!(
-            "compressed with {format}, which this build cannot read: decompress it first with `{command}`"
-        ),
-    )
-}
-
-fn buffered<R: Read>(input: R) -> BufReader<R> {
-    BufReader::with_capacity(64 << 10, input)
 }

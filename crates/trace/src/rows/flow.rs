@@ -70,9 +70,7 @@ impl Row for FlowRow {
 }
 
 fn percentile(row: &FlowRow, percent: u64) -> Option<f64> {
-    row.totals
-        .rtt_percentile(percent)
-        .map(|rtt| rounded(millis(rtt), 3))
+    row.totals.rtt_percentile(percent).map(millis)
 }
 
 const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
@@ -125,7 +123,7 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.totals.tally.window_known.then(|| seconds(r.totals.tally.window_limited));
     idle_s: Real ["s"] "Time with nothing in flight inside segments." = |r| seconds(r.totals.tally.idle);
     vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown." = |r| r.totals.path.vantage().to_string();
-    vantage_by: Text [""] "What told so: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.totals.path.sign.map(|sign| sign.to_string());
+    vantage_by: Text [""] "What shows this: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.totals.path.sign.map(|sign| sign.to_string());
     sender_part: Real [""] "Part of the least round-trip time that lies between the capture and the sender: 0 at the sender, 1 at the receiver." = |r| r.totals.path.sender_part().map(|part| rounded(part, 3));
     rtt_to_sender_ms: Real ["ms"] "Least round-trip time between the capture and the sender." = |r| r.totals.path.to_sender.map(millis);
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver." = |r| r.totals.path.to_receiver.map(millis);

@@ -75,7 +75,7 @@ pub(super) trait Judged: Sized + 'static {
 
     /// How the time divides.
     const SHARES: &'static [Column<Self>] = columns! { Self;
-        verdict_left: Text [""] "The causes that cannot be told apart, between spaces, where the verdict is unclear." = |r| r.left();
+        verdict_left: Text [""] "The causes that cannot be distinguished, between spaces, where the verdict is unclear." = |r| r.left();
         share_policer: Real [""] "Share of the time in which a policer limited the data, 0 to 1; missing where the detector does not divide the time." = |r| r.share(Cause::Policer);
         share_queue: Real [""] "The same for a queue." = |r| r.share(Cause::Queue);
         share_aqm: Real [""] "The same for a managed queue." = |r| r.share(Cause::Aqm);
@@ -100,7 +100,7 @@ pub(super) trait Judged: Sized + 'static {
         delay_at_losses_ms: Real ["ms"] "Least delay above the path's round-trip time of packets beside the median loss." = |r| r.losses().and_then(|losses| losses.delay?.at_losses()).map(|delay| rounded(delay * 1e3, 6));
         delay_p95_ms: Real ["ms"] "95th percentile of the delay of all packets." = |r| r.losses().and_then(|losses| losses.delay?.upper).map(|delay| rounded(delay * 1e3, 6));
         queue_filled: Real [""] "Delay at the median loss over the time that a full queue of the fitted size takes to drain: near 0 at a policer, near 1 at a queue." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| rounded(limiter.filled, 4));
-        unseen_users: Truth [""] "Whether packets that the capture does not hold use the limiter too." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
+        unseen_users: Truth [""] "Whether the limiter's level is known from above only: packets that the capture does not hold use it too, or the capture was taken at the receiver." = |r| r.losses().and_then(|losses| losses.limiter).map(|limiter| limiter.unseen_users);
     };
 
     /// The allowance of a burst-tolerant shaper.
@@ -115,6 +115,6 @@ pub(super) trait Judged: Sized + 'static {
 
     /// The kind of a managed queue.
     const KIND: &'static [Column<Self>] = columns! { Self;
-        aqm_kind: Text [""] "With a managed queue, its kind: codel (or fq-codel) or red; missing where that cannot be told." = |r| r.judgement().aqm_kind.map(|kind| kind.name());
+        aqm_kind: Text [""] "With a managed queue, its kind: codel (or fq-codel), pie or red; missing where it is not known." = |r| r.judgement().aqm_kind.map(|kind| kind.name());
     };
 }

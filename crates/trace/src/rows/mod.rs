@@ -2,6 +2,7 @@
 
 mod client;
 mod flow;
+mod gather;
 mod judged;
 mod packet;
 mod pair;
@@ -9,6 +10,7 @@ mod segment;
 
 pub use client::{ClientRow, ClientSums};
 pub use flow::FlowRow;
+pub use gather::{ClientRows, FlowRows};
 pub use packet::PacketRow;
 pub use pair::PairRow;
 pub use segment::SegmentRow;

@@ -115,6 +115,7 @@ const COLUMNS: &[Column<PairRow>] = columns! { PairRow;
     limit_depth_high_bytes: Integer ["B"] "The greatest such depth." = |r| r.limit().map(|fit| bits(fit.depth.high));
     queue_rate_bps: Integer ["bit/s"] "Rate of the queue that explains the transit times, as frames on the link." = |r| r.fits.explaining_queue().map(|queue| bits(queue.rate * 8.0));
     queue_bytes: Integer ["B"] "The most that stood in it." = |r| r.fits.explaining_queue().map(|queue| bits(queue.backlog));
+    between_confidence: Real [""] "How sure that is, 0 to 1, as measured on pairs of the lab; missing where it was not measured." = |r| r.fits.confidence();
 };
 
 impl PairRow {

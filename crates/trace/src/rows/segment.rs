@@ -155,7 +155,7 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     capacity_bps: Integer ["bit/s"] "The bottleneck's capacity as payload, from the spacing of acknowledgements: 75th percentile over trains of 8 full packets that a bottleneck spread out or held up; missing where fewer than 3 trains prove one or they disagree, and in captures at the receiver." = |r| r.transfer.metrics.capacity.map(|capacity| bits(capacity.bps));
     capacity_trains: Integer [""] "How many trains that rests on." = |r| r.transfer.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
     wait_ms: Real ["ms"] "Wait time: from the request until playback at --playback-rate could begin without running dry later." = |r| r.transfer.tally.wait.map(millis);
-    bufferbloat: Truth [""] "Whether packets wait long in a queue: the round-trip time's 90th percentile is at least twice rtt_base_ms and 20 ms above it, and the round-trip time correlates (0.5) with the bytes in flight, or its 10th percentile is so too." = |r| r.transfer.metrics.bufferbloat;
+    bufferbloat: Truth [""] "Whether packets wait long in a queue: the round-trip time's 90th percentile is at least twice rtt_base_ms and 20 ms above it, and the round-trip time correlates (0.5) with the bytes in flight, or its 10th percentile is as high." = |r| r.transfer.metrics.bufferbloat;
     rtt_flight_correlation: Real [""] "Correlation of round-trip time and bytes in flight, -1 to 1." = |r| r.transfer.metrics.growth.map(|growth| rounded(growth.correlation, 4));
     rtt_growth_ns_per_byte: Real ["ns/B"] "Slope of round-trip time over bytes in flight." = |r| r.transfer.metrics.growth.map(|growth| rounded(growth.ns_per_byte, 3));
     max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.transfer.metrics.max_in_flight);
@@ -172,7 +172,7 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
 
 const PLACE: &[Column<SegmentRow>] = columns! { SegmentRow;
     vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown. At the receiver, round-trip times and bytes in flight come from echoed timestamps (without them they are missing or what the receiver saw), and pauses shorter than 4 round trips are not idle time." = |r| r.transfer.path.vantage().to_string();
-    vantage_by: Text [""] "What told so: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.transfer.path.sign.map(|sign| sign.to_string());
+    vantage_by: Text [""] "What shows this: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.transfer.path.sign.map(|sign| sign.to_string());
     sender_part: Real [""] "Part of the least round-trip time that lies between the capture and the sender: 0 at the sender, 1 at the receiver." = |r| r.transfer.path.sender_part().map(|part| rounded(part, 3));
     rtt_to_sender_ms: Real ["ms"] "Least round-trip time between the capture and the sender, so far in the flow." = |r| r.transfer.path.to_sender.map(millis);
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver, so far in the flow." = |r| r.transfer.path.to_receiver.map(millis);

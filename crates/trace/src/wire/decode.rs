@@ -28,6 +28,14 @@ pub fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
     link::ethernet_type(frame)
 }
 
+/// The protocol of a frame's outermost IP packet.
+pub fn ip_protocol(frame: &Frame<'_>) -> Option<u8> {
+    let network = link::network(frame).ok()?;
+    ip::datagram(&network)
+        .ok()
+        .map(|datagram| datagram.protocol)
+}
+
 /// The TCP packet in a tunnel.
 #[cold]
 fn tunnelled(at: Nanos, mut network: Network<'_>) -> Result<Packet, Skip> {

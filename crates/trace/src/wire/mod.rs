@@ -16,7 +16,7 @@ mod tunnel;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{decode, ethernet_type};
+pub use decode::{decode, ethernet_type, ip_protocol};
 pub use marking::Marking;
 pub use options::{Flags, Options, SackBlock, Sacks, Timestamps};
 pub use packet::{Endpoint, Packet, Skip};

@@ -17,6 +17,10 @@ impl Flags {
     pub const PSH: u8 = 0x08;
     /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
+    /// An echo of congestion that the receiver was told of, RFC 3168 §6.1.
+    pub const ECE: u8 = 0x40;
+    /// The sender has reduced its window for such an echo.
+    pub const CWR: u8 = 0x80;
 
     /// Whether any of these bits is set.
     #[inline]

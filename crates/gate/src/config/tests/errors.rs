@@ -48,8 +48,8 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "100mbit",
-            "100mbps",
-            "10:8: `down`: '100mbps' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
+            "100MBps",
+            "10:8: `down`: '100MBps' has no known unit of rate: use bit, kbit, mbit, gbit or tbit (bits per second)",
         ),
         (
             "100mbit",
@@ -70,7 +70,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "policy = { fiar = 4 }",
-            "11:12: unknown policy `fiar`: a policy is \"queue\", { fair = 16 }, { weighted = [[4, POLICY], [1, POLICY]] } or { priority = [POLICY, POLICY] }",
+            "11:12: unknown policy `fiar`: a policy is \"queue\", { fair = 16 }, { hosts = [4, 4] }, { weighted = [[4, POLICY], [1, POLICY]] } or { priority = [POLICY, POLICY] }",
         ),
         (
             "up = \"20mbit\"",
@@ -80,17 +80,17 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "period = \"50ms\"",
-            "11:10: `period` belongs to scheme bc-pqp-paper, this plan's is bc-pqp",
+            "11:10: `period` is a key of scheme bc-pqp-paper, and the scheme of this plan is bc-pqp",
         ),
         (
             "up = \"20mbit\"",
             "burst = \"20kB\"",
-            "11:9: `burst` belongs to scheme policer, this plan's is bc-pqp",
+            "11:9: `burst` is a key of scheme policer, and the scheme of this plan is bc-pqp",
         ),
         (
             "up = \"20mbit\"",
             "scheme = \"policer\"\npolicy = \"queue\"",
-            "12:10: `policy` belongs to scheme bc-pqp or bc-pqp-paper or pqp, this plan's is policer",
+            "12:10: `policy` is a key of scheme bc-pqp or bc-pqp-paper or pqp, and the scheme of this plan is policer",
         ),
         (
             "up = \"20mbit\"",
@@ -324,4 +324,68 @@ proptest! {
         value in prop::sample::select(vec!["1", "-1", "99999999999999999999", "1.5", "nan", "\"\"", "\"a\"", "\"10mbit\"", "\"99999999999gbit\"", "true", "[]", "[[]]", "{}", "[{}]", "1979-05-27", "{ fair = 70000 }", "{ weighted = [[0, \"queue\"]] }", "[1, \"2\", {}]", "\"1-\"", "\"\\u0000\""])) {
         let _ = parse(&format!("{table}\n{key} = {value}\n"));
     }
+}
+
+#[test]
+fn one_mistake_in_toml_is_one_error() {
+    let cases = [
+        (
+            "[[subscriber]]\nname = \"x\"\naddresses = [\"192.0.2.1\", \"192.0.2.2\"\nplan = \"g\"\n[[subscriber]]\nname = \"y\"\n",
+            vec![
+                "gate.toml:4:1: this is not TOML: missing comma between array elements, expected `,`",
+            ],
+        ),
+        (
+            "name: bob\nplan: gold\n",
+            vec![
+                "gate.toml:1:5: this is not TOML: invalid unquoted key, expected letters, numbers, `-`, `_`",
+            ],
+        ),
+        // Two mistakes.
+        (
+            "[plan.a]\ndown = 20mbit\nup = 3mbit\n",
+            vec![
+                "gate.toml:2:8: this is not TOML: string values must be quoted, expected literal string",
+                "gate.toml:3:6: this is not TOML: string values must be quoted, expected literal string",
+            ],
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(wrong(text, &[]), expected);
+    }
+}
+
+#[test]
+fn subscribers_are_bound_to_places_that_are_there() {
+    let bound =
+        |key: &str| SMALL.replace("plan = \"gold\"\n", &format!("plan = \"gold\"\n{key}\n"));
+    let config = sound(&bound(
+        "from-port = \"eth2\"\nfrom-mac = \"0200.0000.0102\"\nfrom-vlan = 7",
+    ));
+    let from = &config.subscribers[0].declared.from;
+    assert_eq!(
+        from.texts(),
+        ["port eth2", "mac 02:00:00:00:01:02", "vlan 7"]
+    );
+    for (key, error) in [
+        (
+            "from-port = \"eth1\"",
+            "gate.toml:16:13: no packets from subscribers come in at eth1: `from-port` names an interface of the file with side = \"access\"",
+        ),
+        (
+            "from-mac = \"02:00\"",
+            "gate.toml:16:12: '02:00' is not a MAC address: write six bytes, such as 02:00:00:00:00:01",
+        ),
+        (
+            "from-vlan = \"7.4095\"",
+            "gate.toml:16:13: '4095' is not a VLAN tag: write a number from 1 to 4094",
+        ),
+    ] {
+        assert_eq!(wrong(&bound(key), &[]), [error]);
+    }
+    let csv = "name,addresses,from-port,from-mac,from-vlan\nbob,192.0.2.2,eth2,02:00:00:00:01:02,7.8\ncem,192.0.2.3,,,\n";
+    let config = with(&format!("{SMALL}{IMPORT}"), &[("users.csv", csv)]).expect("sound");
+    let texts = |number: usize| config.subscribers[number].declared.from.texts();
+    assert_eq!(texts(1), ["port eth2", "mac 02:00:00:00:01:02", "qinq 7.8"]);
+    assert!(texts(2).is_empty());
 }

@@ -186,3 +186,139 @@ fn shaped_devices_are_circuits() {
         assert!(errors.contains(&wanted), "{wanted}\n{errors:#?}");
     }
 }
+
+/// The names of all subscribers, and the mistakes in lines that were skipped.
+fn leniently(text: &str, file: &str, csv: &str) -> (Vec<String>, usize, Vec<String>) {
+    let config = with(text, &[(file, csv)]).unwrap_or_else(|error| panic!("{error}"));
+    let names = config.subscribers.iter().map(|one| one.name.to_string());
+    let problems = config.skipped.problems.iter().map(Problem::in_short);
+    (names.collect(), config.skipped.lines, problems.collect())
+}
+
+#[test]
+fn lines_with_mistakes_are_skipped_if_the_file_says_so() {
+    let csv = "name,plan,addresses\nbob,glod,192.0.2.2\ncem,,192.0.2.3\ndee,,192.0.2.x\nann,,192.0.2.4\neva,,192.0.2.5 192.0.2.3\nfay,,192.0.2.5\ngil,,192.0.2.6,7\n\"hal,,192.0.2.7\nida,,192.0.2.8\n";
+    let text = format!("{SMALL}{IMPORT}lenient = true\n");
+    let (names, lines, problems) = leniently(&text, "users.csv", csv);
+    // What a skipped line took in part is free for the next one.
+    assert_eq!(names, ["ann", "cem", "fay", "ida"]);
+    assert_eq!(lines, 6);
+    assert_eq!(
+        problems,
+        [
+            "users.csv:2:1: there is no plan `glod`, did you mean `gold`?",
+            "users.csv:4:6: '192.0.2.x' is no prefix: write an address and bits, such as 192.0.2.0/24 or 2001:db8::/32",
+            "users.csv:5:1: there is a subscriber `ann` already, in gate.toml:14",
+            "users.csv:6:1: 192.0.2.3/32 belongs to `cem` already, in users.csv:3",
+            "users.csv:8:16: 4 fields, and the header has 3: quote values that hold commas",
+            "users.csv:9:1: this field goes on in the next line: close its quote, or write it in one line",
+        ]
+    );
+    // All of these are errors otherwise, and a wrong header is one in any case.
+    let errors = wrong(&format!("{SMALL}{IMPORT}"), &[("users.csv", csv)]);
+    assert!(problems.iter().all(|problem| errors.contains(problem)));
+    let errors = wrong(&text, &[("users.csv", &csv.replace("plan", "plna"))]);
+    assert_eq!(
+        errors,
+        ["users.csv:1:6: unknown column `plna`, did you mean `plan`?"]
+    );
+}
+
+#[test]
+fn devices_with_mistakes_are_skipped_if_the_file_says_so() {
+    let text = SMALL.replace(
+        "[[subscriber]]",
+        "[[import]]\ncsv = \"ShapedDevices.csv\"\nlenient = true\n[[subscriber]]",
+    );
+    // The first device of a circuit, and a circuit whose address belongs to another.
+    let csv =
+        SHAPED
+            .replacen("100.64.0.5", "100.64.0.555", 1)
+            .replacen("100.64.0.2,", "100.64.0.1,", 1);
+    let (names, lines, problems) = leniently(&text, "ShapedDevices.csv", &csv);
+    assert_eq!(
+        (&names[..], lines),
+        (&["ann", "1", "2794"].map(String::from)[..], 2)
+    );
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(
+        problems[0].starts_with("ShapedDevices.csv:6:"),
+        "{problems:#?}"
+    );
+    assert_eq!(
+        problems[1],
+        "ShapedDevices.csv:5:1: 100.64.0.1/32 belongs to `1` already, in ShapedDevices.csv:4"
+    );
+}
+
+/// Any lines: what is valid alone is never refused, and the same lines are skipped in any case.
+#[test]
+fn hostile_lines_are_skipped_without_harm() {
+    let mut csv = String::from("name,addresses\n");
+    for number in 0..3_000 {
+        csv += match number % 5 {
+            0 => "\"\n",
+            1 => ",,,,\n",
+            2 => "a\"b,\"\"\"\n",
+            3 => "\0,\u{1b}[2J\n",
+            _ => "x,192.0.2.9\n",
+        };
+    }
+    let text = format!("{SMALL}{IMPORT}lenient = true\n");
+    let (names, lines, problems) = leniently(&text, "users.csv", &csv);
+    assert_eq!(names, ["ann", "x"]);
+    assert_eq!((lines, problems.len()), (2_999, 100));
+    assert!(problems.iter().all(|text| !text.contains('\u{1b}')));
+}
+
+#[test]
+fn more_subscribers_than_there_is_room_for_are_refused_with_their_number() {
+    use std::fmt::Write as _;
+    let mut csv = String::from("name,down,addresses\n");
+    for number in 0..=Config::MAX_SUBSCRIBERS {
+        let (a, b, c) = (number >> 16, number >> 8 & 255, number & 255);
+        writeln!(csv, "s{number},1mbit,10.{a}.{b}.{c}").expect("text");
+    }
+    let text = format!("{SMALL}{IMPORT}");
+    let errors = wrong(&text, &[("users.csv", &csv)]);
+    assert_eq!(
+        errors,
+        [
+            "gate.toml:1:1: 1048578 subscribers are too many: at most 1048576",
+            "users.csv:1048577:1: there are too many IPv4 prefixes from here on: at most 1048576",
+        ]
+    );
+}
+
+/// LibreQoS's example has a header with numbers of nodes, and lines without them.
+#[test]
+fn devices_without_numbers_of_nodes_are_read() {
+    let header = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,Parent Node ID,Anchor Node ID,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment";
+    let csv = format!(
+        "{header}\n1,\"Main Street 1, Town\",1,Device 1,AP_A,,\"192.0.2.11, 192.0.2.12\",2001:db8:9::/56,1,1,155,20,\n2,Other,2,Device 2,AP_A,7,8,,192.0.2.13,,1,1,2.5,1.0,\n"
+    );
+    let text = SMALL.replace(
+        "[[subscriber]]",
+        "[[import]]\ncsv = \"ShapedDevices.csv\"\n[[subscriber]]",
+    );
+    let config =
+        with(&text, &[("ShapedDevices.csv", &csv)]).unwrap_or_else(|error| panic!("{error}"));
+    let read: Vec<_> = config.subscribers[1..]
+        .iter()
+        .map(|one| {
+            (
+                &*one.name,
+                one.limits.down.rate(),
+                one.limits.up.rate(),
+                one.declared.matches.len(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        read,
+        [
+            ("1", Some(155_000_000), Some(20_000_000), 3),
+            ("2", Some(2_500_000), Some(1_000_000), 1)
+        ]
+    );
+}

@@ -105,7 +105,7 @@ fn who_looks_sees_what_others_change() {
         "vlan = 8\n[[subscriber]]\nname = \"carl\"\nplan = \"basic\"\nvlan = 9",
     );
     site.write(&text);
-    let done = gate.reload(None).expect("reloaded");
+    let done = gate.reload(None, false).expect("reloaded");
     assert_eq!(
         (done.added.len(), done.moved.len(), done.unchanged),
         (1, 1, 1)
@@ -115,7 +115,7 @@ fn who_looks_sees_what_others_change() {
     assert_eq!(rates(&mut view, "alice").1[0], Some(20_000_000));
 
     site.write("plan = 7");
-    let Err(ControlError::Invalid(text)) = gate.reload(None) else {
+    let Err(ControlError::Invalid(text)) = gate.reload(None, false) else {
         panic!("reloaded");
     };
     assert!(text.contains("gate.toml:3"), "{text}");
@@ -133,7 +133,7 @@ fn tells_the_whole_of_a_gate() {
     let overview = gate.overview().expect("one");
     assert_eq!(overview.file, site.file().display().to_string());
     assert_eq!(overview.plans, 2);
-    assert!(overview.attachments[0].1 && !overview.unsettled);
+    assert!(overview.attachments[0].attached && !overview.unsettled);
     let (alice, states) = inspect(&mut gate, "alice").expect("there");
     assert_eq!(alice.matches.len(), 2);
     assert_eq!((states.down.queues.len(), states.up.queues.len()), (16, 16));

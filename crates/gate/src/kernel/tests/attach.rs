@@ -11,7 +11,7 @@ use crate::testing::in_namespace;
 
 /// Runs this on a gate with seats. `near.1` and `far` are the two ends of a link; `tun` has no link
 /// layer. 192.0.2.0/25 is reached through `near.1`, 192.0.2.128/25 through `tun`.
-fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
+pub(super) fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
     in_namespace(test, |space| {
         let ip = |line: &str| space.ip(line).expect("a network");
         ip("link add near.1 type veth peer name far");
@@ -36,7 +36,7 @@ fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
     });
 }
 
-fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
+pub(super) fn attachment(interface: &str, hook: Hook, direction: Direction) -> Attachment {
     Attachment {
         interface: interface.into(),
         hook,
@@ -52,6 +52,7 @@ fn seated(gate: &mut Gate) {
         limiter: 0,
         plan: 0,
         version: 1,
+        ..Seat::default()
     };
     let matched = |text: &str| Match::Prefix(text.parse().unwrap());
     kernel
@@ -63,12 +64,12 @@ fn seated(gate: &mut Gate) {
         .unwrap();
 }
 
-fn passed(gate: &mut Gate, limiter: u32) -> (u64, u64) {
+pub(super) fn passed(gate: &mut Gate, limiter: u32) -> (u64, u64) {
     let counters = gate.kernel().read(limiter).unwrap().counters;
     (counters.passed_packets, counters.passed_bytes)
 }
 
-fn send(to: &str) {
+pub(super) fn send(to: &str) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     for _ in 0..5 {
         // There is no host behind it that would answer.
@@ -234,5 +235,81 @@ fn what_another_program_detached_can_be_attached_again() {
         let pins = gate.pins.clone();
         gate.kernel.take().unwrap().remove().unwrap();
         assert!(!pins.exists());
+    });
+}
+
+#[test]
+fn a_renamed_interface_stays_limited_and_both_names_are_known() {
+    let test = "a_renamed_interface_stays_limited_and_both_names_are_known";
+    on_links(test, |mut gate, space| {
+        let ip = |line: &str| space.ip(line).expect("a network");
+        for hook in [Hook::TcIngress, Hook::XdpGeneric] {
+            let place = attachment("far", hook, Direction::Down);
+            gate.kernel().attach(&place).unwrap();
+            assert_eq!(gate.kernel().renamed(&place), None);
+            ip("link set far down name beyond");
+            ip("link set beyond up");
+            // Another interface that takes the old name is not the one that is limited.
+            ip("link add far type veth peer name other");
+            assert_eq!(gate.kernel().attachments(), std::slice::from_ref(&place));
+            let now = gate.kernel().renamed(&place);
+            assert_eq!(now.as_deref(), Some("beyond"), "{hook:?}");
+            let before = passed(&mut gate, 0).0;
+            send("192.0.2.1");
+            assert_eq!(passed(&mut gate, 0).0, before + 5, "{hook:?}");
+            gate.kernel().detach(&place).unwrap();
+            let place = attachment("beyond", hook, Direction::Down);
+            gate.kernel().attach(&place).unwrap();
+            assert_eq!(gate.kernel().renamed(&place), None);
+            gate.kernel().detach(&place).unwrap();
+            ip("link del far");
+            ip("link set beyond down name far");
+            ip("link set far up");
+        }
+    });
+}
+
+#[test]
+fn a_gate_whose_pins_would_end_with_the_command_is_refused() {
+    let test = "a_gate_whose_pins_would_end_with_the_command_is_refused";
+    on_links(test, |gate, _| {
+        drop(gate);
+        // The namespace's own is above the system's.
+        while load::is_bpf(std::path::Path::new("/sys/fs/bpf")) {
+            nix::mount::umount("/sys/fs/bpf").expect("unmounted in this namespace");
+        }
+        let pins = std::path::Path::new("/sys/fs/bpf/tidegate-test-mounts");
+        let refused = Kernel::create(pins, &settings());
+        assert!(matches!(refused, Err(KernelError::Mounts)), "{refused:?}");
+        assert!(!load::is_bpf(std::path::Path::new("/sys/fs/bpf")));
+    });
+}
+
+#[test]
+fn a_second_gate_is_refused_unless_the_file_allows_it() {
+    let test = "a_second_gate_is_refused_unless_the_file_allows_it";
+    on_links(test, |mut first, _| {
+        let at = attachment("near.1", Hook::TcIngress, Direction::Down);
+        first.kernel().attach(&at).unwrap();
+        // The gate itself may be there in several ways.
+        let up = attachment("near.1", Hook::TcIngress, Direction::Up);
+        first.kernel().attach(&up).unwrap();
+        first.kernel().detach(&up).unwrap();
+        let mut second = gate(test).unwrap();
+        let error = second.kernel().attach(&at).unwrap_err();
+        assert!(matches!(error, KernelError::OtherGate(_)), "{error}");
+        assert!(error.to_string().contains("other-gates"), "{error}");
+        // Another place is free.
+        let out = attachment("near.1", Hook::TcEgress, Direction::Up);
+        second.kernel().attach(&out).unwrap();
+        let beside = true;
+        let allowed = Settings {
+            beside,
+            ..settings()
+        };
+        second.kernel().set_settings(&allowed).unwrap();
+        second.kernel = Some(Kernel::open(&second.pins).unwrap());
+        second.kernel().attach(&at).unwrap();
+        assert_eq!(second.kernel().attachments().len(), 2);
     });
 }

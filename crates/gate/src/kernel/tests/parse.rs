@@ -8,6 +8,7 @@ use crate::table::Accounting;
 struct Subject {
     gate: Gate,
     version: u32,
+    others: OtherFrames,
 }
 
 const FRAME: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -58,7 +59,11 @@ impl Subject {
             control,
         };
         gate.kernel().put_plan(1, &plan.plan()).unwrap();
-        let mut subject = Self { gate, version: 0 };
+        let mut subject = Self {
+            gate,
+            version: 0,
+            others: OtherFrames::Pass,
+        };
         subject.sit(1, Unknown::Pass);
         Some(subject)
     }
@@ -70,6 +75,7 @@ impl Subject {
             limiter,
             plan,
             version,
+            ..Seat::default()
         };
         let prefix = |text: &str| Match::Prefix(text.parse().unwrap());
         let seats = [
@@ -89,6 +95,7 @@ impl Subject {
             .set_settings(&Settings {
                 unknown,
                 accounting,
+                other_frames: self.others,
                 ..settings()
             })
             .unwrap();
@@ -139,6 +146,8 @@ fn frames_of_all_kinds_find_their_limiter() {
         frame.extend(packet);
         frame
     };
+    // The length behind the addresses does not count.
+    let snap = |kind: [u8; 2]| [&[0, 48, 0xaa, 0xaa, 3, 0, 0, 0][..], &kind].concat();
     for (frame, charged) in [
         (framed(&[8, 0], &four), (1, 0, 40)),
         (framed(&[0x86, 0xdd], &six), (2, 0, 60)),
@@ -160,6 +169,31 @@ fn frames_of_all_kinds_find_their_limiter() {
         (
             framed(&[&[0x81, 0, 0, 7], &pppoe(0x21, &four)[..]].concat(), &[]),
             (5, 0, 40),
+        ),
+        // Tags of older types, and SNAP before or behind a tag (RFC 1042).
+        (framed(&[0x91, 0, 0, 7, 8, 0], &four), (3, 0, 40)),
+        (
+            framed(&[0x92, 0, 0, 7, 0x91, 0, 0, 8, 8, 0], &four),
+            (4, 0, 40),
+        ),
+        (framed(&snap([8, 0]), &four), (1, 0, 40)),
+        (
+            framed(&[&[0x81, 0, 0, 6], &snap([0x86, 0xdd])[..]].concat(), &six),
+            (2, 0, 60),
+        ),
+        (
+            framed(&[&snap([0x81, 0])[..], &[0, 7, 8, 0]].concat(), &four),
+            (3, 0, 40),
+        ),
+        // One label or several, of both types (RFC 3032 §2.1). The last one has the bit 0x100.
+        (framed(&[0x88, 0x47, 0, 1, 1, 64], &four), (1, 0, 40)),
+        (
+            framed(&[0x88, 0x48, 0, 1, 0, 64, 0, 2, 0, 64, 0, 3, 1, 64], &six),
+            (2, 0, 60),
+        ),
+        (
+            framed(&[0x81, 0, 0, 7, 0x88, 0x47, 0, 1, 1, 64], &four),
+            (3, 0, 40),
         ),
         // Not IP, but on the subscriber's link.
         (framed(&[0x81, 0, 0, 7, 8, 6], &[0; 46]), (3, 1, 46)),
@@ -403,4 +437,105 @@ fn unmatched_packets_are_dropped_if_the_file_says_so() {
             assert_eq!(subject.gate.offer("xdp_down", 1, frame) == 1, dropped);
         }
     }
+}
+
+#[test]
+fn frames_without_ip_pass_only_as_far_as_a_network_needs_them() {
+    let test = "frames_without_ip_pass_only_as_far_as_a_network_needs_them";
+    let Some(mut subject) = Subject::new(test) else {
+        return;
+    };
+    let bridge = |kind: &[u8]| {
+        let mut frame = framed(kind, &[0; 50]);
+        frame[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0]);
+        frame
+    };
+    let session = |protocol: [u8; 2]| {
+        let header = [0x88, 0x64, 0x11, 0, 0, 77, 0, 42];
+        framed(&[&header[..], &protocol].concat(), &[0; 40])
+    };
+    let needed = [
+        framed(&[8, 6], &[0; 46]),
+        framed(&[0x81, 0, 0, 6, 8, 6], &[0; 46]),
+        framed(&[0x88, 0x63], &[0x11, 9, 0, 0, 0, 0]),
+        session([0xc0, 0x21]),
+        // A spanning tree: 802.2, not SNAP.
+        bridge(&[0, 38, 0x42, 0x42, 3]),
+    ];
+    let lldp = bridge(&[0x88, 0xcc]);
+    let rest = [
+        framed(&[0x88, 0xb5], &[0; 46]),
+        framed(&[0, 46, 0xe0, 0xe0, 3], &[0; 43]),
+        framed(&[0, 46, 0xaa, 0xaa, 3, 0, 0, 0x0c, 8, 0], &ipv4(6, &TCP)),
+        // A label with an Ethernet frame behind it, and labels that do not end.
+        framed(&[0x88, 0x47, 0, 1, 1, 64, 0, 0, 0, 0], &[2; 60]),
+        framed(&[0x88, 0x47, 0, 1, 0, 64], &[0; 6]),
+        session([0x00, 0x2d]),
+    ];
+    let passes = |subject: &mut Subject, way: &str, now, frame: &[u8]| {
+        let tc = subject.gate.offer(&format!("tc_{way}"), now, frame) != 2;
+        let xdp = subject.gate.offer(&format!("xdp_{way}"), now, frame) != 1;
+        assert_eq!(tc, xdp, "{frame:02x?}");
+        tc
+    };
+    use OtherFrames::{Auto, Drop, Pass};
+    for (others, unknown, way, dropped) in [
+        (Pass, Unknown::Drop, "up", false),
+        (Auto, Unknown::Pass, "up", true),
+        (Auto, Unknown::Pass, "down", false),
+        (Auto, Unknown::Drop, "down", true),
+        (Drop, Unknown::Pass, "down", true),
+    ] {
+        subject.others = others;
+        subject.sit(1, unknown);
+        for frame in &needed {
+            assert!(passes(&mut subject, way, 1, frame), "{way} {frame:02x?}");
+        }
+        for frame in rest.iter().chain([&lldp]) {
+            let before = subject.counted("other_dropped");
+            assert_eq!(
+                passes(&mut subject, way, 1, frame),
+                !dropped,
+                "{frame:02x?}"
+            );
+            let counted = subject.counted("other_dropped") - before;
+            assert_eq!(counted, if dropped { 2 } else { 0 });
+        }
+    }
+    // A flood of ARP passes at 64 kbit/s (60 bytes as charged take 5.75 ms) after two seconds' worth.
+    // Another sender's passes all the while, and so does neighbour discovery.
+    subject.others = Auto;
+    subject.sit(1, Unknown::Drop);
+    let mut flood = framed(&[8, 6], &[0; 46]);
+    flood[11] = 77;
+    let mut honest = flood.clone();
+    honest[11] = 78;
+    let second = 1_000_000_000;
+    let mut passed = 0;
+    for number in 0..10_000u64 {
+        let now = 100 * second + number * second / 1_000;
+        passed += u64::from(subject.gate.offer("tc_up", now, &flood) != 2);
+        if number % 500 == 0 {
+            assert!(subject.gate.offer("xdp_up", now, &honest) != 1, "{number}");
+        }
+    }
+    let most = 12 * 64_000 / 8 / 46;
+    assert!(
+        (most - 5..=most + 1).contains(&passed),
+        "{passed} of {most}"
+    );
+    assert_eq!(subject.counted("link_frames_dropped"), 10_000 - passed);
+    let discovery = framed(&[0x86, 0xdd], &{
+        let mut packet = ipv6(58, &[135, 0, 0, 0, 0, 0, 0, 0]);
+        (packet[7], packet[23]) = (255, 9);
+        packet
+    });
+    let now = 110 * second;
+    let of = |count: usize, subject: &mut Subject| {
+        (0..count)
+            .filter(|_| subject.gate.offer("tc_up", now, &discovery) != 2)
+            .count()
+    };
+    let passed = of(1_000, &mut subject);
+    assert!((200..500).contains(&passed), "{passed}");
 }

@@ -56,14 +56,14 @@ fn length(packet: &Packet) -> u32 {
 
 /// Sends a recording through both. Returns how many of its packets were dropped.
 fn compare(gate: &mut Gate, recording: &Recording, plan: &Draft, version: u32) -> u64 {
-    let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
-    let (tc, xdp): (OwnedFd, OwnedFd) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
+    let (tc, xdp): (OwnedFd, OwnedFd) = (gate.program("tc_down"), gate.program("xdp_down"));
     // One limiter has the packets of all addresses.
     let everybody = ["0.0.0.0/0", "::/0"].map(|text| {
         let seat = Seat {
             limiter: 0,
             plan: version,
             version,
+            ..Seat::default()
         };
         (Match::Prefix(text.parse().unwrap()), seat)
     });

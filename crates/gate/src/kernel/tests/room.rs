@@ -59,6 +59,7 @@ fn more_policies_than_there_is_room_for_are_refused() {
         limiter: 0,
         plan: 7,
         version: 1,
+        ..Seat::default()
     };
     kernel.seat(Direction::Up, &[(matched(0), seat)]).unwrap();
     let [led, kept] = [7u32, 9].map(|plan| plan.to_ne_bytes());
@@ -120,6 +121,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
                 limiter,
                 plan: round,
                 version: round,
+                ..Seat::default()
             };
             (matched(limiter), seat)
         });
@@ -167,7 +169,26 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
 fn numbers_of_a_place_go_around() {
     let mut number = 1_024;
     for _ in 0..1 << 23 {
-        number = kept::after(number);
+        number = stored_once::after(number);
         assert!(number % 1024 == 0 && (1_024..u32::MAX - 2).contains(&number));
+    }
+}
+
+#[test]
+fn there_is_room_for_as_many_prefixes_as_files_may_have() {
+    let Some(mut gate) = gate("there_is_room_for_as_many_prefixes_as_files_may_have") else {
+        return;
+    };
+    let seat = Seat {
+        limiter: 0,
+        plan: 0,
+        version: 1,
+        ..Seat::default()
+    };
+    let seats: Vec<_> = (0..crate::limits::MAX_PREFIXES as u32)
+        .map(|number| (matched(number), seat))
+        .collect();
+    for direction in Direction::BOTH {
+        gate.kernel().seat(direction, &seats).unwrap();
     }
 }

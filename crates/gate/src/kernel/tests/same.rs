@@ -1,9 +1,11 @@
 //! Tests that the programs and the limiter crate decide in the same way, packet by packet.
 
+use std::os::fd::AsRawFd;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tidegate_limiter::{
-    Classifier, Decision, Headers, Nanos, PacketMeta, PaperControl, Ports, SizedPhantomQueues,
+    Classifier, Decision, Ecn, Headers, Nanos, PacketMeta, PaperControl, Ports, SizedPhantomQueues,
     Thresholds, TokenBucket,
 };
 
@@ -61,15 +63,20 @@ struct Pair<'a> {
     frames: Vec<Vec<u8>>,
     tc: std::os::fd::OwnedFd,
     xdp: std::os::fd::OwnedFd,
-    sent: (u64, u64),
+    /// Packets, those that were dropped, and those that were marked.
+    sent: (u64, u64, u64),
 }
 
 const FLOWS: u16 = 60;
 
+/// The flows are of six hosts, of which the first has half of them.
+fn host_of(flow: u16) -> u8 {
+    flow.saturating_sub(FLOWS / 2).div_ceil(6) as u8
+}
+
 impl<'a> Pair<'a> {
     fn new(gate: &'a mut Gate, plan: Draft) -> Self {
-        let open = |name| Program::fd_from_pinned_path(gate.pins.join("programs").join(name));
-        let (tc, xdp) = (open("tc_down").unwrap(), open("xdp_down").unwrap());
+        let (tc, xdp) = (gate.program("tc_down"), gate.program("xdp_down"));
         gate.kernel().forget(0).unwrap();
         let classifier = Self::classifier(&plan);
         let mut pair = Self {
@@ -80,15 +87,16 @@ impl<'a> Pair<'a> {
                 limiter: 0,
                 plan: 0,
                 version: 0,
+                ..Seat::default()
             },
             plan,
             changed: false,
             frames: (0..FLOWS)
-                .map(|flow| frame([192, 0, 2, 1], flow, u16::MAX))
+                .map(|flow| frame([192, 0, 2, host_of(flow)], flow, u16::MAX))
                 .collect(),
             tc,
             xdp,
-            sent: (0, 0),
+            sent: (0, 0, 0),
         };
         pair.sit();
         pair
@@ -105,13 +113,14 @@ impl<'a> Pair<'a> {
         self.seat.version = self.seat.version.wrapping_add(1);
         let kernel = self.gate.kernel();
         kernel.put_plan(self.seat.plan, &self.plan.plan()).unwrap();
-        let matched = Match::Prefix("192.0.2.1".parse().unwrap());
+        let matched = Match::Prefix("192.0.2.0/29".parse().unwrap());
         kernel
             .seat(Direction::Down, &[(matched, self.seat)])
             .unwrap();
         self.changed = true;
     }
 
+    /// Offers a packet to both. Returns whether they decide the same.
     fn offer(&mut self, now: Nanos, flow: u16, bytes: u16) -> bool {
         if std::mem::take(&mut self.changed) {
             match &mut self.reference {
@@ -121,7 +130,7 @@ impl<'a> Pair<'a> {
         }
         let headers = Headers {
             source: "198.51.100.1".parse().unwrap(),
-            destination: "192.0.2.1".parse().unwrap(),
+            destination: [192, 0, 2, host_of(flow)].into(),
             protocol: 17,
             ports: Some(Ports {
                 source: flow,
@@ -130,8 +139,12 @@ impl<'a> Pair<'a> {
             dscp: 0,
         };
         let packet = self.classifier.classify(&headers.into(), u32::from(bytes));
+        // By their numbers, flows use ECN or do not.
+        let ecn = Ecn::of((flow % 5) as u8);
+        let packet = PacketMeta { ecn, ..packet };
         let expected = self.reference.as_mut().unwrap().offer(now, &packet);
         let frame = &mut self.frames[usize::from(flow)];
+        frame[15] = ecn as u8;
         frame[16..18].copy_from_slice(&bytes.to_be_bytes());
         let frame = &frame[..14 + usize::from(bytes)];
         let kernel = self.gate.kernel.as_mut().unwrap();
@@ -139,14 +152,18 @@ impl<'a> Pair<'a> {
             .update("test_time", &0u32.to_ne_bytes(), &now.to_ne_bytes())
             .unwrap();
         // A test at tc does not allow more than a page.
-        let dropped = if bytes <= 1_500 {
-            run(&self.tc, frame) == 2
-        } else {
-            run(&self.xdp, frame) == 1
+        let (program, drop) = match bytes <= 1_500 {
+            true => (&self.tc, 2),
+            false => (&self.xdp, 1),
         };
+        let (verdict, after) = sys::test_run(program.as_raw_fd(), frame, 1).unwrap();
+        let dropped = verdict == drop;
+        let marked = !dropped && after[15] != frame[15];
         self.sent.0 += 1;
         self.sent.1 += u64::from(dropped);
-        dropped == (expected == Decision::Drop)
+        self.sent.2 += u64::from(marked);
+        let marks = expected == Decision::Ce && ecn != Ecn::Ce;
+        (dropped, marked) == (expected == Decision::Drop, marks)
     }
 }
 
@@ -242,6 +259,10 @@ fn draw_policy(random: &mut Pcg64) -> PolicyTree {
         let count = random.random_range(1..=4);
         match random.random_range(0..if depth == 0 { 2 } else { 5 }) {
             0 => PolicyTree::queue(),
+            1 if random.random() => {
+                let hosts = random.random_range(1..=3);
+                PolicyTree::hosts(hosts, random.random_range(1..=5)).unwrap()
+            }
             1 => PolicyTree::fair(random.random_range(1..=12)).unwrap(),
             2 => {
                 PolicyTree::priority((0..count).map(|_| part(random, depth - 1)).collect()).unwrap()
@@ -296,7 +317,13 @@ fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
     pair.plan.rate.bits_per_second()
 }
 
-fn compare(gate: &mut Gate, seed: u64, plan: Draft, packets: u32, switches: bool) -> (u64, u64) {
+fn compare(
+    gate: &mut Gate,
+    seed: u64,
+    plan: Draft,
+    packets: u32,
+    switches: bool,
+) -> (u64, u64, u64) {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut sequence = Sequence {
         now: random.random_range(0..1 << 50),
@@ -317,12 +344,14 @@ fn compare(gate: &mut Gate, seed: u64, plan: Draft, packets: u32, switches: bool
             pair.plan,
         );
     }
+    let counted = pair.gate.kernel().read(0).unwrap().counters.marked_packets;
+    assert_eq!(counted, pair.sent.2, "seed {seed}");
     pair.sent
 }
 
 fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -> PolicyTree) {
     let Some(mut gate) = gate(test) else { return };
-    let (mut packets, mut dropped) = (0, 0);
+    let (mut packets, mut dropped, mut marked) = (0, 0, 0);
     for seed in seeds {
         let mut random = Pcg64::seed_from_u64(seed);
         let policy = policy(&mut random);
@@ -339,7 +368,9 @@ fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -
         let sent = compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
         packets += sent.0;
         dropped += sent.1;
+        marked += sent.2;
     }
+    assert!(marked * 500 > packets, "{marked} of {packets} were marked");
     // Both outcomes were seen.
     assert!(
         dropped * 20 > packets && dropped * 20 < packets * 19,
@@ -381,6 +412,15 @@ fn queues_by_priority_decide_as_the_reference() {
             PolicyTree::priority(vec![PolicyTree::queue(), fair, PolicyTree::queue()]).unwrap()
         },
     );
+}
+
+#[test]
+fn hosts_decide_as_the_reference() {
+    compare_all("hosts_decide_as_the_reference", 400..440, |random| {
+        let hosts = random.random_range(1..=4);
+        let most = 24 / hosts;
+        PolicyTree::hosts(hosts, random.random_range(1..=most)).unwrap()
+    });
 }
 
 #[test]
@@ -513,6 +553,7 @@ fn queues_that_shrink_begin_empty() {
                 limiter: number,
                 plan: at,
                 version,
+                ..Seat::default()
             };
             let matched = Match::Prefix("192.0.2.1".parse().unwrap());
             let seats = [(matched, seat)];

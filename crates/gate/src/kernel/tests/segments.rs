@@ -106,6 +106,7 @@ fn subject(test: &str) -> Option<Gate> {
         limiter: 0,
         plan: 0,
         version: 1,
+        ..Seat::default()
     };
     let all = ["0.0.0.0/0", "::/0"].map(|text| (Match::Prefix(text.parse().unwrap()), seat));
     gate.kernel().seat(Direction::Down, &all).unwrap();
@@ -125,8 +126,7 @@ impl Gate {
     /// Packets and bytes that frames at tc are charged as.
     fn charged(&mut self, frames: &[Vec<u8>], known: &Known) -> (u64, u64) {
         self.kernel().forget(0).unwrap();
-        let path = self.pins.join("programs").join("tc_down");
-        let program = Program::fd_from_pinned_path(path).unwrap();
+        let program = self.program("tc_down");
         for frame in frames {
             let run = sys::test_run_as(program.as_raw_fd(), frame, 1, Some(&known.words()));
             assert_eq!(run.unwrap().0, u32::MAX, "it passes");

@@ -120,7 +120,7 @@ fn limits_hold_a_segment() {
     // Acknowledgements are smaller, and marked packets pass.
     let back = SMALL.replace(
         "path = [\"gate\", \"radio\"]",
-        "path = \"radio\"\nback = \"gate\"",
+        "path = [\"radio\"]\nback = [\"gate\"]",
     );
     let policer = |bytes| format!("kind = \"policer\"\nburst = \"{bytes}B\"");
     assert!(parse(&back.replacen("kind = \"bc-pqp\"", &policer(52), 1)).is_ok());
@@ -207,7 +207,7 @@ fn scenarios_of_ours_are_within_bounds() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut folders = vec![
         format!("{root}/studies"),
-        format!("{root}/crates/tidegate/scenarios"),
+        format!("{root}/crates/lab/scenarios"),
     ];
     let mut found = 0;
     while let Some(folder) = folders.pop() {

@@ -59,7 +59,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "kind = \"link\"",
             "kind = \"link\"\nburst = \"1kB\"",
-            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, rate, queue",
+            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, rate, rates, period, trace, queue",
         ),
         (
             "\"2ms..50ms\"",
@@ -80,6 +80,11 @@ fn errors_say_where_and_what_to_do() {
             "rate = \"10mbit\"",
             "rate = \"10mbit\"\npolicy = \"queue\"\nqueue = \"32kb\"",
             "a.toml:8:9: `queue`: '32kb' ",
+        ),
+        (
+            "count = 4",
+            "count = 4\nback = \"gate\"",
+            "a.toml:17:8: `back` is a list of names: write back = [\"gate\"]",
         ),
         (
             "count = 4",
@@ -120,7 +125,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "cc = [",
             "cc = [1, ",
-            "a.toml:17:7: `cc` is one of reno, cubic, bbr, vegas, not a number",
+            "a.toml:17:7: `cc` is one of reno, cubic, bbr, vegas, dctcp, prague, not a number",
         ),
         (
             "[[flow]]",

@@ -7,6 +7,7 @@ use tidegate_limiter::{
     SingleRateConfig, WaterFillingConfig,
 };
 
+use crate::capacity::{Capacity, Steps, Trace};
 use crate::plan::*;
 use crate::sim::engine::{Engine, Ledger};
 use crate::testing::*;
@@ -47,6 +48,14 @@ fn queues() -> impl Strategy<Value = QueueKind> {
                 quantum,
                 target: target * ms,
                 interval: 20 * target * ms,
+                packets,
+            }
+        ),
+        (0u64..50, 1u64..50, 0u64..3, 0u64..100).prop_map(
+            move |(target, update, threshold, packets)| QueueKind::DualPi2 {
+                target: target * ms,
+                update: update * ms,
+                threshold: threshold * ms,
                 packets,
             }
         ),
@@ -101,6 +110,23 @@ fn limiter(rate: Rate, burst: u64, which: u8, queues: u16) -> Result<LimiterConf
     })
 }
 
+fn varying() -> impl Strategy<Value = Capacity> {
+    let steps = (100_000u64..50_000_000, 0u64..50_000_000, 1u64..SECOND);
+    let trace = prop::collection::vec(0u32..300, 1..50);
+    prop_oneof![
+        steps.prop_map(|(first, second, at)| {
+            let steps = vec![(0, rate(first)), (at, rate(second))];
+            Capacity::Steps(Steps::new(steps, Some(2 * at)).unwrap())
+        }),
+        trace.prop_map(|mut times| {
+            times.push(300);
+            times.sort_unstable();
+            let text: String = times.iter().map(|time| format!("{time}\n")).collect();
+            Capacity::Trace(Trace::read(&text).unwrap())
+        }),
+    ]
+}
+
 fn elements() -> impl Strategy<Value = ElementKind> {
     prop_oneof![
         (0u64..20_000_000, 0u64..5_000_000)
@@ -109,6 +135,8 @@ fn elements() -> impl Strategy<Value = ElementKind> {
             rate: rate(bits),
             queue
         }),
+        (varying(), queues())
+            .prop_map(|(capacity, queue)| ElementKind::Varying { capacity, queue }),
         (0.0..0.3f64, 1.0..4.0f64)
             .prop_map(|(probability, burst)| ElementKind::Loss { probability, burst }),
         (0.0..0.3f64, 0u64..10_000_000)

@@ -34,13 +34,8 @@ impl Controller for Behind {
         self.0.on_lost(lost_total);
     }
 
-    fn on_state(&mut self, now: Nanos, state: LossState) {
-        let mut window = Window {
-            cwnd: 10,
-            ssthresh: u32::MAX,
-            pacing_rate: None,
-        };
-        self.0.on_state(now, state, &mut window);
+    fn on_state(&mut self, now: Nanos, state: LossState, window: &mut Window) {
+        self.0.on_state(now, state, window);
     }
 
     fn on_restart(&mut self, restart: Restart, window: &mut Window) {
@@ -75,7 +70,10 @@ fn behind(algorithm: Algorithm) -> CustomAlgorithm {
 
 #[test]
 fn congestion_control_of_others_is_called_as_the_lab_s() {
-    for algorithm in Algorithm::ALL {
+    // DCTCP and Prague have ECN of a kind that others do not have.
+    let special = [Algorithm::Dctcp, Algorithm::Prague];
+    let all = Algorithm::ALL.into_iter();
+    for algorithm in all.filter(|algorithm| !special.contains(algorithm)) {
         let run = |algorithm| {
             let mut flow = bulk(None);
             flow.tcp.algorithm = algorithm;

@@ -155,6 +155,16 @@ impl Bbr {
         }
     }
 
+    /// Its name in results, as `ss` prints it.
+    pub(super) fn phase(&self) -> &'static str {
+        match self.mode {
+            Mode::Startup => "startup",
+            Mode::Drain => "drain",
+            Mode::ProbeBandwidth => "probe-bw",
+            Mode::ProbeRtt => "probe-rtt",
+        }
+    }
+
     /// Linux `bbr_init`.
     pub(super) fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>, window: &mut Window) {
         self.srtt = rtt.map(micros);

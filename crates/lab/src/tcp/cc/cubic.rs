@@ -2,7 +2,7 @@
 
 use tidegate_limiter::Nanos;
 
-use super::reno::{Reno, slow_start};
+use super::reno::Reno;
 use super::{AckSample, LossState, Window, micros};
 use crate::MILLISECOND;
 
@@ -70,6 +70,10 @@ impl Cubic {
         }
     }
 
+    pub(super) fn use_hystart_plus(&mut self, paced: bool) {
+        self.reno.use_hystart_plus(paced);
+    }
+
     /// Linux `cubictcp_recalc_ssthresh`, RFC 9438 §4.6 and §4.7.
     pub(super) fn ssthresh(&mut self, window: &Window) -> u32 {
         self.reno.reduced(window);
@@ -113,6 +117,7 @@ impl Cubic {
     /// Linux `cubictcp_acked`.
     pub(super) fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         self.hystart.sent(sample.snd_nxt);
+        self.reno.on_acked(sample, window);
         let Some(rtt) = sample.rtt else { return };
         // Right after a recovery, round trips are those of a queue that has changed since.
         if self
@@ -124,7 +129,7 @@ impl Cubic {
         let delay = micros(rtt).max(1);
         let delay_min = self.delay_min.map_or(delay, |least| least.min(delay));
         self.delay_min = Some(delay_min);
-        if window.in_slow_start() {
+        if window.in_slow_start() && !self.reno.has_hystart_plus() {
             self.hystart
                 .update(micros(now), delay, delay_min, sample, window);
         }
@@ -135,7 +140,7 @@ impl Cubic {
         if !sample.cwnd_limited {
             return;
         }
-        let acked = slow_start(sample.acked, window);
+        let acked = self.reno.slow_start(sample.acked, window);
         if acked == 0 {
             return;
         }

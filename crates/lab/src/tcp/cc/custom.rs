@@ -29,7 +29,7 @@ pub trait Controller: CloneController + fmt::Debug + Send {
     fn on_lost(&mut self, _lost_total: u64) {}
 
     /// The sender's state changes (`set_state`), just before it does.
-    fn on_state(&mut self, _now: Nanos, _state: LossState) {}
+    fn on_state(&mut self, _now: Nanos, _state: LossState, _window: &mut Window) {}
 
     /// Sending resumes with nothing in flight (`CA_EVENT_TX_START`).
     fn on_restart(&mut self, _restart: Restart, _window: &mut Window) {}
@@ -41,6 +41,11 @@ pub trait Controller: CloneController + fmt::Debug + Send {
     /// [`cong_avoid`](Self::cong_avoid) and the sender's reduction do this.
     fn control(&mut self, _now: Nanos, _sample: &AckSample, _window: &mut Window) -> bool {
         false
+    }
+
+    /// The name of the phase that it is in, for tables of connections.
+    fn phase(&self) -> Option<&'static str> {
+        None
     }
 }
 

@@ -12,8 +12,11 @@ use tidegate_limiter::Nanos;
 mod bbr;
 mod cubic;
 mod custom;
+mod dctcp;
+mod hystart_plus;
 #[cfg(test)]
 mod path;
+mod prague;
 mod reno;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,8 @@ pub use custom::{CloneController, Controller, CustomAlgorithm, Restart, Start};
 
 use bbr::Bbr;
 use cubic::Cubic;
+use dctcp::Dctcp;
+use prague::Prague;
 use reno::Reno;
 use vegas::Vegas;
 
@@ -38,13 +43,24 @@ pub enum Algorithm {
     Bbr,
     /// Vegas, as in Linux.
     Vegas,
+    /// DCTCP, RFC 8257 as in Linux.
+    Dctcp,
+    /// Prague, for queues of L4S.
+    Prague,
     /// Another program's.
     Custom(CustomAlgorithm),
 }
 
 impl Algorithm {
     /// The algorithms that come with the lab.
-    pub const ALL: [Self; 4] = [Self::Reno, Self::Cubic, Self::Bbr, Self::Vegas];
+    pub const ALL: [Self; 6] = [
+        Self::Reno,
+        Self::Cubic,
+        Self::Bbr,
+        Self::Vegas,
+        Self::Dctcp,
+        Self::Prague,
+    ];
 
     /// Its name in scenarios, in results and in the kernel.
     pub const fn name(self) -> &'static str {
@@ -53,6 +69,8 @@ impl Algorithm {
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
             Self::Vegas => "vegas",
+            Self::Dctcp => "dctcp",
+            Self::Prague => "prague",
             Self::Custom(custom) => custom.name,
         }
     }
@@ -84,6 +102,8 @@ pub enum LossState {
     Open,
     /// Duplicate or selective acknowledgements, no loss yet.
     Disorder,
+    /// The window is reduced for a mark, RFC 3168 §6.1.2.
+    Cwr,
     /// Fast recovery.
     Recovery,
     /// After a retransmission timeout.
@@ -99,6 +119,8 @@ pub struct AckSample {
     pub acked: u32,
     /// Cumulatively acknowledged by this one.
     pub acked_cumulatively: u32,
+    /// Of these, the segments whose packets the receiver says were marked (Linux `delivered_ce`).
+    pub marked: u32,
     /// Marked lost by this one.
     pub lost: u32,
     /// The round trip of the latest acknowledged segment that was sent once.
@@ -147,6 +169,10 @@ pub enum CongestionControl {
     Bbr(Box<Bbr>),
     /// Delay instead of loss.
     Vegas(Vegas),
+    /// Reduced by the share of marks.
+    Dctcp(Dctcp),
+    /// By the share of marks, paced, and with fractions of segments.
+    Prague(Prague),
     /// Another program's.
     Custom(Box<dyn Controller>),
 }
@@ -161,7 +187,19 @@ impl CongestionControl {
             Algorithm::Cubic => Self::Cubic(Cubic::new(mss, now)),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, now, seed))),
             Algorithm::Vegas => Self::Vegas(Vegas::default()),
+            Algorithm::Dctcp => Self::Dctcp(Dctcp::default()),
+            Algorithm::Prague => Self::Prague(Prague::new(mss)),
             Algorithm::Custom(custom) => Self::Custom((custom.make)(start)),
+        }
+    }
+
+    /// Reno and CUBIC end their first slow start by HyStart++, RFC 9406, and not as Linux does. `paced`: segments are
+    /// spread over the round trip.
+    pub(crate) fn use_hystart_plus(&mut self, paced: bool) {
+        match self {
+            Self::Reno(reno) => reno.use_hystart_plus(paced),
+            Self::Cubic(cubic) => cubic.use_hystart_plus(paced),
+            Self::Bbr(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {}
         }
     }
 
@@ -171,7 +209,7 @@ impl CongestionControl {
         match self {
             Self::Bbr(bbr) => bbr.on_established(now, rtt, window),
             Self::Custom(custom) => custom.on_established(now, rtt, window),
-            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => {}
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {}
         }
     }
 
@@ -183,6 +221,8 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.ssthresh(window),
             Self::Bbr(bbr) => bbr.ssthresh(window),
             Self::Vegas(vegas) => vegas.ssthresh(window),
+            Self::Dctcp(dctcp) => dctcp.ssthresh(window),
+            Self::Prague(prague) => prague.ssthresh(window),
             Self::Custom(custom) => custom.ssthresh(now, window),
         }
     }
@@ -194,18 +234,20 @@ impl CongestionControl {
         match self {
             Self::Bbr(bbr) => bbr.on_lost(lost_total),
             Self::Custom(custom) => custom.on_lost(lost_total),
-            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => {}
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {}
         }
     }
 
     /// The sender's state changes (`set_state`), just before it does.
-    pub fn on_state(&mut self, now: Nanos, state: LossState, _window: &mut Window) {
+    pub fn on_state(&mut self, now: Nanos, state: LossState, window: &mut Window) {
         match self {
             Self::Reno(reno) => reno.on_state(state),
             Self::Cubic(cubic) => cubic.on_state(now, state),
             Self::Bbr(bbr) => bbr.on_state(state),
             Self::Vegas(vegas) => vegas.on_state(state),
-            Self::Custom(custom) => custom.on_state(now, state),
+            Self::Dctcp(dctcp) => dctcp.on_state(state, window),
+            Self::Prague(prague) => prague.on_state(now, state, window),
+            Self::Custom(custom) => custom.on_state(now, state, window),
         }
     }
 
@@ -213,7 +255,7 @@ impl CongestionControl {
     pub fn on_restart(&mut self, restart: Restart, window: &mut Window) {
         let Restart { now, idle } = restart;
         match self {
-            Self::Reno(_) => {}
+            Self::Reno(_) | Self::Dctcp(_) | Self::Prague(_) => {}
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
             Self::Bbr(bbr) => bbr.on_restart(now, window),
             Self::Vegas(vegas) => vegas.on_restart(),
@@ -224,9 +266,11 @@ impl CongestionControl {
     /// Called for every acknowledgement that acknowledges something (`pkts_acked`), in every state.
     pub fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         match self {
-            Self::Reno(_) | Self::Bbr(_) => {}
+            Self::Bbr(_) | Self::Prague(_) => {}
+            Self::Reno(reno) => reno.on_acked(sample, window),
             Self::Cubic(cubic) => cubic.on_acked(now, sample, window),
             Self::Vegas(vegas) => vegas.on_acked(sample),
+            Self::Dctcp(dctcp) => dctcp.on_acked(sample),
             Self::Custom(custom) => custom.on_acked(now, sample, window),
         }
     }
@@ -238,8 +282,9 @@ impl CongestionControl {
         match self {
             Self::Reno(reno) => reno.cong_avoid(sample, window),
             Self::Cubic(cubic) => cubic.cong_avoid(now, sample, window),
-            Self::Bbr(_) => {}
+            Self::Bbr(_) | Self::Prague(_) => {}
             Self::Vegas(vegas) => vegas.cong_avoid(sample, window),
+            Self::Dctcp(dctcp) => dctcp.cong_avoid(sample, window),
             Self::Custom(custom) => custom.cong_avoid(now, sample, window),
         }
     }
@@ -253,9 +298,34 @@ impl CongestionControl {
                 bbr.control(now, sample, window);
                 true
             }
+            Self::Prague(prague) => {
+                prague.control(now, sample, window);
+                true
+            }
             Self::Custom(custom) => custom.control(now, sample, window),
-            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) => false,
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) => false,
         }
+    }
+
+    /// The phase that the algorithm is in, if it has phases.
+    pub fn phase(&self) -> Option<&'static str> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr.phase()),
+            Self::Custom(custom) => custom.phase(),
+            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {
+                None
+            }
+        }
+    }
+
+    /// Segments that may leave together, if the algorithm bounds them (`tso_segs`): Prague those of a quarter of a
+    /// millisecond, so that its bursts do not fill the short queues of L4S.
+    pub(crate) fn burst(&self, window: &Window, mss: u32) -> Option<u32> {
+        let rate = window
+            .pacing_rate
+            .filter(|_| matches!(self, Self::Prague(_)))?;
+        let segments = (rate >> 12) / u64::from(mss.max(1));
+        Some(u32::try_from(segments).unwrap_or(u32::MAX).max(1))
     }
 
     /// The window before a reduction that was unnecessary (`undo_cwnd`).
@@ -265,6 +335,8 @@ impl CongestionControl {
             Self::Cubic(cubic) => cubic.undo(window),
             Self::Bbr(bbr) => bbr.undo(window),
             Self::Vegas(vegas) => vegas.undo(window),
+            Self::Dctcp(dctcp) => dctcp.undo(window),
+            Self::Prague(prague) => prague.undo(window),
             Self::Custom(custom) => custom.undo(window),
         }
     }

@@ -1,5 +1,6 @@
 //! Reno: one segment more each round trip, half the window after a loss.
 
+use super::hystart_plus::HyStartPlus;
 use super::{AckSample, LossState, Window};
 
 #[cfg(test)]
@@ -12,6 +13,8 @@ pub struct Reno {
     credit: u32,
     /// The window before the last reduction (`prior_cwnd`).
     prior_cwnd: u32,
+    /// Ends the first slow start, if it is used.
+    plus: Option<HyStartPlus>,
 }
 
 impl Reno {
@@ -29,6 +32,32 @@ impl Reno {
         self.credit = 0;
     }
 
+    pub(super) fn use_hystart_plus(&mut self, paced: bool) {
+        self.plus = Some(HyStartPlus::new(paced));
+    }
+
+    /// Whether HyStart++ ends slow start.
+    pub(super) fn has_hystart_plus(&self) -> bool {
+        self.plus.is_some()
+    }
+
+    pub(super) fn on_acked(&mut self, sample: &AckSample, window: &mut Window) {
+        if let Some(plus) = &mut self.plus {
+            plus.on_acked(sample, window);
+        }
+    }
+
+    /// Lets the window grow in slow start. Returns the segments that are left, all of them if it is over.
+    pub(super) fn slow_start(&mut self, acked: u32, window: &mut Window) -> u32 {
+        match &mut self.plus {
+            Some(plus) if window.ssthresh == u32::MAX => {
+                plus.grow(acked, window);
+                0
+            }
+            _ => slow_start(acked, window),
+        }
+    }
+
     pub(super) fn on_state(&mut self, state: LossState) {
         // Linux tcp_enter_loss: also when a timeout follows another and the threshold stays.
         if state == LossState::Loss {
@@ -41,7 +70,7 @@ impl Reno {
         if !sample.cwnd_limited {
             return;
         }
-        let acked = slow_start(sample.acked, window);
+        let acked = self.slow_start(sample.acked, window);
         if acked > 0 {
             self.increase(window.cwnd, acked, window);
         }

@@ -14,10 +14,11 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 fn state(number: u64) -> LossState {
-    match number % 4 {
+    match number % 5 {
         0 => LossState::Open,
         1 => LossState::Disorder,
         2 => LossState::Recovery,
+        3 => LossState::Cwr,
         _ => LossState::Loss,
     }
 }
@@ -26,6 +27,7 @@ fn sample(n: &[u64]) -> AckSample {
     AckSample {
         acked: n[0] as u32,
         acked_cumulatively: n[1] as u32,
+        marked: (n[0] / 2) as u32,
         lost: n[2] as u32,
         rtt: Some(n[3]).filter(|_| !n[4].is_multiple_of(3)),
         srtt: Some(n[5]).filter(|_| !n[4].is_multiple_of(5)),
@@ -51,7 +53,8 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::Reno),
         Just(Algorithm::Cubic),
         Just(Algorithm::Bbr),
-        Just(Algorithm::Vegas)
+        Just(Algorithm::Vegas),
+        Just(Algorithm::Dctcp)
     ]
 }
 

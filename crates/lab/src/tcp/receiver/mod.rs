@@ -4,6 +4,7 @@
 //! 64 kB; here only the acknowledgements follow that growth. Not modelled: PAWS (sequence numbers
 //! here do not wrap), and segments that the host merges before TCP sees them.
 
+mod echo;
 mod growth;
 mod reading;
 mod sacks;
@@ -13,6 +14,7 @@ use tidegate_trace::wire::Timestamps;
 
 use super::{Sacks, Segment, TcpConfig};
 use crate::MILLISECOND;
+use echo::MarkEcho;
 use growth::Growth;
 use reading::Reading;
 use sacks::SackList;
@@ -23,6 +25,8 @@ mod tests;
 /// Acknowledgements sent at once at the beginning, and after signs of trouble (Linux
 /// `TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
+/// Acknowledgements sent at once after a mark.
+const AFTER_MARK: u32 = 2;
 /// The assumed length of a full segment until one is seen (Linux `TCP_MSS_DEFAULT`).
 const SMALL_MSS: u32 = 536;
 /// Duplicate acknowledgements that are sent at once for a hole, before further ones are joined
@@ -81,6 +85,7 @@ pub(super) struct Receiver {
     last_answer: Option<Nanos>,
     /// The timestamp to echo, RFC 7323 §4.3.
     echo: u32,
+    marks: MarkEcho,
 }
 
 impl Receiver {
@@ -113,6 +118,7 @@ impl Receiver {
             compressed_due: None,
             last_answer: None,
             echo: 0,
+            marks: MarkEcho::new(config.marks()),
         }
     }
 
@@ -168,6 +174,7 @@ impl Receiver {
             } else if segment.fin {
                 self.fin = Some(end - 1);
             }
+            self.take_mark(segment);
             if start <= self.next {
                 if start < self.next {
                     self.report((start, self.next));
@@ -183,6 +190,15 @@ impl Receiver {
             }
         }
         self.decide(now, rtt);
+    }
+
+    /// The ECN field of a packet and the sender's answer to marks, before its data is taken in.
+    fn take_mark(&mut self, segment: &Segment) {
+        let answer = self.marks.take(segment, self.next, self.due.is_some());
+        if answer.quicken {
+            self.quicken(AFTER_MARK);
+        }
+        self.ack_now |= answer.at_once;
     }
 
     /// Data in order (`tcp_data_queue`, `tcp_event_data_recv`).
@@ -326,7 +342,7 @@ impl Receiver {
 
     /// Whether an acknowledgement must be sent now.
     pub(super) fn wants_ack(&self) -> bool {
-        self.ack_now || self.overdue.is_some()
+        self.ack_now || self.overdue.is_some() || self.marks.is_overdue()
     }
 
     /// The connection must answer, even if it received nothing new.
@@ -345,6 +361,13 @@ impl Receiver {
     pub(super) fn fill(&mut self, segment: &mut Segment) {
         segment.ack = self.next;
         segment.window = self.reading.announce(self.next);
+        if segment.payload == 0
+            && let Some(before) = self.marks.take_overdue()
+        {
+            (segment.ack, segment.ece) = before;
+            return;
+        }
+        self.marks.fill(segment);
         let has_sacks = self.overdue.is_some() || self.duplicate.is_some() || !self.list.is_empty();
         if segment.payload > 0 && has_sacks {
             return;

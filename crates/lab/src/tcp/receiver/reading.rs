@@ -17,7 +17,7 @@ pub(super) struct Reading {
     /// Bytes that the application reads at a time, and how long after the block before; `None`: it reads all
     /// at once.
     pace: Option<(u64, Nanos)>,
-    /// Behind what was read, and behind what the peer was told that it may send.
+    /// The end of the bytes that were read, and the end of those that the peer may send.
     read: u64,
     edge: u64,
     /// When the application reads next, if there is something.
@@ -75,7 +75,7 @@ impl Reading {
     }
 
     /// Reads a block, if it is time. True if the window is at least twice what the peer knows
-    /// (`tcp_cleanup_rbuf`): then it must be told.
+    /// (`tcp_cleanup_rbuf`): then the peer must learn of it.
     pub(super) fn on_timeout(&mut self, now: Nanos, next: u64) -> bool {
         let (Some((block, interval)), Some(at)) = (self.pace, self.due.filter(|&at| at <= now))
         else {

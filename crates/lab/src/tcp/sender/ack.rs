@@ -25,6 +25,10 @@ pub(super) struct Ack {
     pub(super) original: bool,
     /// A segment that was retransmitted was acknowledged cumulatively.
     pub(super) again: bool,
+    /// It echoes a mark.
+    pub(super) ece: bool,
+    /// Of accurate ECN: the packets that it reports as marked.
+    marked: Option<u32>,
     /// It reports a duplicate; a duplicate of the tail loss probe.
     pub(super) duplicate: bool,
     pub(super) probe_duplicate: bool,
@@ -65,8 +69,15 @@ impl Sender {
             una_advanced: segment.ack > self.una,
             prior_in_flight: self.board.in_flight(),
             reordered: self.next,
+            ece: self.ecn && segment.ece,
             ..Ack::default()
         };
+        if let Some(ace) = self.ace.filter(|_| segment.ack >= self.una && !segment.syn) {
+            // RFC 9768 §A.2.1, without its guess for acknowledgements of more than 8 packets, as Prague in Linux.
+            let more = segment.ace().wrapping_sub(ace) & 7;
+            self.ace = Some(segment.ace());
+            (ack.marked, ack.ece) = (Some(more as u32), more > 0);
+        }
         self.resend = Resend::Nothing;
         let (delivered, lost) = (self.rate.delivered, self.rate.lost);
         if segment.ack < self.una {
@@ -103,7 +114,8 @@ impl Sender {
             .adapt(ack.rate.prior_delivered(), self.rate.delivered);
         self.end_probe(now, segment.ack, &ack);
         let plain = !ack.updates && ack.acked == 0;
-        if plain || ack.sacked || ack.duplicate || self.state != LossState::Open {
+        let dubious = plain || ack.sacked || ack.duplicate || ack.ece;
+        if dubious || self.state != LossState::Open {
             let duplicates = u32::from(plain && !ack.duplicate);
             self.judge(now, duplicates, &mut ack);
         }
@@ -382,6 +394,11 @@ impl Sender {
         AckSample {
             acked,
             acked_cumulatively: ack.acked,
+            marked: match ack.marked {
+                Some(marked) => marked.min(acked),
+                None if ack.ece => acked,
+                None => 0,
+            },
             lost,
             rtt: ack.rtt,
             srtt: self.rtt.smoothed(),

@@ -1,7 +1,7 @@
 //! The sending half of a connection: what to send next, and when.
 //!
 //! Its steps are those of Linux (tcp_input.c, tcp_output.c, tcp_timer.c, about 6.12), because every
-//! one of them is visible behind a policer. Left out: ECN, FastOpen, MTU probing, Nagle's algorithm
+//! one of them is visible behind a policer. Left out: FastOpen, MTU probing, Nagle's algorithm
 //! (off, as on servers of bulk data) and the queues of the sending host.
 
 mod ack;
@@ -21,7 +21,8 @@ mod window;
 use tidegate_limiter::{Bytes, Nanos};
 
 use super::cc::{CongestionControl, LossState, Start, Window};
-use super::{Algorithm, Recovery, Sacks, TcpConfig};
+use super::config::Marks;
+use super::{Algorithm, Recovery, Sacks, SlowStart, TcpConfig};
 use pacing::Pacer;
 use prr::Reduction;
 use rack::Rack;
@@ -46,6 +47,8 @@ pub(super) struct Outgoing {
     pub(super) fin: bool,
     pub(super) psh: bool,
     pub(super) again: bool,
+    /// Whether it tells the receiver that the window was reduced, RFC 3168 §6.1.2.
+    pub(super) cwr: bool,
 }
 
 /// What may be sent after the last acknowledgement, besides new data (Linux `REXMIT_…`).
@@ -87,6 +90,23 @@ pub struct Counts {
     pub recoveries: u64,
     /// Window reductions taken back.
     pub undone: u64,
+    /// Window reductions for marks, RFC 3168 §6.1.2.
+    pub reduced: u64,
+}
+
+/// The segments that are not acknowledged yet, and how far they may be overtaken: `tcp_info` of Linux has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outstanding {
+    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    pub unacked: u32,
+    /// Of these, those acknowledged selectively (`tcpi_sacked`).
+    pub sacked: u32,
+    /// Of these, those deemed lost (`tcpi_lost`).
+    pub lost: u32,
+    /// Of these, those retransmitted (`tcpi_retrans`).
+    pub retransmitted: u32,
+    /// Segments that may be overtaken without counting as lost (`tcpi_reordering`).
+    pub reordering: u32,
 }
 
 /// The sending half.
@@ -95,8 +115,12 @@ pub(super) struct Sender {
     mss: u32,
     initial_window: u32,
     sack: bool,
+    ecn: bool,
+    /// Of accurate ECN: the peer's counter of marked packets, modulo 8.
+    ace: Option<u64>,
     by_time: bool,
     recovery: Recovery,
+    slow_start: SlowStart,
     paced: bool,
     /// Whether unused windows are forgotten.
     forgetful: bool,
@@ -142,6 +166,8 @@ pub(super) struct Sender {
     /// Segments that may be overtaken without being lost, and how often some were overtaken.
     reordering: u32,
     reordering_seen: u32,
+    /// The next new data tells the receiver that the window was reduced.
+    cwr_due: bool,
     /// Threshold before the reduction, to be restored if it was unnecessary.
     prior_ssthresh: Option<u32>,
     /// Where the reduction began; `None` if it cannot be undone.
@@ -188,15 +214,21 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(config: &TcpConfig, now: Nanos) -> Self {
         let mss = config.mss.max(1);
-        Self {
+        let start = Start { mss, now, seed: 0 };
+        let mut sender = Self {
+            slow_start: config.slow_start,
             mss,
             initial_window: config.initial_window.max(1),
             sack: config.sack,
+            ecn: config.marks().is_some_and(|marks| !marks.accurate),
+            ace: config
+                .marks()
+                .and_then(|marks| marks.accurate.then_some(Marks::FIRST)),
             by_time: config.sack && config.rack,
             recovery: config.recovery,
             paced: config.pacing,
             forgetful: config.slow_start_after_idle,
-            cc: CongestionControl::new(config.algorithm, Start { mss, now, seed: 0 }),
+            cc: CongestionControl::new(config.algorithm, start),
             window: Window {
                 cwnd: config.initial_window.max(1),
                 ssthresh: config.slow_start_threshold.unwrap_or(u32::MAX),
@@ -226,6 +258,7 @@ impl Sender {
             high: FIRST,
             reordering: REORDERING,
             reordering_seen: 0,
+            cwr_due: false,
             prior_ssthresh: None,
             undo_from: None,
             undo_retransmissions: None,
@@ -251,7 +284,9 @@ impl Sender {
             blocked_until: None,
             latest_rtt: None,
             counts: Counts::default(),
-        }
+        };
+        sender.start(config.algorithm, start);
+        sender
     }
 
     /// The handshake is done. The arguments are the peer's window, a round trip if this end's
@@ -277,6 +312,9 @@ impl Sender {
     /// Has the algorithm begin with this.
     pub(super) fn start(&mut self, algorithm: Algorithm, start: Start) {
         self.cc = CongestionControl::new(algorithm, start);
+        if self.slow_start == SlowStart::HyStartPlusPlus {
+            self.cc.use_hystart_plus(self.paced);
+        }
     }
 
     /// The application hands over this many more bytes.
@@ -351,7 +389,7 @@ impl Sender {
     }
 
     fn in_reduction(&self) -> bool {
-        self.state == LossState::Recovery
+        matches!(self.state, LossState::Recovery | LossState::Cwr)
     }
 
     fn mark_lost(&mut self, number: u64) {
@@ -409,6 +447,27 @@ impl Sender {
 
     pub(super) fn state(&self) -> LossState {
         self.state
+    }
+
+    /// The segments that are not acknowledged.
+    pub(super) fn outstanding(&self) -> Outstanding {
+        Outstanding {
+            reordering: self.reordering,
+            ..self.board.outstanding()
+        }
+    }
+
+    pub(super) fn smallest_rtt(&self) -> Option<Nanos> {
+        self.rtt.smallest()
+    }
+
+    pub(super) fn phase(&self) -> Option<&'static str> {
+        self.cc.phase()
+    }
+
+    /// Bytes of payload per second at which segments leave, if they are paced.
+    pub(super) fn pacing_rate(&self) -> Option<u64> {
+        self.is_paced().then(|| self.pacer.rate()).flatten()
     }
 
     pub(super) fn in_flight(&self) -> u32 {

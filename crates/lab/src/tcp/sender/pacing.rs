@@ -45,6 +45,11 @@ impl Pacer {
         self.rate = Some(rate.max(1));
     }
 
+    /// Bytes of payload per second, if it is known.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.rate
+    }
+
     /// When the next burst may leave, if segments are paced; otherwise when the last one left.
     pub(super) fn burst_at(&self) -> Nanos {
         self.next_burst

@@ -16,6 +16,9 @@ impl Sender {
     /// losses are repaired (`tcp_fastretrans_alert`).
     pub(super) fn judge(&mut self, now: Nanos, duplicates: u32, ack: &mut Ack) {
         let mut mark = duplicates > 0 || ack.sacked && self.is_head_overdue();
+        if ack.ece {
+            self.prior_ssthresh = None;
+        }
         if self.board.out() == 0 {
             self.board.sacked_out = 0;
         }
@@ -28,6 +31,12 @@ impl Sender {
         }
         if self.state == LossState::Open {
             self.first_again = None;
+        } else if self.state == LossState::Cwr {
+            // Not before the segment that told the receiver was acknowledged.
+            if self.una > self.high {
+                self.end_reduction(now);
+                self.set_state(now, LossState::Open);
+            }
         } else if self.state == LossState::Recovery && self.una >= self.high {
             if !self.sack {
                 self.board.sacked_out = 0;
@@ -52,7 +61,7 @@ impl Sender {
                     if !self.must_recover() {
                         return;
                     }
-                    self.enter_recovery(now);
+                    self.enter_recovery(now, ack.ece);
                 }
             }
             LossState::Loss => {
@@ -64,14 +73,14 @@ impl Sender {
                 }
                 begun = true;
             }
-            LossState::Open | LossState::Disorder => begun = true,
+            LossState::Open | LossState::Disorder | LossState::Cwr => begun = true,
         }
         if begun {
             if !self.sack && ack.una_advanced {
                 self.board.sacked_out = 0;
             }
             self.add_duplicates(duplicates);
-            if self.state != LossState::Loss {
+            if !matches!(self.state, LossState::Loss | LossState::Cwr) {
                 self.undo_for_duplicates(now);
             }
             self.identify(now, ack);
@@ -79,10 +88,15 @@ impl Sender {
                 if !self.any_sent_again() {
                     self.first_again = None;
                 }
-                self.keep_open(now);
+                if ack.ece {
+                    self.enter_cwr(now);
+                }
+                if self.state != LossState::Cwr {
+                    self.keep_open(now);
+                }
                 return;
             }
-            self.enter_recovery(now);
+            self.enter_recovery(now, ack.ece);
         }
         if self.sack && !self.by_time && mark {
             self.mark_by_count(begun);
@@ -107,7 +121,9 @@ impl Sender {
             let lost = match self.state {
                 LossState::Recovery => ack.una_advanced,
                 LossState::Loss => false,
-                LossState::Open | LossState::Disorder => self.board.sacked_out >= self.reordering,
+                LossState::Open | LossState::Disorder | LossState::Cwr => {
+                    self.board.sacked_out >= self.reordering
+                }
             };
             let first = self.board.first();
             if lost && self.board.get(first).is_some_and(|sent| !sent.lost) {
@@ -154,15 +170,30 @@ impl Sender {
         }
     }
 
-    /// Fast recovery begins (`tcp_enter_recovery`).
-    pub(super) fn enter_recovery(&mut self, now: Nanos) {
+    /// The window is reduced for a mark, once in a round trip: RFC 3168 §6.1.2 (`tcp_enter_cwr`).
+    fn enter_cwr(&mut self, now: Nanos) {
+        self.prior_ssthresh = None;
+        if matches!(self.state, LossState::Open | LossState::Disorder) {
+            self.counts.reduced += 1;
+            self.undo_from = None;
+            self.begin_reduction(now);
+            self.set_state(now, LossState::Cwr);
+        }
+    }
+
+    /// Fast recovery begins (`tcp_enter_recovery`). `ece`: the acknowledgement echoes a mark too, so the reduction is
+    /// not to be undone.
+    pub(super) fn enter_recovery(&mut self, now: Nanos, ece: bool) {
         if !self.any_sent_again() {
             self.first_again = None;
         }
         self.counts.recoveries += 1;
         self.begin_undo();
-        self.prior_ssthresh = Some(self.current_ssthresh());
-        self.begin_reduction(now);
+        self.prior_ssthresh = None;
+        if !self.in_reduction() {
+            self.prior_ssthresh = (!ece).then(|| self.current_ssthresh());
+            self.begin_reduction(now);
+        }
         self.set_state(now, LossState::Recovery);
     }
 
@@ -172,6 +203,7 @@ impl Sender {
         self.probe_high = None;
         self.reduction = Reduction::begin(self.window.cwnd);
         self.window.ssthresh = self.cc.ssthresh(now, &self.window);
+        self.cwr_due = self.ecn;
     }
 
     /// The window was reduced (`tcp_end_cwnd_reduction`).
@@ -321,7 +353,10 @@ impl Sender {
         }
         if let Some(prior) = self.prior_ssthresh {
             self.window.cwnd = self.cc.undo(&self.window);
-            self.window.ssthresh = self.window.ssthresh.max(prior);
+            if prior > self.window.ssthresh {
+                self.window.ssthresh = prior;
+                self.cwr_due = false;
+            }
         }
         self.window_moved(now);
         self.counts.undone += 1;

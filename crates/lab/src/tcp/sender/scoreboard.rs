@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use tidegate_limiter::Nanos;
 
+use super::Outstanding;
 use super::rate::Snapshot;
 
 #[cfg(test)]
@@ -131,6 +132,17 @@ impl Scoreboard {
     /// Segments that count as in flight: RFC 6675's pipe, Linux `tcp_packets_in_flight`.
     pub(super) fn in_flight(&self) -> u32 {
         (self.out() + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+    }
+
+    /// The counts of segments that are not acknowledged cumulatively.
+    pub(super) fn outstanding(&self) -> Outstanding {
+        Outstanding {
+            unacked: self.out(),
+            sacked: self.sacked_out,
+            lost: self.lost_out,
+            retransmitted: self.retrans_out,
+            ..Outstanding::default()
+        }
     }
 
     /// Number of the first segment.

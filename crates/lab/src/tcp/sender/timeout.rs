@@ -80,7 +80,7 @@ impl Sender {
         let Some(first) = self.board.front() else {
             return false;
         };
-        if !self.by_time || self.state != LossState::Open {
+        if !self.by_time || !matches!(self.state, LossState::Open | LossState::Cwr) {
             return false;
         }
         let wait = match self.rtt.smoothed() {
@@ -147,7 +147,7 @@ impl Sender {
         self.detect_losses(now);
         if self.board.in_flight() != in_flight {
             if self.state != LossState::Recovery {
-                self.enter_recovery(now);
+                self.enter_recovery(now, false);
                 if !self.controlled {
                     self.reduce(1, (self.rate.lost - lost) as u32, false);
                 }
@@ -176,8 +176,9 @@ impl Sender {
     fn enter_loss(&mut self, now: Nanos) {
         let new = !matches!(self.state, LossState::Recovery | LossState::Loss);
         self.mark_all_lost(now);
+        let calm = matches!(self.state, LossState::Open | LossState::Disorder);
         // The threshold is reduced once for a window's losses.
-        if new || self.high <= self.una || self.state == LossState::Loss && self.timeouts == 0 {
+        if calm || self.high <= self.una || self.state == LossState::Loss && self.timeouts == 0 {
             self.prior_ssthresh = Some(self.current_ssthresh());
             self.window.ssthresh = self.cc.ssthresh(now, &self.window);
             self.begin_undo();
@@ -188,6 +189,7 @@ impl Sender {
         if new && self.board.sacked_out >= REORDERING {
             self.reordering = self.reordering.min(REORDERING);
         }
+        self.cwr_due = self.ecn;
         self.cc.on_lost(self.rate.lost);
         self.set_state(now, LossState::Loss);
         self.high = self.next;
@@ -252,6 +254,7 @@ impl Sender {
                     fin: false,
                     psh: false,
                     again: false,
+                    cwr: false,
                 }
             }
         }

@@ -166,6 +166,9 @@ impl Sender {
 
     fn burst_size(&self) -> u32 {
         let own_rate = self.window.pacing_rate.is_some();
+        if let Some(segments) = self.cc.burst(&self.window, self.mss) {
+            return segments;
+        }
         self.pacer.burst(self.mss, self.rtt.smallest(), own_rate)
     }
 
@@ -228,6 +231,7 @@ impl Sender {
             fin,
             psh,
             again: false,
+            cwr: payload > 0 && std::mem::take(&mut self.cwr_due),
         };
         self.next = segment.end();
         self.fin_sent |= fin;
@@ -263,6 +267,7 @@ impl Sender {
                 fin: sent.fin,
                 psh: sent.psh,
                 again: true,
+                cwr: false,
             },
             None => unreachable!("only segments of the scoreboard are sent again"),
         };

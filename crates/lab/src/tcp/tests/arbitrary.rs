@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tidegate_limiter::{Bytes, Rate};
+use tidegate_limiter::{Bytes, Ecn, Rate};
 use tidegate_trace::wire::Timestamps;
 
 use super::pipe::{DELAY, Pipe};
@@ -15,26 +15,28 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         Just(Algorithm::Reno),
         Just(Algorithm::Cubic),
         Just(Algorithm::Bbr),
-        Just(Algorithm::Vegas)
+        Just(Algorithm::Vegas),
+        Just(Algorithm::Dctcp)
     ];
     (
         algorithms,
         any::<[bool; 4]>(),
         prop_oneof![Just(3_000u32), Just(64_000), Just(6 << 20)],
-        any::<[bool; 3]>(),
+        any::<[bool; 4]>(),
     )
         .prop_map(
             |(
                 algorithm,
                 [pacing, sack, timestamps, rack],
                 receive_window,
-                [slow, reads_slowly, keeps_little],
+                [slow, reads_slowly, keeps_little, ecn],
             )| TcpConfig {
                 algorithm,
                 pacing,
                 sack,
                 timestamps,
                 rack,
+                ecn,
                 receive_window,
                 read_rate: reads_slowly.then(|| Rate::from_bits_per_second(10_000_000)),
                 send_buffer: keeps_little.then_some(20_000),
@@ -57,12 +59,16 @@ fn segments() -> impl Strategy<Value = Segment> {
             number(),
             prop_oneof![Just(0u32), 1u32..3000, any::<u32>()],
         ),
-        (any::<[bool; 3]>(), prop_oneof![0u32..100_000, any::<u32>()]),
+        (
+            any::<([bool; 5], u8)>(),
+            prop_oneof![0u32..100_000, any::<u32>()],
+        ),
         proptest::collection::vec((number(), number()), 0..5),
         proptest::option::of((any::<u32>(), any::<u32>())),
     )
         .prop_map(
-            |((seq, ack, payload), ([syn, fin, psh], window), ranges, timestamps)| {
+            |((seq, ack, payload), (flags, window), ranges, timestamps)| {
+                let ([syn, fin, psh, ece, cwr], class) = flags;
                 let mut sacks = Sacks::default();
                 ranges
                     .into_iter()
@@ -77,6 +83,10 @@ fn segments() -> impl Strategy<Value = Segment> {
                     window,
                     sacks,
                     timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
+                    ecn: Ecn::of(class),
+                    ece,
+                    cwr,
+                    ae: class & 4 > 0,
                     again: false,
                 }
             },

@@ -1,4 +1,5 @@
 mod arbitrary;
+mod ecn;
 mod ends;
 mod lossless;
 mod paced;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_limiter::{Bytes, Nanos};
+use tidegate_limiter::{Bytes, Ecn, Nanos};
 
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::{MILLISECOND, SECOND};
@@ -29,6 +29,8 @@ pub struct Pipe<F> {
     counts: [u64; 2],
     edges: [u64; 2],
     fate: F,
+    /// Marks data segments with these indices, counted from 0, if they are ECN-capable.
+    pub marked: std::ops::Range<u64>,
 }
 
 /// Time in one direction.
@@ -48,6 +50,7 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
             counts: [0; 2],
             edges: [1; 2],
             fate,
+            marked: 0..0,
         }
     }
 
@@ -155,6 +158,11 @@ impl<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>> Pipe<F> {
                     segment,
                     dropped: times.is_empty(),
                 });
+                let mut segment = segment;
+                let index = segment.seq.saturating_sub(1) / 1448;
+                if data && segment.ecn.is_capable() && self.marked.contains(&index) {
+                    segment.ecn = Ecn::Ce;
+                }
                 for time in times {
                     let key = (self.now + time, self.under_way_key());
                     self.under_way.insert(key, (data, segment));

@@ -10,9 +10,12 @@ const SECOND: Nanos = 1_000_000_000;
 
 /// At 1 MB/s, with queues of 10 MB.
 fn limiter(policy: &PolicyTree) -> Flat {
+    Flat::new(&config(policy).with_burst_control(BurstControl::Bucket), 0).unwrap()
+}
+
+fn config(policy: &PolicyTree) -> PhantomQueuesConfig {
     let rate = Rate::from_bits_per_second(8_000_000);
-    let config = PhantomQueuesConfig::new(policy, rate, 10_000_000).unwrap();
-    Flat::new(&config.with_burst_control(BurstControl::Bucket), 0).unwrap()
+    PhantomQueuesConfig::new(policy, rate, 10_000_000).unwrap()
 }
 
 fn fair() -> PolicyTree {
@@ -33,7 +36,7 @@ fn burst(limiter: &mut Flat, now: Nanos, queue: u16, packets: usize) -> usize {
     (0..packets).filter(|_| offer(limiter, now, queue)).count()
 }
 
-/// Packets that pass from one time to another if each millisecond brings so many.
+/// Packets that pass from one time to another if each millisecond brings this number.
 fn send(limiter: &mut Flat, from: Nanos, to: Nanos, queue: u16, each: usize) -> usize {
     (from / MS..to / MS)
         .map(|ms| burst(limiter, ms * MS, queue, each))
@@ -41,21 +44,41 @@ fn send(limiter: &mut Flat, from: Nanos, to: Nanos, queue: u16, each: usize) -> 
 }
 
 #[test]
-fn a_first_burst_is_a_tenth_of_a_second() {
+fn first_bursts_are_what_the_surplus_leaves() {
     let mut limiter = limiter(&fair());
-    // The packet that exceeds 100 kB is the last that passes.
-    assert_eq!(burst(&mut limiter, 0, 0, 2000), 101);
+    // Twice what is left of 200 kB: the packet that exceeds 133 kB is the last that passes.
+    assert_eq!(burst(&mut limiter, 0, 0, 2000), 134);
     let filled = limiter.occupancy(0).next();
     assert_eq!(
         filled,
         Some(QueueFill {
             bytes: 10_000_000,
-            magic: 9_899_000
+            magic: 9_866_000
         })
     );
-    // Later queues burst less: their shares are smaller.
+    // Later queues burst less: their shares are smaller, and so is what the surplus leaves.
     let bursts = [1, 2, 3].map(|queue| burst(&mut limiter, 0, queue, 2000));
-    assert_eq!(bursts, [51, 34, 26]);
+    assert_eq!(bursts, [34, 13, 7]);
+    // 0.2 s of the rate together, and an eighth of 0.2 s of a share for each that comes too late.
+    let late: usize = (4..16)
+        .map(|queue| burst(&mut limiter, 0, queue, 2000))
+        .sum();
+    assert!(late <= 12 + 12 * 25 / 10, "{late}");
+}
+
+/// A flow at the rate keeps its surplus; at half of the rate it loses it.
+#[test]
+fn a_surplus_is_worked_off_at_the_rate() {
+    let mut limiter = limiter(&fair());
+    burst(&mut limiter, 0, 0, 2000);
+    send(&mut limiter, MS, SECOND, 0, 1);
+    assert_eq!(burst(&mut limiter.clone(), SECOND, 1, 2000), 34);
+    for ms in 1001..1400 {
+        burst(&mut limiter, ms * MS, 0, (ms % 2) as usize);
+    }
+    // Nothing is left of it, and since the last look 50 kB were served that no packet used:
+    // 2·(200 kB − (b − 50 kB)) / 2 = b.
+    assert_eq!(burst(&mut limiter, 1400 * MS, 1, 2000), 125);
 }
 
 #[test]
@@ -135,7 +158,7 @@ fn a_queue_behind_others_passes_at_what_they_leave() {
         passed[1] += burst(&mut limiter, ms * MS, 1, 2);
     }
     assert_eq!(passed[0], 4_000);
-    assert!((5_950..=6_102).contains(&passed[1]), "{}", passed[1]);
+    assert!((5_950..=6_134).contains(&passed[1]), "{}", passed[1]);
 }
 
 #[test]
@@ -144,5 +167,15 @@ fn years_of_silence_and_time_that_goes_back() {
     burst(&mut limiter, 5 * MS, 0, 2000);
     assert_eq!(burst(&mut limiter, 0, 0, 10), 0);
     let decade = 10 * 365 * 86_400 * SECOND;
-    assert_eq!(burst(&mut limiter, decade, 0, 2000), 101);
+    assert_eq!(burst(&mut limiter, decade, 0, 2000), 134);
+}
+
+/// Without burst control no look is due, not even at the last instant.
+#[test]
+fn time_ends_quietly() {
+    let controlled = config(&fair()).with_burst_control(BurstControl::Bucket);
+    for config in [config(&fair()), controlled] {
+        let mut limiter = Flat::new(&config, 0).unwrap();
+        assert!(burst(&mut limiter, Nanos::MAX, 0, 10) > 0, "{config:?}");
+    }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use tidegate_pace::Way;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
+use super::late::Late;
 use crate::server::kernel::Sockets;
 
 #[derive(Debug)]
@@ -13,6 +15,7 @@ pub(super) struct SocketRate {
     /// Videos that are being sent, by number: the rate each is throttled to, in bit/s.
     videos: BTreeMap<u64, Option<u64>>,
     asked: Asked,
+    late: Late,
     /// The kernel did not pace this socket when it should. The application paces it then.
     pub refused: bool,
 }
@@ -41,6 +44,7 @@ impl SocketRate {
         Self {
             videos: BTreeMap::new(),
             asked: Asked::Nothing,
+            late: Late::default(),
             refused: false,
         }
     }
@@ -66,18 +70,30 @@ impl SocketRate {
         !self.videos.is_empty()
     }
 
+    /// The sum of the videos' rates in bit/s, if all of them are throttled.
+    fn sum(&self) -> Option<u64> {
+        let sum = self.videos.values().copied().sum::<Option<u64>>();
+        sum.filter(|&rate| rate > 0)
+    }
+
+    /// So many bytes of the socket are acknowledged now. Afterwards the rate must be applied, which may differ.
+    pub fn note(&mut self, now: Instant, acknowledged: u64) {
+        if let (Some(rate), Asked::Rate(_)) = (self.sum(), self.asked) {
+            self.late.note(now, rate, acknowledged);
+        }
+    }
+
     /// Keeps the socket to the sum of its videos' rates, as soon as all of them are throttled.
     pub fn apply(&mut self, sockets: &Sockets, way: Way, socket: &TcpStream) -> Applied {
-        let sum = self.videos.values().copied().sum::<Option<u64>>();
         let new_phase = !matches!(self.asked, Asked::Rate(_));
-        let asked = match sum {
-            Some(rate) if rate > 0 => Asked::Rate(rate),
-            _ => Asked::Nothing,
-        };
+        if new_phase {
+            self.late.restart();
+        }
+        let rate = self.sum().map(|rate| self.late.asked(rate));
+        let asked = rate.map_or(Asked::Nothing, Asked::Rate);
         if asked == self.asked {
             return Applied::Done;
         }
-        let rate = sum.filter(|&rate| rate > 0);
         let done = sockets.set(way, socket, rate, new_phase);
         if rate.is_some() {
             self.refused = !done;

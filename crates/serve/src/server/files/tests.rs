@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Entry, Folder, Missing, path_of};
+use super::{Folder, NoFile, Target, path_of};
 use crate::media::make::{self, Layout};
 
 #[test]
@@ -13,7 +13,7 @@ fn paths_stay_inside() {
     assert_eq!(path_of("/a%20b%2Emp4"), Ok("a b.mp4".into()));
     assert_eq!(path_of("/"), Ok("".into()));
     for bad in ["", "a", "*", "/%", "/%2", "/%zz", "/a%2fb", "/a%00"] {
-        assert_eq!(path_of(bad), Err(Missing::Bad), "{bad}");
+        assert_eq!(path_of(bad), Err(NoFile::Bad), "{bad}");
     }
     for missing in [
         "/..",
@@ -23,13 +23,13 @@ fn paths_stay_inside() {
         "/.hidden",
         "/a/.ssh/key",
     ] {
-        assert_eq!(path_of(missing), Err(Missing::NotFound), "{missing}");
+        assert_eq!(path_of(missing), Err(NoFile::NotFound), "{missing}");
     }
 }
 
 fn rate(folder: &Folder, path: &str) -> Option<u64> {
     match folder.find(Path::new(path), false) {
-        Ok(Entry::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
+        Ok(Target::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +49,7 @@ fn links_stay_inside() {
     let folder = Folder::open(root.path(), None).unwrap();
     assert!(matches!(
         folder.find(Path::new("sub/good"), false),
-        Ok(Entry::File(_))
+        Ok(Target::File(_))
     ));
     for path in [
         "far",
@@ -62,9 +62,9 @@ fn links_stay_inside() {
         "a/b",
     ] {
         let found = folder.find(Path::new(path), false);
-        assert!(matches!(found, Err(Missing::NotFound)), "{path}: {found:?}");
+        assert!(matches!(found, Err(NoFile::NotFound)), "{path}: {found:?}");
     }
-    let Ok(Entry::Folder(names)) = folder.find(Path::new(""), true) else {
+    let Ok(Target::Folder(names)) = folder.find(Path::new(""), true) else {
         panic!("no list");
     };
     assert_eq!(names, ["a", "far", "folder", "loop", "sub/", "up"]);
@@ -78,7 +78,7 @@ fn pipes_are_not_waited_for() {
     let folder = Folder::open(root.path(), None).unwrap();
     assert!(matches!(
         folder.find(Path::new("pipe"), false),
-        Err(Missing::NotFound)
+        Err(NoFile::NotFound)
     ));
 }
 

@@ -1,3 +1,4 @@
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use super::LogFormat;
@@ -47,4 +48,39 @@ fn lines_that_wait_are_bounded_in_bytes() {
     while !log.send(line.clone()) {
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A disk that takes a part of a line, is full for a while, and then has room again.
+#[test]
+fn lines_wait_while_the_disk_is_full() {
+    struct Disk {
+        room: Vec<usize>,
+        written: Sender<Vec<u8>>,
+    }
+    impl std::io::Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let taken = self.room.pop().unwrap_or(usize::MAX).min(bytes.len());
+            if taken == 0 {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            let _ = self.written.send(bytes[..taken].to_vec());
+            Ok(taken)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (written, found) = channel();
+    let room = vec![0, 0, 4, 0, 9];
+    let log = super::Log::new(LogFormat::Json, Box::new(Disk { room, written })).unwrap();
+    for line in ["the first\n", "the second\n", "the third\n"] {
+        assert!(log.send(line.to_owned()));
+    }
+    let mut text = String::new();
+    while text.lines().count() < 3 || !text.ends_with('\n') {
+        let piece = found.recv_timeout(Duration::from_secs(60)).unwrap();
+        text.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    assert_eq!(text, "the first\nthe second\nthe third\n");
+    assert_eq!(log.waiting.load(std::sync::atomic::Ordering::Relaxed), 0);
 }

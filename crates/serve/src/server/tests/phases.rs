@@ -14,7 +14,7 @@ use crate::media::make::{self, Layout};
 use crate::server::Config;
 use crate::server::body::Answer;
 use crate::server::connection::Connection;
-use crate::server::files::{Entry, Folder, Found};
+use crate::server::files::{Folder, ServedFile, Target};
 use crate::server::kernel::Sockets;
 use crate::server::metrics::Metrics;
 use crate::server::range::Span;
@@ -60,10 +60,10 @@ async fn stage(way: Way, start_up: u64) -> Stage {
 impl Stage {
     fn video(&self, start: u64) -> Answer {
         let path = std::path::Path::new("v.mp4");
-        let Ok(Entry::File(found)) = self.connection.shared.folder.find(path, false) else {
+        let Ok(Target::File(found)) = self.connection.shared.folder.find(path, false) else {
             panic!("no video");
         };
-        let Found {
+        let ServedFile {
             file,
             identity,
             length,

@@ -216,3 +216,126 @@ async fn the_combined_format() {
     // The last field says how it was really paced.
     assert!(last.ends_with(" nothing"), "{log}");
 }
+
+#[tokio::test]
+async fn a_folder_answers_with_its_page() {
+    let server = start(|config| config.cache = vec!["*.html=no-cache".parse().unwrap()]).await;
+    let path = server.folder.path();
+    fs::create_dir(path.join("site")).unwrap();
+    assert_eq!(server.ask("GET", "/site/", &[]).await.0, 404);
+    fs::write(path.join("site/index.html"), "<p>here").unwrap();
+    let (status, head, body) = server.ask("GET", "/site/", &[]).await;
+    assert_eq!((status, &body[..]), (200, &b"<p>here"[..]));
+    assert!(head.contains("content-type: text/html"), "{head}");
+    assert!(head.contains("cache-control: no-cache"), "{head}");
+    let (status, head, _) = server.ask("GET", "/site", &[]).await;
+    assert_eq!(status, 301);
+    assert!(head.contains("location: /site/\r\n"), "{head}");
+}
+
+/// RFC 9112, section 3.2.
+#[tokio::test]
+async fn one_host_is_named() {
+    let server = start(|_| {}).await;
+    for (head, expected) in [
+        ("HTTP/1.1\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\nHost: b\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\n", 200),
+        ("HTTP/1.0\r\n", 200),
+    ] {
+        let request = format!("GET /abc.txt {head}Connection: close\r\n\r\n");
+        let answer = server.raw(request.as_bytes()).await;
+        assert_eq!(super::split(&answer).0, expected, "{head}");
+    }
+}
+
+/// Servers behind a balancer have copies of a file.
+#[tokio::test]
+async fn copies_have_the_same_tag() {
+    let server = start(|_| {}).await;
+    let path = server.folder.path();
+    let times = fs::metadata(path.join("abc.txt"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    fs::copy(path.join("abc.txt"), path.join("copy.txt")).unwrap();
+    let copy = fs::File::options()
+        .write(true)
+        .open(path.join("copy.txt"))
+        .unwrap();
+    copy.set_modified(times).unwrap();
+    let mut tags = Vec::new();
+    for target in ["/abc.txt", "/copy.txt", "/v.mp4"] {
+        let (_, head, _) = server.ask("HEAD", target, &[]).await;
+        tags.push(
+            head.lines()
+                .find(|line| line.starts_with("etag"))
+                .unwrap()
+                .to_owned(),
+        );
+    }
+    assert_eq!(tags[0], tags[1]);
+    assert_ne!(tags[0], tags[2]);
+}
+
+#[tokio::test]
+async fn pages_of_allowed_origins_may_read() {
+    let allow = "access-control-allow-origin: ";
+    for (origins, asks, expected) in [
+        (&[][..], "http://a", None),
+        (&["*"], "http://a", Some("*")),
+        (
+            &["http://a", "https://b:8443"],
+            "https://b:8443",
+            Some("https://b:8443"),
+        ),
+        (&["http://a"], "http://b", None),
+    ] {
+        let list = origins.iter().map(|text| text.parse().unwrap());
+        let server = start(|config| config.cors = list.collect()).await;
+        let origin = format!("Origin: {asks}");
+        let (_, head, _) = server.ask("GET", "/abc.txt", &[&origin]).await;
+        let found = head.lines().find_map(|line| line.strip_prefix(allow));
+        assert_eq!(found, expected, "{head}");
+        let (status, head, _) = server.ask("OPTIONS", "/abc.txt", &[&origin]).await;
+        let described = head.contains("access-control-allow-methods: get, head");
+        let expected = if origins.is_empty() {
+            (405, false)
+        } else {
+            (204, true)
+        };
+        assert_eq!((status, described), expected);
+    }
+    for text in ["", "example.org", "https://", "https://a/b", "ftp://a"] {
+        assert!(text.parse::<crate::server::Origin>().is_err(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_rule_for_caches_holds() {
+    let rules = [
+        "/live/*=no-store",
+        "*.txt=max-age=60, public",
+        "*=max-age=1",
+    ];
+    let rules = rules.map(|text| text.parse().unwrap());
+    let server = start(|config| config.cache = rules.to_vec()).await;
+    let path = server.folder.path();
+    fs::create_dir(path.join("live")).unwrap();
+    fs::write(path.join("live/a.txt"), "x").unwrap();
+    for (target, expected) in [
+        ("/live/a.txt", Some("no-store")),
+        ("/abc.txt", Some("max-age=60, public")),
+        ("/v.mp4", Some("max-age=1")),
+        ("/none", None),
+    ] {
+        let (_, head, _) = server.ask("GET", target, &[]).await;
+        let control = head
+            .lines()
+            .find_map(|line| line.strip_prefix("cache-control: "));
+        assert_eq!(control, expected, "{target}");
+    }
+    for text in ["*.mp4", "=no-store", "*.mp4=", "[=no-store", "*=a\nb"] {
+        assert!(text.parse::<crate::server::CacheRule>().is_err(), "{text}");
+    }
+}

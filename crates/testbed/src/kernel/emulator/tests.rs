@@ -48,6 +48,7 @@ fn plan(kind: ElementKind) -> Plan {
         duration: SECOND,
         window: SECOND,
         sample: None,
+        connections: None,
         aggregates: vec!["all".into()],
         elements: vec![ElementPlan { name, kind }],
         flows: vec![flow],

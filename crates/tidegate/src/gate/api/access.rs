@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
@@ -77,8 +77,8 @@ pub enum Access {
     /// address, or whose host name was made to resolve to it, must not change limits (RFC 9110
     /// section 4.2.2, RFC 6454).
     Local,
-    /// Requests with this token.
-    Token(Token),
+    /// Requests with this token, and those with the second one that change nothing.
+    Token(Token, Option<Token>),
 }
 
 /// A router that answers only allowed requests.
@@ -95,12 +95,20 @@ async fn guard(State(access): State<Access>, request: Request, next: Next) -> Re
                 "web pages may not use this address: configure `token`, and send it".into(),
             )
         }),
-        Access::Token(token) => (!token.is_in(request.headers())).then(|| {
-            let text =
-                "the token is missing or wrong: send the header `Authorization: Bearer TOKEN`"
-                    .into();
-            Refusal::new(StatusCode::UNAUTHORIZED, text)
-        }),
+        Access::Token(token, reader) => {
+            let headers = request.headers();
+            let reads = reader.as_ref().is_some_and(|reader| reader.is_in(headers));
+            if token.is_in(headers) || (reads && request.method() == Method::GET) {
+                None
+            } else if reads {
+                let text = "this token may only read: send the token that may also change limits";
+                Some(Refusal::new(StatusCode::FORBIDDEN, text.into()))
+            } else {
+                let text =
+                    "the token is missing or wrong: send the header `Authorization: Bearer TOKEN`";
+                Some(Refusal::new(StatusCode::UNAUTHORIZED, text.into()))
+            }
+        }
     };
     match refusal {
         None => next.run(request).await,

@@ -34,9 +34,16 @@ impl Drop for Name {
 /// # Errors
 /// If the address can be reached from other machines and there is no token, or the token cannot be
 /// read.
-pub fn access(address: &Listen, token: Option<&Path>) -> anyhow::Result<Access> {
+pub fn access(
+    address: &Listen,
+    token: Option<&Path>,
+    reader: Option<&Path>,
+) -> anyhow::Result<Access> {
     match (address, token) {
-        (_, Some(path)) => Ok(Access::Token(Token::read(path)?)),
+        (_, Some(path)) => {
+            let reader = reader.map(Token::read).transpose()?;
+            Ok(Access::Token(Token::read(path)?, reader))
+        }
         (Listen::Unix(_), None) => Ok(Access::Anybody),
         (Listen::Tcp(at), None) if at.ip().to_canonical().is_loopback() => Ok(Access::Local),
         (Listen::Tcp(at), None) => anyhow::bail!(
@@ -170,22 +177,25 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
         let tcp = |text: &str| Listen::Tcp(text.parse().expect("an address"));
         for open in ["0.0.0.0:1", "[::]:1", "10.1.2.3:1", "[2001:db8::1]:1"] {
-            let error = access(&tcp(open), None).err().expect("refused").to_string();
+            let error = access(&tcp(open), None, None)
+                .err()
+                .expect("refused")
+                .to_string();
             assert!(error.contains("`token`"), "{error}");
             assert!(matches!(
-                access(&tcp(open), Some(&path)),
-                Ok(Access::Token(_))
+                access(&tcp(open), Some(&path), None),
+                Ok(Access::Token(_, None))
             ));
         }
         for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(matches!(access(&tcp(local), None), Ok(Access::Local)));
+            assert!(matches!(access(&tcp(local), None, None), Ok(Access::Local)));
         }
         let unix = Listen::Unix("/run/x.sock".into());
-        assert!(matches!(access(&unix, None), Ok(Access::Anybody)));
+        assert!(matches!(access(&unix, None, None), Ok(Access::Anybody)));
 
         // Files without a valid token.
         let refused = || {
-            access(&tcp("0.0.0.0:1"), Some(&path))
+            access(&tcp("0.0.0.0:1"), Some(&path), None)
                 .err()
                 .expect("refused")
         };

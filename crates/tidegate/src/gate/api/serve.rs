@@ -1,22 +1,26 @@
 //! Connections, with bounds on their number and time.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::Peer;
 use super::listen::Socket;
 
-/// Most connections at the same time on each socket. Others wait.
+/// Most connections at the same time on each socket. One more ends the oldest that waits for its client.
 const CONNECTIONS: usize = 64;
 /// Longest time in which a client sends the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
@@ -58,25 +62,23 @@ where
     A: Fn() -> F,
     F: Future<Output = io::Result<(S, String)>>,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
+    let mut seats: VecDeque<Seat> = VecDeque::new();
     let mut ended = end.clone();
     let accepting = async {
         loop {
-            // The semaphore is never closed.
-            let Ok(seat) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
             match accept().await {
                 Ok((stream, who)) => {
-                    let router = router.clone().layer(Extension(Peer(who)));
-                    let mut end = end.clone();
-                    connections.spawn(async move {
-                        connection(stream, router, &mut end).await;
-                        drop(seat);
-                    });
-                    // Forgets connections that ended.
                     while connections.try_join_next().is_some() {}
+                    make_room(&mut seats, &mut connections).await;
+                    let answering = Arc::new(AtomicBool::new(false));
+                    let router = router.clone().layer(Extension(Peer(who)));
+                    let router = noting(router, Arc::clone(&answering));
+                    let mut end = end.clone();
+                    let task = connections.spawn(async move {
+                        connection(stream, router, &mut end).await;
+                    });
+                    seats.push_back(Seat { answering, task });
                 }
                 // Descriptors ran out, or the client is gone already: the next one may succeed.
                 Err(error) => {
@@ -94,6 +96,44 @@ where
         while connections.join_next().await.is_some() {}
     })
     .await;
+}
+
+/// A connection.
+struct Seat {
+    /// Whether a request is being answered.
+    answering: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Waits for room for one more connection. Clients that send nothing, or little by little, must not keep
+/// others from the API: the oldest of them has to go.
+async fn make_room(seats: &mut VecDeque<Seat>, connections: &mut JoinSet<()>) {
+    seats.retain(|seat| !seat.task.is_finished());
+    while seats.len() >= CONNECTIONS {
+        let waits = |seat: &Seat| !seat.answering.load(Ordering::Relaxed);
+        if let Some(oldest) = seats.iter().position(waits) {
+            if let Some(seat) = seats.remove(oldest) {
+                seat.task.abort();
+            }
+        } else {
+            // All are being answered: the first that is done makes room.
+            connections.join_next().await;
+            seats.retain(|seat| !seat.task.is_finished());
+        }
+    }
+}
+
+/// Notes while a request is being answered.
+fn noting(router: Router, answering: Arc<AtomicBool>) -> Router {
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let answering = Arc::clone(&answering);
+        async move {
+            answering.store(true, Ordering::Relaxed);
+            let answer = next.run(request).await;
+            answering.store(false, Ordering::Relaxed);
+            answer
+        }
+    }))
 }
 
 async fn connection<S>(stream: S, router: Router, end: &mut watch::Receiver<bool>)

@@ -163,10 +163,21 @@ fn tells_the_whole_and_pages_of_subscribers() {
     assert_eq!(page["subscribers"][1]["down"]["rate"], 50_000_000);
     assert_eq!(page["next"], "s000013");
     assert_eq!(gate.get("/v1/subscribers?set=true").1["matched"], 0);
-    for bad in ["limit=0", "limit=10001", "limit=x", "sort=name"] {
+    let number = "and must be a number from 1 to 10000";
+    for (bad, reason) in [
+        ("limit=0", number),
+        ("limit=10001", number),
+        ("limit=x", number),
+        ("set=1", "set is `1`: write true or false"),
+        (
+            "sort=name",
+            "the query has an unknown parameter `sort`, did you mean `set`?",
+        ),
+    ] {
         let (status, body) = gate.get(&format!("/v1/subscribers?{bad}"));
         assert_eq!(status, 400, "{bad}");
-        assert!(body["error"].is_string(), "{body}");
+        let text = body["error"].as_str().expect("a reason");
+        assert!(text.contains(reason), "{text}");
     }
 }
 
@@ -175,7 +186,7 @@ fn answers_keep_their_form() {
     let gate = running(1);
     let counted = |n: u64| {
         json!({ "passed_packets": n, "passed_bytes": 1000 * n,
-            "excess_packets": n / 10, "excess_bytes": 100 * n })
+            "excess_packets": n / 10, "excess_bytes": 100 * n, "marked_packets": n / 50 })
     };
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -185,18 +196,30 @@ fn answers_keep_their_form() {
         "down": counted(1000), "up": counted(0),
         "unlimited": [{ "reason": "no_subscriber", "packets": 7 }, { "reason": "malformed", "packets": 0 }],
     });
-    assert_eq!(gate.get("/v1/status").1, status);
+    // How old the counters are depends on when they are asked for.
+    let without_age = |path: &str| {
+        let mut answer = gate.get(path).1;
+        let age = answer
+            .as_object_mut()
+            .and_then(|fields| fields.remove("age_s"));
+        assert!(
+            age.and_then(|age| age.as_f64())
+                .is_some_and(|age| age >= 0.0)
+        );
+        answer
+    };
+    assert_eq!(without_age("/v1/status"), status);
     let limited = |rate: u64, counted: Value| {
         let mut limited = counted;
         limited["rate"] = rate.into();
         limited
     };
     let mut subscriber = json!({
-        "name": "s000000", "plan": "gold", "set": false, "matches": ["vlan 1"],
+        "name": "s000000", "plan": "gold", "set": false, "matches": ["vlan 1"], "from": [],
         "down": limited(50_000_000, counted(1000)), "up": limited(10_000_000, counted(0)),
     });
     let page = json!({ "matched": 1, "subscribers": [subscriber], "next": null });
-    assert_eq!(gate.get("/v1/subscribers").1, page);
+    assert_eq!(without_age("/v1/subscribers"), page);
     let queue = |length: u64, magic: u64, passed: u64| json!({ "length": length, "magic": magic, "passed_bytes": passed, "excess_bytes": 1 });
     for (direction, limiter) in [("down", 0), ("up", 1)] {
         let queues = [(3000, 1000), (500, 500), (0, 0)];
@@ -205,13 +228,13 @@ fn answers_keep_their_form() {
         subscriber[direction] = limited(
             rate,
             json!({ "passed_packets": 1, "passed_bytes": 1000,
-            "excess_packets": 0, "excess_bytes": 100, "queues": queues }),
+            "excess_packets": 0, "excess_bytes": 100, "marked_packets": 0, "queues": queues }),
         );
     }
     assert_eq!(gate.get("/v1/subscribers/s000000").1, subscriber);
     let reloaded = json!({
         "added": 0, "removed": 0, "limited": 0, "moved": 0, "unchanged": 1, "reset": [],
-        "attached": [], "detached": [], "missing": [], "settings": false,
+        "attached": [], "detached": [], "missing": [], "settings": false, "skipped_lines": 0, "skipped": [],
     });
     assert_eq!(gate.with("POST", "/v1/reload", "", "").1, reloaded);
 }
@@ -239,7 +262,26 @@ fn sets_and_resets_one_subscriber() {
         ),
         (r#"{"down": "20"}"#, "down: '20' has no known unit"),
         (r#"{}"#, "nothing to change"),
-        (r#"{"rate": "20mbit"}"#, "unknown field `rate`"),
+        (
+            r#"{"rate": "20mbit"}"#,
+            "the body has an unknown key `rate`: there are reset, plan, down, up",
+        ),
+        (
+            r#"{"dwn": "20mbit"}"#,
+            "unknown key `dwn`, did you mean `down`?",
+        ),
+        (
+            r#"{"down": 20}"#,
+            r#"`down` is a number: write a text in quotes, such as "50mbit""#,
+        ),
+        (
+            r#"{"reset": "yes"}"#,
+            "`reset` is a text: write true or false",
+        ),
+        (
+            "[]",
+            r#"the body is a list: send an object, such as {"down": "50mbit"}"#,
+        ),
     ];
     for (body, reason) in bad {
         let (status, answer) = gate.patch(path, body);
@@ -253,7 +295,12 @@ fn sets_and_resets_one_subscriber() {
         (&one["plan"], &one["up"]["rate"]),
         (&json!("basic"), &json!(3_000_000))
     );
-    assert_eq!(gate.patch(path, "{").0, 400);
+    let (status, answer) = gate.patch(path, r#"{"plan": "gold" "down": "1mbit"}"#);
+    assert_eq!(status, 400);
+    assert_eq!(
+        answer["error"],
+        "the body is not JSON at line 1 column 17: check quotes, commas and brackets up to there"
+    );
     assert_eq!(gate.with("PATCH", path, "", "{}").0, 415);
     assert_eq!(gate.patch(path, &" ".repeat(BODY + 1)).0, 413);
     let (status, answer) = gate.patch("/v1/subscribers/bob", r#"{"plan": "gold"}"#);
@@ -293,7 +340,10 @@ fn reloads_and_says_why_not() {
 
 #[test]
 fn only_who_knows_the_token_is_answered() {
-    let gate = Running::new(Fake::new(1), Access::Token(Token::new("0123456789abcdef")));
+    let gate = Running::new(
+        Fake::new(1),
+        Access::Token(Token::new("0123456789abcdef"), None),
+    );
     let with = |value: &str| {
         let header = format!("Authorization: {value}\r\n");
         gate.with("GET", "/v1/status", &header, "").0
@@ -360,4 +410,59 @@ fn what_is_no_http_is_closed_and_others_are_served() {
     assert_eq!(gate.get("/v1/status").0, 200);
     assert_eq!(gate.get("/nowhere").0, 404);
     drop(idle);
+}
+
+#[test]
+fn slow_clients_keep_nobody_from_the_api() {
+    let gate = running(1);
+    let slow: Vec<UnixStream> = (0..300)
+        .map(|_| {
+            let mut stream = gate.connect();
+            stream.write_all(b"GET /v1/status HT").expect("sent");
+            stream
+        })
+        .collect();
+    let (asked, answered) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| asked.send(gate.get("/v1/status").0));
+        // The head of a request may take 10 s, and a connection 300 s: nobody waits for that.
+        let status = answered.recv_timeout(std::time::Duration::from_secs(8));
+        assert_eq!(status, Ok(200));
+    });
+    drop(slow);
+}
+
+#[test]
+fn a_second_token_only_reads() {
+    let (all, reads) = (
+        Token::new("0123456789abcdef"),
+        Token::new("fedcba9876543210"),
+    );
+    let gate = Running::new(Fake::new(1), Access::Token(all, Some(reads)));
+    let with = |token: &str, method: &str, path: &str, body: &str| {
+        let kind = "Content-Type: application/json\r\n";
+        let header = format!("Authorization: Bearer {token}\r\n{kind}");
+        gate.with(method, path, &header, body)
+    };
+    let path = "/v1/subscribers/s000000";
+    for token in ["0123456789abcdef", "fedcba9876543210"] {
+        for path in ["/v1/status", path, "/metrics"] {
+            assert_eq!(with(token, "GET", path, "").0, 200, "{token} {path}");
+        }
+    }
+    let reads = "fedcba9876543210";
+    for (method, path, body) in [
+        ("PATCH", path, r#"{"plan": "gold"}"#),
+        ("DELETE", "/v1/subscribers/s000000/set", ""),
+        ("POST", "/v1/reload", "{}"),
+        ("POST", "/v1/stop", ""),
+    ] {
+        let (status, answer) = with(reads, method, path, body);
+        assert_eq!(status, 403, "{method} {path}");
+        let text = answer["error"].as_str().expect("a reason");
+        assert!(text.contains("may only read"), "{text}");
+    }
+    let patch = r#"{"plan": "gold"}"#;
+    assert_eq!(with("0123456789abcdef", "PATCH", path, patch).0, 200);
+    assert_eq!(with("0123456789abcde0", "GET", path, "").0, 401);
 }

@@ -1,14 +1,26 @@
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tidegate_gate::Memory;
 
 use super::*;
+use crate::cli::gate::Imports;
 use crate::gate::testing::Site;
+
+const STRICT: Imports = Imports { lenient: false };
 
 fn options(file: &Path) -> Up {
     Up {
         file: file.to_owned(),
+        imports: STRICT,
+    }
+}
+
+fn again(file: Option<PathBuf>) -> Reload {
+    Reload {
+        file,
+        imports: STRICT,
     }
 }
 
@@ -32,7 +44,7 @@ fn seen(site: &Site) -> (Option<u64>, usize) {
 
 /// A daemon like `gate run`, without its log.
 fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
-    let config = read(&site.file()).expect("a configuration");
+    let config = read(&site.file(), false).expect("a configuration");
     let endpoints = Endpoints::open(&config).expect("open");
     std::thread::spawn(move || {
         let (gate, _, _) = Gate::<Memory>::start(&config)?;
@@ -57,7 +69,7 @@ fn commands_change_a_gate_without_a_daemon() {
     set(&site, None).expect("reset");
     assert_eq!(seen(&site), (Some(50_000_000), 2));
     site.write(&another_subscriber());
-    reload::<Memory>(&Reload { file: None }, &site.state()).expect("reloaded");
+    reload::<Memory>(&again(None), &site.state()).expect("reloaded");
     assert_eq!(seen(&site), (Some(50_000_000), 3));
     // The files of a daemon that was killed.
     let socket = crate::gate::remote::socket(&site.state());
@@ -82,23 +94,23 @@ fn commands_ask_the_daemon_that_has_the_gate() {
 
     // The file again, one that is wrong, and another one.
     site.write(&another_subscriber());
-    reload::<Memory>(&Reload { file: None }, &site.state()).expect("reloaded");
+    reload::<Memory>(&again(None), &site.state()).expect("reloaded");
     assert_eq!(seen(&site), (Some(20_000_000), 3));
     site.write("plan = 7");
-    let wrong = reload::<Memory>(&Reload { file: None }, &site.state());
+    let wrong = reload::<Memory>(&again(None), &site.state());
     let error = wrong.expect_err("wrong").to_string();
     assert!(error.contains("gate.toml:3:"), "{error}");
     let other = site.file().with_file_name("other.toml");
     site.write(Site::FILE);
     std::fs::rename(site.file(), &other).expect("moved");
     let file = Some(other);
-    reload::<Memory>(&Reload { file }, &site.state()).expect("reloaded");
+    reload::<Memory>(&again(file), &site.state()).expect("reloaded");
     assert_eq!(seen(&site), (Some(20_000_000), 2));
     set(&site, None).expect("reset");
     assert_eq!(seen(&site), (Some(50_000_000), 2));
 
     // A second daemon learns that there is one; down ends it.
-    let config = read(&site.file().with_file_name("other.toml")).expect("sound");
+    let config = read(&site.file().with_file_name("other.toml"), false).expect("sound");
     let second = Endpoints::open(&config).map(drop).expect_err("taken");
     assert!(format!("{second:#}").contains("another"), "{second:#}");
     down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
@@ -125,4 +137,41 @@ fn a_daemon_that_ends_leaves_the_limits_and_the_next_one_takes_over() {
     running.join().expect("no panic").expect("ended well");
     assert_eq!(seen(&site).0, Some(20_000_000), "set holds");
     down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
+}
+
+#[test]
+fn lines_with_mistakes_are_skipped_on_demand_with_and_without_a_daemon() {
+    let site = Site::new();
+    let list = site.file().with_file_name("list.csv");
+    std::fs::write(&list, "name,plan,vlan\ncarl,basic,9\n").expect("written");
+    site.write(&format!("{}[[import]]\ncsv = {list:?}\n", Site::FILE));
+    up::<Memory>(&options(&site.file())).expect("up");
+    assert_eq!(seen(&site).1, 3);
+    std::fs::write(&list, "name,plan,vlan\ncarl,basic,9x\ndora,basic,10\n").expect("written");
+    let lenient = Reload {
+        file: None,
+        imports: Imports { lenient: true },
+    };
+    let reload = |how: &Reload| reload::<Memory>(how, &site.state());
+    let error = reload(&again(None)).expect_err("a mistake").to_string();
+    assert!(error.contains("list.csv:2:12: "), "{error}");
+    assert_eq!(seen(&site).1, 3);
+    reload(&lenient).expect("reloaded");
+    assert_eq!(seen(&site).1, 3, "dora came, carl went");
+    down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
+
+    std::fs::write(&list, "name,plan,vlan\ncarl,basic,9\n").expect("written");
+    let running = daemon(&site);
+    while LocalGate::<Memory>::watched(&site.state()).is_err() {
+        std::thread::sleep(PAUSE);
+    }
+    std::fs::write(&list, "name,plan,vlan\ncarl,basic,9x\n").expect("written");
+    let error = reload(&again(None)).expect_err("a mistake").to_string();
+    assert!(error.contains("list.csv:2:12: "), "{error}");
+    let answer = Remote::connect(&site.state()).expect("a daemon");
+    let answer = answer.reload(None, true).expect("reloaded");
+    assert_eq!((answer.removed, answer.skipped_lines), (1, 1));
+    assert!(answer.skipped[0].contains("list.csv:2:12: "), "{answer:?}");
+    down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
+    running.join().expect("no panic").expect("ended well");
 }

@@ -24,6 +24,8 @@ fn tells_of_the_whole_of_subscribers_and_of_queues() {
         r#"tidegate_gate_attached{interface="eth0",hook="tc-egress",direction="down"} 1"#,
         r#"tidegate_gate_bytes_total{direction="down",verdict="passed"} 3000000"#,
         r#"tidegate_gate_bytes_total{direction="down",verdict="excess"} 300000"#,
+        r#"tidegate_gate_marked_packets_total{direction="down"} 60"#,
+        r#"tidegate_gate_subscriber_marked_packets_total{subscriber="s000001",direction="down"} 40"#,
         r#"tidegate_gate_unlimited_packets_total{reason="no_subscriber"} 7"#,
         r#"tidegate_gate_subscriber_rate{subscriber="s000000",plan="gold",direction="down"} 50000000"#,
         r#"tidegate_gate_subscriber_bytes_total{subscriber="s000001",direction="down",verdict="passed"} 2000000"#,
@@ -97,4 +99,40 @@ fn a_scrape_takes_as_long_as_what_it_lists() {
         "{few:?}, {many:?}"
     );
     assert!(length < 3_000_000, "{length}");
+}
+
+/// Every metric that the dashboard asks for is there, with the labels that it names.
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_there() {
+    let dashboard = include_str!("../../../../../packaging/grafana/tidegate-gate.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+    let bounds = Bounds {
+        subscribers: 10,
+        queues: 1,
+    };
+    let text = scrape(&gate(2), bounds).expect("metrics");
+    let mut asked = 0;
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        for target in panel["targets"].as_array().expect("targets") {
+            let query = target["expr"].as_str().expect("a query");
+            for part in query.split("tidegate_gate").skip(1) {
+                let (name, rest) = part.split_once('{').expect("a selector");
+                let (labels, _) = rest.split_once('}').expect("its end");
+                let metric = format!("tidegate_gate{name}");
+                let is_it = |line: &&str| {
+                    let end = line.strip_prefix(&*metric);
+                    end.is_some_and(|end| end.starts_with(['{', ' ']))
+                };
+                let labels: Vec<&str> = labels.split(',').skip(1).collect();
+                let found = text.lines().filter(is_it);
+                let fits = |line: &str| labels.iter().all(|label| line.contains(label));
+                assert!(
+                    found.into_iter().any(fits),
+                    "{query}: {metric} is not in\n{text}"
+                );
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 10, "{asked}");
 }

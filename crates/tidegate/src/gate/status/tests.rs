@@ -29,7 +29,9 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
         "{whole}"
     );
     assert!(
-        whole.contains("down     465 MB passed,   46.5 MB beyond"),
+        whole.contains(
+            "down     465 MB passed,   46.5 MB beyond limits (9.1% of packets), 1.8% marked"
+        ),
         "{whole}"
     );
     assert!(
@@ -44,7 +46,10 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
         lines[1].starts_with("s000029*   basic      down 50.0 Mbit/s"),
         "{list}"
     );
-    assert!(lines[1].ends_with("30.0 MB   3.00 MB   9.1%"), "{list}");
+    assert!(
+        lines[1].ends_with("30.0 MB   3.00 MB   9.1%   1.8%"),
+        "{list}"
+    );
     assert!(
         lines[2].trim_start().starts_with("up   10.0 Mbit/s"),
         "{list}"
@@ -64,7 +69,7 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
 #[test]
 fn shows_one_subscriber_with_its_queues() {
     let mut fake = Fake::new(2);
-    let subscriber = one(&mut fake, "s000001").expect("there");
+    let subscriber = subscriber_json(&mut fake, "s000001").expect("there");
     let detail = text(|out| detail(out, &subscriber, paint()));
     assert!(
         detail.starts_with("s000001  plan basic\nvlan 2\n"),
@@ -72,7 +77,7 @@ fn shows_one_subscriber_with_its_queues() {
     );
     assert!(detail.contains("    0   3.00 kB   1.00 kB"), "{detail}");
     assert!(matches!(
-        one(&mut fake, "bob"),
+        subscriber_json(&mut fake, "bob"),
         Err(ControlError::Unknown(_))
     ));
 }
@@ -82,8 +87,32 @@ fn a_gate_that_is_attached_nowhere_says_so() {
     let mut fake = Fake::new(1);
     let reading = fake.read().expect("read");
     let mut overview = fake.overview().expect("one");
-    overview.attachments[0].1 = false;
+    overview.attachments[0].attached = false;
     let status = view::status(&overview, &reading);
     let whole = text(|out| whole(out, &status, paint()));
     assert!(whole.contains("nothing is limited"), "{whole}");
+}
+
+#[test]
+fn usage_is_exported_as_csv() {
+    let mut fake = Fake::new(2);
+    let roster = std::sync::Arc::make_mut(&mut fake.roster);
+    roster.subscribers[0].name = "Ann, 1st floor".into();
+    roster.subscribers[1].plan = None;
+    let reading = fake.read().expect("read");
+    let text = text(|out| csv(out, &reading));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[0],
+        "name,plan,direction,rate_bps,passed_packets,passed_bytes,excess_packets,excess_bytes,marked_packets"
+    );
+    assert_eq!(
+        lines[1..],
+        [
+            "\"Ann, 1st floor\",gold,down,50000000,1000,1000000,100,100000,20",
+            "\"Ann, 1st floor\",gold,up,10000000,0,0,0,0,0",
+            "s000001,,down,50000000,2000,2000000,200,200000,40",
+            "s000001,,up,10000000,0,0,0,0,0",
+        ]
+    );
 }

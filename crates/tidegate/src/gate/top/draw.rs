@@ -34,11 +34,16 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     let mut title = vec!["tidegate gate".bold(), "  ".into()];
     if let Some(overview) = &model.overview {
         title.push(overview.file.clone().into());
-        for (attached, now) in &overview.attachments {
-            let way = attached.direction.name();
-            let hook = attached.hook.name();
-            let text = format!("  {} {hook} {way}", attached.interface);
-            title.push(if *now {
+        for one in &overview.attachments {
+            let way = one.attachment.direction.name();
+            let hook = one.attachment.hook.name();
+            let name = &one.attachment.interface;
+            let name = match &one.renamed {
+                Some(now) => format!("{name} (now {now})"),
+                None => name.clone(),
+            };
+            let text = format!("  {name} {hook} {way}");
+            title.push(if one.attached {
                 text.dim()
             } else {
                 text.red().crossed_out()
@@ -55,11 +60,12 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     vec![
         Line::from(title),
         Line::from(format!(
-            "down {}   up {}   beyond limits {}   {} of packets",
+            "down {}  up {}  beyond limits {} ({}), marked {}",
             rate(total.down),
             rate(total.up),
             rate(total.excess),
             percent(total.drop_share()),
+            percent(total.mark_share()),
         )),
         Line::from(format!(
             "{} subscribers, {} shown   {} packets/s   {} unmatched/s   read in {took:.0}ms",
@@ -91,6 +97,7 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         right(mark(SortTop::Up, "UP")),
         right("OF".into()),
         right(mark(SortTop::Drops, "DROPS")),
+        right("MARKS".into()),
         right(mark(SortTop::Active, "FLOWS")),
         right(mark(SortTop::Magic, "MAGIC")),
     ])
@@ -112,8 +119,9 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         Constraint::Length(11),
         Constraint::Length(4),
         Constraint::Length(6),
+        Constraint::Length(5),
         Constraint::Length(6),
-        Constraint::Length(7),
+        Constraint::Length(6),
     ];
     Table::new(rows, widths).header(header)
 }
@@ -130,7 +138,7 @@ fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'stat
     } else {
         subscriber.name.to_string()
     };
-    let drops = match rates.drop_share() {
+    let some = |share: f64| match share {
         0.0 => "-".into(),
         share => percent(share),
     };
@@ -141,7 +149,8 @@ fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'stat
         right(share(Direction::Down, rates.down)),
         right(rate(rates.up)),
         right(share(Direction::Up, rates.up)),
-        right(drops),
+        right(some(rates.drop_share())),
+        right(some(rates.mark_share())),
         right(load.map_or("…".into(), |load| match load.active {
             0 => "-".into(),
             active => active.to_string(),

@@ -23,6 +23,8 @@ pub struct Rates {
     pub excess: f64,
     /// Packets per second beyond the limit.
     pub drops: f64,
+    /// Packets per second that passed and were marked as congested.
+    pub marks: f64,
     /// Packets per second that came.
     pub packets: f64,
 }
@@ -37,6 +39,7 @@ impl Rates {
             up: 8.0 * per(up.passed_bytes),
             excess: 8.0 * (per(down.excess_bytes) + per(up.excess_bytes)),
             drops,
+            marks: per(down.marked_packets) + per(up.marked_packets),
             packets: per(down.passed_packets) + per(up.passed_packets) + drops,
         }
     }
@@ -46,13 +49,23 @@ impl Rates {
         self.up += other.up;
         self.excess += other.excess;
         self.drops += other.drops;
+        self.marks += other.marks;
         self.packets += other.packets;
     }
 
     /// The share of packets that were beyond the limit.
     pub fn drop_share(&self) -> f64 {
+        self.share(self.drops)
+    }
+
+    /// The share of packets that were marked.
+    pub fn mark_share(&self) -> f64 {
+        self.share(self.marks)
+    }
+
+    fn share(&self, packets: f64) -> f64 {
         if self.packets > 0.0 {
-            self.drops / self.packets
+            packets / self.packets
         } else {
             0.0
         }

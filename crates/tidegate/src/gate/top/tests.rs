@@ -72,11 +72,11 @@ fn shows_rates_flows_and_magic_of_the_heaviest() {
     assert!(lines[1].contains("beyond limits 400 Mbit/s"), "{text}");
     assert!(lines[2].contains("1000 subscribers, 1000 shown"), "{text}");
     assert!(lines[4].contains("DOWNv"), "{text}");
-    for part in ["s000999", "basic", "8.00 Mbit/s", " 16%", "9.1%"] {
+    for part in ["s000999", "basic", "8.00 Mbit/s", " 16%", "9.1%", " 1.8%"] {
         assert!(lines[5].contains(part), "{part} is not in\n{text}");
     }
     // A queue with bytes besides its magic bytes, in each direction; 1500 magic bytes in each.
-    assert!(lines[5].ends_with("     2  3.00kB\""), "{text}");
+    assert!(lines[5].ends_with("     2 3.00kB\""), "{text}");
     assert!(lines[10].contains("s000994"), "{text}");
     assert!(lines[11].contains("q quit"), "{text}");
 }

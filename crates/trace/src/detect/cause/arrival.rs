@@ -1,6 +1,6 @@
 //! A data packet as a bottleneck meets it.
 
-use crate::annotate::{Sent, Transfer};
+use crate::annotate::{Transfer, Vantage};
 use crate::read::Nanos;
 
 /// Round-trip times up to 68 s fit into 32 bits.
@@ -22,13 +22,29 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The packets of a transfer, in the order in which they were sent.
-    pub fn of<'a>(transfer: &'a Transfer<'_>, number: u32) -> impl Iterator<Item = Self> + 'a {
+    /// The packets of a transfer, in the order in which they were sent. Where the capture was taken between what lost
+    /// packets and the receiver, round-trip times are those from there to the sender and back: the others do not
+    /// pass the bottleneck.
+    pub fn of<'a>(
+        transfer: &'a Transfer<'_>,
+        number: u32,
+        behind_losses: bool,
+    ) -> impl Iterator<Item = Self> + 'a {
         let overhead = overhead(transfer);
-        transfer
-            .sent
-            .iter()
-            .map(move |sent| Self::new(sent, number, overhead))
+        let echoed = behind_losses && transfer.path.vantage() != Vantage::Receiver;
+        transfer.sent.iter().map(move |sent| {
+            let rtt = match echoed {
+                true => sent.echo.get().filter(|_| !sent.is_retransmission()),
+                false => sent.rtt(),
+            };
+            Self {
+                at: sent.at,
+                rtt: rtt.map_or(0, Self::rtt_steps),
+                transfer: number,
+                weight: sent.len as f32 + overhead,
+                lost: sent.lost(),
+            }
+        })
     }
 
     /// A packet whose fate was observed. `weight` in bytes on the wire.
@@ -39,16 +55,6 @@ impl Arrival {
             transfer: 0,
             weight,
             lost,
-        }
-    }
-
-    fn new(sent: &Sent, transfer: u32, overhead: f32) -> Self {
-        Self {
-            at: sent.at,
-            rtt: sent.rtt().map_or(0, Self::rtt_steps),
-            transfer,
-            weight: sent.len as f32 + overhead,
-            lost: sent.lost(),
         }
     }
 

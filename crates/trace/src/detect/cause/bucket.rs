@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use super::arrival::Arrival;
+use super::vector::Vector;
 
 /// A token bucket. It starts at `start` of its depth.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +102,14 @@ impl Curve {
     pub fn at(self, agreement: f32) -> f32 {
         let place = agreement * self.scale + (CERTAIN * PER_WIDTH + 0.5);
         self.table[(place as usize).min(ENTRIES - 1)]
+    }
+
+    /// The same for many agreements.
+    #[inline(always)]
+    pub fn of<V: Vector>(self, agreements: V) -> V {
+        let places = agreements.times(V::all(self.scale));
+        let middle = V::all(CERTAIN * PER_WIDTH + 0.5);
+        places.plus(middle).look_up(self.table)
     }
 
     /// Bytes of agreement from which on a fate is certain, but for outliers.

@@ -19,6 +19,15 @@ const SATURATED: f64 = 1.6;
 /// Trains of packets that such a capacity rests on.
 const TRAINS: usize = 8;
 
+/// Time in which the sender's packets say that it was held back, and not by the network.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Held {
+    /// One loss was repaired a round trip.
+    pub repairing: Nanos,
+    /// The application had written nothing more.
+    pub starved: Nanos,
+}
+
 /// Shares of a transfer's time, and what is known of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Course {
@@ -32,6 +41,8 @@ pub struct Course {
     pub window: f64,
     /// The share in which the window could still double each round trip.
     pub doubling: f64,
+    /// The share in which the application had written nothing more, though data may have been in flight.
+    pub starved: f64,
     /// The share in which one loss was repaired a round trip.
     pub repairing: f64,
     /// The path's round-trip time in seconds.
@@ -46,14 +57,19 @@ pub struct Course {
 
 impl Course {
     /// The course of a transfer over a path with this round-trip time in seconds. `None` where no
-    /// round-trip time is known. `repairing`: the time in which one loss was repaired a round trip.
-    pub fn of(summary: &TransferSummary, base: Option<f64>, repairing: Nanos) -> Option<Self> {
+    /// round-trip time is known.
+    pub fn of(summary: &TransferSummary, base: Option<f64>, held: Held) -> Option<Self> {
         let metrics = &summary.metrics;
         let rtt = metrics.rtt?;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
-        let (least, median) = (seconds(rtt.min), seconds(rtt.median).max(1e-6));
+        let least = seconds(rtt.min);
+        // A capture between the ends sees both parts of the round trip.
+        let there = metrics.rtt_to_sender.zip(summary.path.to_sender);
+        let [median_there, least_there] =
+            there.map_or([0.0; 2], |(median, least)| [median, least].map(seconds));
+        let median = (seconds(rtt.median) + median_there).max(1e-6);
         let duration = seconds(metrics.duration).max(1e-6);
-        let base = base.map_or(least, |base| base.min(least));
+        let base = base.map_or(least, |base| base.min(least)) + least_there;
         let rounds = duration / median;
         let waiting = median - base;
         let capacity = metrics.train_rate.zip(metrics.goodput_bps());
@@ -61,19 +77,36 @@ impl Course {
             capacity.trains >= TRAINS && capacity.bps < SATURATED * goodput
         });
         let share = |nanos: u64| (seconds(nanos) / duration).min(1.0);
+        let crowded = CROWDED.max(CROWDED_SHARE * base);
+        // What passed before the capture is in the time that the sender took to answer, with what it waited itself.
+        let behind = seconds(rtt.median) - least;
         Some(Self {
             duration,
             rounds,
             idle: share(summary.tally.idle),
             window: share(summary.tally.window_limited),
             doubling: (doublings(summary) / rounds).min(1.0),
-            repairing: share(repairing),
+            starved: share(held.starved),
+            repairing: share(held.repairing),
             base,
             waiting,
             queued: saturated && waiting >= STANDING.max(STANDING_SHARE * base)
-                || waiting >= CROWDED.max(CROWDED_SHARE * base),
-            might_be_queued: saturated && waiting >= HARDLY,
+                || waiting >= crowded && (there.is_none() || behind >= crowded),
+            might_be_queued: saturated && waiting >= HARDLY || waiting >= crowded,
         })
+    }
+}
+
+impl Course {
+    /// The share of time in which the application had nothing to send. That in which it had written nothing more counts
+    /// from `least` on: a small send buffer runs empty, too, before the application can write again.
+    pub(super) fn idle_or_starved(&self, least: f64) -> f64 {
+        let starved = if self.starved >= least {
+            self.starved
+        } else {
+            0.0
+        };
+        self.idle.max(starved)
     }
 }
 

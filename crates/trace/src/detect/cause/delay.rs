@@ -7,10 +7,20 @@ use crate::read::Nanos;
 
 /// Neighbours of a loss were sent at most this long before or after it.
 const NEAR: Nanos = 15_000_000;
+/// On a slow line no loss has neighbours that near. Then these count: a queue loses a packet or two meanwhile.
+const NEAR_ON_SLOW_LINES: Nanos = 60_000_000;
 /// Neighbours on each side.
 const NEIGHBOURS: usize = 4;
 /// See [`Delay::is_higher_at_losses`].
 const HIGHER: f64 = 1.5;
+/// See [`Delay::waited_at_losses`]: seconds, and a multiple of the noise. Beside losses of policers on noisy paths packets
+/// waited for up to 7 times the noise (studies/verdict).
+const WAITED: f64 = 0.005;
+const FAR_FROM_NOISE: f64 = 10.0;
+/// See [`Delay::peaks_below`].
+const NOT_WAITED: f64 = 0.000_5;
+/// See [`Delay::is_held_back`]: how exactly a receiver's timer shows, in seconds.
+const TIMER: f64 = 0.001;
 /// Packets on each side among which neighbours are searched, so that a long run of losses, or a capture
 /// whose times are all the same, costs no more.
 const SEARCHED: usize = 256;
@@ -29,6 +39,67 @@ pub struct Delay {
     /// By how much round-trip times differ within 15 ms to four times that, at the median: what
     /// the path adds at random, where the delay of a queue hardly changes.
     pub noise: f64,
+    /// Where the delay beside losses stands among all delays.
+    pub rank: Option<Rank>,
+}
+
+/// Where the delay beside losses stands among the delays of all packets.
+///
+/// Losses by chance come at any delay: each packet is as likely to be lost as any other, so that the mean share
+/// of packets that waited less is 1/2, whatever the delay does.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rank {
+    /// The mean share of packets that waited less than those beside a loss, each episode of losses counted once.
+    pub mean: f64,
+    /// Episodes of losses, at least a round-trip time apart.
+    pub episodes: usize,
+}
+
+impl Rank {
+    /// By how many standard deviations the mean exceeds 1/2.
+    pub fn excess(self) -> f64 {
+        (self.mean - 0.5) * (12.0 * self.episodes as f64).sqrt()
+    }
+
+    fn of(arrivals: &[Arrival], base: f64) -> Option<Self> {
+        let mut sorted: Vec<f64> = arrivals.iter().filter_map(Arrival::passed_rtt).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let share = |rtt: f64| {
+            let below = sorted.partition_point(|&other| other < rtt);
+            let up_to = sorted.partition_point(|&other| other <= rtt);
+            f64::midpoint(below as f64, up_to as f64) / sorted.len() as f64
+        };
+        let (mut sum, mut episodes) = (0.0, 0usize);
+        let (mut of_episode, mut losses) = (0.0, 0usize);
+        let mut last: Option<Nanos> = None;
+        let apart = (base * 1e9) as Nanos;
+        for (i, loss) in arrivals.iter().enumerate().filter(|(_, a)| a.lost) {
+            let before = rtts(arrivals[..i].iter().rev(), loss.at, NEAR).next();
+            let after = rtts(arrivals[i + 1..].iter(), loss.at, NEAR).next();
+            let beside = before.into_iter().chain(after);
+            let (ranks, count) =
+                beside.fold((0.0, 0usize), |(sum, n), rtt| (sum + share(rtt), n + 1));
+            if count == 0 {
+                continue;
+            }
+            if last.is_some_and(|last| loss.at.saturating_sub(last) > apart) {
+                sum += of_episode / losses as f64;
+                episodes += 1;
+                (of_episode, losses) = (0.0, 0);
+            }
+            last = Some(loss.at);
+            of_episode += ranks / count as f64;
+            losses += 1;
+        }
+        if losses > 0 {
+            sum += of_episode / losses as f64;
+            episodes += 1;
+        }
+        (episodes > 0).then(|| Self {
+            mean: sum / episodes as f64,
+            episodes,
+        })
+    }
 }
 
 /// The least delay of the neighbours of each loss.
@@ -49,7 +120,11 @@ pub struct Near {
 impl Delay {
     /// The delay of one transfer's packets, in the order of their times, over a base in seconds.
     pub fn of(arrivals: &[Arrival], base: f64) -> Self {
-        let (mut near, mut peaks) = near(arrivals, base);
+        let (mut near, mut peaks) = [NEAR, NEAR_ON_SLOW_LINES]
+            .into_iter()
+            .map(|within| near(arrivals, base, within))
+            .find(|(near, _)| !near.is_empty())
+            .unwrap_or_default();
         let mut all: Vec<f64> = arrivals.iter().filter_map(Arrival::passed_rtt).collect();
         Self {
             base,
@@ -63,6 +138,7 @@ impl Delay {
             median: (all.len() > 10).then(|| quantile(&mut all, 0.5) - base),
             upper: (all.len() > 10).then(|| quantile(&mut all, 0.95) - base),
             noise: noise(arrivals),
+            rank: Rank::of(arrivals, base),
         }
     }
 
@@ -85,6 +161,31 @@ impl Delay {
         known.is_some_and(|(near, median)| near.median > HIGHER * median)
     }
 
+    /// Whether packets beside three quarters of the losses waited for longer than the path's noise explains, as
+    /// where a queue drops.
+    pub fn waited_at_losses(&self) -> bool {
+        self.near
+            .is_some_and(|near| near.lower > WAITED.max(FAR_FROM_NOISE * self.noise))
+    }
+
+    /// Whether the delay beside losses is the time for which the receiver held acknowledgements back: always the same,
+    /// and no queue's, since others waited as long.
+    pub fn is_held_back(&self) -> bool {
+        let known = self.near.zip(self.upper);
+        known.is_some_and(|(near, upper)| {
+            near.upper < DELAYED_ACK
+                && near.upper - near.lower < TIMER
+                && (near.median - upper).abs() < TIMER
+        })
+    }
+
+    /// Whether no packet beside three quarters of the losses waited for so long, in seconds, and none at all beside a
+    /// quarter of them.
+    pub fn peaks_below(&self, delay: f64) -> bool {
+        self.near
+            .is_some_and(|near| near.peaks[2] < delay && near.lower < NOT_WAITED)
+    }
+
     /// The delay beside three quarters of the losses, or that of all packets where none is known.
     pub fn at_most_losses(&self) -> Option<f64> {
         self.near.map(|near| near.upper).or(self.median)
@@ -99,11 +200,11 @@ pub fn base<'a>(arrivals: impl Iterator<Item = &'a Arrival>) -> Option<f64> {
 }
 
 /// The least and the greatest delay of the neighbours of each loss that has any.
-fn near(arrivals: &[Arrival], base: f64) -> (Vec<f64>, Vec<f64>) {
+fn near(arrivals: &[Arrival], base: f64, within: Nanos) -> (Vec<f64>, Vec<f64>) {
     let mut delays = (Vec::new(), Vec::new());
     for (i, loss) in arrivals.iter().enumerate().filter(|(_, a)| a.lost) {
-        let before = rtts(arrivals[..i].iter().rev(), loss.at);
-        let after = rtts(arrivals[i + 1..].iter(), loss.at);
+        let before = rtts(arrivals[..i].iter().rev(), loss.at, within);
+        let after = rtts(arrivals[i + 1..].iter(), loss.at, within);
         let mut range: Option<(f64, f64)> = None;
         for rtt in before.chain(after) {
             let (least, most) = range.unwrap_or((rtt, rtt));
@@ -118,10 +219,14 @@ fn near(arrivals: &[Arrival], base: f64) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Round-trip times of the nearest packets that passed.
-fn rtts<'a>(neighbours: impl Iterator<Item = &'a Arrival>, at: Nanos) -> impl Iterator<Item = f64> {
+fn rtts<'a>(
+    neighbours: impl Iterator<Item = &'a Arrival>,
+    at: Nanos,
+    within: Nanos,
+) -> impl Iterator<Item = f64> {
     neighbours
         .take(SEARCHED)
-        .take_while(move |other| other.at.abs_diff(at) < NEAR)
+        .take_while(move |other| other.at.abs_diff(at) < within)
         .filter(|other| !other.lost)
         .take(NEIGHBOURS)
         .filter_map(Arrival::passed_rtt)
@@ -232,6 +337,9 @@ impl Slope {
 
 /// Packets that met tokens for a burst were delayed by less than this share of the delay at losses …
 const BURST_DELAY: f64 = 0.2;
+/// … and were not faster than the path's round-trip time by more than this, which would be a queue's that always
+/// stood while this transfer went …
+const FASTER: f64 = 0.5;
 /// … and packets in the fuller half of the queue by more than this.
 const QUEUE_DELAY: f64 = 0.4;
 /// A smaller allowance, in bytes, is none.
@@ -265,7 +373,7 @@ pub fn has_burst_allowance<'a>(
     }
     allowance >= LEAST_ALLOWANCE
         && in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
-        && quantile(&mut in_burst, 0.5) < BURST_DELAY * delay
+        && (-FASTER * delay..BURST_DELAY * delay).contains(&quantile(&mut in_burst, 0.5))
         && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay
 }
 

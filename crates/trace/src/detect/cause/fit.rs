@@ -2,9 +2,10 @@
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
-use super::lanes::{LANES, costs, least, likeliest_noises, log_likelihoods};
+use super::lanes::{costs, likeliest_noises, log_likelihoods};
 use super::screen::{Costs, DEPTHS, RATES, WIDTHS, screen};
 use super::step::{Merges, Step};
+use super::vector::LANES;
 use crate::read::Nanos;
 
 /// A bucket, and how well it explains the losses.
@@ -52,8 +53,8 @@ const STAGES: [(usize, f64, usize, usize); 3] = [(8, 1.0, 5, 2), (3, 0.5, 5, 1),
 const RATE_REACH: f64 = 0.05;
 const DEPTH_REACH: f64 = 0.14;
 
-/// A candidate is not looked at closer if what it leaves unexplained is so many times what the best one
-/// does, in nats, and some more.
+/// A candidate is not looked at closer if it leaves this number of times as much unexplained as the best one,
+/// in nats, and some more.
 const HOPELESS: f64 = 3.0;
 const FEW_NATS: f64 = 30.0;
 /// Candidates this near to a likelier one, in logarithms, lead to where it does.
@@ -73,22 +74,11 @@ pub fn fit_bucket(arrivals: &[Arrival], starts: &[f64]) -> Option<Fit> {
     let mut found = rank(merges.within(merge), found);
     for (survivors, reach, rounds, most_width) in STAGES {
         found.truncate(survivors);
-        let refined: Vec<Candidate> = found
-            .iter()
-            .map(|(candidate, _)| {
-                let width = candidate.width.min(most_width);
-                let steps = merges.within(REFINE_MERGE / candidate.bucket.rate);
-                refine(
-                    steps,
-                    Candidate {
-                        width,
-                        ..*candidate
-                    },
-                    reach,
-                    rounds,
-                )
-            })
-            .collect();
+        let candidates = found.iter().map(|(candidate, _)| Candidate {
+            width: candidate.width.min(most_width),
+            ..*candidate
+        });
+        let refined = refine_all(&mut merges, candidates.collect(), reach, rounds);
         found.extend(rank(merges.within(merge), refined));
         leave_best(&mut found);
     }
@@ -140,22 +130,54 @@ fn leave_best(found: &mut Vec<(Candidate, Fit)>) {
     *found = left;
 }
 
-/// Narrows a grid around a candidate down to its least cost.
-fn refine(steps: &[Step], candidate: Candidate, reach: f64, rounds: usize) -> Candidate {
-    let Candidate { mut bucket, width } = candidate;
+/// Narrows a grid around each candidate down to its least cost. Several of them are replayed together, if the same
+/// packets are taken as one.
+fn refine_all(
+    merges: &mut Merges<'_>,
+    mut candidates: Vec<Candidate>,
+    reach: f64,
+    rounds: usize,
+) -> Vec<Candidate> {
+    let merge = |candidate: &Candidate| REFINE_MERGE / candidate.bucket.rate;
+    candidates.sort_by_key(|candidate| Merges::time(merge(candidate)));
+    for alike in candidates.chunk_by_mut(|a, b| Merges::time(merge(a)) == Merges::time(merge(b))) {
+        let steps = merges.within(merge(&alike[0]));
+        let (fours, rest) = alike.as_chunks_mut::<4>();
+        let (twos, rest) = rest.as_chunks_mut::<2>();
+        let (ones, _) = rest.as_chunks_mut::<1>();
+        fours
+            .iter_mut()
+            .for_each(|four| refine(steps, four, reach, rounds));
+        twos.iter_mut()
+            .for_each(|two| refine(steps, two, reach, rounds));
+        ones.iter_mut()
+            .for_each(|one| refine(steps, one, reach, rounds));
+    }
+    candidates
+}
+
+fn refine<const N: usize>(
+    steps: &[Step],
+    candidates: &mut [Candidate; N],
+    reach: f64,
+    rounds: usize,
+) {
+    let widths = candidates.map(|candidate| WIDTHS[candidate.width]);
     let mut reach = reach;
-    let mut least = f32::INFINITY;
+    let mut least = [f32::INFINITY; N];
     for _ in 0..rounds {
-        let around = grid(bucket, RATE_REACH * reach, DEPTH_REACH * reach);
-        let costs = costs(steps, &around, WIDTHS[width]);
-        for (&cost, near) in costs.iter().zip(around) {
-            if cost < least {
-                (least, bucket) = (cost, near);
+        let around = candidates
+            .map(|candidate| grid(candidate.bucket, RATE_REACH * reach, DEPTH_REACH * reach));
+        let costs = costs(steps, &around, widths);
+        for (i, candidate) in candidates.iter_mut().enumerate() {
+            for (&cost, near) in costs[i].iter().zip(around[i]) {
+                if cost < least[i] {
+                    (least[i], candidate.bucket) = (cost, near);
+                }
             }
         }
         reach *= 0.5;
     }
-    Candidate { bucket, width }
 }
 
 /// Climbs to the greatest likelihood near a fit.
@@ -294,7 +316,7 @@ fn lowest(rates: &[f64; RATES], depths: &[f64; DEPTHS], costs: &[Costs]) -> Vec<
     for width in 0..WIDTHS.len() {
         let least: Vec<f32> = costs
             .iter()
-            .map(|row| row[width].iter().copied().fold(f32::INFINITY, least))
+            .map(|row| row[width].iter().copied().fold(f32::INFINITY, f32::min))
             .collect();
         for i in lowest_valleys(&least, 2, f32::INFINITY, 4) {
             for j in lowest_valleys(&costs[i][width], 3, least[i] + 60.0, 2) {

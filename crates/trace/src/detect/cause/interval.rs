@@ -8,14 +8,18 @@
 use super::arrival::Arrival;
 use super::bucket::Bucket;
 use super::fit::Fit;
-use super::lanes::{LANES, log_likelihoods};
+use super::lanes::log_likelihoods;
 use super::step::{Merges, Step};
+use super::vector::LANES;
 
 /// Nats by which a bucket may be less likely than the best. For a model without fault 1.9 would
 /// hold the truth 19 times in 20. What a real router does and the model lacks shows in fates that the
 /// best bucket does not explain, and so a share of these is added.
 const NATS: f64 = 6.0;
 const UNEXPLAINED: f64 = 0.03;
+/// Where others may use the bucket whose packets the capture does not hold, the fates that the best bucket does
+/// not explain may be their doing: of these, this share is added.
+const UNSEEN: f64 = 0.5;
 /// Values of the other quantity that are tried, as shares of a step.
 const TRIED: [f64; LANES] = [
     0.0, 0.06, -0.06, 0.12, -0.12, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0, 1.5, -1.5, 2.0,
@@ -39,6 +43,8 @@ pub struct Interval {
     pub low: f64,
     /// The greatest.
     pub high: f64,
+    /// How many of its ends are known, because values beyond them are unlikely. Beyond another end none was tried.
+    pub ends: u8,
 }
 
 impl Interval {
@@ -48,8 +54,8 @@ impl Interval {
     }
 }
 
-/// Intervals of a bucket's rate (bytes a second) and depth (bytes).
-pub fn intervals(arrivals: &[Arrival], fit: &Fit) -> (Interval, Interval) {
+/// Intervals of a bucket's rate (bytes a second) and depth (bytes). `all_seen`: nobody else uses the bucket.
+pub fn intervals(arrivals: &[Arrival], fit: &Fit, all_seen: bool) -> (Interval, Interval) {
     let mut merges = Merges::new(arrivals);
     let steps = merges.within(MERGE / fit.bucket.rate);
     // The fit may rest on more packets than these.
@@ -57,23 +63,22 @@ pub fn intervals(arrivals: &[Arrival], fit: &Fit) -> (Interval, Interval) {
     let profile = Profile {
         steps,
         fit,
-        least: best - NATS - UNEXPLAINED * best.abs(),
+        least: best - NATS - if all_seen { UNEXPLAINED } else { UNSEEN } * best.abs(),
     };
     let (rate, depth) = (fit.bucket.rate, fit.bucket.depth);
     let least_depth_reach = LEAST_DEPTH_REACH + PACKET / depth;
     let [low, high] = [-1.0, 1.0].map(|to| profile.reach(to, Quantity::Rate, LEAST_RATE_REACH));
     let [shallow, deep] =
         [-1.0, 1.0].map(|to| profile.reach(to, Quantity::Depth, least_depth_reach));
-    (
-        Interval {
-            low: rate * (-low).exp(),
-            high: rate * high.exp(),
-        },
-        Interval {
-            low: depth * (-shallow).exp(),
-            high: depth * deep.exp(),
-        },
-    )
+    let interval = |best: f64, below: f64, above: f64| Interval {
+        low: best * (-below).exp(),
+        high: best * above.exp(),
+        ends: [below, above]
+            .into_iter()
+            .map(|reach| u8::from(reach < FARTHEST.ln()))
+            .sum(),
+    };
+    (interval(rate, low, high), interval(depth, shallow, deep))
 }
 
 #[derive(Clone, Copy)]

@@ -1,79 +1,73 @@
-//! Many buckets replayed side by side, in arrays of single precision that the compiler turns into
-//! vector instructions.
+//! Many buckets replayed side by side.
 
-use super::bucket::{Bucket, Noise};
+use super::bucket::{Bucket, Curve, Noise};
 use super::step::Step;
-
-/// Buckets that are replayed side by side.
-pub(super) const LANES: usize = 16;
-/// A value for each of them.
-pub(super) type Lanes = [f32; LANES];
+use super::vector::{LANES, Lanes, Loop, Vector, run};
 
 /// One contradiction costs at most this many widths: a loss with another cause must not decide.
 pub(super) const CAP: f32 = 6.0;
 
 /// Buckets that are replayed side by side.
-struct Bank {
-    rates: Lanes,
-    depths: Lanes,
-    levels: Lanes,
+struct Bank<V> {
+    rates: V,
+    depths: V,
+    levels: V,
 }
 
-impl Bank {
+impl<V: Vector> Bank<V> {
     #[inline(always)]
     fn new(buckets: &[Bucket; LANES]) -> Self {
+        let (mut rates, mut depths, mut levels) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        for i in 0..LANES {
+            rates[i] = buckets[i].rate as f32;
+            depths[i] = buckets[i].depth as f32;
+            levels[i] = (buckets[i].depth * buckets[i].start) as f32;
+        }
         Self {
-            rates: buckets.map(|bucket| bucket.rate as f32),
-            depths: buckets.map(|bucket| bucket.depth as f32),
-            levels: buckets.map(|bucket| (bucket.depth * bucket.start) as f32),
+            rates: V::new(&rates),
+            depths: V::new(&depths),
+            levels: V::new(&levels),
         }
     }
 
     /// By how many bytes each level agrees with the step's fate: what it holds beyond packets that
     /// passed, what it lacks for one that was lost. Moves each level to what the fate proves.
     #[inline(always)]
-    fn agreement(&mut self, step: Step) -> Lanes {
-        let mut agrees = [0f32; LANES];
+    fn agreement(&mut self, step: Step) -> V {
+        let weight = V::all(step.weight);
+        let met = self.levels.plus(self.rates.times(V::all(step.gap)));
+        let met = met.least(self.depths);
         if step.lost {
-            for (i, agrees) in agrees.iter_mut().enumerate() {
-                let met = least(self.levels[i] + self.rates[i] * step.gap, self.depths[i]);
-                *agrees = step.weight - met;
-                self.levels[i] = least(met, step.weight);
-            }
+            self.levels = met.least(weight);
+            weight.minus(met)
         } else {
-            for (i, agrees) in agrees.iter_mut().enumerate() {
-                let met = least(self.levels[i] + self.rates[i] * step.gap, self.depths[i]);
-                *agrees = met - step.weight;
-                self.levels[i] = most(*agrees, 0.0);
-            }
+            let left = met.minus(weight);
+            self.levels = left.most(V::all(0.0));
+            left
         }
-        agrees
     }
 
     /// Tells by how many bytes the levels agree with the fates of how many packets. Returns how many
     /// others agree with all levels by at least `certain`.
     #[inline(always)]
-    fn agreements(&mut self, step: Step, certain: f32, mut tell: impl FnMut(&Lanes, u32)) -> u32 {
+    fn agreements(&mut self, step: Step, certain: f32, to: &mut impl UseAgreement) -> u32 {
         let before = self.levels;
-        let mut agrees = self.agreement(step);
-        let least = least_of(&agrees);
-        if least >= certain {
+        let agrees = self.agreement(step);
+        if agrees.is_never_below(certain) {
             return step.packets;
         }
         if step.packets == 1 {
-            tell(&agrees, 1);
-        } else if step.lost || least >= 0.0 {
-            tell(&agrees, 1);
-            for agrees in &mut agrees {
-                *agrees = if step.lost {
-                    // The first loss proves that the others met no more than a packet.
-                    most(*agrees, 0.0)
-                } else {
-                    // Those before the last one met more, half of the step's weight at the mean.
-                    *agrees + 0.5 * step.weight
-                };
-            }
-            tell(&agrees, step.packets - 1);
+            to.take(agrees, 1);
+        } else if step.lost || agrees.is_never_below(0.0) {
+            to.take(agrees, 1);
+            let others = if step.lost {
+                // The first loss proves that the others met no more than a packet.
+                agrees.most(V::all(0.0))
+            } else {
+                // Those before the last one met more, half of the step's weight at the mean.
+                agrees.plus(V::all(0.5 * step.weight))
+            };
+            to.take(others, step.packets - 1);
         } else {
             self.levels = before;
             let mut single = Step {
@@ -82,7 +76,7 @@ impl Bank {
                 ..step
             };
             for _ in 0..step.packets {
-                tell(&self.agreement(single), 1);
+                to.take(self.agreement(single), 1);
                 single.gap = 0.0;
             }
         }
@@ -90,22 +84,59 @@ impl Bank {
     }
 }
 
-/// By how many bytes levels contradict fates, over a noise width.
-pub(super) fn costs(steps: &[Step], buckets: &[Bucket; LANES], width: f32) -> Lanes {
-    let mut bank = Bank::new(buckets);
-    let mut costs = [0f32; LANES];
-    for step in steps {
-        let agrees = bank.agreement(*step);
-        // A packet that passes lacks at most its weight, which the cap would hardly cut.
-        let cap = if step.lost { CAP * width } else { f32::MAX };
-        for i in 0..LANES {
-            costs[i] += least(most(-agrees[i], 0.0), cap);
+/// What is made of agreements.
+trait UseAgreement {
+    /// By how many bytes the levels agree with the fates of how many packets.
+    fn take<V: Vector>(&mut self, agrees: V, packets: u32);
+}
+
+/// By how many bytes levels contradict fates, over the noise width of each group of buckets.
+pub(super) fn costs<const GROUPS: usize>(
+    steps: &[Step],
+    buckets: &[[Bucket; LANES]; GROUPS],
+    widths: [f32; GROUPS],
+) -> [Lanes; GROUPS] {
+    run(Costs {
+        steps,
+        buckets,
+        widths,
+    })
+}
+
+struct Costs<'a, const GROUPS: usize> {
+    steps: &'a [Step],
+    buckets: &'a [[Bucket; LANES]; GROUPS],
+    widths: [f32; GROUPS],
+}
+
+impl<const GROUPS: usize> Loop for Costs<'_, GROUPS> {
+    type Result = [Lanes; GROUPS];
+
+    #[inline(always)]
+    fn run<V: Vector>(self) -> [Lanes; GROUPS] {
+        let mut banks: [Bank<V>; GROUPS] = self.buckets.each_ref().map(Bank::new);
+        let mut costs = [V::all(0.0); GROUPS];
+        for step in self.steps {
+            for group in 0..GROUPS {
+                let agrees = banks[group].agreement(*step);
+                // A packet that passes lacks at most its weight, which the cap would hardly cut.
+                let cap = if step.lost {
+                    CAP * self.widths[group]
+                } else {
+                    f32::MAX
+                };
+                let contradicts = V::all(0.0).minus(agrees).most(V::all(0.0));
+                costs[group] = costs[group].plus(contradicts.least(V::all(cap)));
+            }
         }
+        let mut sums = costs.map(V::values);
+        for (sums, width) in sums.iter_mut().zip(self.widths) {
+            for sum in sums {
+                *sum /= width;
+            }
+        }
+        sums
     }
-    for cost in &mut costs {
-        *cost /= width;
-    }
-    costs
 }
 
 /// The logarithm of the likelihood of all fates, under a noise.
@@ -114,26 +145,59 @@ pub(super) fn log_likelihoods(
     buckets: &[Bucket; LANES],
     noise: Noise,
 ) -> [f64; LANES] {
-    let mut bank = Bank::new(buckets);
     let curve = noise.curve();
-    let certain = curve.certain();
-    let mut sums = [0f64; LANES];
-    let mut sure = 0u32;
-    for step in steps {
-        sure += bank.agreements(*step, certain, |agrees, packets| {
-            for i in 0..LANES {
-                sums[i] += f64::from(packets as f32 * curve.at(agrees[i]));
-            }
-        });
-    }
-    let sure = f64::from(sure) * f64::from(curve.at(certain));
-    for sum in &mut sums {
-        *sum += sure;
-    }
-    sums
+    let likelihoods = Likelihoods {
+        curve,
+        sums: [0.0; LANES],
+    };
+    let (likelihoods, sure) = run(Replay {
+        steps,
+        buckets,
+        certain: curve.certain(),
+        to: likelihoods,
+    });
+    let sure = f64::from(sure) * f64::from(curve.at(curve.certain()));
+    likelihoods.sums.map(|sum| sum + sure)
 }
 
-/// Agreements up to 2^20 bytes are told apart, in four classes each time they double.
+/// Tells all agreements, and counts the packets of which it does not.
+struct Replay<'a, T> {
+    steps: &'a [Step],
+    buckets: &'a [Bucket; LANES],
+    /// See [`Bank::agreements`].
+    certain: f32,
+    to: T,
+}
+
+impl<T: UseAgreement> Loop for Replay<'_, T> {
+    type Result = (T, u32);
+
+    #[inline(always)]
+    fn run<V: Vector>(mut self) -> (T, u32) {
+        let mut bank = Bank::<V>::new(self.buckets);
+        let mut sure = 0;
+        for step in self.steps {
+            sure += bank.agreements(*step, self.certain, &mut self.to);
+        }
+        (self.to, sure)
+    }
+}
+
+/// The logarithms of likelihoods, under the curve of a noise.
+struct Likelihoods {
+    curve: Curve,
+    sums: [f64; LANES],
+}
+
+impl UseAgreement for Likelihoods {
+    #[inline(always)]
+    fn take<V: Vector>(&mut self, agrees: V, packets: u32) {
+        let each = self.curve.of(agrees);
+        each.times(V::all(packets as f32)).add_to(&mut self.sums);
+    }
+}
+
+/// Agreements up to 2^20 bytes are distinguished, in four classes each time they double.
 const LEAST_CLASS: u32 = class_bits(8.0);
 const CLASSES: usize = (class_bits(LARGE) - LEAST_CLASS) as usize;
 const LARGE: f32 = 1_048_576.0;
@@ -145,8 +209,11 @@ const fn class_bits(agreement: f32) -> u32 {
     agreement.to_bits() >> CLASS_SHIFT
 }
 
-/// How many packets agree and contradict by how much, by bucket.
-type Histogram = [[[u32; LANES]; CLASSES + 1]; 2];
+/// How many packets agree by how much, and then how many contradict, by bucket.
+type Histogram = [[u32; LANES]; 2 * CONTRADICTS];
+/// The first row of those that contradict: as many as a byte counts, so that no place needs to be checked.
+const CONTRADICTS: usize = 128;
+const _: () = assert!(CLASSES < CONTRADICTS);
 
 /// For each bucket the noise among these under which the fates are likeliest, and the logarithm of
 /// the likelihood, from a histogram of agreements.
@@ -155,8 +222,13 @@ pub(super) fn likeliest_noises(
     buckets: &[Bucket; LANES],
     noises: &[Noise],
 ) -> [(Noise, f64); LANES] {
-    let mut counts = [[[0; LANES]; CLASSES + 1]; 2];
-    let large = count(steps, buckets, &mut counts);
+    let mut counts = [[0; LANES]; 2 * CONTRADICTS];
+    let (_, large) = run(Replay {
+        steps,
+        buckets,
+        certain: LARGE,
+        to: Counts(&mut counts),
+    });
     let mut best = [(noises[0], f64::NEG_INFINITY); LANES];
     for &noise in noises {
         let sums = sums(&counts, large, noise);
@@ -169,25 +241,20 @@ pub(super) fn likeliest_noises(
     best
 }
 
-/// Fills a histogram. How many packets agree with all buckets by more than it tells apart.
-fn count(steps: &[Step], buckets: &[Bucket; LANES], counts: &mut Histogram) -> u32 {
-    let counts = counts.as_flattened_mut().as_flattened_mut();
-    let mut bank = Bank::new(buckets);
-    let mut large = 0;
-    for step in steps {
-        large += bank.agreements(*step, LARGE, |agrees, packets| {
-            let mut rows = [0u32; LANES];
-            for i in 0..LANES {
-                let class = class_bits(agrees[i].abs()).max(LEAST_CLASS) - LEAST_CLASS;
-                let contradicts = agrees[i].to_bits() >> 31;
-                rows[i] = class.min(CLASSES as u32) + contradicts * (CLASSES as u32 + 1);
-            }
-            for i in 0..LANES {
-                counts[rows[i] as usize * LANES + i] += packets;
-            }
+struct Counts<'a>(&'a mut Histogram);
+
+impl UseAgreement for Counts<'_> {
+    #[inline(always)]
+    fn take<V: Vector>(&mut self, agrees: V, packets: u32) {
+        let rows = agrees.values().map(|agreement| {
+            let class = class_bits(agreement.abs()).max(LEAST_CLASS) - LEAST_CLASS;
+            let contradicts = agreement.to_bits() >> 31;
+            (class.min(CLASSES as u32) + contradicts * CONTRADICTS as u32) as u8
         });
+        for (lane, row) in rows.into_iter().enumerate() {
+            self.0[usize::from(row)][lane] += packets;
+        }
     }
-    large
 }
 
 /// The logarithm of the likelihood of each bucket's histogram.
@@ -197,8 +264,9 @@ fn sums(counts: &Histogram, large: u32, noise: Noise) -> [f64; LANES] {
         f32::from_bits(((LEAST_CLASS + class as u32) << CLASS_SHIFT) | (1 << (CLASS_SHIFT - 1)))
     };
     let mut sums = [f64::from(large) * f64::from(curve.at(middle(CLASSES))); LANES];
-    for (counts, sign) in counts.iter().zip([1.0, -1.0]) {
-        for (class, counts) in counts.iter().enumerate() {
+    let (agreeing, contradicting) = counts.split_at(CONTRADICTS);
+    for (counts, sign) in [(agreeing, 1.0), (contradicting, -1.0)] {
+        for (class, counts) in counts[..=CLASSES].iter().enumerate() {
             if *counts == [0; LANES] {
                 continue;
             }
@@ -210,26 +278,4 @@ fn sums(counts: &Histogram, large: u32, noise: Noise) -> [f64; LANES] {
         }
     }
     sums
-}
-
-#[inline(always)]
-fn least_of(lanes: &Lanes) -> f32 {
-    let mut quarters = [f32::MAX; 4];
-    for quarter in lanes.chunks_exact(4) {
-        for i in 0..4 {
-            quarters[i] = least(quarters[i], quarter[i]);
-        }
-    }
-    quarters.into_iter().fold(f32::MAX, least)
-}
-
-/// One vector instruction, which `f32::min` is not: that treats values that are not numbers.
-#[inline(always)]
-pub(super) fn least(a: f32, b: f32) -> f32 {
-    if a < b { a } else { b }
-}
-
-#[inline(always)]
-pub(super) fn most(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
 use super::delay::{self, Delay, Slope, has_burst_allowance};
+use super::fit::Fit;
 use super::interval::Interval;
 use super::managed::Managed;
 use super::scope::Scope;
@@ -35,8 +36,11 @@ pub struct Limiter {
     pub mechanism: Mechanism,
     /// The packets by which it was found.
     pub basis: Basis,
-    /// Whether others must use it whose packets the capture does not hold. Its bucket is unknown then.
+    /// Whether its level is known from above only: others use it whose packets the capture does not hold, or the
+    /// capture was taken at the receiver. Its bucket is unknown then.
     pub unseen_users: bool,
+    /// Nats by which it predicts the losses better than bursts of chance do.
+    pub gain: f64,
     /// Whether more than one connection takes from it, seen or not.
     pub shared: bool,
     /// The bucket; for a queue the free space.
@@ -44,7 +48,7 @@ pub struct Limiter {
     /// How much its level may be off.
     pub noise: Noise,
     /// The intervals of its rate (bytes a second) and depth (bytes), where they are known.
-    pub intervals: Option<(Interval, Interval)>,
+    pub intervals: Option<(Interval, Option<Interval>)>,
     /// The share of the uncertainty about the transfer's losses that the bucket removes: McFadden's
     /// R², 1 at best.
     pub explained: f64,
@@ -86,6 +90,8 @@ const LIKELIER: f64 = 3.0;
 /// Far likelier than bursts of chance, in nats: then this share is enough, where jitter blurs the level.
 const FAR_LIKELIER: f64 = 100.0;
 const BLURRED: f64 = 0.4;
+/// Where all that went to the client proves the bucket, this share is enough.
+const HINTED: f64 = 0.2;
 /// Bytes by which a level may at most be off, or what passes in this time, in seconds: times are no more
 /// exact between the capture and the limiter.
 const MOST_NOISE: f64 = 3_000.0;
@@ -93,14 +99,30 @@ const LEAST_TIME: f64 = 100e-6;
 /// Below this share of a full queue's delay at losses there is no queue. Policers were found below
 /// 0.11, queues above 0.33 (studies/verdict).
 const EMPTY: f64 = 0.25;
-/// Delay in seconds below which a queue is not told from none: acknowledgements are held back for up to
+/// Below this share, of a queue that takes at least this long to drain, in seconds, no queue was full.
+const HARDLY_FILLED: f64 = 0.05;
+const LONG_QUEUE: f64 = 1.0;
+/// Delay in seconds below which a queue is not distinguished from none: acknowledgements are held back for up to
 /// 1 ms.
 const TOO_SHORT: f64 = 0.001_2;
-/// A full queue that drains faster, in seconds, is not told from none where the delay is that short.
+/// A full queue that drains faster, in seconds, is not distinguished from none where the delay is that short.
 /// Where the delay is, a longer one would have been at least half full.
 const DRAINS_TOO_FAST: f64 = 0.002;
 const HALF: f64 = 0.5;
-/// Delay of this many times the path's noise is not told from none.
+/// In noise, delay beside three quarters of the losses below this share of a full queue's is no full queue's.
+const MISSING: f64 = 0.6;
+/// Where no packet beside three quarters of many losses waited for this share of a full queue's delay, none was full.
+const NEARLY_FULL: f64 = 0.75;
+const MOST_FULL: f64 = 0.87;
+/// It takes this many losses or episodes to be sure of what they have in common.
+const PEAKS: usize = 10;
+/// Where round-trip times scatter by this many packets' times at the same backlog, the path delays packets in
+/// batches. Delay below a multiple of that scatter, and this share of a full queue's, is no queue's.
+const BATCH: f64 = 3.0;
+const SCATTERED: f64 = 5.0;
+/// A packet on the link, in bytes.
+const PACKET: f64 = 1_518.0;
+/// Delay of this many times the path's noise is not distinguished from none.
 const NOISY: f64 = 3.0;
 /// Where the round-trip time is seen not to rise with the backlog, and is no higher beside losses, it may be
 /// this many times.
@@ -110,15 +132,25 @@ const SHORT_DELAY: f64 = 0.005;
 /// … and is at least this share of the fitted bucket, and less than that.
 const HARDLY: f64 = 0.04;
 const MOST_QUEUE: f64 = 0.5;
-/// Nats by which a bucket must be likelier than bursts of chance to be a policer's with fewer episodes.
+/// Nats by which a bucket must be likelier than bursts of chance to be a policer's with fewer episodes, unless it
+/// explains many losses well.
 const FEW_EPISODES_GAIN: f64 = 25.0;
-/// Or it must explain this much of many losses.
+const MANY_LOSSES: usize = 10;
+/// A bucket that explains this much leaves nothing to others.
 const EXACTLY_EXPLAINED: f64 = 0.95;
-const MANY_LOSSES: usize = 20;
-/// Episodes of losses without which a policer is not told from chance.
+/// Episodes of losses without which a policer is not distinguished from chance.
 const EPISODES: usize = 3;
+/// Episodes by which a transfer alone tells the rate of a bucket that others may use, unless it explains nearly
+/// all losses.
+const MANY_EPISODES: usize = 6;
+/// A smaller bucket, in bytes, is full or empty most of the time: eight full packets.
+const SOME_PACKETS: f64 = 12_000.0;
 /// Nats that unseen users must gain.
 const UNSEEN_GAIN: f64 = 8.0;
+/// A transfer alone shows no policer with other users where packets beside losses waited for this, in seconds, and those
+/// elsewhere for less: the mean rank exceeds 1/2 by more than this many standard errors.
+const UNSEEN_DELAY: f64 = 0.001_5;
+const UNSEEN_RANK: f64 = 1.0;
 /// Nats from which they cannot be dismissed.
 const UNSEEN_DOUBT: f64 = 5.0;
 /// Nats that a transfer of a connection may contradict the unseen users that the others show.
@@ -139,7 +171,7 @@ pub struct Towards {
     pub arrivals: Vec<Arrival>,
     /// The number of each transfer's flow.
     pub flows: Vec<u64>,
-    /// So many of the first transfers are judged already: their packets count, and their losses are
+    /// Number of the first transfers that are judged already: their packets count, and their losses are
     /// not explained again.
     pub judged: usize,
 }
@@ -215,7 +247,20 @@ pub fn explain(towards: &Towards, basis: Basis) -> Vec<Option<Losses>> {
             explained[*i] = Some(search.losses);
         }
     }
+    suspect_proven_policer(&mut explained);
     explained
+}
+
+/// A policer that drops what goes to a client may have dropped what no bucket explains, too.
+fn suspect_proven_policer(explained: &mut [Option<Losses>]) {
+    let proves = |limiter: Limiter| {
+        limiter.mechanism == Mechanism::Policer && limiter.basis == Basis::Client
+    };
+    let mut all = explained.iter().flatten();
+    let proven = all.any(|losses| losses.limiter.is_some_and(proves));
+    for losses in explained.iter_mut().flatten() {
+        losses.might_be_policed |= proven;
+    }
 }
 
 /// The packets of each transfer, by time.
@@ -272,11 +317,21 @@ impl<'a> Search<'a> {
         let (subject, Some(fit)) = (self.subject, scope.fit) else {
             return;
         };
-        let likelihood: f64 = scope
-            .of(subject.number)
-            .map(|(level, arrival)| fit.noise.log_likelihood(level, arrival))
-            .sum();
-        let explained = 1.0 - likelihood / subject.by_chance;
+        let likelihood = |noise: Noise| -> f64 {
+            scope
+                .of(subject.number)
+                .map(|(level, arrival)| noise.log_likelihood(level, arrival))
+                .sum()
+        };
+        let explains = |likelihood: f64| 1.0 - likelihood / subject.by_chance;
+        let exactly = likelihood(fit.noise);
+        let certain = explains(exactly) <= WELL_EXPLAINED && scope.is_certain();
+        // Connections reach the limiter in another order than the capture, by the difference of their paths.
+        let likelihood = match certain {
+            true => exactly.max(likelihood(Noise { width: MOST_NOISE })),
+            false => exactly,
+        };
+        let explained = explains(likelihood);
         self.losses.explained = Some(self.losses.explained.unwrap_or(explained).max(explained));
         let gain = likelihood - subject.by_bursts;
         self.losses.beats_bursts = Some(self.losses.beats_bursts.unwrap_or(gain).max(gain));
@@ -288,16 +343,19 @@ impl<'a> Search<'a> {
         };
         let jitter = subject.delay.map_or(0.0, |delay| delay.noise);
         let most_noise = (fit.bucket.rate * LEAST_TIME.max(2.0 * jitter)).max(MOST_NOISE);
-        let fits = explained >= EXPLAINED && (explained > WELL_EXPLAINED || beats_bursts())
-            || explained >= BLURRED && gain > FAR_LIKELIER;
+        let fits = explained >= EXPLAINED
+            && (explained > WELL_EXPLAINED || beats_bursts() || certain)
+            || explained >= BLURRED && gain > FAR_LIKELIER
+            || explained >= HINTED && gain > LIKELIER && certain;
         let fits = fits && fit.noise.width <= most_noise;
-        self.losses.might_be_policed |= explained >= BLURRED;
+        self.losses.might_be_policed |= explained >= EXPLAINED;
         let filled = subject.filled(fit.bucket.rate, fit.bucket.depth);
         let (true, Some(filled), Some(delay)) = (fits, filled, subject.delay) else {
             return;
         };
         let slope = Slope::of(scope.of(subject.number), &fit);
-        let rises = slope.is_some_and(Slope::is_queue);
+        // Delayed acknowledgements can look like a slope. But what passes beside a loss has waited in a full queue.
+        let rises = slope.is_some_and(Slope::is_queue) && !subject.is_exactly_flat();
         let level = slope.is_some_and(Slope::is_level);
         let at_losses = delay.at_losses().unwrap_or(0.0);
         let bursts = at_losses > SHORT_DELAY
@@ -307,10 +365,38 @@ impl<'a> Search<'a> {
         let in_noise = delay.near.is_some() && at_losses < NOISY * jitter && !rises;
         let known = delay.is_known_at_losses() || level;
         let short = at_losses < TOO_SHORT && drains >= DRAINS_TOO_FAST;
-        let empty = filled < EMPTY || short && filled < HALF;
+        let held_back = delay.is_held_back() && scope.episodes >= PEAKS;
+        // Far less than a queue that takes this long to drain would add, however long a receiver holds acknowledgements back.
+        let hardly_filled = filled < HARDLY_FILLED && drains > LONG_QUEUE;
+        let empty = hardly_filled
+            || (filled < EMPTY || short && filled < HALF)
+                && (!delay.waited_at_losses() || held_back)
+            || at_losses < TOO_SHORT
+                && subject.losses >= PEAKS
+                && delay.peaks_below(NEARLY_FULL * drains);
+        // What a full queue would add stands out from the noise, and is missing beside most losses.
+        let missing = in_noise
+            && !subject.waits_beside_losses()
+            && delay
+                .at_most_losses()
+                .is_some_and(|most| most < MISSING * drains);
+        // Nor does a queue scatter: with the same backlog all wait as long, but for a packet's time.
+        let packet = PACKET / fit.bucket.rate;
+        let scatters = slope.is_some_and(|slope| {
+            slope.noise >= BATCH * packet && at_losses < SCATTERED * slope.noise
+        });
+        let scattered = scatters
+            && jitter >= packet
+            && explained > WELL_EXPLAINED
+            && at_losses < NEARLY_FULL * drains
+            && delay
+                .near
+                .is_some_and(|near| near.peaks[1] < MOST_FULL * drains);
         let mechanism = if bursts {
             Mechanism::BurstShaper
         } else if (empty
+            || missing
+            || scattered
             || level && at_losses < LEVEL_NOISY * jitter && !delay.is_higher_at_losses())
             && !rises
             && known
@@ -323,7 +409,7 @@ impl<'a> Search<'a> {
         };
         let sure = scope.episodes >= EPISODES
             || gain > FEW_EPISODES_GAIN
-            || explained > EXACTLY_EXPLAINED && gain > LIKELIER && subject.losses >= MANY_LOSSES;
+            || explained > WELL_EXPLAINED && gain > LIKELIER && subject.losses >= MANY_LOSSES;
         if mechanism == Mechanism::Policer && !sure {
             self.losses.might_be_policed = true;
             return;
@@ -332,11 +418,12 @@ impl<'a> Search<'a> {
             mechanism,
             basis,
             unseen_users: false,
+            gain,
             shared: scope.is_shared,
             bucket: fit.bucket,
             noise: fit.noise,
-            // Where others may use the bucket unseen, only a bucket that leaves little to them is known.
-            intervals: (basis == Basis::Client || explained > WELL_EXPLAINED)
+            intervals: self
+                .knows_settings(scope, &fit, basis, explained)
                 .then(|| scope.intervals())
                 .flatten(),
             explained,
@@ -350,6 +437,21 @@ impl<'a> Search<'a> {
                 shift::burst_until(&subject.arrivals, first, allowance, fit.bucket.rate)
             }),
         });
+    }
+
+    /// Whether rate and depth are known. Where others may use the bucket unseen, only a bucket that leaves little
+    /// to them is known. A transfer alone must also show what the bucket gained between many episodes, and that
+    /// it holds enough for its level to tell what others took.
+    fn knows_settings(&self, scope: &Scope, fit: &Fit, basis: Basis, explained: f64) -> bool {
+        match basis {
+            Basis::Client => true,
+            Basis::Connection => explained > WELL_EXPLAINED,
+            Basis::Segment => {
+                let exactly = scope.episodes >= EPISODES && explained > EXACTLY_EXPLAINED;
+                (exactly || scope.episodes >= MANY_EPISODES && explained > WELL_EXPLAINED)
+                    && fit.bucket.depth >= SOME_PACKETS
+            }
+        }
     }
 
     /// Where a connection's bucket explains what that of all the client's connections does not, others
@@ -366,10 +468,22 @@ impl<'a> Search<'a> {
     /// Tries a bucket with unseen users for the transfer alone.
     fn unseen(&mut self) {
         let subject = self.subject;
-        if self.goes_on() && subject.is_flat() && subject.episodes >= EPISODES {
+        if !self.goes_on() || !subject.is_flat() {
+            return;
+        }
+        let many = subject.episodes >= EPISODES;
+        // With few episodes a bucket of the packets that are seen must speak for it, too.
+        let few = subject.has_hardly_waited()
+            && self
+                .losses
+                .explained
+                .is_some_and(|explained| explained >= BLURRED);
+        if many || few {
             let unseen = subject.unseen();
-            self.losses.might_be_policed |= unseen.is_some_and(|unseen| unseen.gain > UNSEEN_DOUBT);
-            let unseen = unseen.filter(|unseen| unseen.gain > UNSEEN_GAIN);
+            self.losses.might_be_policed |=
+                many && unseen.is_some_and(|unseen| unseen.gain > UNSEEN_DOUBT);
+            let least = if many { UNSEEN_GAIN } else { FEW_EPISODES_GAIN };
+            let unseen = unseen.filter(|unseen| unseen.gain > least);
             self.losses.limiter =
                 unseen.and_then(|unseen| hidden(subject, &unseen, Basis::Segment));
         }
@@ -387,15 +501,21 @@ impl<'a> Search<'a> {
 
 fn hidden(subject: &Subject, unseen: &Unseen, basis: Basis) -> Option<Limiter> {
     let filled = subject.filled(unseen.rate, unseen.depth)?;
+    let rises = basis == Basis::Segment
+        && subject.delay.is_some_and(|delay| {
+            let above = delay.rank.is_some_and(|rank| rank.excess() > UNSEEN_RANK);
+            above && delay.near.is_some_and(|near| near.median > UNSEEN_DELAY)
+        });
     let bucket = Bucket {
         rate: unseen.rate,
         depth: unseen.depth,
         start: 1.0,
     };
-    (filled < EMPTY).then_some(Limiter {
+    (filled < EMPTY && !rises).then_some(Limiter {
         mechanism: Mechanism::Policer,
         basis,
         unseen_users: true,
+        gain: unseen.gain,
         shared: true,
         bucket,
         noise: Noise { width: MOST_NOISE },

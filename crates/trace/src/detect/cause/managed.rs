@@ -1,9 +1,8 @@
-//! Which kind of managed queue dropped packets, as far as that can be told.
+//! Which kind of managed queue dropped packets, where its drops show that.
 //!
-//! CoDel drops when no packet of the last 100 ms has waited for less than 5 ms, one packet at a time, and so
-//! holds the queue short (RFC 8289). RED drops by the mean length of the queue and lets it stand [Floyd93]; CoDel
-//! and PIE would empty such a queue. PIE drops at random around 15 ms (RFC 8033), as RED may too, so it is
-//! not told from others.
+//! CoDel drops when no packet of the last 100 ms has waited for less than 5 ms, and so holds the queue short (RFC 8289).
+//! PIE drops none in the first 150 ms that packets wait, and then at random at a target of 15 ms (RFC 8033 §4.1, §4.4).
+//! RED drops by the mean length of the queue and lets it stand [Floyd93]; CoDel and PIE would empty such a queue.
 
 use super::arrival::Arrival;
 use super::delay::quantile;
@@ -11,28 +10,41 @@ use crate::detect::AqmKind;
 
 /// CoDel's interval and its target less what round-trip times are off, in seconds (RFC 8289 §4).
 const INTERVAL: f64 = 0.1;
-const TARGET: f64 = 0.004_5;
-/// Drops that come closer, in seconds, are neighbours. CoDel's would be so after 25 drops in a row only.
+const TARGET: f64 = 0.004_1;
+/// Packets waited for no longer than this, in seconds, when CoDel dropped the first: its interval, in which a window may
+/// still grow. This and what follows were chosen on the tuned half of the lab's transfers.
+const SOON: f64 = 0.12;
+/// Half of all packets wait in its queue for less than this, in seconds. That grows until it drops: before the median
+/// drop the least wait is below this share of what the dropped packet waited.
+const SHORT: f64 = 0.016_5;
+const GROWN: f64 = 0.9;
+/// Packets waited for longer than this, in seconds, when PIE dropped the first. It drops none that hardly waited, and half
+/// of all wait for less than the second.
+const LATE: f64 = 0.135;
+const WAITED: f64 = 0.001_2;
+const EMPTIED: f64 = 0.073;
+/// Where more has waited than this, in seconds, for all of an interval before half of the drops, it is RED, and PIE
+/// only where less has …
+const STANDING: f64 = 0.1;
+const NOT_STANDING: f64 = 0.095;
+/// … unless this share of drops come closer than this, in seconds, as after an overshoot.
+const BUNCHED: f64 = 0.85;
 const CLOSE: f64 = 0.02;
 /// Fewer drops tell nothing.
 const LEAST_DROPS: usize = 3;
-/// Packets before the median drop of CoDel wait for less than this, in seconds, and 95 % of all for less than
-/// this. Both were chosen on the tuned half of the lab's transfers, as was what follows.
-const SHORT: f64 = 0.02;
-const MOSTLY_SHORT: f64 = 0.025;
-/// Where more has waited than this, in seconds, for all of an interval before half of the drops, it is RED …
-const STANDING: f64 = 0.065;
-/// … unless this share of drops are neighbours, as after an overshoot.
-const BUNCHED: f64 = 0.3;
 
 /// A managed queue of a known kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Managed {
     /// The kind.
     pub kind: AqmKind,
-    /// No packet waited for less, in seconds, in the 100 ms before a drop: the first quartile over the drops for
-    /// CoDel, the median for RED.
+    /// No packet waited for less, in seconds, in the 100 ms before a drop: the least over the drops for CoDel, or else
+    /// the median.
     pub least: f64,
+    /// How long the packet before the first drop waited, in seconds.
+    pub first: f64,
+    /// How long the median packet waited, in seconds.
+    pub median: f64,
 }
 
 /// A packet that leaves the queue, or is dropped there: when, and how long it has waited, in seconds.
@@ -59,20 +71,34 @@ impl Managed {
             .filter(|pair| pair[1].at - pair[0].at < CLOSE)
             .count();
         let close = close as f64 / (dropped.len() - 1) as f64;
-        let [lower, median] = [0.25, 0.5].map(|share| quantile(&mut least, share));
+        let [least_of_all, least] = [0.0, 0.5].map(|share| quantile(&mut least, share));
         let waits = |packets: &[Leaving]| packets.iter().map(|packet| packet.waited).collect();
         let mut at_drops: Vec<f64> = waits(&dropped);
         let mut all: Vec<f64> = waits(&passed);
-        let short = quantile(&mut at_drops, 0.5) < SHORT && quantile(&mut all, 0.95) < MOSTLY_SHORT;
-        if lower >= TARGET && close == 0.0 && short {
-            return Some(Self {
-                kind: AqmKind::Codel,
-                least: lower,
-            });
-        }
-        (median > STANDING && close < BUNCHED).then_some(Self {
-            kind: AqmKind::Red,
-            least: median,
+        let [shortest, at_drops] = [0.0, 0.5].map(|share| quantile(&mut at_drops, share));
+        let median = quantile(&mut all, 0.5);
+        let first = dropped[0].waited;
+        let kind = if least > STANDING && close < BUNCHED && first > SOON {
+            AqmKind::Red
+        } else if least <= NOT_STANDING && first > LATE && shortest > WAITED && median < EMPTIED {
+            AqmKind::Pie
+        } else if first <= SOON
+            && least_of_all > TARGET
+            && median < SHORT
+            && least <= GROWN * at_drops
+        {
+            AqmKind::Codel
+        } else {
+            return None;
+        };
+        Some(Self {
+            kind,
+            least: match kind {
+                AqmKind::Codel => least_of_all,
+                _ => least,
+            },
+            first,
+            median,
         })
     }
 }

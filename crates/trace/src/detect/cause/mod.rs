@@ -1,4 +1,4 @@
-//! What limited a transfer: a bucket that explains its losses, told from a queue by delay.
+//! What limited a transfer: a bucket that explains its losses, distinguished from a queue by delay.
 
 mod arrival;
 mod bucket;
@@ -11,14 +11,17 @@ mod interval;
 mod lanes;
 mod limiter;
 mod managed;
+mod receiver;
 mod repair;
 mod scope;
 mod screen;
 mod shift;
+mod starved;
 mod step;
 mod subject;
 mod tidegate;
 mod unseen;
+mod vector;
 mod verdict;
 
 #[cfg(test)]
@@ -28,7 +31,7 @@ pub use arrival::Arrival;
 pub use bucket::{Bucket, Noise};
 pub(crate) use chance::{bursty, uniform};
 pub use course::Course;
-pub use delay::{Delay, Near, Slope};
+pub use delay::{Delay, Near, Rank, Slope};
 pub use evidence::Findings;
 pub(crate) use fit::{Fit, fit_bucket};
 pub use interval::Interval;

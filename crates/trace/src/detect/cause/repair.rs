@@ -17,6 +17,7 @@ const AT_ONCE: u64 = 8;
 /// the network that slows the sender down.
 pub fn slow_repairs(sent: &[Sent]) -> Nanos {
     let (mut sum, mut row, mut rounds) = (0, 0, 0);
+    let counted = |row: Nanos, rounds: usize| if rounds >= IN_A_ROW { row } else { 0 };
     let mut before: Option<&Sent> = None;
     for packet in sent {
         let repairs = packet.is_retransmission() && !packet.lost();
@@ -32,13 +33,13 @@ pub fn slow_repairs(sent: &[Sent]) -> Nanos {
                 rounds += 1;
             }
             None => {
-                sum += if rounds >= IN_A_ROW { row } else { 0 };
+                sum += counted(row, rounds);
                 (row, rounds) = (0, 0);
             }
         }
         before = repairs.then_some(packet);
     }
-    sum + if rounds >= IN_A_ROW { row } else { 0 }
+    sum + counted(row, rounds)
 }
 
 /// The time between two retransmissions, if the acknowledgement of the first led to the second.

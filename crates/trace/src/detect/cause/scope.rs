@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::arrival::Arrival;
+use super::chance;
 use super::fit::{Fit, fit_bucket};
 use super::interval::{Interval, intervals};
 use crate::read::Nanos;
@@ -11,6 +12,11 @@ use crate::read::Nanos;
 /// Longer scopes are fitted on the part of this many packets that has the most losses. The bucket is
 /// then replayed over all of them.
 const WINDOW: usize = 1 << 16;
+
+/// A client's bucket is certain if it removes this share of the uncertainty about all losses, and is likelier than
+/// bursts of chance by these nats.
+const EXPLAINED: f64 = 0.6;
+const LIKELIER: f64 = 100.0;
 
 /// Packets that may share a bucket, in the order of their times, and the bucket that fits them best.
 #[derive(Debug)]
@@ -21,11 +27,14 @@ pub(super) struct Scope {
     pub episodes: usize,
     /// Whether several connections have a part in it.
     pub is_shared: bool,
+    /// Whether it has all that went to the client.
+    all_seen: bool,
     /// The level that each packet meets in the fitted bucket.
     levels: Vec<f64>,
     /// Where the packets of each transfer are.
     places: HashMap<u32, Vec<u32>>,
-    intervals: OnceCell<Option<(Interval, Interval)>>,
+    intervals: OnceCell<Option<(Interval, Option<Interval>)>>,
+    certain: OnceCell<bool>,
 }
 
 impl Scope {
@@ -36,28 +45,35 @@ impl Scope {
         let fit = fit_bucket(part, starts);
         let levels = fit.map_or_else(Vec::new, |fit| fit.bucket.levels(arrivals.iter()).collect());
         let mut places: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (i, arrival) in arrivals.iter().enumerate() {
-            places.entry(arrival.transfer).or_default().push(i as u32);
+        let mut next = 0;
+        for run in arrivals.chunk_by(|a, b| a.transfer == b.transfer) {
+            let run = next..next + run.len() as u32;
+            next = run.end;
+            let transfer = arrivals[run.start as usize].transfer;
+            places.entry(transfer).or_default().extend(run);
         }
         Self {
             fit,
             episodes: episodes(&arrivals, apart),
             is_shared: false,
+            all_seen: false,
             levels,
             places,
             intervals: OnceCell::new(),
+            certain: OnceCell::new(),
             arrivals,
         }
     }
 
-    /// The same, when the number of each transfer's flow is known: whether another flow than that with
-    /// the most packets has at least one in twenty.
+    /// The same, of all that went to a client, when the number of each transfer's flow is known: whether another
+    /// flow than that with the most packets has at least one in twenty.
     pub fn used_by(mut self, flows: &[u64]) -> Self {
         let mut packets: HashMap<u64, usize> = HashMap::new();
         for (&transfer, places) in &self.places {
             *packets.entry(flows[transfer as usize]).or_default() += places.len();
         }
         let most = packets.values().copied().max().unwrap_or(0);
+        self.all_seen = true;
         self.is_shared = (self.arrivals.len() - most) * 20 > self.arrivals.len();
         self
     }
@@ -75,11 +91,29 @@ impl Scope {
         self.levels.iter().copied().zip(&self.arrivals)
     }
 
-    /// The intervals of the fitted bucket's rate (bytes a second) and depth (bytes).
-    pub fn intervals(&self) -> Option<(Interval, Interval)> {
+    /// Whether the bucket explains so much of all that went to a client that one transfer's losses need not prove
+    /// it again.
+    pub fn is_certain(&self) -> bool {
+        *self.certain.get_or_init(|| {
+            let part = densest(&self.arrivals);
+            let lost = part.iter().filter(|arrival| arrival.lost).count();
+            self.all_seen
+                && self.fit.is_some_and(|fit| {
+                    fit.log_likelihood >= (1.0 - EXPLAINED) * chance::uniform(lost, part.len())
+                        && fit.log_likelihood >= LIKELIER + chance::bursty(part.iter())
+                })
+        })
+    }
+
+    /// The intervals of the fitted bucket's rate (bytes a second) and depth (bytes), as far as they have ends. Where
+    /// others may use the bucket unseen, both must have both.
+    pub fn intervals(&self) -> Option<(Interval, Option<Interval>)> {
         *self.intervals.get_or_init(|| {
             let fit = self.fit?;
-            Some(intervals(densest(&self.arrivals), &fit))
+            let (rate, depth) = intervals(densest(&self.arrivals), &fit, self.all_seen);
+            let ends = if self.all_seen { 1 } else { 2 };
+            let is_known = |interval: &Interval| interval.ends >= ends;
+            is_known(&rate).then_some((rate, Some(depth).filter(is_known)))
         })
     }
 }

@@ -8,8 +8,9 @@
 //! What a loss costs rises and falls with the depth in straight lines. So only the ends of these lines
 //! are noted for each loss, and the costs of all depths are summed up once.
 
-use super::lanes::{CAP, LANES, Lanes, least, most};
+use super::lanes::CAP;
 use super::step::{Merges, Step};
+use super::vector::{LANES, Lanes, Loop, Vector, run};
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +56,12 @@ pub(super) fn screen(
         }
         let steps = merges.within(MERGE / rates[LANES - 1]);
         *ends = Ends::NONE;
-        let (missing, first) = ends.replay(steps, &lanes, &depths);
+        let (missing, first) = run(Replay {
+            ends: &mut ends,
+            steps,
+            rates: &lanes,
+            depths: &depths,
+        });
         ends.costs(&missing, &depths, &mut screened.partly);
         if let Some(first) = first {
             ends.add(&first, &depths);
@@ -63,6 +69,23 @@ pub(super) fn screen(
         ends.costs(&missing, &depths, &mut screened.full);
     }
     screened
+}
+
+/// See [`Ends::replay`].
+struct Replay<'a> {
+    ends: &'a mut Ends,
+    steps: &'a [Step],
+    rates: &'a Lanes,
+    depths: &'a Depths,
+}
+
+impl Loop for Replay<'_> {
+    type Result = (Lanes, Option<Loss>);
+
+    #[inline(always)]
+    fn run<V: Vector>(self) -> Self::Result {
+        self.ends.replay::<V>(self.steps, self.rates, self.depths)
+    }
 }
 
 /// The depths that are tried, in rising order.
@@ -73,7 +96,7 @@ struct Depths {
     lower: [u8; CLASSES],
 }
 
-/// Sizes up to 2^24 bytes are told apart, in 32 classes each time they double. No two depths are in the
+/// Sizes up to 2^24 bytes fall into classes, 32 each time they double. No two depths are in the
 /// same.
 const CLASSES: usize = class(16_777_216.0) + 1;
 
@@ -117,26 +140,32 @@ struct Loss {
 
 /// Ends of lines, by how many depths are less and by rate: how many ends there are, and the sum of their
 /// distances from a depth beside them.
-struct Line {
-    count: [Lanes; DEPTHS + 1],
-    distance: [Lanes; DEPTHS + 1],
+struct Line([End; DEPTHS + 1]);
+
+#[derive(Clone, Copy)]
+struct End {
+    count: Lanes,
+    distance: Lanes,
 }
 
 impl Line {
-    const NONE: Self = Self {
-        count: [[0.0; LANES]; DEPTHS + 1],
-        distance: [[0.0; LANES]; DEPTHS + 1],
-    };
+    const NONE: Self = Self(
+        [End {
+            count: [0.0; LANES],
+            distance: [0.0; LANES],
+        }; DEPTHS + 1],
+    );
 
     #[inline(always)]
     fn add(&mut self, below: usize, lane: usize, distance: f32) {
-        self.count[below][lane] += 1.0;
-        self.distance[below][lane] += distance;
+        let end = &mut self.0[below];
+        end.count[lane] += 1.0;
+        end.distance[lane] += distance;
     }
 }
 
-/// Where costs begin to rise with the depth, where they end to for each noise width, and where those
-/// end that fall with it.
+/// Where the costs that rise with the depth begin and end, for each noise width, and where the costs that
+/// fall with it end.
 struct Ends {
     rise: Line,
     stop: [Line; WIDTHS.len()],
@@ -152,56 +181,61 @@ impl Ends {
 
     /// Notes all losses but the first one. Returns the bytes that were missing for packets that passed, by
     /// rate, at any depth, and the first loss.
-    fn replay(&mut self, steps: &[Step], rates: &Lanes, depths: &Depths) -> (Lanes, Option<Loss>) {
+    #[inline(always)]
+    fn replay<V: Vector>(
+        &mut self,
+        steps: &[Step],
+        rates: &Lanes,
+        depths: &Depths,
+    ) -> (Lanes, Option<Loss>) {
         // What a bucket without a bound holds, the backlog, and the most of that since the last loss.
-        let mut level = [UNBOUNDED; LANES];
-        let mut backlog = [0f32; LANES];
-        let mut peak = [0f32; LANES];
-        let mut missing = [0f32; LANES];
+        let rates = V::new(rates);
+        let zero = V::all(0.0);
+        let mut level = V::all(UNBOUNDED);
+        let (mut backlog, mut peak, mut missing) = (zero, zero, zero);
         let mut first = None;
         for step in steps {
-            let weight = step.weight;
+            let weight = V::all(step.weight);
+            let fill = rates.times(V::all(step.gap));
+            let met = level.plus(fill);
+            let drained = backlog.minus(fill).most(zero);
             if !step.lost {
-                for i in 0..LANES {
-                    let fill = rates[i] * step.gap;
-                    let left = level[i] + fill - weight;
-                    level[i] = most(left, 0.0);
-                    missing[i] += level[i] - left;
-                    backlog[i] = most(backlog[i] - fill, 0.0) + weight;
-                    peak[i] = most(peak[i], backlog[i]);
-                }
+                let left = met.minus(weight);
+                level = left.most(zero);
+                missing = missing.plus(level.minus(left));
+                backlog = drained.plus(weight);
+                peak = peak.most(backlog);
                 continue;
             }
-            let mut loss = Loss {
-                surplus: [0.0; LANES],
-                from: [0.0; LANES],
-                needed: peak,
+            let loss = Loss {
+                surplus: met.minus(weight).most(zero).values(),
+                from: drained.plus(weight).values(),
+                needed: peak.values(),
             };
-            for i in 0..LANES {
-                let fill = rates[i] * step.gap;
-                let met = level[i] + fill;
-                loss.surplus[i] = most(met - weight, 0.0);
-                loss.from[i] = most(backlog[i] - fill, 0.0) + weight;
-                // Where the bound must have held, anything below a packet may be left.
-                let limit = if met > 1.5 * weight { 0.5 } else { 1.0 };
-                level[i] = least(met, limit * weight);
-                backlog[i] = 0.0;
-                peak[i] = 0.0;
-            }
+            // Where the bound must have held, anything below a packet may be left.
+            level = met.least(weight).or_where(
+                V::all(1.5 * step.weight).is_below(met),
+                V::all(0.5 * step.weight),
+            );
+            backlog = zero;
+            peak = zero;
             match first {
                 None => first = Some(loss),
                 Some(_) => self.add(&loss, depths),
             }
         }
-        (missing, first)
+        (missing.values(), first)
     }
 
     #[inline(always)]
     fn add(&mut self, loss: &Loss, depths: &Depths) {
         for i in 0..LANES {
+            // A need that every depth meets costs nothing.
+            if loss.needed[i] <= depths.depths[0] {
+                continue;
+            }
             let below = depths.below(loss.needed[i]);
-            // No depth that is tried is less than what is needed where this is 0.
-            let beside = depths.depths[below.saturating_sub(1)];
+            let beside = depths.depths[below - 1];
             self.fall.add(below, i, loss.needed[i] - beside);
         }
         for i in 0..LANES {
@@ -212,7 +246,7 @@ impl Ends {
             let beside = depths.depths[below];
             self.rise.add(below, i, beside - loss.from[i]);
             for (stop, width) in self.stop.iter_mut().zip(WIDTHS) {
-                let to = loss.from[i] + least(loss.surplus[i], CAP * width);
+                let to = loss.from[i] + loss.surplus[i].min(CAP * width);
                 let below = depths.below(to);
                 stop.add(below, i, depths.depths[below] - to);
             }
@@ -226,9 +260,10 @@ impl Ends {
         let (mut count, mut value) = ([0f32; LANES], *missing);
         for j in (0..DEPTHS).rev() {
             let step = depths[(j + 1).min(DEPTHS - 1)] - depths[j];
+            let fall = &self.fall.0[j + 1];
             for i in 0..LANES {
-                value[i] += count[i] * step + self.fall.distance[j + 1][i];
-                count[i] += self.fall.count[j + 1][i];
+                value[i] += count[i] * step + fall.distance[i];
+                count[i] += fall.count[i];
             }
             fallen[j] = value;
         }
@@ -238,9 +273,10 @@ impl Ends {
             let (mut count, mut value) = ([0f32; LANES], [0f32; LANES]);
             for j in 0..DEPTHS {
                 let step = depths[j] - depths[j.saturating_sub(1)];
+                let (rise, stop) = (&self.rise.0[j], &stop.0[j]);
                 for i in 0..LANES {
-                    value[i] += count[i] * step + (self.rise.distance[j][i] - stop.distance[j][i]);
-                    count[i] += self.rise.count[j][i] - stop.count[j][i];
+                    value[i] += count[i] * step + (rise.distance[i] - stop.distance[i]);
+                    count[i] += rise.count[i] - stop.count[i];
                 }
                 for i in 0..LANES {
                     all[begin + i][row][j] = (value[i] + fallen[j][i]) / width;

@@ -36,7 +36,7 @@ const STEADY: f64 = 0.1;
 const STEPS: f64 = 2.0;
 /// Behind the shift packets wait by at least this, in seconds, and by this number of packets' times, since
 /// receivers acknowledge every second packet only, …
-const WAITED: f64 = 0.005;
+pub(super) const WAITED: f64 = 0.005;
 const WAITED_PACKETS: f64 = 4.0;
 /// … and before it half of them for less than a queue of this share of the allowance takes to drain.
 const HARDLY: f64 = 0.2;
@@ -74,8 +74,10 @@ pub struct Shift {
     pub explained: f64,
     /// The first packet that had to wait.
     pub switch: Switch,
-    /// Seconds that the median packet waited before the shift, and one in ten waited longer after it.
-    pub waited: (f64, f64),
+    /// Seconds that the median packet waited before the shift.
+    pub waited_before: f64,
+    /// Seconds that one in ten packets exceeded after it.
+    pub waited_after: f64,
 }
 
 /// A packet that came to the receiver.
@@ -120,19 +122,18 @@ impl Shift {
         let mut after = running_median(after);
         let [low, median, high] = [0.25, 0.5, 0.75].map(|share| quantile(&mut after, share));
         let compared = compared(before, &after);
-        let waited = waited(&delivered, backlog.place, base);
+        let (waited_before, waited_after) = waited(&delivered, backlog.place, base);
         let needed = compared.map_or(ALONE_EXPLAINED, |_| EXPLAINED);
         let is_shaper = after.len() >= AFTER
             && high - low <= STEADY * median + STEPS * PACKET / bin
             && backlog.place >= LEAST_PACKETS
             && backlog.allowance >= LEAST_ALLOWANCE
             && backlog.explained >= needed
-            && waited.1 >= WAITED.max(WAITED_PACKETS * PACKET / rate)
-            && waited.0 * rate <= HARDLY * backlog.allowance;
-        let mut fast = before[before.len() - compared.unwrap_or(before.len())..].to_vec();
-        fast.retain(|&fast| fast > RATIO * rate);
+            && waited_after >= WAITED.max(WAITED_PACKETS * PACKET / rate)
+            && waited_before * rate <= HARDLY * backlog.allowance;
+        let before = &before[before.len() - compared.unwrap_or(before.len())..];
         is_shaper.then(|| Self {
-            burst_rate: (!fast.is_empty()).then(|| quantile(&mut fast, 0.5)),
+            burst_rate: burst_rate(before, rate),
             rate,
             uncertain: LEAST_REACH * rate
                 + (high - low) / (after.len() as f64).sqrt()
@@ -142,28 +143,11 @@ impl Shift {
             allowance: backlog.allowance,
             explained: backlog.explained,
             switch: switch_at(arrivals, switch.place),
-            waited,
+            waited_before,
+            waited_after,
         })
     }
-}
 
-/// ShaperProbe's rule: how many rates before the shift are at least all after it, if these are enough and
-/// differ enough. `after` is smoothed already.
-fn compared(before: &[f64], after: &[f64]) -> Option<usize> {
-    let before = running_median(before);
-    let most = after.iter().copied().max_by(f64::total_cmp)?;
-    let lower = before.iter().rposition(|&rate| rate < most);
-    let grown = lower.map_or(0, |last| last + 1);
-    let higher = before.len() - grown;
-    let median = |rates: &[f64]| quantile(&mut rates.to_vec(), 0.5);
-    let holds = grown <= GROWING
-        && higher >= BEFORE
-        && after.len() >= AFTER
-        && median(&before[grown..]) > RATIO * median(after);
-    holds.then_some(higher)
-}
-
-impl Shift {
     /// Whether a transfer lasts long enough, and its packets wait, so that the search is worth its while.
     pub(super) fn is_possible(metrics: &Metrics) -> bool {
         let Some(rtt) = metrics.rtt else {
@@ -184,6 +168,22 @@ impl Shift {
     }
 }
 
+/// ShaperProbe's rule: how many rates before the shift are at least all after it, if these are enough and
+/// differ enough. `after` is smoothed already.
+fn compared(before: &[f64], after: &[f64]) -> Option<usize> {
+    let before = running_median(before);
+    let most = after.iter().copied().max_by(f64::total_cmp)?;
+    let lower = before.iter().rposition(|&rate| rate < most);
+    let grown = lower.map_or(0, |last| last + 1);
+    let higher = before.len() - grown;
+    let median = |rates: &[f64]| quantile(&mut rates.to_vec(), 0.5);
+    let holds = grown <= GROWING
+        && higher >= BEFORE
+        && after.len() >= AFTER
+        && median(&before[grown..]) > RATIO * median(after);
+    holds.then_some(higher)
+}
+
 /// What passed before the packet of a place, where a fitted bucket says that it was the first to wait:
 /// `allowance` bytes beyond the rate in bytes a second.
 pub(super) fn burst_until(
@@ -194,7 +194,7 @@ pub(super) fn burst_until(
 ) -> Burst {
     let delivered = delivered(arrivals);
     let place = place.filter(|&place| place > 0);
-    let burst_rate = place.and_then(|place| {
+    let fast = place.and_then(|place| {
         let base = delivered.iter().filter_map(|packet| packet.rtt);
         let bin = base.min_by(f64::total_cmp)?.max(LEAST_BIN);
         let before = delivered.partition_point(|packet| packet.place < place);
@@ -202,17 +202,20 @@ pub(super) fn burst_until(
             &delivered[..before],
             bin.max(delivered.last()?.at / MOST_BINS as f64),
         );
-        let mut fast: Vec<f64> = rates
-            .into_iter()
-            .filter(|&fast| fast > RATIO * rate)
-            .collect();
-        (!fast.is_empty()).then(|| quantile(&mut fast, 0.5))
+        burst_rate(&rates, rate)
     });
     Burst {
-        rate_bps: burst_rate.map(|rate| rate * 8.0),
+        rate_bps: fast.map(|rate| rate * 8.0),
         bytes: allowance,
         switch: place.map(|place| switch_at(arrivals, place)),
     }
+}
+
+/// The median of the rates before the shift that exceed the rate after it.
+fn burst_rate(before: &[f64], rate: f64) -> Option<f64> {
+    let mut fast = before.to_vec();
+    fast.retain(|&fast| fast > RATIO * rate);
+    (!fast.is_empty()).then(|| quantile(&mut fast, 0.5))
 }
 
 /// Before the packet of a place, in the order in which they were sent.

@@ -33,8 +33,13 @@ impl<'a> Merges<'a> {
 
     /// Steps of packets that have the same fate within a time in seconds, or less.
     pub fn within(&mut self, seconds: f64) -> &[Step] {
-        let time = ((seconds * 1e9) as u64).max(1).ilog2();
+        let time = Self::time(seconds);
         self.by_time[time as usize].get_or_insert_with(|| merged(self.arrivals, 1 << time))
+    }
+
+    /// The binary logarithm of the nanoseconds within which packets are taken together for a time in seconds.
+    pub fn time(seconds: f64) -> u32 {
+        ((seconds * 1e9) as u64).max(1).ilog2()
     }
 }
 

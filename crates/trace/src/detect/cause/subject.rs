@@ -18,7 +18,12 @@ const NOISY_MEDIAN: f64 = 1.5;
 /// Where packets beside the median loss have hardly waited, some may have, in seconds: receivers hold
 /// acknowledgements back.
 const HARDLY: f64 = 0.000_5;
-const SOME_UPPER: f64 = 0.02;
+const SOME_UPPER: f64 = 0.045;
+/// Delay in seconds of the packet that waited least, and of the one that waited longest, beside most losses of a
+/// queue; or, on a path with jitter, this multiple of its noise.
+const WAITED: f64 = 0.001;
+const WAITED_LONG: f64 = 0.003;
+const NOISY_LONG: f64 = 3.3;
 /// Fewer losses hold no evidence of unseen users.
 const UNSEEN_LOSSES: usize = 10;
 
@@ -71,6 +76,27 @@ impl Subject {
                 .is_some_and(|median| median < FLAT_MEDIAN.max(NOISY_MEDIAN * self.noise()))
     }
 
+    /// Whether packets waited beside three quarters of the losses: all of them a little, and some long. Where a
+    /// queue of few packets drops, it has sent some of them before the next packet comes.
+    pub fn waits_beside_losses(&self) -> bool {
+        self.delay.and_then(|delay| delay.near).is_some_and(|near| {
+            let noise = self.delay.map_or(0.0, |delay| delay.noise);
+            near.lower > WAITED && near.peaks[0] > WAITED_LONG.max(NOISY_LONG * noise)
+        })
+    }
+
+    /// Whether packets beside three quarters of the losses have not waited at all.
+    pub fn is_exactly_flat(&self) -> bool {
+        let near = self.delay.and_then(|delay| delay.near);
+        near.is_some_and(|near| near.upper < HARDLY)
+    }
+
+    /// Whether packets beside the median loss have hardly waited.
+    pub fn has_hardly_waited(&self) -> bool {
+        let near = self.delay.and_then(|delay| delay.near);
+        near.is_some_and(|near| near.median < HARDLY)
+    }
+
     /// Whether packets beside three quarters of the losses have hardly waited.
     pub fn is_mostly_flat(&self) -> bool {
         let Some(delay) = self.delay else {
@@ -81,6 +107,7 @@ impl Subject {
         delay
             .at_most_losses()
             .is_some_and(|upper| upper < most.max(NOISY_UPPER * self.noise()))
+            && !self.waits_beside_losses()
     }
 
     /// What the path adds to round-trip times at random, in seconds. A queue moves by a packet's

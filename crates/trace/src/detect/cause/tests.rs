@@ -8,10 +8,12 @@ use super::bucket::{Bucket, Noise};
 use super::delay;
 use super::fit::fit_bucket;
 use super::interval::intervals;
-use super::lanes::{LANES, log_likelihoods};
+use super::lanes::log_likelihoods;
 use super::limiter::{Losses, Mechanism, Towards, explain};
-use super::scope::episodes;
+use super::scope::{Scope, episodes};
 use super::step::{Merges, Step};
+use super::subject::Subject;
+use super::vector::LANES;
 use crate::detect::Basis;
 
 const PATH: u64 = 40_000_000;
@@ -99,11 +101,77 @@ fn a_fit_finds_rate_and_depth() {
         let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
         let off = |found: f64, truth: f64| (found / truth - 1.0).abs();
         assert!(off(fit.bucket.rate, truth.rate) < 0.005, "{fit:?}");
-        let (rates, depths) = intervals(&arrivals, &fit);
+        let (rates, depths) = intervals(&arrivals, &fit, true);
         assert!(
             rates.holds(truth.rate) && depths.holds(depth),
             "{rates:?} {depths:?}"
         );
+    }
+}
+
+/// Of every third burst the capture holds nothing. An interval without an end is not given.
+#[test]
+fn intervals_are_wider_where_users_may_be_hidden() {
+    let truth = bucket(5.0, 100e3);
+    for seed in 0..4 {
+        let mut arrivals = send(truth, &Device::Policer, 400, seed);
+        arrivals.retain(|arrival| !(arrival.at / PATH).is_multiple_of(3));
+        let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
+        let [seen, hidden] = [true, false].map(|all_seen| intervals(&arrivals, &fit, all_seen).0);
+        assert!(
+            hidden.low <= seen.low && hidden.high > seen.high,
+            "{seen:?} {hidden:?}"
+        );
+        assert!(hidden.ends < 2 || hidden.holds(truth.rate), "{hidden:?}");
+    }
+}
+
+#[test]
+fn a_bucket_is_certain_where_it_explains_all_that_went_to_a_client() {
+    let scope = |device| Scope::new(send(bucket(5.0, 60e3), &device, 400, 3), &[1.0], PATH);
+    assert!(scope(Device::Policer).used_by(&[0]).is_certain());
+    assert!(!scope(Device::Policer).is_certain());
+    assert!(!scope(Device::Chance(30)).used_by(&[0]).is_certain());
+}
+
+/// Single packets, and bursts of eight of which three are lost.
+#[test]
+fn packets_wait_beside_the_losses_of_a_queue_of_five_packets() {
+    for packet_time in [0, 6 * MILLISECOND / 5] {
+        let mut arrivals = Vec::new();
+        for round in 0..200 {
+            for i in 0..if round % 10 == 0 { 8 } else { 1 } {
+                arrivals.push(Arrival {
+                    at: round * PATH + i * MILLISECOND / 50,
+                    rtt: Arrival::rtt_steps(PATH + i * packet_time),
+                    transfer: 0,
+                    weight: FRAME,
+                    lost: i >= 5,
+                });
+            }
+        }
+        let subject = Subject::new(arrivals, Some(0.04), PATH);
+        assert_eq!(subject.waits_beside_losses(), packet_time > 0);
+    }
+}
+
+#[test]
+fn packets_beside_losses_waited_where_nothing_else_explains_their_delay() {
+    for waited in [0, 20 * MILLISECOND] {
+        let burst = |round: u64| (0..8).map(move |i| (round, i));
+        let arrivals = (0..200).flat_map(burst).map(|(round, i)| {
+            let waits = if round % 10 == 0 { waited } else { 0 };
+            Arrival {
+                at: round * PATH + i * MILLISECOND / 50,
+                rtt: Arrival::rtt_steps(PATH + waits),
+                transfer: 0,
+                weight: FRAME,
+                lost: round % 10 == 0 && i >= 5,
+            }
+        });
+        let subject = Subject::new(arrivals.collect(), Some(0.04), PATH);
+        let delay = subject.delay.expect("losses with neighbours");
+        assert_eq!(delay.waited_at_losses(), waited > 0, "{delay:?}");
     }
 }
 

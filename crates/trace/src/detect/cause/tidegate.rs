@@ -5,9 +5,12 @@ use std::mem;
 use std::net::IpAddr;
 
 use super::arrival::Arrival;
+use super::course::Held;
 use super::limiter::{LEAST_LOSSES, Towards, explain};
+use super::receiver::Trains;
 use super::repair::slow_repairs;
 use super::shift::Shift;
+use super::starved::{might_be_starved, starved};
 use super::verdict;
 use crate::annotate::{Metrics, Transfer, TransferSummary};
 use crate::detect::{Basis, Detector, Verdicts};
@@ -79,8 +82,10 @@ struct Waiting {
     number: u32,
     summary: TransferSummary,
     /// See [`slow_repairs`].
-    repairing: Nanos,
+    held: Held,
     shift: Option<Shift>,
+    /// Its fastest trains, where the capture was taken behind the losses.
+    trains: Option<Trains>,
 }
 
 /// What is kept of a group.
@@ -113,26 +118,48 @@ impl Kept {
         self.last = self.last.max(metrics.first_sent + metrics.duration);
         self.towards.flows.push(summary.id.flow);
         let before = self.towards.arrivals.len();
-        let arrivals = Arrival::of(transfer, number);
+        let behind = summary.is_behind_losses();
+        let arrivals = Arrival::of(transfer, number, behind);
         self.towards.arrivals.extend(arrivals);
         let shift = Shift::is_possible(metrics)
             .then(|| Shift::of(&self.towards.arrivals[before..]))
             .flatten();
+        let arrived = &mut self.towards.arrivals[before..];
+        let trains = behind.then(|| Trains::of(arrived)).flatten();
+        if let Some(trains) = trains {
+            trains.blur(arrived);
+        }
         if let Some(rtt) = metrics.rtt {
             let least = rtt.min as f64 / 1e9;
             self.least_rtt = Some(self.least_rtt.map_or(least, |before| before.min(least)));
         }
         if metrics.lost_packets < LEAST_LOSSES as u64 {
+            let mut held = Held::default();
+            if might_be_starved(summary) {
+                held.starved = starved(transfer.sent);
+            }
             verdicts.give(
                 summary.id,
-                verdict::judge(summary, self.least_rtt, 0, None, shift.as_ref(), basis),
+                verdict::judge(
+                    summary,
+                    self.least_rtt,
+                    held,
+                    None,
+                    None,
+                    shift.as_ref(),
+                    basis,
+                ),
             );
         } else {
             self.waiting.push(Waiting {
                 number,
                 summary: *summary,
-                repairing: slow_repairs(transfer.sent),
+                held: Held {
+                    repairing: slow_repairs(transfer.sent),
+                    starved: 0,
+                },
                 shift,
+                trains,
             });
         }
     }
@@ -150,15 +177,17 @@ impl Kept {
             let Waiting {
                 number,
                 summary,
-                repairing,
+                held,
                 shift,
+                trains,
             } = waiting;
             let losses = explained[number as usize].as_ref();
             let judgement = verdict::judge(
                 &summary,
                 self.least_rtt,
-                repairing,
+                held,
                 losses,
+                trains,
                 shift.as_ref(),
                 basis,
             );

@@ -7,7 +7,7 @@
 
 use super::arrival::Arrival;
 use super::chance::{Count, contexts};
-use super::lanes::{least, most};
+use super::vector::{LANES, Loop, Vector, run};
 
 /// Classes of the upper bound of the level.
 const LEVELS: usize = 6;
@@ -15,9 +15,11 @@ const LEVELS: usize = 6;
 const PACKET: f32 = 1518.0;
 /// Surpluses in bytes at which the classes end, the last class but for full buckets.
 const BOUNDS: [f32; 4] = [-0.25 * PACKET, 0.35 * PACKET, 3.0 * PACKET, 12.0 * PACKET];
-/// What the channel's memory tells apart.
+/// What the memory of the channel distinguishes.
 const CONTEXTS: usize = 4;
 const RATES: usize = 44;
+/// Rates that are replayed side by side.
+const SIDE_BY_SIDE: usize = 2;
 const DEPTHS: usize = 12;
 /// Rates from a quarter of what passed to sixteen times as much.
 const LEAST_RATE: f64 = 0.25;
@@ -64,34 +66,40 @@ impl Unseen {
         let depths: [f64; DEPTHS] =
             std::array::from_fn(|j| geometric(j, DEPTHS, LEAST_DEPTH, MOST_DEPTH));
         let mut best: Option<(usize, Self)> = None;
-        let mut at = |i: usize| {
-            let rate = passed / seconds * geometric(i, RATES, LEAST_RATE, MOST_RATE);
-            for (depth, evidences) in depths.into_iter().zip(evidences(&steps, rate, &depths)) {
-                for (in_context, evidence) in evidences {
-                    let gain = evidence - channel;
-                    if best.is_none_or(|(_, best)| gain > best.gain) {
-                        let found = Self {
-                            gain,
-                            rate,
-                            depth,
-                            in_context,
-                        };
-                        best = Some((i, found));
+        let mut at = |places: [usize; SIDE_BY_SIDE]| {
+            let share = |i| geometric(i, RATES, LEAST_RATE, MOST_RATE);
+            let rates = places.map(|i| passed / seconds * share(i.min(RATES - 1)));
+            for ((i, rate), found) in places
+                .into_iter()
+                .zip(rates)
+                .zip(evidences(&steps, rates, &depths))
+            {
+                for (depth, evidences) in depths.into_iter().zip(found) {
+                    for (in_context, evidence) in evidences {
+                        let gain = evidence - channel;
+                        if best.is_none_or(|(_, best)| gain > best.gain) {
+                            let found = Self {
+                                gain,
+                                rate,
+                                depth,
+                                in_context,
+                            };
+                            best = Some((i, found));
+                        }
                     }
                 }
             }
             best
         };
         // Every second rate, and then the neighbours of the best.
-        let coarse = (0..RATES).step_by(2).filter_map(&mut at).last();
-        let (i, _) = coarse?;
-        at(i.saturating_sub(1));
-        at((i + 1).min(RATES - 1)).map(|(_, best)| best)
+        let coarse = (0..RATES).step_by(2 * SIDE_BY_SIDE);
+        let (i, _) = coarse.filter_map(|i| at([i, i + 2])).last()?;
+        at([i.saturating_sub(1), i + 1]).map(|(_, best)| best)
     }
 
     /// The gain of the same bucket for these packets alone.
     pub fn gain_for(&self, arrivals: &[Arrival]) -> f64 {
-        let [evidences] = evidences(&steps(arrivals), self.rate, &[self.depth]);
+        let [[evidences]] = evidences(&steps(arrivals), [self.rate], &[self.depth]);
         let evidence = evidences
             .into_iter()
             .find(|&(in_context, _)| in_context == self.in_context);
@@ -120,43 +128,80 @@ fn steps(arrivals: &[Arrival]) -> Vec<Step> {
 }
 
 /// Packets, for buckets that are replayed side by side, whose surplus is below each of [`BOUNDS`], and
-/// those that met a full bucket and none of the first three bounds.
-type Below<const N: usize> = [[u32; N]; BOUNDS.len() + 1];
+/// those that met no full bucket, or one of the first three bounds.
+type Below = [[u32; LANES]; BOUNDS.len() + 1];
 
-/// The evidence of counts by the class of the level's upper bound, for buckets of one rate: within
-/// the channel's memory (`true`), and without.
-fn evidences<const N: usize>(
-    steps: &[Step],
-    rate: f64,
-    depths: &[f64; N],
-) -> [[(bool, f64); 2]; N] {
-    let (rate, depths) = (rate as f32, depths.map(|depth| depth as f32));
-    let mut below = [[[[0; N]; BOUNDS.len() + 1]; 2]; CONTEXTS];
-    let mut all = [[0u32; 2]; CONTEXTS];
-    let mut levels = depths;
-    for step in steps {
-        let (context, fate) = (usize::from(step.context), usize::from(step.lost));
-        all[context][fate] += 1;
-        let counts: &mut Below<N> = &mut below[context][fate];
-        let fill = rate * step.gap;
-        for i in 0..N {
-            let level = levels[i] + fill;
-            let full = level >= depths[i];
-            let met = if full { depths[i] } else { level };
-            let surplus = met - step.weight;
-            let settled = surplus >= BOUNDS[2];
-            counts[0][i] += u32::from(surplus < BOUNDS[0]);
-            counts[1][i] += u32::from(surplus < BOUNDS[1]);
-            counts[2][i] += u32::from(!settled);
-            counts[3][i] += u32::from((surplus < BOUNDS[3]) & !(settled & full));
-            counts[4][i] += u32::from(settled & full);
-            levels[i] = if step.lost {
-                least(met, step.weight)
-            } else {
-                most(surplus, 0.0)
-            };
+/// What is counted in a context, by fate.
+type Counts = ([[Below; 2]; CONTEXTS], [[u32; 2]; CONTEXTS]);
+
+/// Counts packets by the class of the level's upper bound, for each rate.
+struct Replay<'a, const RATES: usize> {
+    steps: &'a [Step],
+    rates: [f32; RATES],
+    depths: [f32; LANES],
+}
+
+impl<const RATES: usize> Loop for Replay<'_, RATES> {
+    type Result = [Counts; RATES];
+
+    #[inline(always)]
+    fn run<V: Vector>(self) -> [Counts; RATES] {
+        let mut counts = [(
+            [[[[0; LANES]; BOUNDS.len() + 1]; 2]; CONTEXTS],
+            [[0; 2]; CONTEXTS],
+        ); RATES];
+        let bounds = BOUNDS.map(V::all);
+        let depths = V::new(&self.depths);
+        let mut levels = [depths; RATES];
+        for step in self.steps {
+            let (context, fate) = (usize::from(step.context), usize::from(step.lost));
+            let weight = V::all(step.weight);
+            for i in 0..RATES {
+                let (below, all) = &mut counts[i];
+                all[context][fate] += 1;
+                let counts: &mut Below = &mut below[context][fate];
+                let level = levels[i].plus(V::all(self.rates[i] * step.gap));
+                let met = level.least(depths);
+                let surplus = met.minus(weight);
+                let unsettled = surplus.is_below(bounds[2]);
+                let below_full = V::or(unsettled, level.is_below(depths));
+                V::count(surplus.is_below(bounds[0]), &mut counts[0]);
+                V::count(surplus.is_below(bounds[1]), &mut counts[1]);
+                V::count(unsettled, &mut counts[2]);
+                V::count(
+                    V::and(surplus.is_below(bounds[3]), below_full),
+                    &mut counts[3],
+                );
+                V::count(below_full, &mut counts[4]);
+                levels[i] = if step.lost {
+                    met.least(weight)
+                } else {
+                    surplus.most(V::all(0.0))
+                };
+            }
         }
+        counts
     }
+}
+
+/// For each rate and depth the evidence of counts by the class of the level's upper bound: within the channel's
+/// memory (`true`), and without.
+fn evidences<const R: usize, const N: usize>(
+    steps: &[Step],
+    rates: [f64; R],
+    depths: &[f64; N],
+) -> [[[(bool, f64); 2]; N]; R] {
+    const { assert!(0 < N && N <= LANES) };
+    let counts = run(Replay {
+        steps,
+        rates: rates.map(|rate| rate as f32),
+        depths: std::array::from_fn(|i| depths[i.min(N - 1)] as f32),
+    });
+    counts.map(|counts| evidences_of(&counts))
+}
+
+/// The same for one rate.
+fn evidences_of<const N: usize>((below, all): &Counts) -> [[(bool, f64); 2]; N] {
     std::array::from_fn(|i| {
         let mut together = [Count::default(); LEVELS];
         let mut in_context = 0.0;
@@ -178,9 +223,9 @@ fn evidences<const N: usize>(
 }
 
 /// How many packets are in each class, of `all`, for the `i`th bucket.
-fn classes<const N: usize>(below: &Below<N>, i: usize, all: u32) -> [u32; LEVELS] {
+fn classes(below: &Below, i: usize, all: u32) -> [u32; LEVELS] {
     let below = below.map(|lanes| lanes[i]);
-    let full = below[4];
+    let full = all - below[4];
     [
         below[0],
         below[1] - below[0],

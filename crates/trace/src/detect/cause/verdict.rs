@@ -1,12 +1,12 @@
 //! The verdict on a transfer: its losses, its delay and its course taken together.
 
-use super::course::Course;
+use super::course::{Course, Held};
 use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
+use super::receiver::Trains;
 use super::shift::Shift;
-use crate::annotate::{Layer, TransferSummary, Vantage};
+use crate::annotate::{Layer, TransferSummary};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
-use crate::read::Nanos;
 
 /// What held a transfer back while neither end did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,22 +29,32 @@ impl Network {
         )
     }
 
-    /// What remains of it where the capture was taken at the receiver. When a packet that is lost before
+    /// What remains of it where the capture was taken behind the losses. When a packet that is lost before
     /// would have come is a guess there, and what comes has passed the bottleneck: only its queue still
-    /// shows, in the delay.
-    fn seen_at(self, vantage: Vantage) -> Self {
+    /// shows, in the delay, and a policer that lets trains pass faster than its rate.
+    fn seen_behind_losses(self, queued: bool, shows_policer: bool) -> Self {
         let guessed = matches!(
             self.cause,
             Cause::Policer | Cause::ShaperBurst | Cause::Aqm | Cause::RandomLoss
         );
-        if vantage != Vantage::Receiver || !guessed {
+        if !guessed {
             return self;
+        }
+        if shows_policer && self.cause == Cause::Policer {
+            return Self {
+                confidence: 0.9,
+                reason: "losses fit a policer that lets bursts pass faster than its rate",
+                ..self
+            };
         }
         Self {
             cause: Cause::Unclear,
             confidence: 0.5,
-            reason: "a capture at the receiver, which does not show when packets were lost",
-            left: &[Cause::Policer, Cause::Aqm, Cause::RandomLoss],
+            reason: "a capture behind the losses, which does not show when packets were lost",
+            left: match queued {
+                true => &[Cause::Policer, Cause::Queue, Cause::Aqm, Cause::RandomLoss],
+                false => &[Cause::Policer, Cause::Aqm, Cause::RandomLoss],
+            },
         }
     }
 }
@@ -57,8 +67,16 @@ const PART: f64 = 0.25;
 const MANY: f64 = 0.05;
 /// With fewer data packets all went out in the first round trips.
 const FEW_PACKETS: u64 = 11;
-/// Delay beside losses, in seconds, that no queue shows.
+/// With this many episodes, ranks of the delay beside losses that exceed 1/2 by fewer standard errors than this say that
+/// losses come at any delay, where that is less than this many times the path's noise.
+const RANKED: usize = 3;
+const ANY_RANK: f64 = 1.0;
+const RANKED_NOISE: f64 = 3.0;
+/// With fewer episodes, a mean rank above this is that of a queue which drops.
+const HIGH_RANK: f64 = 0.7;
+/// Delay beside losses, in seconds, that no queue shows; and that none shows where it is not among the longest.
 const FLAT: f64 = 0.000_5;
+const HARDLY: f64 = 0.001;
 /// On a path with jitter: not above the median delay, below this many times the path's noise, and below
 /// this share of the 95th percentile of delays.
 const NOISY: f64 = 2.0;
@@ -67,6 +85,14 @@ const LOW: f64 = 0.6;
 /// 95th percentile, and hardly differs, where a queue drops when it is full.
 const PEAK: f64 = 0.97;
 const SAME_PEAK: f64 = 0.08;
+/// On a slow line it may differ by a packet's time, and be less than that of packets whose acknowledgement the
+/// receiver held back, where a bucket explains this much.
+const NEAR_PEAK: f64 = 0.7;
+const SIMILAR_PEAK: f64 = 0.3;
+const HINTED: f64 = 0.2;
+/// Where packets waited before a bottleneck, and beside three quarters of the losses for longer than this many
+/// times the path's noise, the losses are no chance.
+const WAITED: f64 = 1.0;
 /// It takes this many losses to be sure of that, or a bucket that explains no less than this.
 const PEAKS: usize = 10;
 const NOT_CONTRADICTED: f64 = -0.03;
@@ -77,25 +103,55 @@ const STEADY: f64 = 0.3;
 /// Managed queues drop at delays that are exceeded often, or that differ.
 const EXCEEDED: f64 = 0.75;
 const VARIED: f64 = 0.5;
+/// No managed queue lets packets wait for as long, in seconds, unless it drops often.
+const BLOATED: f64 = 1.0;
+/// Delays beside the losses that hardly differ: the quartiles' distance over the median.
+const ALIKE: f64 = 0.05;
 /// With few episodes, a delay below this, in seconds, or below a multiple of the path's noise, may be
 /// the path's.
-const FEW_DELAY: f64 = 0.01;
+const FEW_DELAY: f64 = 0.003;
 const FEW_NOISE: f64 = 4.0;
 /// Episodes of losses without which their delay says little.
 const EPISODES: usize = 3;
 
-/// Judges a transfer, given the path's round-trip time in seconds, the time of slow repairs, and what
-/// explains its losses, the first and the last from packets of up to a basis.
+/// Judges a transfer, given the path's round-trip time in seconds, the time in which the sender was held back, what explains its
+/// losses, and its fastest trains behind the losses; the first and the third from packets of up to a basis.
 pub(super) fn judge(
     summary: &TransferSummary,
     base: Option<f64>,
-    repairing: Nanos,
+    held: Held,
     losses: Option<&Losses>,
+    trains: Option<Trains>,
     shift: Option<&Shift>,
     basis: Basis,
 ) -> Judgement {
-    let course = Course::of(summary, base, repairing);
-    let network = network(course.as_ref(), losses).seen_at(summary.path.vantage());
+    // Where all packets have the same time, nothing can be said.
+    let timeless = summary.metrics.duration == 0 && summary.metrics.data_packets > 1;
+    let (losses, shift) = match timeless {
+        true => (None, None),
+        false => (losses, shift),
+    };
+    let course = Course::of(summary, base, held).filter(|_| !timeless);
+    let behind = summary.is_behind_losses();
+    let shows_policer = trains
+        .zip(losses)
+        .is_some_and(|(trains, losses)| trains.show_policer(losses));
+    let network = match timeless {
+        true => Network {
+            cause: Cause::Unclear,
+            confidence: 0.5,
+            reason: "all packets have the same time",
+            left: &[],
+        },
+        false => {
+            let network = network(course.as_ref(), losses);
+            let queued = course.is_some_and(|course| course.queued);
+            match behind {
+                true => network.seen_behind_losses(queued, shows_policer),
+                false => network,
+            }
+        }
+    };
     let network = match shift {
         Some(_) if network.allows_shift() => Network {
             cause: Cause::ShaperBurst,
@@ -113,7 +169,8 @@ pub(super) fn judge(
     );
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
-    judgement.confidence = Some(confidence);
+    // The lab has no transfers that several causes limited.
+    judgement.confidence = (cause != Cause::Mixed).then_some(confidence);
     judgement.shares = shares;
     if cause == Cause::Unclear {
         judgement.left = network.left.to_vec();
@@ -125,12 +182,14 @@ pub(super) fn judge(
         if limits(cause) {
             judgement.limit = limit(&limiter);
             if let Some(limit) = &mut judgement.limit
-                && summary.path.vantage() == Vantage::Receiver
+                && behind
             {
                 // What a queue holds shows by when losses came to it, and that is a guess there.
                 limit.depth_bytes = None;
             }
-            judgement.shared = Some(limiter.shared);
+            // Nor is it known there what makes the bucket's level uncertain.
+            let known = !behind || !limiter.unseen_users;
+            judgement.shared = known.then_some(limiter.shared);
         }
     } else if let Some(shift) = by_shift {
         judgement.limit = Some(limit_by_shift(shift));
@@ -147,7 +206,9 @@ pub(super) fn judge(
         shift: shift.copied(),
     };
     judgement.evidence = evidence::sentences(summary, cause, &findings);
-    judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
+    if !timeless {
+        judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
+    }
     judgement.with_details(findings)
 }
 
@@ -174,11 +235,13 @@ fn limit(limiter: &Limiter) -> Option<Limit> {
         layer: Layer::Link,
         burst: limiter.burst,
         // How full the bucket was when a single transfer began is not known, and so neither is its depth.
-        depth_bytes: (limiter.basis != Basis::Segment).then_some(Estimate {
-            value: limiter.bucket.depth,
-            low: depth.low,
-            high: depth.high,
-        }),
+        depth_bytes: depth
+            .filter(|_| limiter.basis != Basis::Segment)
+            .map(|depth| Estimate {
+                value: limiter.bucket.depth,
+                low: depth.low,
+                high: depth.high,
+            }),
     })
 }
 
@@ -251,12 +314,13 @@ fn network(course: Option<&Course>, losses: Option<&Losses>) -> Network {
                 "a burst passes, then a queue fills",
             ),
         },
-        None => unexplained(losses),
+        None => unexplained(losses, course.is_some_and(|course| course.queued)),
     }
 }
 
-/// The cause of losses that no bucket explains, by the delay beside them.
-fn unexplained(losses: &Losses) -> Network {
+/// The cause of losses that no bucket explains, by the delay beside them, and by whether packets waited before a
+/// bottleneck.
+fn unexplained(losses: &Losses, queued: bool) -> Network {
     let unclear = |left, reason| Network {
         cause: Cause::Unclear,
         confidence: 0.5,
@@ -265,18 +329,24 @@ fn unexplained(losses: &Losses) -> Network {
     };
     let known = losses.delay.and_then(|delay| {
         let (near, median, upper) = (delay.near?, delay.median?, delay.upper?);
-        Some((near, median, upper, delay.noise))
+        Some((near, median, upper, delay.noise, delay.rank))
     });
-    let Some((near, median, upper, noise)) = known else {
+    let Some((near, median, upper, noise, rank)) = known else {
         return unclear(&[], "no round-trip times beside the losses");
     };
     let top = near.median / upper.max(1e-9);
     let spread = (near.upper - near.lower) / near.median.max(1e-9);
-    let unrelated = near.median <= median
+    let unrelated = !(queued && near.lower > WAITED * noise)
+        && near.median <= median
         && near.median < NOISY * noise
         && near.upper < 2.0 * NOISY * noise
         && top < LOW;
-    if near.median < FLAT || unrelated {
+    let any_rank = !queued
+        && near.median < RANKED_NOISE * noise
+        && rank.is_some_and(|rank| rank.episodes >= RANKED && rank.excess() < ANY_RANK);
+    let high = rank.is_some_and(|rank| rank.mean > HIGH_RANK);
+    let hardly_waited = near.median < FLAT || near.median < HARDLY && !high;
+    if hardly_waited || unrelated || any_rank {
         return match losses.might_be_policed {
             true => unclear(
                 &[Cause::Policer, Cause::RandomLoss],
@@ -293,9 +363,12 @@ fn unexplained(losses: &Losses) -> Network {
     let few_episodes = losses.episodes < EPISODES;
     let contradicted = losses.explained.is_none_or(|explained| explained < 0.0);
     let [lower_peak, peak, upper_peak] = near.peaks;
-    let at_peak = top >= FULL && peak >= PEAK * upper && upper_peak - lower_peak < SAME_PEAK * peak;
+    let spread_of_peaks = upper_peak - lower_peak;
+    let at_peak = top >= FULL && peak >= PEAK * upper && spread_of_peaks < SAME_PEAK * peak;
     let many = near.losses >= PEAKS && !few_episodes;
-    if top >= FULL && spread < STEADY && !contradicted || at_peak && many {
+    // A full queue delays all that it holds alike, by its size.
+    let steady = near.losses < PEAKS || spread.min(spread_of_peaks / peak.max(1e-9)) < SAME_PEAK;
+    if top >= FULL && spread < STEADY && steady && !contradicted || at_peak && many {
         return Network {
             cause: Cause::Queue,
             confidence: 0.8,
@@ -312,16 +385,30 @@ fn unexplained(losses: &Losses) -> Network {
             "a full queue, or a managed one",
         );
     }
-    if few_episodes && near.median < FEW_DELAY.max(FEW_NOISE * noise) {
+    if few_episodes && !high && near.median < FEW_DELAY.max(FEW_NOISE * noise) {
         return unclear(
             &[Cause::Aqm, Cause::RandomLoss],
             "a managed queue, or random loss",
         );
     }
-    if top < EXCEEDED || spread > VARIED || contradicted {
+    let hinted = losses.explained.is_some_and(|explained| explained > HINTED);
+    if hinted && peak >= NEAR_PEAK * upper && spread_of_peaks < SIMILAR_PEAK * peak {
+        return Network {
+            cause: Cause::Queue,
+            confidence: 0.7,
+            reason: "losses where the delay of some packets is at its highest",
+            left: &[],
+        };
+    }
+    // A queue that is full once or twice, for seconds, loses what it may at any delay; and on a slow line what waited for
+    // as long is exceeded by what the receiver acknowledged later.
+    let bloated = few_episodes && near.median > BLOATED;
+    let alike = near.upper - near.lower < ALIKE * near.median && hinted;
+    let exceeded = top < EXCEEDED || spread > VARIED || !steady || contradicted;
+    if exceeded && !bloated && !alike {
         return Network {
             cause: Cause::Aqm,
-            confidence: if few_episodes { 0.9 } else { 0.95 },
+            confidence: 0.85,
             reason: "losses at delays that other packets exceed",
             left: &[],
         };
@@ -354,7 +441,7 @@ fn shares(
     let waits = network == Cause::Policer && loss_rate >= MANY;
     let idle = match waits {
         true => 0.0,
-        false => course.idle.min(1.0 - window),
+        false => course.idle_or_starved(DECIDES).min(1.0 - window),
     };
     let rest = (1.0 - idle - window).max(0.0);
     let repairing = course.repairing.min(rest);

@@ -1,6 +1,6 @@
 //! What PD says of a transfer, and how that reads as a judgement.
 
-use super::super::judgement::{Cause, Estimate, Judgement, Limit, RuledOut};
+use super::super::judgement::{About, Cause, Clue, Estimate, Judgement, Limit, RuledOut};
 use super::code::Code;
 use crate::annotate::Layer;
 
@@ -47,7 +47,9 @@ impl From<Answer> for Judgement {
                 depth_bytes: None,
                 burst: None,
             });
-            judgement.evidence.push(code.explanation().into());
+            judgement
+                .evidence
+                .push(Clue::new(About::Losses, code.explanation()));
         } else {
             judgement.ruled_out.push(RuledOut {
                 cause: Cause::Policer,

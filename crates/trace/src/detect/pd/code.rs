@@ -64,8 +64,8 @@ impl Code {
                  when it would have held tokens, and were not delayed before."
             }
             Self::TooFewLosses => {
-                "Fewer losses, or losses in fewer round trips, than are needed to tell a policer \
-                 from chance."
+                "There are fewer losses, or they are in fewer round trips, than it takes to distinguish a \
+                 policer from chance."
             }
             Self::LateLoss => {
                 "The first loss came more than 2 MB into the transfer: another cause is more likely \

@@ -184,6 +184,61 @@ fn data_that_come_right_behind_their_acknowledgement_are_sent_once() {
     assert_eq!(kept.tally.unseen_bytes, 0);
 }
 
+/// The capture shows the acknowledgement of a retransmission 3 µs before the retransmission.
+#[test]
+fn at_the_receiver_a_loss_counts_although_its_repair_is_acknowledged_ahead() {
+    let kept = hole(|talk| {
+        talk.ack(147 * MS, nth(10));
+        talk.full(147 * MS + 3000, 2);
+    });
+    assert_eq!(kept.lost(), [2]);
+    assert_eq!(kept.marked(Marks::RETRANSMISSION), [10]);
+    assert_eq!(kept.tally.unseen_bytes, 0);
+    assert_eq!(kept.metrics.unique_bytes, 10_000);
+    // In halves, of which the second is acknowledged selectively: right behind it, or right before it.
+    let halves = |acknowledged: u64| {
+        hole(|talk| {
+            let second = (147 * MS, nth(2) + 500, 500);
+            if acknowledged > second.0 {
+                talk.send(second.0, second.1, second.2);
+            }
+            talk.sack(acknowledged, nth(2), &[(second.1, nth(10))]);
+            if acknowledged < second.0 {
+                talk.send(second.0, second.1, second.2);
+            }
+            talk.send(148 * MS, nth(2), 500);
+        })
+    };
+    let [behind, before] = [147 * MS + 3000, 147 * MS - 3000].map(halves);
+    assert_eq!(behind.lost(), before.lost());
+    assert_eq!(before.tally.unseen_bytes, 0);
+}
+
+#[test]
+fn what_comes_long_after_its_acknowledgement_was_sent_again() {
+    let kept = hole(|talk| {
+        talk.ack(147 * MS, nth(10));
+        talk.full(149 * MS, 2);
+    });
+    assert_eq!(kept.metrics.lost_packets, 0);
+    assert_eq!(kept.metrics.retransmitted_packets, 1);
+    assert_eq!(kept.tally.unseen_bytes, u64::from(MSS));
+}
+
+/// A hostile capture: many holes, all acknowledged again and again at the same time.
+#[test]
+fn acknowledgements_of_holes_are_not_remembered_without_bound() {
+    let mut talk = between(40 * MS, MS / 10);
+    for n in 0..2000 {
+        talk.full(100 * MS, 2 * n);
+        talk.ack(100 * MS, nth(2 * n));
+        let sacked = (nth(2 * n + 1), nth(2 * n + 2));
+        talk.sack(100 * MS, 0, &[sacked]);
+    }
+    let found = talk.end();
+    assert_eq!(found.response().metrics.lost_packets, 0);
+}
+
 /// Retransmissions go in the order of the stream, so the one of packet 2 was lost as well.
 #[test]
 fn at_the_receiver_a_retransmission_that_others_overtake_was_lost() {

@@ -40,8 +40,8 @@ static void *looked_up(void *map, const void *key)
 		return &told.rules;
 	if (map == &strangers)
 		return tallies + *(const u32 *)key;
-	if (map == &seats4)	// of 192.0.2.1 alone
-		return ((const struct key4 *)key)->address == 0x010200c0 ? &told.seat : 0;
+	if (map == &seats4)	// of 192.0.2.0/29 alone
+		return ((const struct key4 *)key)->address == 0x000200c0 ? &told.seat : 0;
 	if (map == &pages || map == &limiter)
 		return &limiter;
 	return 0;

@@ -32,7 +32,7 @@ fn the_window_closes_until_the_application_reads() {
     assert_eq!(reading.edge(4001), 4001);
     assert_eq!(reading.next_timeout(), Some(200 * MILLISECOND));
     assert!(!reading.on_timeout(199 * MILLISECOND, 4001));
-    // The peer believes that nothing may come, so it is told of the 2000 bytes that are free.
+    // The peer believes that nothing may come, so it learns of the 2000 bytes that are free.
     assert!(reading.on_timeout(200 * MILLISECOND, 4001));
     assert_eq!(reading.announce(4001), 2000);
     // The peer knows of 2000 bytes and 4000 are free.

@@ -1,16 +1,17 @@
 //! Why it was none of the other causes, as far as the packets tell.
 
-use super::{Findings, OVERSHOT, Sentence, bytes, milliseconds, percent, rate};
+use super::{Findings, OVERSHOT, PART, Sentence, at_most, bytes, milliseconds, percent, rate};
 use crate::annotate::TransferSummary;
 use crate::detect::cause::course::Course;
 use crate::detect::cause::limiter::{Losses, Mechanism};
-use crate::detect::cause::shift::Shift;
+use crate::detect::cause::shift::{self, Shift};
 use crate::detect::{Cause, RuledOut};
 
 /// An end that held the transfer back for less than this share of its time is ruled out.
 const LESS: f64 = 0.25;
 
-/// Every cause that something measured speaks against, with that. `left` are those that cannot be told apart.
+/// Every cause but the verdict's, with what was measured that speaks against it, or with why it was not considered. `left` are
+/// those that cannot be distinguished; where nothing can be said, causes that nothing measured speaks against are left out.
 pub(in crate::detect::cause) fn ruled_out(
     summary: &TransferSummary,
     verdict: Cause,
@@ -29,7 +30,9 @@ pub(in crate::detect::cause) fn ruled_out(
         .filter(|&cause| cause != verdict && !left.contains(&cause));
     others
         .filter_map(|cause| {
-            let why = case.why_not(cause)?;
+            let nothing_is_sure = verdict == Cause::Unclear && left.is_empty();
+            let why = case.why_not(cause);
+            let why = why.or_else(|| case.not_considered(cause).filter(|_| !nothing_is_sure))?;
             Some(RuledOut { cause, why })
         })
         .collect()
@@ -54,8 +57,81 @@ impl Case<'_> {
             Cause::Application => self.no_application(),
             Cause::Sender => self.no_sender(),
             Cause::RoundTrips => self.no_round_trips(),
-            Cause::ShaperBurst | Cause::Mixed | Cause::Unclear => None,
+            Cause::ShaperBurst => self.no_burst(),
+            Cause::Mixed | Cause::Unclear => None,
         }
+    }
+
+    /// Why nothing measured speaks for or against a cause.
+    fn not_considered(&self, cause: Cause) -> Option<Sentence> {
+        let metrics = &self.summary.metrics;
+        Some(match cause {
+            Cause::Mixed | Cause::Unclear => return None,
+            Cause::Application | Cause::Sender | Cause::RoundTrips if self.course.is_none() => {
+                "Not considered: no round-trip time is known.".into()
+            }
+            Cause::ReceiveWindow if !self.summary.tally.window_known => {
+                "Not considered: the scale of the receive window is not known.".into()
+            }
+            Cause::ReceiveWindow | Cause::Application | Cause::RoundTrips => {
+                let course = self.course?;
+                let share = match cause {
+                    Cause::ReceiveWindow => course.window,
+                    Cause::Application => course.idle,
+                    _ => course.doubling,
+                };
+                format!("It explains {} of the time.", percent(share)).into()
+            }
+            _ if metrics.rtt.is_none() => "Not considered: no round-trip time is known.".into(),
+            // Whatever loses packets on the way.
+            Cause::Policer | Cause::RandomLoss if self.is_lossy() => {
+                "The losses fit the verdict better.".into()
+            }
+            Cause::Queue | Cause::Aqm | Cause::ShaperBurst => {
+                let course = self.course?;
+                format!(
+                    "Half of the packets waited {} in queues, and the verdict explains that.",
+                    at_most(course.waiting.max(0.0))
+                )
+                .into()
+            }
+            _ => "Nothing measured speaks for it.".into(),
+        })
+    }
+
+    fn is_lossy(&self) -> bool {
+        self.losses.is_some()
+    }
+
+    /// Whether a limiter or a link on the way decided.
+    fn is_in_network(&self) -> bool {
+        matches!(
+            self.verdict,
+            Cause::Policer | Cause::Queue | Cause::Aqm | Cause::ShaperBurst
+        )
+    }
+
+    /// Why no shaper let a burst pass first.
+    fn no_burst(&self) -> Option<Sentence> {
+        let rtt = self.summary.metrics.rtt?;
+        let waited = rtt.p90.saturating_sub(rtt.min) as f64 / 1e9;
+        if self.shift.is_some() {
+            return None;
+        }
+        Some(if Shift::is_possible(&self.summary.metrics) {
+            "There is no moment from which on packets came slower and waited in a queue that fills when an \
+             allowance for a burst is used up."
+                .into()
+        } else if waited < shift::WAITED {
+            format!(
+                "A shaper makes packets wait when its burst is used up. Nine in ten packets waited {}.",
+                at_most(waited)
+            )
+            .into()
+        } else {
+            "Not considered: the transfer is too short to show two rates, one after the other."
+                .into()
+        })
     }
 
     /// Seconds that packets beside the median loss waited.
@@ -110,8 +186,10 @@ impl Case<'_> {
                 let limiter = self.losses?.limiter?;
                 if limiter.unseen_users {
                     return Some(
-                        format!("A queue that drops is full. Packets beside losses waited only {waited}.")
-                            .into(),
+                        format!(
+                            "A queue that drops is full. Packets beside losses waited {waited}."
+                        )
+                        .into(),
                     );
                 }
                 let bucket = limiter.bucket;
@@ -159,17 +237,16 @@ impl Case<'_> {
                 )
             }
             Cause::Sender | Cause::Application | Cause::ReceiveWindow | Cause::RoundTrips => {
-                let course = self.course.filter(|course| !course.queued)?;
-                Some(
-                    format!(
-                        "Half of the packets waited {} or less in queues.",
-                        milliseconds(course.waiting.max(0.000_1))
-                    )
-                    .into(),
-                )
+                self.hardly_waited()
             }
             _ => None,
         }
+    }
+
+    fn hardly_waited(&self) -> Option<Sentence> {
+        let course = self.course.filter(|course| !course.queued)?;
+        let waited = at_most(course.waiting.max(0.0));
+        Some(format!("Half of the packets waited {waited} in queues.").into())
     }
 
     fn no_managed_queue(&self) -> Option<Sentence> {
@@ -185,6 +262,48 @@ impl Case<'_> {
             Cause::Queue if self.losses.is_none() => {
                 self.hardly_lost("A managed queue drops packets as soon as they wait for long.")
             }
+            Cause::Queue => {
+                let waited = milliseconds(self.waited()?);
+                let text = match self.losses?.limiter {
+                    Some(limiter) => format!(
+                        "A managed queue drops before it is full. This one dropped when {} were in it, and \
+                         packets beside losses waited {waited}.",
+                        bytes(limiter.bucket.depth)
+                    ),
+                    None => format!(
+                        "A managed queue drops before it is full. Packets beside losses waited {waited}; one \
+                         packet in twenty waited {} or more.",
+                        milliseconds(self.losses?.delay?.upper?.max(0.0))
+                    ),
+                };
+                Some(text.into())
+            }
+            Cause::RandomLoss => Some(
+                format!(
+                    "A managed queue drops packets only after others have waited. Packets beside losses \
+                     waited {}.",
+                    milliseconds(self.waited()?)
+                )
+                .into(),
+            ),
+            Cause::ShaperBurst => {
+                let allowance = match self.shift {
+                    Some(shift) => shift.allowance,
+                    None => self.losses?.limiter?.burst?.bytes,
+                };
+                Some(
+                    format!(
+                        "{} beyond the rate passed before packets waited. A managed queue has no such \
+                         allowance.",
+                        bytes(allowance)
+                    )
+                    .into(),
+                )
+            }
+            Cause::Sender | Cause::Application | Cause::ReceiveWindow | Cause::RoundTrips => {
+                let hardly = self.hardly_lost("A managed queue drops packets as soon as they wait for long.");
+                hardly.or_else(|| self.hardly_waited())
+            }
             _ => None,
         }
     }
@@ -198,7 +317,7 @@ impl Case<'_> {
         if losses.limiter.is_some_and(|limiter| limiter.unseen_users) {
             return Some(
                 "Chance, even chance that strikes in bursts, predicts these losses less well than the level \
-                 that a shared bucket can have at most."
+                 that a token bucket can have at most."
                     .into(),
             );
         }
@@ -246,30 +365,81 @@ impl Case<'_> {
     }
 
     fn no_sender(&self) -> Option<Sentence> {
+        let repairing = self.course.map_or(0.0, |course| course.repairing);
+        if repairing >= PART {
+            return Some(
+                format!(
+                    "Its slow recovery explains {} of the time.",
+                    percent(repairing)
+                )
+                .into(),
+            );
+        }
         let metrics = &self.summary.metrics;
         let factor = metrics.evidence.overshoot;
         let overshot = metrics.lost_packets > 0 && factor >= OVERSHOT && factor.is_finite();
-        let network = matches!(
-            self.verdict,
-            Cause::Policer | Cause::Queue | Cause::Aqm | Cause::ShaperBurst
-        );
-        (overshot && network).then(|| {
-            format!(
-                "The sender was ready to send {factor:.1} times as fast before packets were lost."
-            )
-            .into()
-        })
+        if overshot && self.is_in_network() {
+            return Some(
+                format!(
+                    "The sender was ready to send {factor:.1} times as fast before packets were lost."
+                )
+                .into(),
+            );
+        }
+        match self.verdict {
+            Cause::Queue | Cause::Aqm | Cause::ShaperBurst => {
+                let course = self.course.filter(|course| course.waiting > 0.0)?;
+                Some(
+                    format!(
+                        "It sent more than the path carries: half of the packets waited {} or longer.",
+                        milliseconds(course.waiting)
+                    )
+                    .into(),
+                )
+            }
+            Cause::Policer | Cause::RandomLoss if self.is_lossy() => Some(
+                format!(
+                    "A sender that holds itself back loses nothing. Of these packets {} were lost.",
+                    percent(metrics.loss_rate())
+                )
+                .into(),
+            ),
+            Cause::ReceiveWindow => {
+                let share = percent(self.course?.window);
+                Some(
+                    format!(
+                        "It could not send more while the window was full, for {share} of the time."
+                    )
+                    .into(),
+                )
+            }
+            Cause::Application => {
+                let course = self.course?;
+                let share = percent(course.idle.max(course.starved));
+                Some(format!("It had nothing to send for {share} of the time.").into())
+            }
+            Cause::RoundTrips => {
+                let share = percent(self.course?.doubling);
+                Some(format!("Its window could still double for {share} of the time.").into())
+            }
+            _ => None,
+        }
     }
 
     fn no_round_trips(&self) -> Option<Sentence> {
-        let course = self.course.filter(|course| course.doubling < LESS)?;
-        Some(
-            format!(
-                "The transfer took {:.0} round trips. Its window had grown after {:.0} of them.",
-                course.rounds,
-                (course.doubling * course.rounds).max(1.0)
-            )
-            .into(),
-        )
+        let course = self.course?;
+        let rounds = course.rounds.max(1.0);
+        let grown = (course.doubling * course.rounds).max(1.0);
+        Some(match course.doubling < LESS {
+            true => format!(
+                "The transfer took {rounds:.0} round trips. Its window had grown after {grown:.0} of them."
+            ),
+            false if self.is_in_network() || self.verdict == Cause::RandomLoss => format!(
+                "Its window could still double in {} of the time, but the network slowed it down too.",
+                percent(course.doubling)
+            ),
+            false => return None,
+        }
+        .into())
     }
 }

@@ -24,19 +24,39 @@ fn kind(arrivals: &[Arrival]) -> Option<AqmKind> {
 /// A drop 100 ms after packets have begun to wait for more than 5 ms, and an empty queue after it.
 #[test]
 fn a_drop_after_100_ms_above_5_ms_is_codel() {
-    let waits = |i: usize| if i % 200 < 26 { 0.008 } else { 0.001 };
+    // The wait grows from 8 ms on in 26 of 200 packets, and then shrinks to 1 ms.
+    let waits = |i: usize| match i % 200 {
+        grown @ 0..26 => 0.008 + 0.001 * grown as f64,
+        shrunk => (0.033 - 0.004 * (shrunk - 26) as f64).max(0.001),
+    };
     assert_eq!(kind(&sent(waits, |i| i % 200 == 23)), Some(AqmKind::Codel));
     // Sooner than that it cannot be CoDel.
-    assert_eq!(kind(&sent(waits, |i| i % 200 == 15)), None);
-    // Nor does CoDel drop two packets in a row.
-    assert_eq!(kind(&sent(waits, |i| (22..24).contains(&(i % 200)))), None);
+    assert_eq!(kind(&sent(waits, |i| i % 200 == 10)), None);
+}
+
+#[test]
+fn drops_that_begin_late_and_do_not_let_a_queue_stand_are_pie() {
+    // A start that fills the queue, and then drops at random around 20 ms.
+    let waits = |i: usize| match i {
+        0..30 => 0.01 * i as f64,
+        _ => 0.02,
+    };
+    assert_eq!(
+        kind(&sent(waits, |i| i == 20 || i % 150 == 149)),
+        Some(AqmKind::Pie)
+    );
+    // CoDel would have dropped sooner.
+    assert_eq!(kind(&sent(waits, |i| i == 9 || i % 150 == 149)), None);
 }
 
 #[test]
 fn drops_from_a_queue_that_stands_are_red() {
-    assert_eq!(kind(&sent(|_| 0.1, |i| i % 150 == 149)), Some(AqmKind::Red));
+    assert_eq!(
+        kind(&sent(|_| 0.13, |i| i % 150 == 149)),
+        Some(AqmKind::Red)
+    );
     assert_eq!(kind(&sent(|_| 0.03, |i| i % 150 == 149)), None);
-    assert_eq!(kind(&sent(|_| 0.1, |i| (800..900).contains(&i))), None);
+    assert_eq!(kind(&sent(|_| 0.13, |i| (800..900).contains(&i))), None);
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! The record of a capture that is in the dataset.
+
+use serde::{Deserialize, Serialize};
+
+use crate::content::Piece;
+
+/// How the analysis of a capture went, as the caller counts it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Packets in the capture.
+    pub packets: u64,
+    /// Flows in it.
+    pub flows: u64,
+    /// What was wrong with it: the rows cover what could be read.
+    pub problems: Vec<String>,
+}
+
+/// A capture that is in the dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    /// The version of Tidegate that analysed it.
+    pub(crate) program: String,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) report: Report,
+    /// How many rows it has.
+    pub(crate) rows: u64,
+    /// The folders of its files, below `segments`: `date=…/hour=…`. The files are numbered in this order.
+    pub(crate) partitions: Vec<String>,
+    /// Captures that this one replaces: earlier states of its files.
+    pub(crate) replaces: Vec<String>,
+}
+
+impl Entry {
+    /// The files, as paths below `segments`.
+    pub(crate) fn files(&self) -> impl Iterator<Item = String> + '_ {
+        let name =
+            |(number, folder): (usize, &String)| format!("{folder}/{}-{number}.parquet", self.id);
+        self.partitions.iter().enumerate().map(name)
+    }
+}

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+mod catalogue;
+mod content;
+mod dataset;
+mod draft;
+mod entry;
+mod error;
+mod hour;
+mod network;
+mod origin;
+mod staged;
+
+pub use content::{Content, Piece};
+pub use dataset::{Claim, Dataset};
+pub use draft::Draft;
+pub use entry::Report;
+pub use error::{Error, VERSION};
+pub use network::{Network, Networks};
+pub use origin::Origin;
+
+#[cfg(test)]
+mod tests;

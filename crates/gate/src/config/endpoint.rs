@@ -1,0 +1,120 @@
+//! Where the API and the metrics are served.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tidegate_notation::Node;
+
+use super::Config;
+use super::fields::Fields;
+use super::keys::{API, METRICS};
+use super::problem::Sink;
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Listen {
+    /// On a socket of the file system.
+    Unix(PathBuf),
+    /// On an address and port.
+    Tcp(SocketAddr),
+}
+
+impl std::fmt::Display for Listen {
+    /// As it is written in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The HTTP API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Api {
+    /// Where it listens.
+    pub listen: Listen,
+    /// The file with the secret; there is one unless `listen` is local.
+    pub token: Option<PathBuf>,
+    /// The file with the secret of clients that may only read.
+    pub read_token: Option<PathBuf>,
+    /// The group that may use a socket of the file system, by name or number.
+    pub group: Option<String>,
+}
+
+/// Prometheus metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where they are served.
+    pub listen: Listen,
+    /// The file with the secret; there is one unless `listen` is local.
+    pub token: Option<PathBuf>,
+    /// Most subscribers with separate metrics.
+    pub subscribers: usize,
+    /// Most subscribers with metrics of each queue.
+    pub queues: usize,
+}
+
+/// Where to listen, and the secret that is needed if other machines can connect.
+fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)> {
+    if f.node("listen").is_none() {
+        f.missing("listen");
+    }
+    let text = f.text("listen")?;
+    let token = f.text("token").map(|path| folder.join(path));
+    if let Some(path) = text.strip_prefix("unix:") {
+        // sun_path holds 108 bytes with the zero behind.
+        if !path.starts_with('/') || path.len() > 107 || path.contains('\0') {
+            f.wrong_key(
+                "listen",
+                "the path of a socket is a whole one of at most 107 bytes",
+            );
+        }
+        return Some((Listen::Unix(path.into()), token));
+    }
+    let Ok(address) = text.parse::<SocketAddr>() else {
+        f.wrong_key("listen", format!("'{text}' is not an address: write \"unix:/run/tidegate/api.sock\" or \"127.0.0.1:9642\""));
+        return None;
+    };
+    if !address.ip().to_canonical().is_loopback() && f.node("token").is_none() {
+        f.wrong_key("listen", format!("{address} can be reached from elsewhere: name a file with a secret, token = \"…\", or listen on 127.0.0.1"));
+    }
+    Some((Listen::Tcp(address), token))
+}
+
+pub(super) fn api<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Api> {
+    let f = Fields::new(node, "`api`", &[API], sink)?;
+    let (listen, token) = listen(&f, folder)?;
+    let group = f.text("group").map(str::to_owned);
+    if group.is_some() && matches!(listen, Listen::Tcp(_)) {
+        f.wrong_key("group", "a group is only for a Unix socket");
+    }
+    let read_token = f.text("read-token").map(|path| folder.join(path));
+    if read_token.is_some() && token.is_none() {
+        f.wrong_key(
+            "read-token",
+            "without `token` everybody who reaches the address may change limits: add `token`, or leave `read-token` out",
+        );
+    }
+    Some(Api {
+        listen,
+        token,
+        read_token,
+        group,
+    })
+}
+
+pub(super) fn metrics<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Metrics> {
+    let f = Fields::new(node, "`metrics`", &[METRICS], sink)?;
+    let (listen, token) = listen(&f, folder)?;
+    let most = |key: &str, default: usize| {
+        let number = f.integer(key, 0..=Config::MAX_SUBSCRIBERS as u64);
+        number.map_or(default, |number| number as usize)
+    };
+    Some(Metrics {
+        listen,
+        token,
+        subscribers: most("subscribers", 1000),
+        queues: most("queues", 0),
+    })
+}

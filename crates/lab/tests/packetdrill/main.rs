@@ -1,0 +1,116 @@
+//! Plays the packetdrill scripts of Linux's TCP against the lab's. `TIDEGATE_PACKETDRILL` names the folder with them.
+//!
+//! `score.txt` has how each script ends. `UPDATE_EXPECT=1` writes it.
+
+mod assertion;
+mod player;
+mod script;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use player::{End, play};
+
+/// All scripts below a folder, by their names.
+fn scripts(folder: &Path, below: &Path, found: &mut BTreeMap<String, PathBuf>) {
+    for entry in fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry"))
+    {
+        let path = entry.path();
+        if path.is_dir() {
+            scripts(&path, below, found);
+        } else if path.extension().is_some_and(|end| end == "pkt") {
+            let name = path
+                .strip_prefix(below)
+                .expect("below it")
+                .to_string_lossy();
+            found.insert(name.trim_end_matches(".pkt").to_owned(), path);
+        }
+    }
+}
+
+#[test]
+fn scripts_of_linux_end_as_in_the_score() {
+    let Some(folder) = std::env::var_os("TIDEGATE_PACKETDRILL") else {
+        let line =
+            "skipped scripts_of_linux_end_as_in_the_score: TIDEGATE_PACKETDRILL is not set\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return;
+    };
+    let below = Path::new(&folder).join("gtests/net/tcp");
+    let mut found = BTreeMap::new();
+    scripts(&below, &below, &mut found);
+    let mut counts = [0; 3];
+    let mut score = String::new();
+    for (name, path) in found {
+        let text = String::from_utf8_lossy(&fs::read(path).expect("a script")).into_owned();
+        let (kind, end) = match play(&text) {
+            End::Passed => (0, "passed".to_owned()),
+            End::Failed(line, what) => (1, format!("failed in line {line}: {what}")),
+            End::NotApplicable(what) => (2, format!("not applicable: {what}")),
+        };
+        counts[kind] += 1;
+        let _ = writeln!(score, "{name}: {end}");
+    }
+    let [passed, failed, not] = counts;
+    let _ = writeln!(
+        score,
+        "\n{passed} passed, {failed} failed, {not} not applicable"
+    );
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packetdrill/score.txt");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&file, &score).expect("written");
+    }
+    let expected = fs::read_to_string(&file).expect("the score");
+    assert_eq!(score, expected, "UPDATE_EXPECT=1 writes the score");
+}
+
+/// A script in few lines, to test the runner without the others.
+const SMALL: &str = "\
+`../common/defaults.sh`
+    0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+   +0 listen(3, 1) = 0
+   +0 < S 0:0(0) win 32792 <mss 1000,sackOK,nop,nop,nop,wscale 7> // a client
+   +0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,nop,wscale 8>
+  +.1 < . 1:1(0) ack 1 win 257
+   +0 write(4, ..., 2000) = 2000
+   +0 > P. 1:2001(2000) ack 1
+   +0 %{ assert tcpi_snd_cwnd == 10, tcpi_snd_cwnd }%
+  +.1 < . 1:1(0) ack 2001 win 257
+   +0 %{ assert 0 <= tcpi_unacked < 1 }%
+";
+
+#[test]
+fn a_script_passes_and_each_change_of_it_fails() {
+    assert_eq!(play(SMALL), End::Passed);
+    for (from, to, line, what) in [
+        ("1:2001(2000)", "1:3001(3000)", 8, "is not sent"),
+        ("+0 > P.", "+.2 > P.", 8, "too early"),
+        ("== 10", "== 11", 9, "here 10"),
+        ("< 1 }%", "< 0 }%", 11, "here 0"),
+    ] {
+        let End::Failed(at, reason) = play(&SMALL.replace(from, to)) else {
+            panic!("{to}");
+        };
+        assert!(
+            at == line && reason.contains(what),
+            "{to}: line {at}: {reason}"
+        );
+    }
+    for (from, to, what) in [
+        ("write(4", "splice(4", "the call splice"),
+        ("tcpi_unacked", "tcpi_advmss", "tcpi_advmss of tcp_info"),
+        (
+            "defaults.sh",
+            "defaults.sh\nsysctl -q net.ipv4.tcp_x=1",
+            "the setting tcp_x",
+        ),
+    ] {
+        let end = play(&SMALL.replace(from, to));
+        assert_eq!(end, End::NotApplicable(what.to_owned()));
+    }
+}

@@ -1,0 +1,533 @@
+//! What is said of two captures of the same traffic, in words and numbers.
+
+use std::sync::Arc;
+
+use tidegate_trace::flow::Span;
+use tidegate_trace::pair::{
+    Between, BucketFit, Change, Clocks, Counts, Diagnosis, Elsewhere, Fits, Order, StreamReport,
+    Way, positions,
+};
+
+use crate::units::{bytes, count, percent, plural, rate};
+
+/// Changes of one kind that are listed; JSON has all.
+const LISTED: usize = 3;
+/// Positions in bursts are shown in this number of parts of equal length.
+const PARTS: u32 = 5;
+
+/// A comparison in words.
+pub struct Told {
+    /// The verdict in one sentence.
+    pub headline: String,
+    /// Whether packets were lost between the places.
+    pub alarming: bool,
+    /// What was compared: a line for each capture.
+    pub captures: [String; 2],
+    /// How the clocks stand to each other; `None` where the captures share no packets.
+    pub clocks: Option<String>,
+    /// What went one way, and the other.
+    pub ways: Vec<OneWay>,
+}
+
+/// What went one way, in words.
+pub struct OneWay {
+    /// From where to where.
+    pub heading: String,
+    /// What was found, each with its name.
+    pub lines: Vec<(&'static str, String)>,
+}
+
+/// What is said of the comparison of captures with these names.
+pub fn told(names: &[Arc<str>; 2], diagnosis: &Diagnosis) -> Told {
+    let ways = diagnosis.ways.iter().filter(|way| !way.streams.is_empty());
+    let is_shared = is_shared(diagnosis);
+    Told {
+        headline: headline(diagnosis),
+        alarming: is_shared
+            && without_loss(diagnosis.main_way()).is_none()
+            && matches!(
+                diagnosis.main_way().mainly().1,
+                Between::Policer | Between::Queue | Between::Aqm | Between::RandomLoss
+            ),
+        captures: [0, 1].map(|i| capture(i, &names[i], diagnosis)),
+        clocks: diagnosis
+            .clocks
+            .filter(|_| is_shared)
+            .map(|clocks| clocks_line(&clocks)),
+        // Without clocks nothing was compared.
+        ways: match diagnosis.clocks.filter(|_| is_shared) {
+            Some(_) => ways.map(one_way).collect(),
+            None => Vec::new(),
+        },
+    }
+}
+
+fn capture(i: usize, name: &str, diagnosis: &Diagnosis) -> String {
+    let counts = diagnosis.counts[i];
+    let mut notes = vec![plural(counts.tcp, "TCP packet", "TCP packets")];
+    if counts.super_packets > 0 {
+        notes.push(plural(
+            counts.super_packets,
+            "super-packet",
+            "super-packets",
+        ));
+    }
+    if counts.copies > 0 {
+        notes.push(format!("{} captured twice", count(counts.copies)));
+    }
+    if counts.not_kept > 0 {
+        let left_out = plural(counts.not_kept, "packet", "packets");
+        let seconds = compared(&counts);
+        notes.push(format!(
+            "only the first {seconds:.3} s are compared: {left_out} left out (--max-packets)"
+        ));
+    }
+    if diagnosis.unshared[i] > 0 {
+        let unshared = diagnosis.unshared[i] as u64;
+        let what = plural(unshared, "direction", "directions");
+        notes.push(format!("{what} of connections not in the other"));
+    }
+    let letter = ["A", "B"][i];
+    format!("{letter}  {name}: {}", notes.join(", "))
+}
+
+/// The places of a way.
+fn places(way: &Way) -> [&'static str; 2] {
+    if way.to_b { ["A", "B"] } else { ["B", "A"] }
+}
+
+/// Whether any packet with data, or any packet where there are none with data, was seen at both places or lost
+/// between them.
+fn is_shared(diagnosis: &Diagnosis) -> bool {
+    let sum = |count: fn(&StreamReport) -> u64| -> u64 {
+        diagnosis.ways.iter().map(|way| way.sum(count)).sum()
+    };
+    let (data, missed) = (sum(|s| s.data_packets), sum(|s| s.missed));
+    data == 0 || data > missed || sum(|s| s.lost) > 0
+}
+
+/// The verdict in one sentence, and how much of the captures it rests on where that is not all.
+pub fn headline(diagnosis: &Diagnosis) -> String {
+    let verdict = verdict(diagnosis);
+    let cut = diagnosis.counts.iter().filter(|counts| counts.not_kept > 0);
+    match cut.map(compared).min_by(f64::total_cmp) {
+        Some(seconds) => {
+            format!(
+                "{verdict} This holds for the first {seconds:.3} s; later packets were left out."
+            )
+        }
+        None => verdict,
+    }
+}
+
+/// Seconds of a capture whose packets are kept.
+pub fn compared(counts: &Counts) -> f64 {
+    let Span { first, last } = counts.span.unwrap_or_default();
+    last.saturating_sub(first) as f64 / 1e9
+}
+
+fn verdict(diagnosis: &Diagnosis) -> String {
+    if diagnosis.clocks.is_none() {
+        return "The captures share no packets: they are of other traffic, or of other times."
+            .to_owned();
+    }
+    if !is_shared(diagnosis) {
+        return "The captures share no data packets, although addresses and ports agree: they are of other traffic, \
+                or of other times. Nothing is judged."
+            .to_owned();
+    }
+    let way = diagnosis.main_way();
+    let [from, to] = places(way);
+    let lost = way.sum(|stream| stream.lost);
+    let share = percent(lost as f64 / way.sum(|stream| stream.data_packets).max(1) as f64);
+    let drops = format!("{} ({share})", plural(lost, "data packet", "data packets"));
+    if let Some(text) = without_loss(way) {
+        return text;
+    }
+    let (fits, verdict, receiver) = way.mainly();
+    if let Some(receiver) = receiver {
+        let name = if verdict == Between::Policer {
+            "policer"
+        } else {
+            "limiter"
+        };
+        return format!(
+            "From {from} to {to} {drops} were lost; each receiver has a limiter: a {name}{} towards {receiver}.",
+            limit(fits)
+        );
+    }
+    match verdict {
+        Between::Nothing => {
+            format!(
+                "Nothing between A and B drops or delays packets: look elsewhere.{}",
+                elsewhere(way)
+            )
+        }
+        Between::Delay => format!(
+            "Packets from {from} to {to} wait in a queue{}, which did not overflow.",
+            queue_rate(way)
+        ),
+        Between::Policer => {
+            let limit = limit(fits);
+            format!("A policer from {from} to {to}{limit} drops {drops}; no queue explains that.")
+        }
+        Between::Queue => format!(
+            "A queue from {from} to {to}{} overflows and drops {drops}.",
+            queue_rate(way)
+        ),
+        Between::Aqm => format!(
+            "A queue from {from} to {to}{} drops {drops} before it is full.",
+            queue_rate(way)
+        ),
+        Between::RandomLoss => format!(
+            "Packets from {from} to {to} are lost by chance: {drops}, at any rate and delay."
+        ),
+        Between::Unclear => format!(
+            "From {from} to {to} {drops} were lost; neither a policer nor a queue explains them well."
+        ),
+    }
+}
+
+/// What is said of a way whose packets with data all arrived, as far as both captures show, while the verdict is on losses: those
+/// of bare acknowledgements, which prove nothing.
+fn without_loss(way: &Way) -> Option<String> {
+    let is_on_losses = !matches!(way.mainly().1, Between::Nothing | Between::Delay);
+    if way.sum(|stream| stream.lost) > 0 || !is_on_losses {
+        return None;
+    }
+    let [from, to] = places(way);
+    let bare = plural(way.sum(|stream| stream.lost_bare), "packet", "packets");
+    let missed = match way.sum(|stream| stream.missed) {
+        0 => String::new(),
+        missed => {
+            let data = way.sum(|stream| stream.data_packets);
+            format!(
+                " {} of {} data packets are in one capture only: are both of the same traffic?",
+                count(missed),
+                count(data)
+            )
+        }
+    };
+    Some(format!(
+        "From {from} to {to} no data packet was lost, only {bare} without data: nothing is judged.{missed}"
+    ))
+}
+
+/// The rate and the bucket.
+fn limit(fits: &Fits) -> String {
+    fits.explaining_bucket().map_or(String::new(), |fit| {
+        format!(
+            " at {} with a bucket of {}",
+            rate(fit.bucket.rate * 8.0),
+            bytes(fit.bucket.depth.round() as u64)
+        )
+    })
+}
+
+fn queue_rate(way: &Way) -> String {
+    let queue = way.fits.explaining_queue();
+    queue.map_or(String::new(), |queue| {
+        format!(" of {}", rate(queue.rate * 8.0))
+    })
+}
+
+/// What retransmissions show of losses that are not between the places.
+fn elsewhere(way: &Way) -> String {
+    let [from, to] = places(way);
+    let sum = |count: fn(&Elsewhere) -> u64| way.sum(|stream| count(&stream.elsewhere));
+    let (before, behind) = (sum(|e| e.lost_before), sum(Elsewhere::lost_after));
+    match (before, behind) {
+        (0, 0) => String::new(),
+        (before, 0) => format!(" {} were lost before {from}.", count(before)),
+        (0, behind) => format!(" {} were lost behind {to}.", count(behind)),
+        (before, behind) => format!(
+            " {} were lost before {from}, {} behind {to}.",
+            count(before),
+            count(behind)
+        ),
+    }
+}
+
+fn clocks_line(clocks: &Clocks) -> String {
+    let ahead = clocks.offset / 1e9;
+    let (ahead, word) = (ahead.abs(), if ahead < 0.0 { "behind" } else { "ahead of" });
+    let offset = match clocks.offset_error {
+        Some(error) => format!(
+            "B's is {ahead:.6} s {word} A's, ±{} as the ways there and back may differ",
+            milliseconds(error)
+        ),
+        None => format!(
+            "B's is {ahead:.6} s {word} A's if the quickest packet took no time: packets went one way only"
+        ),
+    };
+    let (drift, error) = (clocks.drift * 1e6, clocks.drift_error * 1e6);
+    let drift = if drift.abs() <= error {
+        format!("it neither gains nor loses (±{error:.2} ppm)")
+    } else {
+        let word = if drift < 0.0 { "loses" } else { "gains" };
+        format!("it {word} {:.2} ppm (±{error:.2})", drift.abs())
+    };
+    format!("clocks: {offset}; {drift}")
+}
+
+fn milliseconds(nanos: f64) -> String {
+    // No -0.
+    let ms = nanos / 1e6 + 0.0;
+    match ms.abs() {
+        size if size < 0.1 => format!("{ms:.4} ms"),
+        size if size < 10.0 => format!("{ms:.3} ms"),
+        _ => format!("{ms:.2} ms"),
+    }
+}
+
+fn one_way(way: &Way) -> OneWay {
+    let [from, to] = places(way);
+    let heading = format!(
+        "from {from} to {to}: {}",
+        plural(
+            way.streams.len() as u64,
+            "direction of a connection",
+            "directions of connections"
+        )
+    );
+    let mut lines = Vec::new();
+    let mut line = |name, text| lines.push((name, text));
+    let sum = |count: fn(&StreamReport) -> u64| way.sum(count);
+    line("order", order(way));
+    line(
+        "packets",
+        format!(
+            "{}, {} with data ({})",
+            count(sum(|s| s.packets)),
+            count(sum(|s| s.data_packets)),
+            bytes(sum(|s| s.payload_bytes))
+        ),
+    );
+    let (lost, data) = (sum(|s| s.lost), sum(|s| s.data_packets));
+    let bare = match sum(|s| s.lost_bare) {
+        0 => String::new(),
+        bare => format!(", and {} without data", count(bare)),
+    };
+    line(
+        "lost",
+        format!(
+            "{} data packets between {from} and {to} ({}){bare}; {} before {from}; {} behind {to}",
+            count(lost),
+            percent(lost as f64 / data.max(1) as f64),
+            count(sum(|s| s.elsewhere.lost_before)),
+            count(sum(|s| s.elsewhere.lost_after())),
+        ),
+    );
+    let (missed, unseen) = (sum(|s| s.missed), sum(|s| s.unseen));
+    if missed + unseen > 0 {
+        let text = format!(
+            "{} by {to}'s capture, {} by {from}'s",
+            count(missed),
+            count(unseen)
+        );
+        line("not captured", text);
+    }
+    if let Some(transit) = way.transit {
+        let times = [transit.least, transit.median, transit.p99].map(milliseconds);
+        let [least, median, p99] = times;
+        line(
+            "transit",
+            format!("least {least}, median {median}, 99 % below {p99}"),
+        );
+    }
+    let (overtaken, duplicated) = (sum(|s| s.overtaken), sum(|s| s.duplicated));
+    if overtaken + duplicated > 0 {
+        let text = format!(
+            "{} overtaken, {} duplicated",
+            count(overtaken),
+            count(duplicated)
+        );
+        line("order kept", text);
+    }
+    for change in changes(way) {
+        line("changed", change);
+    }
+    if way.groups.is_empty() {
+        for (name, text) in findings(&way.fits, way.verdict, way) {
+            line(name, text);
+        }
+    }
+    for group in &way.groups {
+        line("receiver", format!("{}: {}", group.receiver, group.verdict));
+        for (name, text) in findings(&group.fits, group.verdict, way) {
+            line(name, text);
+        }
+    }
+    if let Some(text) = by_position(way) {
+        line("in bursts", text);
+    }
+    OneWay { heading, lines }
+}
+
+fn order(way: &Way) -> String {
+    let [from, to] = places(way);
+    let main = way.streams.iter().max_by_key(|stream| stream.packets);
+    let why = match main.map(|stream| stream.order) {
+        Some(Order::RoundTrip) => "packets of both directions show it",
+        Some(Order::Clocks) => "the clocks show it",
+        Some(Order::Hops) => "the time to live falls",
+        Some(Order::Losses) => "the second place lacks packets",
+        Some(Order::Assumed) | None => "assumed: nothing shows it",
+    };
+    format!("{from} is nearer to the sender, {to} to the receiver ({why})")
+}
+
+fn changes(way: &Way) -> Vec<String> {
+    let changes = &way.changes;
+    let mut lines = Vec::new();
+    if let Some(hops) = changes.usual_hops().filter(|&hops| hops != 0) {
+        lines.push(format!("time to live falls by {hops}"));
+    }
+    for Change { before, after } in changes.translated.keys().take(LISTED) {
+        lines.push(format!("address {before} becomes {after}"));
+    }
+    let option = |value: Option<u16>| value.map_or("none".to_owned(), |value| value.to_string());
+    for Change { before, after } in changes.mss.keys().take(LISTED) {
+        lines.push(format!(
+            "segment size in SYN: {} becomes {}",
+            option(*before),
+            option(*after)
+        ));
+    }
+    for Change { before, after } in changes.window_scale.keys().take(LISTED) {
+        let [before, after] = [before, after].map(|scale| option(scale.map(u16::from)));
+        lines.push(format!("window scale in SYN: {before} becomes {after}"));
+    }
+    for (Change { before, after }, packets) in changes.dscp.iter().take(LISTED) {
+        lines.push(format!(
+            "DSCP {before} becomes {after} in {} packets",
+            count(*packets)
+        ));
+    }
+    for (Change { before, after }, packets) in changes.ecn.iter().take(LISTED) {
+        lines.push(format!(
+            "ECN {before:02b} becomes {after:02b} in {} packets",
+            count(*packets)
+        ));
+    }
+    for (what, packets) in [
+        ("IP identification", changes.identification),
+        ("payload", changes.payload),
+    ] {
+        if packets > 0 {
+            let all = count(changes.packets);
+            lines.push(format!("{what} in {} of {all} packets", count(packets)));
+        }
+    }
+    if changes.timestamps_removed > 0 {
+        lines.push("TCP timestamps are removed".to_owned());
+    }
+    lines
+}
+
+/// What the fits say, and by which figures.
+fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(confidence) = fits.confidence() {
+        let share = percent(confidence);
+        let text = format!("{verdict}: {share} of such verdicts are right, by pairs of the lab");
+        lines.push(("confidence", text));
+    }
+    if fits.fitted < fits.packets {
+        let (fitted, packets) = (count(fits.fitted as u64), count(fits.packets as u64));
+        let text =
+            format!("models are fitted to {fitted} of {packets} packets, around the first losses");
+        lines.push(("fitted to", text));
+    }
+    if let Some(fit) = fits.explaining_bucket() {
+        if verdict == Between::Policer || fits.explaining_queue().is_none() {
+            lines.push(("limiter", limiter(fit, way)));
+        }
+        if let (Between::Policer, Some(full), Some(beside)) =
+            (verdict, fits.modelled_delay(), fits.beside)
+        {
+            let (unexplained, rest) = match fits.explaining_queue() {
+                Some(_) => (beside.unexplained, " that the queue below does not explain"),
+                None => (beside.excess, ""),
+            };
+            let held = fit.held.map(|held| {
+                let share = percent(held.max(0.0));
+                format!("a tenth of the packets that it would have held took at most {share} of that time; ")
+            });
+            lines.push((
+                "no queue",
+                format!(
+                    "a queue of this rate and size would delay by {}; {}packets beside the losses took {} longer than the quickest{rest}",
+                    milliseconds(full),
+                    held.unwrap_or_default(),
+                    milliseconds(unexplained.max(0.0)),
+                ),
+            ));
+        }
+    } else if let Some(fit) = &fits.bucket {
+        lines.push((
+            "no bucket",
+            format!(
+                "the best explains {} of what is uncertain about the losses",
+                percent(fit.explained.max(0.0))
+            ),
+        ));
+    }
+    if let Some(queue) = fits.explaining_queue() {
+        let place = match verdict {
+            Between::Policer if queue.before_losses => " before the policer",
+            Between::Policer => " behind the policer",
+            _ => "",
+        };
+        lines.push((
+            "queue",
+            format!(
+                "packets wait behind each other{place} at {} on the link, up to {}; that explains {} of the variation of transit times",
+                rate(queue.rate * 8.0),
+                bytes(queue.backlog.round() as u64),
+                percent(queue.explained)
+            ),
+        ));
+    }
+    lines
+}
+
+fn limiter(fit: &BucketFit, way: &Way) -> String {
+    let (link, ip) = way
+        .passages
+        .iter()
+        .fold((0u64, 0u64), |(link, ip), passage| {
+            (
+                link + u64::from(passage.link_bytes),
+                ip + u64::from(passage.ip_bytes),
+            )
+        });
+    let as_ip = ip as f64 / link.max(1) as f64;
+    let of = |value: f64| rate(value * 8.0);
+    let whole = |value: f64| bytes(value.round() as u64);
+    format!(
+        "{} on the link ({} to {}), {} as IP packets; bucket {} ({} to {}), {} as IP packets; explains {} of what is uncertain about the losses",
+        of(fit.bucket.rate),
+        of(fit.rate.low),
+        of(fit.rate.high),
+        of(fit.bucket.rate * as_ip),
+        whole(fit.bucket.depth),
+        whole(fit.depth.low),
+        whole(fit.depth.high),
+        whole(fit.bucket.depth * as_ip),
+        percent(fit.explained)
+    )
+}
+
+/// Shares of packets that were lost by their position in the burst.
+fn by_position(way: &Way) -> Option<String> {
+    let positions = positions(way.passages.iter(), PARTS);
+    let seen = positions.iter().filter(|position| position.packets > 0);
+    let shares: Vec<String> = seen
+        .map(|position| {
+            let share = percent(position.loss_rate());
+            format!("{share} from {} on", bytes(u64::from(position.from)))
+        })
+        .collect();
+    (!shares.is_empty()).then(|| format!("lost by position: {}", shares.join(", ")))
+}

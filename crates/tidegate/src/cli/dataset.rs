@@ -1,0 +1,33 @@
+//! Options of `tidegate detect` that are about datasets.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where rows of many captures are kept.
+#[derive(Debug, Clone, Args)]
+pub struct Into {
+    /// Add the rows of segments to the dataset in this folder: Parquet files by date and hour. Captures that are in
+    /// it are not analysed again
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format", "by", "summary", "all"], help_heading = "Dataset")]
+    pub dataset: Option<PathBuf>,
+    /// A table of networks in MaxMind's format (MMDB), for AS number, organisation, country and continent of the
+    /// client; you may repeat the option, for tables that complete each other
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "dataset",
+        help_heading = "Dataset"
+    )]
+    pub asn: Vec<PathBuf>,
+    /// The share of all flows that the captures hold, such as 0.01; reports divide by it
+    #[arg(long, value_name = "SHARE", requires = "dataset", value_parser = share, default_value = "1", help_heading = "Dataset")]
+    pub sampled: f64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a share is above 0 and at most 1, such as 0.01".to_owned()),
+    }
+}

@@ -1,0 +1,312 @@
+//! `tidegate detect --dataset`: each capture once, into Parquet files by date and hour.
+
+mod watch;
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use indicatif::ProgressBar;
+use tidegate_dataset::{Claim, Dataset, Draft, Error, Networks};
+use tidegate_story::remarks::problems;
+use tidegate_trace::annotate::TransferSummary;
+use tidegate_trace::detect::Judgement;
+use tidegate_trace::read::Nanos;
+use tidegate_trace::rows::SegmentRow;
+use tidegate_trace::{Options, Sink};
+
+use crate::cli::{Chosen, Common, Detect, UsageError};
+use crate::detect::print_problems;
+use crate::exit::Exit;
+use crate::input::{self, Input};
+use crate::pipeline::{self, Report, is_wanted};
+use crate::units::plural;
+
+/// What all captures have in common.
+struct Job<'a> {
+    options: &'a Detect,
+    detector: Chosen,
+    dataset: Dataset,
+    networks: Networks,
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+    count: Count,
+    /// Why nothing more can be written.
+    broken: OnceLock<Error>,
+}
+
+#[derive(Default)]
+struct Count {
+    added: AtomicU64,
+    known: AtomicU64,
+    failed: AtomicU64,
+    rows: AtomicU64,
+}
+
+pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
+    let Some(root) = options.into.dataset.as_deref() else {
+        return Err(UsageError("name the dataset's folder with --dataset".to_owned()).into());
+    };
+    let inputs = inputs(options)?;
+    let mut networks = Networks::default();
+    for table in &options.into.asn {
+        networks.add(table).map_err(anyhow::Error::msg)?;
+    }
+    let detector = options.analysis.detector()?;
+    let dataset = Dataset::open(root, &settings(options, &detector)).map_err(usage)?;
+    let job = Job {
+        options,
+        detector,
+        dataset,
+        networks,
+        bar: pipeline::progress(&inputs, common.quiet || options.follow),
+        stop: pipeline::interrupt_flag()?,
+        count: Count::default(),
+        broken: OnceLock::new(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (sender, receiver) = channel();
+    let queue = Mutex::new(receiver);
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.unwrap_or(cores).max(1) {
+            scope.spawn(|| job.work(&queue));
+        }
+        for input in inputs {
+            // The receiver outlives this scope.
+            let _ = sender.send(input);
+        }
+        let watched = match options.follow {
+            true => watch::watch(&options.captures, &sender, &job.stop),
+            false => Ok(()),
+        };
+        drop(sender);
+        watched
+    })?;
+    job.bar.finish_and_clear();
+    job.finish(root)
+}
+
+/// The captures to begin with.
+fn inputs(options: &Detect) -> anyhow::Result<Vec<Input>> {
+    let wrong = |message: &str| Err(UsageError(message.to_owned()).into());
+    if options.jobs == Some(0) {
+        return wrong("--jobs must be at least 1");
+    }
+    if options.captures.is_empty() || options.captures.iter().any(|path| path.as_os_str() == "-") {
+        return wrong(
+            "--dataset takes files and folders: standard input can be read only once, so write it to a file first",
+        );
+    }
+    if options.follow {
+        if let Some(file) = options.captures.iter().find(|path| !path.is_dir()) {
+            let message = format!(
+                "{}: with --dataset, --follow takes folders in which captures arrive",
+                file.display()
+            );
+            return Err(UsageError(message).into());
+        }
+        // The folders may be empty yet.
+        let found = options.captures.iter();
+        return Ok(found.flat_map(|folder| input::in_folder(folder)).collect());
+    }
+    let inputs = input::find(&options.captures)?;
+    Ok(match options.pieces.join {
+        true => vec![Input::joined(inputs)],
+        false => inputs,
+    })
+}
+
+/// What all rows of a dataset have in common.
+fn settings(options: &Detect, detector: &Chosen) -> BTreeMap<String, String> {
+    let analysis = &options.analysis;
+    let mut ports = options.port.clone();
+    ports.sort_unstable();
+    ports.dedup();
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let bounds = analysis.settings();
+    [
+        ("--detector", detector.name().to_owned()),
+        ("--basis", detector.basis().name().to_owned()),
+        ("--port", ports.join(" ")),
+        (
+            "--join-repeated-requests",
+            analysis.join_repeated_requests.to_string(),
+        ),
+        (
+            "--playback-rate",
+            bounds.playback_bits_per_second.to_string(),
+        ),
+        ("--idle-timeout", format!("{} ns", bounds.idle_timeout)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Errors that another command line would not have.
+fn usage(error: Error) -> anyhow::Error {
+    match error {
+        Error::Settings { .. } | Error::Version { .. } | Error::NotADataset(_) => {
+            UsageError(error.to_string()).into()
+        }
+        other => other.into(),
+    }
+}
+
+impl Job<'_> {
+    /// Takes captures from the queue, until there will be no more.
+    fn work(&self, queue: &Mutex<Receiver<Input>>) {
+        let next = || queue.lock().ok().and_then(|queue| queue.recv().ok());
+        while let Some(input) = next() {
+            if self.stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            let report = match self.add(&input) {
+                Ok(report) => report,
+                // Its times concern one capture; the disk concerns all.
+                Err(error @ Error::Times(_)) => Report::failed(&input.name, error.to_string()),
+                Err(error) => {
+                    self.stop.store(true, Ordering::Relaxed);
+                    let _ = self.broken.set(error);
+                    return;
+                }
+            };
+            if self.bar.suspend(|| print_problems(&report)) {
+                self.count.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Adds a capture, unless it is known. The report says what is wrong with it.
+    fn add(&self, input: &Input) -> Result<Report, Error> {
+        if input.is_read_once() && input.pieces().iter().any(|piece| piece.state().is_some()) {
+            let reason = "a pipe can be read only once: write it to a file first";
+            return Ok(Report::failed(&input.name, reason.to_owned()));
+        }
+        let state = || -> Vec<_> { input.pieces().iter().map(Input::state).collect() };
+        let before = state();
+        // What cannot be opened is reported by the analysis.
+        let hidden = ProgressBar::hidden();
+        let files = input.pieces().iter().filter_map(|piece| {
+            let file = piece.open(&hidden, &self.stop).ok()?;
+            Some((&*piece.name, file))
+        });
+        let content = match self.dataset.identify(files) {
+            Ok(content) => content,
+            Err(error) => return Ok(Report::failed(&input.name, error.to_string())),
+        };
+        let mut report = Report {
+            name: Arc::clone(&input.name),
+            begun: true,
+            ..Report::default()
+        };
+        let draft = match content.pieces.is_empty() {
+            true => None,
+            false => match self.dataset.claim(content)? {
+                Claim::Known => {
+                    self.bar.inc(input.length);
+                    self.count.known.fetch_add(1, Ordering::Relaxed);
+                    return Ok(report);
+                }
+                Claim::New(draft) => Some(*draft),
+            },
+        };
+        let options = Options {
+            flows: self.options.analysis.settings(),
+            detector: Some(self.detector.make()),
+            cancel: Some(Arc::clone(&self.stop)),
+        };
+        let mut rows = Rows {
+            job: self,
+            file: Arc::clone(&input.name),
+            start: 0,
+            draft,
+            error: None,
+        };
+        report = pipeline::analyse(input, &self.bar, &self.stop, options, &mut rows);
+        if let Some(error) = rows.error {
+            return Err(error);
+        }
+        let Some(draft) = rows.draft.filter(|_| !self.stop.load(Ordering::Relaxed)) else {
+            return Ok(report);
+        };
+        if before != state() {
+            let reason =
+                "it was written while it was read, and left out: run again when it is complete";
+            report.error = Some(reason.to_owned());
+        } else if report.error.is_none() || report.counters.frames > 0 {
+            let found = draft.rows();
+            draft.commit(tidegate_dataset::Report {
+                packets: report.counters.frames,
+                flows: report.counters.flows,
+                problems: problems(&report.passed_over, report.error.as_deref()),
+            })?;
+            self.count.added.fetch_add(1, Ordering::Relaxed);
+            self.count.rows.fetch_add(found, Ordering::Relaxed);
+            if self.options.follow {
+                println!("{}: {}", input.name, plural(found, "row", "rows"));
+            }
+        }
+        Ok(report)
+    }
+
+    fn finish(self, root: &Path) -> anyhow::Result<Exit> {
+        if let Some(error) = self.broken.into_inner() {
+            return Err(error.into());
+        }
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        println!(
+            "{} added with {}, {} known before, {} with problems; {} in {}",
+            plural(get(&self.count.added), "capture", "captures"),
+            plural(get(&self.count.rows), "row", "rows"),
+            get(&self.count.known),
+            get(&self.count.failed),
+            plural(self.dataset.captures() as u64, "capture", "captures"),
+            input::display(root),
+        );
+        Ok(if self.stop.load(Ordering::Relaxed) {
+            eprintln!(
+                "tidegate: interrupted; the dataset has every capture that was finished before"
+            );
+            Exit::Interrupted
+        } else if get(&self.count.failed) > 0 {
+            Exit::Failed
+        } else {
+            Exit::Done
+        })
+    }
+}
+
+/// Hands the segments of a capture on to its draft.
+struct Rows<'a> {
+    job: &'a Job<'a>,
+    file: Arc<str>,
+    /// When the capture's first packet was captured.
+    start: Nanos,
+    draft: Option<Draft<'a>>,
+    error: Option<Error>,
+}
+
+impl Sink for Rows<'_> {
+    fn begin(&mut self, at: Nanos) {
+        self.start = at;
+    }
+
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        let Some(draft) = &mut self.draft else { return };
+        if self.error.is_some() || !is_wanted(&transfer.flow, &self.job.options.port) {
+            return;
+        }
+        let row = SegmentRow {
+            file: Arc::clone(&self.file),
+            capture_start: self.start,
+            transfer: *transfer,
+            detector: self.job.detector.name(),
+            judgement,
+        };
+        let sampled = self.job.options.into.sampled;
+        self.error = draft.add([row], &self.job.networks, sampled).err();
+    }
+}

@@ -1,0 +1,188 @@
+//! What requests carry, read key by key: each mistake is a sentence that says what to write.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use tidegate_notation::{clean, instead};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::gate::view::Patch;
+
+/// Most subscribers on a page.
+const MOST_ON_PAGE: usize = 10_000;
+
+/// Which subscribers to list.
+#[derive(Debug, Clone, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Filter {
+    /// Number of subscribers on the page: 100 if not given, at most 10000.
+    pub limit: Option<usize>,
+    /// Only subscribers whose name sorts behind this one: `next` of the page before.
+    pub after: Option<String>,
+    /// Only subscribers whose name contains this.
+    pub name: Option<String>,
+    /// Only subscribers on this plan.
+    pub plan: Option<String>,
+    /// Only subscribers that were set live (true), or only the others (false).
+    pub set: Option<bool>,
+}
+
+impl Filter {
+    /// The filter that a query describes.
+    pub fn new(query: Vec<(String, String)>) -> Result<Self, String> {
+        let given = Parameters::new(query, &["limit", "after", "name", "plan", "set"])?;
+        let text = |name| given.get(name).map(str::to_owned);
+        let limit = match given.get("limit") {
+            None => None,
+            Some(text) => {
+                let number = text.parse().ok();
+                let number = number.filter(|number| (1..=MOST_ON_PAGE).contains(number));
+                let wrong = || {
+                    let text = clean(text);
+                    format!("limit is `{text}`, and must be a number from 1 to {MOST_ON_PAGE}")
+                };
+                Some(number.ok_or_else(wrong)?)
+            }
+        };
+        Ok(Self {
+            limit,
+            after: text("after"),
+            name: text("name"),
+            plan: text("plan"),
+            set: given.truth("set")?,
+        })
+    }
+}
+
+/// The change that a body describes.
+pub fn patch(body: Value) -> Result<Patch, String> {
+    let body = Body::new(
+        body,
+        &["reset", "plan", "down", "up"],
+        r#"{"down": "50mbit"}"#,
+    )?;
+    Ok(Patch {
+        reset: body.truth("reset")?,
+        plan: body.text("plan", "gold")?,
+        down: body.text("down", "50mbit")?,
+        up: body.text("up", "10mbit")?,
+    })
+}
+
+/// The body of a reload.
+#[derive(Debug, Clone, Default, ToSchema)]
+pub struct Another {
+    /// The configuration file to use from now on. It is allowed only on the control socket,
+    /// `control.sock` in the state folder, because errors quote lines of the file.
+    #[schema(value_type = Option<String>)]
+    pub file: Option<PathBuf>,
+    /// Skip lines with mistakes in imported files, and list them. Their subscribers are not limited.
+    #[schema(default = false)]
+    pub lenient: bool,
+}
+
+impl Another {
+    /// The options that a body describes.
+    pub fn new(body: Value) -> Result<Self, String> {
+        let body = Body::new(body, &["file", "lenient"], r#"{"lenient": true}"#)?;
+        let file = body.text("file", "/etc/tidegate/gate.toml")?;
+        Ok(Self {
+            file: file.map(PathBuf::from),
+            lenient: body.truth("lenient")?,
+        })
+    }
+}
+
+/// The keys and values of a request's body, an object of JSON.
+struct Body {
+    given: Map<String, Value>,
+}
+
+impl Body {
+    /// A body that may have these keys. `example` is one.
+    fn new(body: Value, keys: &[&str], example: &str) -> Result<Self, String> {
+        let Value::Object(given) = body else {
+            let kind = kind(&body);
+            return Err(format!(
+                "the body is {kind}: send an object, such as {example}"
+            ));
+        };
+        match given.keys().find(|key| !keys.contains(&key.as_str())) {
+            Some(key) => Err(unknown("the body", "key", key, keys)),
+            None => Ok(Self { given }),
+        }
+    }
+
+    /// A text, if the key is there and not null.
+    fn text(&self, key: &str, example: &str) -> Result<Option<String>, String> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => {
+                let kind = kind(other);
+                Err(format!(
+                    "`{key}` is {kind}: write a text in quotes, such as \"{example}\""
+                ))
+            }
+        }
+    }
+
+    /// Whether the key is true; false if it is not there.
+    fn truth(&self, key: &str) -> Result<bool, String> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(truth)) => Ok(*truth),
+            Some(other) => Err(format!("`{key}` is {}: write true or false", kind(other))),
+        }
+    }
+}
+
+/// The parameters of a request's query. The last of equal names counts.
+struct Parameters {
+    given: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// A query that may have these parameters.
+    fn new(given: Vec<(String, String)>, names: &[&str]) -> Result<Self, String> {
+        match given
+            .iter()
+            .find(|(name, _)| !names.contains(&name.as_str()))
+        {
+            Some((name, _)) => Err(unknown("the query", "parameter", name, names)),
+            None => Ok(Self { given }),
+        }
+    }
+
+    /// A parameter, if it is there.
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.given.iter().rfind(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a parameter is true, if it is there.
+    fn truth(&self, name: &str) -> Result<Option<bool>, String> {
+        match self.get(name) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(other) => Err(format!("{name} is `{}`: write true or false", clean(other))),
+        }
+    }
+}
+
+fn unknown(place: &str, what: &str, name: &str, known: &[&str]) -> String {
+    let meant = instead(name, known.iter().copied());
+    format!("{place} has an unknown {what} `{}`{meant}", clean(name))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

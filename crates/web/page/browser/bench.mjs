@@ -1,0 +1,135 @@
+// What the page costs in Chromium, with software rendering: node bench.mjs CAPTURE MILLION ROUNDS prints a line a figure. MILLION is a
+// capture of one transfer with a million packets. The benchmark `page` of the package tidegate-bench calls this.
+import { readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import { browse, serve } from "./serve.mjs";
+
+const [capture, million, rounds] = process.argv.slice(2);
+const figure = (name, value, unit) => console.log(`${name} ${value.toPrecision(6)} ${unit}`);
+const at = (values, share) =>
+  values.toSorted((one, other) => one - other)[Math.floor((values.length - 1) * share)];
+
+const assets = resolve(import.meta.dirname, "../dist/assets");
+const engine = readdirSync(assets).find((name) => name.endsWith(".wasm"));
+figure(
+  "page.engine.compressed",
+  gzipSync(readFileSync(resolve(assets, engine)), { level: 9 }).length / 1e6,
+  "MB",
+);
+
+const server = await serve();
+
+/** A page in a browser of its own, so that no other page's memory is counted. */
+async function onPage(flags, work) {
+  const browser = await browse(flags);
+  try {
+    const page = await browser.newPage({ viewport: { width: 1440, height: 1000 } });
+    await page.goto(server.address);
+    await page.waitForSelector("input[type=file]", { state: "attached" });
+    await work(page, browser);
+  } finally {
+    await browser.close();
+  }
+}
+
+/** How long the page took from the choice of a file to its table, by its own clock. */
+async function read(page, path) {
+  await page.setInputFiles("input[type=file]", path);
+  await page.waitForSelector(".captures[aria-busy=false]", { timeout: 120_000 });
+  return page.evaluate(() => performance.getEntriesByName("read").at(-1).duration / 1e3);
+}
+
+/** The processor time of the threads that engines run in, in seconds: what other programs take does not count. */
+async function engineTime(browser) {
+  let nanoseconds = 0;
+  for (const id of await renderers(browser)) {
+    for (const task of readdirSync(`/proc/${id}/task`)) {
+      const of = (what) => readFileSync(`/proc/${id}/task/${task}/${what}`, "utf8");
+      if (of("comm").startsWith("DedicatedWorker")) nanoseconds += Number(of("schedstat").split(" ")[0]);
+    }
+  }
+  return nanoseconds / 1e9;
+}
+
+async function renderers(browser) {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+  return processInfo.filter(({ type }) => type === "renderer").map(({ id }) => id);
+}
+
+/** The most memory that the page's process ever had, in bytes: Linux counts it. */
+async function memory(browser) {
+  const peaks = (await renderers(browser)).map(
+    (id) => /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${id}/status`, "utf8"))[1] * 1024,
+  );
+  return Math.max(...peaks);
+}
+
+try {
+  const [paints, firsts, times, cpu, grown] = [[], [], [], [], []];
+  for (let round = 0; round < Number(rounds); round++) {
+    await onPage([], async (page, browser) => {
+      paints.push(
+        await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime),
+      );
+      // The engine is compiled while a person looks for the file.
+      await page.waitForTimeout(1000);
+      const empty = await memory(browser);
+      firsts.push(await read(page, capture));
+      grown.push((await memory(browser)) - empty);
+      await page.click("text=Close all");
+      for (let i = 0; i < 2; i++) {
+        const before = await engineTime(browser);
+        times.push(await read(page, capture));
+        cpu.push((await engineTime(browser)) - before);
+      }
+    });
+  }
+  figure("page.first_paint", at(paints, 0.5), "ms");
+  figure("page.analyse.first", at(firsts, 0.5), "s");
+  figure("page.analyse", at(times, 0.5), "s");
+  figure("page.analyse_cpu", at(cpu, 0.5), "s");
+  figure("page.peak_memory", at(grown, 0.5) / 1e6, "MB");
+  // Frames as soon as they are drawn instead of sixty a second, so that the time of a frame is its cost.
+  await onPage(["--disable-frame-rate-limit", "--disable-gpu-vsync"], async (page) => {
+    await read(page, million);
+    await page.locator(".lines .row .verdict").first().click();
+    await page.waitForSelector(".panel canvas", { timeout: 60_000 });
+    await page.locator(".panel .u-over").first().scrollIntoViewIfNeeded();
+    await page.waitForTimeout(3000);
+    for (const [name, wheel] of [
+      ["zoom", "in and out"],
+      ["pan", "sideways"],
+    ]) {
+      const gaps = await page.evaluate(async (wheel) => {
+        const over = document.querySelector(".panel .u-over");
+        const box = over.getBoundingClientRect();
+        const place = {
+          clientX: box.left + box.width / 2,
+          clientY: box.top + 20,
+          bubbles: true,
+          cancelable: true,
+        };
+        const gaps = [];
+        let before = await new Promise(requestAnimationFrame);
+        for (let i = 0; i < 300; i++) {
+          const by = (i % 150 < 75 ? -1 : 1) * 40;
+          const event = wheel === "sideways" ? { deltaX: by } : { deltaY: by };
+          over.dispatchEvent(new WheelEvent("wheel", { ...place, ...event }));
+          const now = await new Promise(requestAnimationFrame);
+          gaps.push(now - before);
+          before = now;
+        }
+        return gaps;
+      }, wheel);
+      figure(`page.${name}.frame_p50`, at(gaps, 0.5), "ms");
+      figure(`page.${name}.frame_p95`, at(gaps, 0.95), "ms");
+      // Panning begins in the middle of the transfer.
+      for (let i = 0; i < 4; i++) await page.locator(".picture").press("+");
+      await page.waitForTimeout(1000);
+    }
+  });
+} finally {
+  server.end();
+}

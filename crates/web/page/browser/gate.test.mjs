@@ -1,0 +1,222 @@
+// The view of a gate, on a real one between two devices of a network namespace. As root; skipped elsewhere.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { accessible, browse, onPage, program, root, serve } from "./serve.mjs";
+
+const skip = process.getuid() === 0 ? false : "needs root";
+const folder = mkdtempSync(join(tmpdir(), "tidegate-gate-"));
+const file = join(folder, "gate.toml");
+const control = join(folder, "state/control.sock");
+
+const CONFIGURATION = `
+state = "${folder}/state"
+pins = "/sys/fs/bpf/tidegate-page-${process.pid}"
+[api]
+listen = "unix:${folder}/api.sock"
+[[interface]]
+name = "wan"
+side = "core"
+[[interface]]
+name = "lan"
+side = "access"
+[plan.home]
+down = "8mbit"
+up = "2mbit"
+[plan.slow]
+down = "1mbit"
+up = "1mbit"
+[[subscriber]]
+name = "alice"
+plan = "home"
+addresses = "192.0.2.16"
+[[subscriber]]
+name = "bob"
+plan = "home"
+addresses = "192.0.2.17"
+`;
+
+// Frames that leave "core" come in at "wan". Alice gets 16 Mbit/s from four ports, bob one from one.
+const TRAFFIC = `
+const socket = require("node:dgram").createSocket("udp4");
+const payload = Buffer.alloc(1400);
+setInterval(() => {
+  for (let i = 0; i < 15; i++) socket.send(payload, 9000 + (i % 4), "192.0.2.16");
+  socket.send(payload, 9000, "192.0.2.17");
+}, 10);
+`;
+
+const SPACE = `
+set -e
+ip link set lo up
+ip link add wan type veth peer name core
+ip link add lan type veth peer name home
+for device in wan core lan home; do ip link set $device up; done
+ip address add 192.0.2.1/24 dev core
+for host in 16 17; do ip neighbour add 192.0.2.$host lladdr 02:00:00:00:00:$host dev core; done
+node -e "$TRAFFIC" &
+exec "$TIDEGATE" gate run "$FILE"
+`;
+
+let gate;
+let shown;
+let changed;
+let browser;
+
+const told = (path) =>
+  JSON.parse(
+    execFileSync("curl", ["-sS", "--unix-socket", control, `http://gate${path}`], { encoding: "utf8" }),
+  );
+
+before(async () => {
+  if (skip) return;
+  writeFileSync(file, CONFIGURATION);
+  gate = spawn("unshare", ["-n", "sh", "-c", SPACE], {
+    env: { ...process.env, TIDEGATE: program(), FILE: file, TRAFFIC },
+    stdio: ["ignore", "ignore", "inherit"],
+    detached: true,
+  });
+  for (let i = 0; ; i++) {
+    try {
+      told("/v1/status");
+      break;
+    } catch (error) {
+      if (i > 100) throw error;
+      await new Promise((done) => setTimeout(done, 100));
+    }
+  }
+  const api = ["--gate", `unix:${folder}/api.sock`];
+  shown = await serve(api);
+  changed = await serve([...api, "--gate-change"]);
+  browser = await browse();
+});
+after(async () => {
+  await browser?.close();
+  shown?.end();
+  changed?.end();
+  if (!gate) return;
+  // What keeps the limits in force after the gate's end.
+  execFileSync("nsenter", [
+    `--net=/proc/${gate.pid}/ns/net`,
+    program(),
+    "gate",
+    "down",
+    "--state",
+    `${folder}/state`,
+  ]);
+  process.kill(-gate.pid);
+});
+
+const onGate = (server, context, work) =>
+  onPage(
+    browser,
+    { ...server, address: server.address.split("#")[0] },
+    { hash: `#${server.address.split("#")[1]}`, ...context },
+    work,
+  );
+const row = (page, name) => page.locator(".gate tbody tr", { hasText: name });
+const mbit = (text) => Number(/([\d.]+) Mbit\/s/.exec(text)?.[1]);
+
+test("rates, drops and the heaviest subscribers are those of the gate", { skip }, async () => {
+  await onGate(shown, {}, async (page) => {
+    await page.waitForFunction(() =>
+      /\d Mbit\/s of/.test(document.querySelector(".gate tbody tr")?.textContent),
+    );
+    await page.waitForTimeout(5000);
+    const rows = await page.$$eval(".gate tbody tr th", (heads) => heads.map((head) => head.textContent));
+    assert.deepEqual(rows, ["alice", "bob"]);
+    // What the gate itself counts in the meantime.
+    const [early, begun] = [told("/v1/subscribers/alice").down, performance.now()];
+    await page.waitForTimeout(4000);
+    const [late, took] = [told("/v1/subscribers/alice").down, (performance.now() - begun) / 1e3];
+    const wanted = ((late.passed_bytes - early.passed_bytes) * 8) / took / 1e6;
+    const seen = mbit(await row(page, "alice").locator("td").nth(1).textContent());
+    assert.ok(Math.abs(seen / wanted - 1) < 0.15, `${seen} shown, ${wanted} counted`);
+    const drops = mbit(await row(page, "alice").locator("td").nth(3).textContent());
+    const counted = ((late.excess_bytes - early.excess_bytes) * 8) / took / 1e6;
+    assert.ok(Math.abs(drops / counted - 1) < 0.25, `${drops} shown, ${counted} counted`);
+    await row(page, "alice").locator("button").press("Enter");
+    await page.waitForSelector(".subscriber canvas");
+    await page.waitForFunction(() => document.querySelectorAll(".subscriber tbody tr").length === 4);
+    assert.match(await page.textContent(".subscriber"), /This page only shows the gate/);
+    assert.equal(await page.locator("form.change").count(), 0);
+    await accessible(page);
+    if (process.env.UPDATE_SCREENSHOTS) {
+      await page.waitForTimeout(20_000);
+      await page.setViewportSize({ width: 1440, height: 1000 });
+      await page.waitForTimeout(2500);
+      await page.screenshot({ path: resolve(root, "docs/img/page-gate.png"), fullPage: true });
+    }
+    await page.fill(".gate input[type=search]", "bo");
+    await page.waitForFunction(() => document.querySelectorAll(".gate section tbody tr").length === 1);
+  });
+});
+
+test("a plan is changed when a person confirms it, and taken back", { skip }, async () => {
+  await onGate(changed, { colorScheme: "dark" }, async (page) => {
+    await row(page, "bob").locator("button").press("Enter");
+    const field = (title) => page.getByLabel(title, { exact: true });
+    await field("Plan").fill("slow");
+    await field("Rate down").fill("3mbit");
+    await field("Rate down").press("Enter");
+    await page.waitForSelector("dialog[open]");
+    assert.match(
+      await page.textContent("dialog"),
+      /Plan: home becomes slow.*Rate down: 8\.00 Mbit\/s becomes 3mbit/,
+    );
+    await accessible(page);
+    await page.keyboard.press("Escape");
+    assert.equal(told("/v1/subscribers/bob").set, false);
+    await field("Rate down").press("Enter");
+    await page.click("dialog .primary");
+    await page.waitForFunction(
+      () => document.querySelector("form.change [role=status]").textContent === "Changed.",
+    );
+    const bob = told("/v1/subscribers/bob");
+    assert.deepEqual([bob.set, bob.down.rate, bob.up.rate], [true, 3_000_000, 1_000_000]);
+    await page.click("text=Reset…");
+    await page.click("dialog .primary");
+    await page.waitForFunction(() =>
+      document.querySelector("form.change [role=status]").textContent.startsWith("The file"),
+    );
+    assert.equal(told("/v1/subscribers/bob").down.rate, 8_000_000);
+  });
+});
+
+test("without the key of the address, the server tells nothing of the gate", { skip }, async () => {
+  const [address] = changed.address.split("#");
+  const key = new URLSearchParams(changed.address.split("#")[1]).get("key");
+  const ask = (path, headers, method = "GET") => fetch(`${address}gate/${path}`, { headers, method });
+  assert.equal((await ask("v1/status", {})).status, 401);
+  assert.equal((await ask("v1/status", { Authorization: `Bearer ${key.slice(1)}0` })).status, 401);
+  const ours = { Authorization: `Bearer ${key}` };
+  assert.equal((await ask("v1/status", ours)).status, 200);
+  assert.equal((await ask("v1/stop", ours, "POST")).status, 404);
+  assert.equal((await ask("v1/subscribers/nobody", ours)).status, 404);
+  const [reader] = shown.address.split("#");
+  const its = new URLSearchParams(shown.address.split("#")[1]).get("key");
+  const refused = await fetch(`${reader}gate/v1/subscribers/bob`, {
+    method: "PATCH",
+    headers: { Authorization: `Bearer ${its}`, "Content-Type": "application/json" },
+    body: '{"down": "1mbit"}',
+  });
+  assert.equal(refused.status, 403);
+  assert.equal(told("/v1/subscribers/bob").down.rate, 8_000_000);
+});
+
+test("the view says how to start it where there is no gate", async () => {
+  const own = await serve();
+  const local = browser ?? (await browse());
+  try {
+    await onPage(local, own, { hash: "#view=gate" }, async (page) => {
+      assert.match(await page.textContent("main"), /tidegate web --gate unix:/);
+      await accessible(page);
+    });
+  } finally {
+    own.end();
+    if (!browser) await local.close();
+  }
+});

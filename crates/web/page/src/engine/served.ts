@@ -1,0 +1,76 @@
+// Asks `tidegate web`, which reads the captures in the folders that it was given.
+import { key } from "../key";
+import type { Answers } from "./engine";
+import type { Request } from "./types";
+
+/** A capture in a folder of `tidegate web`. */
+export interface Listed {
+  number: number;
+  name: string;
+  bytes: number;
+}
+
+const authorized = { Authorization: `Bearer ${key}` };
+
+async function checked(answer: Response): Promise<Response> {
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `tidegate web answered ${answer.status}`);
+  return answer;
+}
+
+/** The captures in the folders. */
+export async function list(): Promise<Listed[]> {
+  return (await checked(await fetch("api/captures", { headers: authorized }))).json() as Promise<Listed[]>;
+}
+
+export class Served implements Answers {
+  onRead: Answers["onRead"] = () => {};
+  private desk = this.another();
+  private stopping = new AbortController();
+
+  /** Each page has a desk, by a number that no other page has. */
+  private another(): string {
+    const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2));
+    return `api/desks/${(high & 0xfffff) * 2 ** 32 + low}`;
+  }
+
+  private async send(request: Request): Promise<Response> {
+    const { desk } = this;
+    const { signal } = this.stopping;
+    const headers = { ...authorized, "Content-Type": "application/json" };
+    const question = { method: "POST", headers, body: JSON.stringify(request), signal };
+    let answered = false;
+    const { ask } = request;
+    const watch = async () => {
+      while (!answered && ask === "read") {
+        await new Promise((done) => setTimeout(done, 300));
+        const told = await fetch(desk, { headers: authorized }).catch(() => null);
+        if (!answered && told?.ok) this.onRead(request.capture, Number(await told.text()));
+      }
+    };
+    void watch();
+    try {
+      return await checked(await fetch(desk, question));
+    } finally {
+      answered = true;
+    }
+  }
+
+  async ask<T>(request: Request): Promise<T> {
+    return (await this.send(request)).json() as Promise<T>;
+  }
+
+  async numbers(request: Request): Promise<Float64Array> {
+    return new Float64Array(await (await this.send(request)).arrayBuffer());
+  }
+
+  async text(request: Request): Promise<string> {
+    return (await this.send(request)).text();
+  }
+
+  restart(why: string): void {
+    this.stopping.abort(new Error(why));
+    this.stopping = new AbortController();
+    void fetch(this.desk, { method: "DELETE", headers: authorized }).catch(() => {});
+    this.desk = this.another();
+  }
+}

@@ -1,0 +1,267 @@
+// A running gate, through `tidegate web --gate`: what it does now, and what it did since the page looks.
+
+import { batch, computed, signal } from "@preact/signals";
+import { key, serves } from "./key";
+
+// docs/reference/gate-api.md describes these.
+interface Counted {
+  passed_packets: number;
+  passed_bytes: number;
+  excess_packets: number;
+  excess_bytes: number;
+}
+export interface Queue {
+  length: number;
+  magic: number;
+  passed_bytes: number;
+  excess_bytes: number;
+}
+interface Limited extends Counted {
+  rate: number | null;
+  queues?: Queue[];
+}
+export interface Subscriber {
+  name: string;
+  plan: string;
+  set: boolean;
+  matches: string[];
+  down: Limited | null;
+  up: Limited | null;
+}
+export interface Status {
+  version: string;
+  file: string;
+  attachments: { interface: string; hook: string; direction: string; attached: boolean; renamed?: string }[];
+  plans: number;
+  subscribers: number;
+  set: number;
+  unsettled: boolean;
+  age_s: number;
+  down: Counted;
+  up: Counted;
+  unlimited: { reason: string; packets: number }[];
+}
+interface Page {
+  matched: number;
+  age_s: number;
+  subscribers: Subscriber[];
+}
+
+/** Bits per second. */
+export interface Rates {
+  down: number;
+  up: number;
+  downExcess: number;
+  upExcess: number;
+}
+export interface Listed {
+  subscriber: Subscriber;
+  rates: Rates;
+}
+export interface QueueRates {
+  direction: "down" | "up";
+  number: number;
+  queue: Queue;
+  passed: number;
+  excess: number;
+}
+
+/** The gate counts anew at most once a second, and most people do not read faster than this. */
+const INTERVAL_MS = 2000;
+/** Points of time that are kept: five minutes. */
+const KEPT = 150;
+/** Subscribers that are asked for at a time: the most that the gate lists. Others are found by name. */
+const MOST = 10_000;
+
+/** Whether `tidegate web` forwards to a gate. */
+export const known = serves("gate") && key !== "";
+
+export const mayChange = signal(false);
+export const status = signal<Status | null>(null);
+export const listed = signal<Listed[]>([]);
+export const matched = signal(0);
+export const find = signal("");
+export const chosen = signal<string | null>(null);
+export const detail = signal<Subscriber | null>(null);
+export const queues = signal<QueueRates[]>([]);
+export const trouble = signal<string | null>(null);
+/** Seconds since the page looks at the gate. */
+export const now = signal(0);
+export const plans = computed(() =>
+  [...new Set(listed.value.map(({ subscriber }) => subscriber.plan))].sort(),
+);
+
+/** Rates over time, the latest KEPT of them. */
+export class History {
+  /** Times in seconds and the rates then, by turns: down, up, and what exceeds of both. */
+  readonly points: number[] = [];
+  private before: { at: number; down: Counted | null; up: Counted | null } | null = null;
+
+  get latest(): Rates {
+    const [down = 0, up = 0, downExcess = 0, upExcess = 0] = this.points.slice(-4);
+    return { down, up, downExcess, upExcess };
+  }
+
+  /** Takes in what was counted until a time in seconds. */
+  add(at: number, down: Counted | null, up: Counted | null): Rates {
+    const { before, points } = this;
+    // The same counters as before, or nearly: the gate reads them once a second.
+    if (before && at - before.at < 0.1) return this.latest;
+    this.before = { at, down, up };
+    if (!before) return this.latest;
+    const rate = (now: Counted | null, then: Counted | null, what: "passed_bytes" | "excess_bytes") =>
+      // Counters begin again where a subscriber is removed and added.
+      now && then ? Math.max((now[what] - then[what]) * 8, 0) / (at - before.at) : 0;
+    points.push(
+      at,
+      rate(down, before.down, "passed_bytes"),
+      rate(up, before.up, "passed_bytes"),
+      rate(down, before.down, "excess_bytes"),
+      rate(up, before.up, "excess_bytes"),
+    );
+    if (points.length > 5 * KEPT) points.splice(0, 5);
+    return this.latest;
+  }
+
+  /** One of the rates, as times and values by turns. */
+  curve(which: number): number[] {
+    const found: number[] = [];
+    for (let i = 0; i < this.points.length; i += 5) {
+      found.push(this.points[i] ?? 0, this.points[i + 1 + which] ?? 0);
+    }
+    return found;
+  }
+}
+
+export let total = new History();
+let histories = new Map<string, History>();
+let before: { name: string; at: number; queues: QueueRates[] } | null = null;
+
+/** What is known of a subscriber. */
+export function historyOf(name: string): History {
+  const found = histories.get(name) ?? new History();
+  histories.set(name, found);
+  return found;
+}
+
+async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
+  const headers: Record<string, string> = { Authorization: `Bearer ${key}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const request: RequestInit = { method, headers };
+  if (body !== undefined) request.body = JSON.stringify(body);
+  const answer = await fetch(`gate/${path}`, request);
+  const told = (await answer.json()) as T & { error?: string };
+  if (!answer.ok) throw new Error(told.error ?? `the gate answered ${answer.status}`);
+  return told;
+}
+
+const path = (name: string) => `v1/subscribers/${encodeURIComponent(name)}`;
+const seconds = () => performance.now() / 1e3;
+
+function took(one: Subscriber): QueueRates[] {
+  const at = seconds();
+  const old = before?.name === one.name ? before : null;
+  const all = (["down", "up"] as const).flatMap((direction) =>
+    (one[direction]?.queues ?? []).map((queue, number) => {
+      const then = old?.queues.find((other) => other.direction === direction && other.number === number);
+      const rate = (what: "passed_bytes" | "excess_bytes") =>
+        old && then ? Math.max((queue[what] - then.queue[what]) * 8, 0) / Math.max(at - old.at, 0.1) : 0;
+      return { direction, number, queue, passed: rate("passed_bytes"), excess: rate("excess_bytes") };
+    }),
+  );
+  before = { name: one.name, at, queues: all };
+  return all;
+}
+
+async function look(): Promise<void> {
+  const name = chosen.peek();
+  const filter = find.peek();
+  const query = `v1/subscribers?limit=${MOST}${filter ? `&name=${encodeURIComponent(filter)}` : ""}`;
+  const [gate, page, one] = await Promise.all([
+    ask<Status>("v1/status"),
+    ask<Page>(query),
+    name === null ? null : ask<Subscriber>(path(name)),
+  ]);
+  const at = seconds();
+  total.add(at - gate.age_s, gate.down, gate.up);
+  const found = page.subscribers.map((subscriber) => ({
+    subscriber,
+    rates: historyOf(subscriber.name).add(at - page.age_s, subscriber.down, subscriber.up),
+  }));
+  batch(() => {
+    status.value = gate;
+    matched.value = page.matched;
+    listed.value = found;
+    now.value = at;
+    trouble.value = null;
+    if (name !== chosen.peek()) return;
+    detail.value = one;
+    queues.value = one ? took(one) : [];
+  });
+}
+
+let timer = 0;
+let watching = false;
+let turn = 0;
+
+async function step(): Promise<void> {
+  turn += 1;
+  const mine = turn;
+  try {
+    mayChange.value = (await ask<{ change: boolean }>("access")).change;
+    await look();
+  } catch (error) {
+    trouble.value = error instanceof Error ? error.message : String(error);
+  }
+  if (watching && mine === turn) timer = window.setTimeout(() => void step(), INTERVAL_MS);
+}
+
+/** Looks at the gate until the view is left. */
+export function watch(): () => void {
+  if (!known) return () => {};
+  watching = true;
+  total = new History();
+  histories = new Map();
+  void step();
+  return () => {
+    watching = false;
+    clearTimeout(timer);
+  };
+}
+
+function again(): void {
+  clearTimeout(timer);
+  void step();
+}
+
+export function choose(name: string | null): void {
+  batch(() => {
+    chosen.value = name;
+    detail.value = null;
+    queues.value = [];
+  });
+  if (name !== null) again();
+}
+
+export function search(text: string): void {
+  find.value = text;
+  again();
+}
+
+export interface Change {
+  plan?: string;
+  down?: string;
+  up?: string;
+}
+
+/** Changes a subscriber, or takes back its changes. Says what is wrong, if anything is. */
+export async function change(name: string, what: Change | "reset"): Promise<string | null> {
+  try {
+    if (what === "reset") await ask(`${path(name)}/set`, "DELETE");
+    else await ask(path(name), "PATCH", what);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  again();
+  return null;
+}

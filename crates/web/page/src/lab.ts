@@ -1,0 +1,162 @@
+// The lab: scenarios that are edited, run and compared.
+import { computed, effect, signal } from "@preact/signals";
+import { Engine } from "./engine/engine";
+import type { Checked, Completion, Example, Limiter, Live, Simulated, Size } from "./engine/types";
+import { go, linked, open } from "./state";
+import { SCENARIOS } from "./studies";
+import { format } from "./url";
+
+export interface Run {
+  number: number;
+  scenario: string;
+  result: Simulated;
+  /** Each run keeps its curves in an engine of its own. */
+  engine: Engine;
+}
+
+/** Runs that are kept beside each other. */
+const MOST_RUNS = 4;
+
+export const examples = signal<Example[]>([]);
+export const text = signal("");
+export const checked = signal<Checked | null>(null);
+export const mistake = signal<string | null>(null);
+/** How much of the simulation is done, while one runs. */
+export const progress = signal<number | null>(null);
+export const runs = signal<Run[]>([]);
+/** What the simulation that runs has counted. */
+export const live = signal<Live | null>(null);
+/** The limiters of the scenario, for those who do not want to write. */
+export const limiters = signal<Limiter[]>([]);
+
+let checker: Engine | null = null;
+let running: Engine | null = null;
+let count = 0;
+let waiting = 0;
+
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Texts that are known by a name: an example's, or a study's scenario. */
+const named = new Map<string, string>();
+/** The name of the text, until a person changes it. */
+export const name = computed(() => [...named].find(([, known]) => known === text.value)?.[0] ?? "");
+let wanted = linked;
+
+/** Loads the examples, and shows the one that the address names. */
+export async function begin(): Promise<void> {
+  if (checker) return;
+  checker = new Engine();
+  const found = await checker.ask<Example[]>({ ask: "examples" });
+  for (const { name, text } of found) named.set(name, text);
+  examples.value = found;
+  if (wanted !== undefined && (named.has(wanted) || SCENARIOS.has(wanted))) await use(wanted);
+  else text.value = wanted ?? found[0]?.text ?? "";
+}
+
+/** Takes a scenario by its name. */
+export async function use(chosen: string): Promise<void> {
+  // For the lab that has not begun yet.
+  wanted = chosen;
+  const load = SCENARIOS.get(chosen);
+  if (load && !named.has(chosen)) named.set(chosen, await load());
+  text.value = named.get(chosen) ?? text.value;
+}
+
+// The scenario is checked soon after the last change of its text.
+effect(() => {
+  const scenario = text.value;
+  clearTimeout(waiting);
+  if (scenario === "") return;
+  waiting = window.setTimeout(() => void check(scenario), 150);
+});
+
+async function check(scenario: string): Promise<void> {
+  let found: Checked | null = null;
+  let wrong: string | null = null;
+  try {
+    found = (await checker?.ask<Checked>({ ask: "check", scenario })) ?? null;
+  } catch (error) {
+    wrong = said(error);
+  }
+  const limits = (await checker?.ask<Limiter[]>({ ask: "limiters", scenario })) ?? [];
+  if (text.value !== scenario) return;
+  limiters.value = limits;
+  checked.value = found;
+  mistake.value = wrong;
+}
+
+/** What may be written at a place of the scenario. */
+export async function complete(at: number): Promise<Completion | null> {
+  const scenario = text.value;
+  const found = await checker?.ask<Completion>({ ask: "complete", scenario, at });
+  return found && text.value === scenario ? found : null;
+}
+
+/** Sets a limiter's key in the text. */
+export async function turn(limiter: Limiter, key: string, value: string): Promise<void> {
+  const scenario = text.value;
+  const turned = await checker?.text({ ask: "turn", scenario, number: limiter.number, key, value });
+  if (turned !== undefined && text.value === scenario) text.value = turned;
+}
+
+/** How deep the literature has such a limiter, for round trips up to this long. */
+export async function sizes(kind: string, bps: number, rtt_s: number): Promise<Size[]> {
+  return (await checker?.ask<Size[]>({ ask: "sizes", kind, bps, rtt_s })) ?? [];
+}
+
+export async function run(): Promise<void> {
+  stop();
+  const scenario = text.value;
+  const engine = new Engine();
+  running = engine;
+  progress.value = 0;
+  mistake.value = null;
+  engine.onProgress = (done) => {
+    if (running === engine) progress.value = done;
+  };
+  engine.onLive = (shown) => {
+    if (running === engine) live.value = shown;
+  };
+  try {
+    const result = await engine.ask<Simulated>({ ask: "simulate", scenario });
+    count += 1;
+    const all = [{ number: count, scenario, result, engine }, ...runs.value];
+    for (const old of all.slice(MOST_RUNS)) old.engine.end();
+    runs.value = all.slice(0, MOST_RUNS);
+  } catch (error) {
+    if (running === engine) mistake.value = said(error);
+    engine.end();
+  }
+  if (running === engine) {
+    running = null;
+    progress.value = null;
+    live.value = null;
+  }
+}
+
+/** Ends the simulation that runs. */
+export function stop(): void {
+  running?.end();
+  running = null;
+  progress.value = null;
+  live.value = null;
+}
+
+export function close(run: Run): void {
+  run.engine.end();
+  runs.value = runs.value.filter((one) => one !== run);
+}
+
+/** Opens a capture that a tap of the simulation made. */
+export async function analyse(run: Run, name: string): Promise<void> {
+  const bytes = await run.engine.bytes({ ask: "capture", name });
+  go("analyse");
+  await open([new File([bytes], `${name}.pcap`)]);
+}
+
+/** Puts the scenario into the address, which can then be sent to others. */
+export function link(): void {
+  history.replaceState(null, "", format({ view: "lab", scenario: name.value || text.value }));
+}

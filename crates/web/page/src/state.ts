@@ -1,0 +1,360 @@
+// What the page knows, and what a person can do with it.
+import { batch, computed, signal } from "@preact/signals";
+import { type Answers, Engine } from "./engine/engine";
+import { type Listed, list, Served } from "./engine/served";
+import type {
+  Arranged,
+  Arrangement,
+  Column,
+  Comparison,
+  Line,
+  Moment,
+  Place,
+  ReadReport,
+  Story,
+} from "./engine/types";
+import { serves } from "./key";
+import { type Address, format, parse } from "./url";
+
+/** A larger capture takes longer to read in a browser than a person waits, and is left to `tidegate web`. */
+export const MOST_BYTES = 4e9;
+
+export interface Capture {
+  number: number;
+  name: string;
+  size: number;
+  read: number;
+  report?: ReadReport;
+  error?: string;
+}
+
+const worker = new Engine();
+/** Reads captures in this browser, or asks `tidegate web`. */
+export let engine: Answers = worker;
+/** What `tidegate web` lists, if it was given folders. */
+export const listed = signal<Listed[] | null>(null);
+export const captures = signal<Capture[]>([]);
+export const columns = signal<Column[]>([]);
+export const arrangement = signal<Arrangement>({ descending: false, find: "", all: false });
+export const arranged = signal<Arranged | null>(null);
+/** Grows when the lines of the table change. */
+export const edition = signal(0);
+export const place = signal<Place | null>(null);
+export const story = signal<Story | null>(null);
+export const range = signal<{ from: number; to: number }>({ from: 0, to: 1 });
+/** Seconds of the windows in which throughput is counted, and whether a person chose them. */
+export const throughputWindow = signal<{ seconds: number; chosen: boolean }>({ seconds: 1, chosen: false });
+/** The panel that a sentence led to; it changes with each click. */
+export const led = signal<{ panel: string } | null>(null);
+export type View = "analyse" | NonNullable<Address["view"]>;
+export const view = signal<View>("analyse");
+export const trouble = signal<string | null>(null);
+export const busy = computed(() => captures.value.some((one) => !one.report && !one.error));
+
+let address = parse(location.hash);
+if (address.view) view.value = address.view;
+/** The scenario that the address names: an example, or a text. */
+export const linked = address.scenario;
+export const linkedStudy = address.study;
+let next = 0;
+
+worker.onRead = (number, read) => change(number, { read });
+
+function change(number: number, what: Partial<Capture>): void {
+  captures.value = captures.value.map((one) => (one.number === number ? { ...one, ...what } : one));
+}
+
+function say(error: unknown): void {
+  trouble.value = error instanceof Error ? error.message : String(error);
+}
+
+/** What a person runs where a capture is too large for this page. */
+function command(name: string): string {
+  const plain = /^[\w.,+:@%/-]+$/.test(name) && !name.startsWith("-");
+  return `tidegate web ${plain ? name : `'./${name.replaceAll("'", "'\\''")}'`}`;
+}
+
+/** Captures of this browser and those of `tidegate web` are in different engines: only those of one are open. */
+function use(wanted: Answers): void {
+  if (engine === wanted) return;
+  close();
+  engine = wanted;
+}
+
+/** Reads captures that were dropped on the page or chosen, and adds their transfers to the table. */
+export async function open(files: File[]): Promise<void> {
+  use(worker);
+  trouble.value = null;
+  for (const file of files) {
+    const number = next++;
+    captures.value = [...captures.value, { number, name: file.name, size: file.size, read: 0 }];
+    if (file.size >= MOST_BYTES) {
+      const size = (file.size / 1e9).toFixed(1);
+      const error = `${file.name}: too large for a browser (${size} GB). In its folder, run: ${command(file.name)}`;
+      change(number, { error });
+      continue;
+    }
+    worker.open(number, file);
+    await read(number, file.name, file.size);
+  }
+  await restore();
+}
+
+const served = serves("captures") ? new Served() : null;
+if (served) served.onRead = (number, read) => change(number, { read });
+
+/** What two captures say together, and which they are. */
+export const comparison = signal<{ of: [number, number]; told: Comparison } | null>(null);
+export const comparing = signal(false);
+/** The part of the comparison's pictures that is shown. */
+export const between = signal<{ from: number; to: number }>({ from: 0, to: 1 });
+
+/** Compares two captures of the same traffic that were taken at two places. */
+export async function compare(a: number, b: number): Promise<void> {
+  trouble.value = null;
+  comparing.value = true;
+  try {
+    const told = await engine.ask<Comparison>({ ask: "compare", captures: [a, b] });
+    batch(() => {
+      between.value = { from: 0, to: told.seconds };
+      comparison.value = { of: [a, b], told };
+    });
+    write();
+  } catch (error) {
+    say(error);
+  }
+  comparing.value = false;
+}
+
+export function leaveComparison(): void {
+  comparison.value = null;
+  write();
+}
+
+/** Asks `tidegate web` which captures its folders hold. */
+export async function refresh(): Promise<void> {
+  if (!served) return;
+  try {
+    listed.value = await list();
+    // The address may name one of them.
+    const named = listed.value.filter(({ name }) => name === address.capture);
+    if (named.length > 0) await openListed(named);
+  } catch (error) {
+    say(error);
+  }
+}
+
+/** Has `tidegate web` read captures, and adds their transfers to the table. */
+export async function openListed(wanted: Listed[]): Promise<void> {
+  if (!served) return;
+  use(served);
+  trouble.value = null;
+  for (const { number, name, bytes } of wanted) {
+    if (captures.value.some((one) => one.number === number)) continue;
+    captures.value = [...captures.value, { number, name, size: bytes, read: 0 }];
+    await read(number, name, bytes);
+  }
+  await restore();
+}
+
+async function read(number: number, name: string, size: number): Promise<void> {
+  const begun = performance.now();
+  try {
+    const report = await engine.ask<ReadReport>({ ask: "read", capture: number, name });
+    // For measurements; see browser/bench.mjs.
+    performance.measure("read", { start: begun });
+    change(number, { report, read: size });
+    await arrange({});
+  } catch (error) {
+    change(number, { error: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+/** Ends the reading, and closes every capture. */
+export function close(): void {
+  engine.restart("stopped");
+  batch(() => {
+    captures.value = [];
+    arranged.value = null;
+    place.value = null;
+    story.value = null;
+    comparison.value = null;
+    trouble.value = null;
+    edition.value += 1;
+  });
+  write();
+}
+
+/** Sorts and filters the table. */
+export async function arrange(what: Partial<Arrangement>): Promise<void> {
+  const wanted = { ...arrangement.value, ...what };
+  arrangement.value = wanted;
+  try {
+    if (columns.value.length === 0) columns.value = await engine.ask<Column[]>({ ask: "columns" });
+    const found = await engine.ask<Arranged>({ ask: "arrange", ...wanted });
+    // A later arrangement may have been asked for meanwhile.
+    if (arrangement.value !== wanted) return;
+    batch(() => {
+      arranged.value = found;
+      edition.value += 1;
+    });
+    write();
+  } catch (error) {
+    say(error);
+  }
+}
+
+export function lines(from: number, count: number): Promise<Line[]> {
+  return engine.ask<Line[]>({ ask: "lines", from, count });
+}
+
+/** Shows the story and the picture of a transfer. */
+export async function explain(where: Place, view?: { from: number; to: number }): Promise<void> {
+  const { capture, flow, segment, from_client } = where;
+  trouble.value = null;
+  place.value = where;
+  try {
+    const told = await engine.ask<Story>({ ask: "explain", capture, flow, segment, from_client });
+    if (place.value !== where) return;
+    const { chosen, seconds } = throughputWindow.value;
+    const counted = await engine.ask<{ window_s: number }>({
+      ask: "window",
+      seconds: chosen ? seconds : null,
+    });
+    batch(() => {
+      throughputWindow.value = { seconds: counted.window_s, chosen };
+      led.value = null;
+      range.value = view ?? { from: 0, to: told.seconds };
+      story.value = told;
+    });
+    write();
+  } catch (error) {
+    say(error);
+  }
+}
+
+export function leave(): void {
+  batch(() => {
+    place.value = null;
+    story.value = null;
+  });
+  write();
+}
+
+/** Changes between the page's views. */
+export function go(to: View): void {
+  trouble.value = null;
+  view.value = to;
+  if (to === "analyse") write();
+  else history.replaceState(null, "", format({ view: to }));
+}
+
+/** Moves the view of the picture, within the transfer. */
+export function look(from: number, to: number): void {
+  const whole = story.value?.seconds ?? 1;
+  const width = Math.min(Math.max(to - from, 1e-6), whole);
+  const left = Math.min(Math.max(from, 0), whole - width);
+  range.value = { from: left, to: left + width };
+  write();
+}
+
+/** Shows in the picture what a sentence says. */
+export function lead(moment: Moment): void {
+  led.value = { panel: moment.panel };
+  look(moment.from, moment.to);
+}
+
+/** Counts throughput in windows of this length, or of one that suits the transfer. */
+export async function countIn(seconds: number | null): Promise<void> {
+  try {
+    const counted = await engine.ask<{ window_s: number }>({ ask: "window", seconds });
+    throughputWindow.value = { seconds: counted.window_s, chosen: seconds !== null };
+    write();
+  } catch (error) {
+    say(error);
+  }
+}
+
+/** Saves the packets of a part of the transfer. */
+export async function savePackets(from: number, to: number): Promise<void> {
+  const text = await engine.text({ ask: "packets", from, to });
+  save("packets.csv", new Blob([text], { type: "text/csv" }));
+}
+
+/** Shows what the address names, once its capture is open. */
+async function restore(): Promise<void> {
+  const { sort, descending, find, cause, all } = address;
+  if (sort || find || cause || all) {
+    const wanted: Partial<Arrangement> = {
+      descending: descending ?? false,
+      find: find ?? "",
+      all: all ?? false,
+    };
+    if (sort) wanted.sort = sort;
+    if (cause) wanted.cause = cause;
+    await arrange(wanted);
+  }
+  const named = (name?: string) => captures.value.find((one) => one.report && one.name === name);
+  const [first, second] = [named(address.first), named(address.second)];
+  if (first && second) await compare(first.number, second.number);
+  const capture = named(address.capture);
+  const { flow, segment, side, from, to, window } = address;
+  address = {};
+  if (window) throughputWindow.value = { seconds: window, chosen: true };
+  if (!capture || flow === undefined || segment === undefined) return;
+  const where = { capture: capture.number, flow, segment, from_client: side === "client" };
+  const view = from !== undefined && to !== undefined && from < to ? { from, to } : undefined;
+  await explain(where, view);
+}
+
+let writing = 0;
+
+/** Writes the view into the address, but not at every step of a movement: browsers allow a hundred changes in half a minute. */
+function write(): void {
+  clearTimeout(writing);
+  writing = window.setTimeout(() => {
+    if (view.value !== "analyse") return;
+    const { sort, descending, find, cause, all } = arrangement.value;
+    const where = place.value;
+    const name = captures.value.find((one) => one.number === where?.capture)?.name;
+    const shown = where && story.value && range.value;
+    const compared = comparison.value?.of.map(
+      (number) => captures.value.find((one) => one.number === number)?.name ?? "",
+    );
+    const [first = "", second = ""] = compared ?? [];
+    const hash = format({
+      first,
+      second,
+      ...(sort ? { sort } : {}),
+      descending,
+      find,
+      ...(cause ? { cause } : {}),
+      all,
+      ...(where && name
+        ? {
+            capture: name,
+            flow: where.flow,
+            segment: where.segment,
+            side: where.from_client ? "client" : "server",
+          }
+        : {}),
+      ...(shown ? { from: shown.from, to: shown.to } : {}),
+      ...(shown && throughputWindow.value.chosen ? { window: throughputWindow.value.seconds } : {}),
+    });
+    history.replaceState(null, "", hash || location.pathname + location.search);
+  }, 300);
+}
+
+/** Saves a text or a picture as a file. */
+export function save(name: string, content: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export async function saveCsv(): Promise<void> {
+  const text = await engine.text({ ask: "csv" });
+  save("transfers.csv", new Blob([text], { type: "text/csv" }));
+}

@@ -1,0 +1,298 @@
+import "./gate.css";
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import type { PanelInfo } from "../engine/types";
+import {
+  choose,
+  chosen,
+  detail,
+  find,
+  type History,
+  historyOf,
+  known,
+  type Listed,
+  listed,
+  matched,
+  mayChange,
+  now,
+  queues,
+  search,
+  status,
+  total,
+  trouble,
+  watch,
+} from "../gate";
+import { value } from "../units";
+import { Change } from "./change";
+import { Panel } from "./panel";
+
+/** Subscribers in the table: more are found by name. */
+const SHOWN = 50;
+/** Seconds that a picture shows: at least and at most. */
+const [LEAST, SPAN] = [60, 300];
+
+/** In the order of a history's rates. */
+const CURVES: [string, string, string][] = [
+  ["down", "to subscribers", "blue"],
+  ["up", "from subscribers", "green"],
+  ["downExcess", "exceeds the limit, to subscribers", "red"],
+  ["upExcess", "exceeds the limit, from subscribers", "orange"],
+];
+
+function info(key: string, title: string): PanelInfo {
+  const curves = CURVES.map(([key, label, ink]) => ({ key, label, ink, mark: "line" as const, points: 0 }));
+  return { key, title, unit: "bit/s", note: null, axis: null, curves };
+}
+
+const TOTAL = info("gate", "Throughput of all subscribers");
+const ONE = info("subscriber", "Throughput of the subscriber");
+
+/** Rates as a panel takes them: the least and the greatest value, and for each curve its points. */
+function packed(history: History): Float64Array {
+  const curves = CURVES.map((_, which) => history.curve(which));
+  const most = Math.max(...curves.flatMap((points) => points.filter((_, i) => i % 2 === 1)), 1e3);
+  return new Float64Array([0, most * 1.05, ...curves.flatMap((points) => [points.length / 2, ...points])]);
+}
+
+function Rate({ info, history }: { info: PanelInfo; history: () => History }) {
+  const range = useSignal({ from: 0, to: LEAST });
+  useEffect(() => {
+    const to = Math.max(now.value, LEAST);
+    range.value = { from: Math.max(to - SPAN, 0), to };
+  }, [now.value]);
+  return (
+    <Panel
+      info={info}
+      range={range}
+      whole={SPAN}
+      look={() => {}}
+      numbers={() => Promise.resolve(packed(history()))}
+      hover={() => {}}
+      select={() => {}}
+    />
+  );
+}
+
+function Facts() {
+  const gate = status.value;
+  if (!gate) return null;
+  const places = gate.attachments.map(
+    ({ interface: name, hook, direction, attached }) =>
+      `${name} ${direction} (${attached ? hook : "NOT ATTACHED"})`,
+  );
+  const missed = gate.unlimited.filter(({ packets }) => packets > 0);
+  const facts: [string, string][] = [
+    ["Interfaces", places.join(", ")],
+    ["Subscribers", `${gate.subscribers.toLocaleString("en")} on ${gate.plans} plans, ${gate.set} set live`],
+    [
+      "Packets that no limiter saw",
+      missed
+        .map(({ reason, packets }) => `${packets.toLocaleString("en")} ${reason.replaceAll("_", " ")}`)
+        .join(", ") || "none",
+    ],
+    ["File", `${gate.file}, tidegate ${gate.version}`],
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+type Sort = "name" | "plan" | "down" | "up" | "excess";
+const excess = ({ rates }: Listed) => rates.downExcess + rates.upExcess;
+const ORDERS: Record<Sort, (one: Listed, other: Listed) => number> = {
+  name: (one, other) => one.subscriber.name.localeCompare(other.subscriber.name),
+  plan: (one, other) => one.subscriber.plan.localeCompare(other.subscriber.plan),
+  down: (one, other) => other.rates.down - one.rates.down,
+  up: (one, other) => other.rates.up - one.rates.up,
+  excess: (one, other) => excess(other) - excess(one),
+};
+const HEADS: [Sort, string][] = [
+  ["name", "subscriber"],
+  ["plan", "plan"],
+  ["down", "down"],
+  ["up", "up"],
+  ["excess", "exceeds the limit"],
+];
+
+function Use({ name, rate, limit }: { name: string; rate: number; limit: number | null | undefined }) {
+  return (
+    <td>
+      {value(rate, "bit/s")}
+      {limit ? ` of ${value(limit, "bit/s")}` : ""}
+      {limit ? <meter class="meter" aria-label={name} max={limit} value={Math.min(rate, limit)} /> : null}
+    </td>
+  );
+}
+
+function Heaviest() {
+  const sort = useSignal<Sort>("down");
+  const rows = listed.value.toSorted(ORDERS[sort.value]).slice(0, SHOWN);
+  return (
+    <section aria-label="Subscribers">
+      <form class="tools" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          Find{" "}
+          <input
+            type="search"
+            value={find.value}
+            onInput={(event) => search(event.currentTarget.value.trim())}
+          />
+        </label>
+        <span role="status" class="quiet">
+          {rows.length} of {matched.value.toLocaleString("en")} subscribers
+        </span>
+      </form>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Subscribers and their rates">
+        <table>
+          <thead>
+            <tr>
+              {HEADS.map(([name, title]) => (
+                <th key={name} scope="col" aria-sort={sort.value === name ? "descending" : "none"}>
+                  <button
+                    type="button"
+                    onClick={() => {
+                      sort.value = name;
+                    }}
+                  >
+                    {title}
+                    <span aria-hidden="true">{sort.value === name ? " ▾" : ""}</span>
+                  </button>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => {
+              const { subscriber, rates } = row;
+              const isChosen = chosen.value === subscriber.name;
+              return (
+                <tr key={subscriber.name} class={isChosen ? "chosen" : ""}>
+                  <th scope="row">
+                    <button
+                      type="button"
+                      aria-pressed={isChosen}
+                      onClick={() => choose(isChosen ? null : subscriber.name)}
+                    >
+                      {subscriber.name}
+                    </button>
+                  </th>
+                  <td>
+                    {subscriber.plan}
+                    {subscriber.set ? " (set live)" : ""}
+                  </td>
+                  <Use name="share of the limit, down" rate={rates.down} limit={subscriber.down?.rate} />
+                  <Use name="share of the limit, up" rate={rates.up} limit={subscriber.up?.rate} />
+                  <td>{value(excess(row), "bit/s")}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Queues() {
+  const used = queues.value.filter(
+    ({ queue }) => queue.length > 0 || queue.passed_bytes > 0 || queue.excess_bytes > 0,
+  );
+  if (used.length === 0) return <p class="quiet">No flow used a queue of this subscriber.</p>;
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-label="Queues">
+      <table>
+        <caption class="unseen">Queues: each has the flows that the gate put there</caption>
+        <thead>
+          <tr>
+            {["queue", "passes", "exceeds", "in the queue", "magic bytes", "passed", "exceeded"].map(
+              (title) => (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ),
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {used.map(({ direction, number, queue, passed, excess }) => (
+            <tr key={`${direction} ${number}`}>
+              <th scope="row">
+                {direction} {number}
+              </th>
+              <td>{value(passed, "bit/s")}</td>
+              <td>{value(excess, "bit/s")}</td>
+              <td>{value(queue.length, "B")}</td>
+              <td>{value(queue.magic, "B")}</td>
+              <td>{value(queue.passed_bytes, "B")}</td>
+              <td>{value(queue.excess_bytes, "B")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function One({ name }: { name: string }) {
+  const history = useMemo(() => () => historyOf(name), [name]);
+  const one = detail.value;
+  return (
+    <article class="subscriber" aria-labelledby="subscriber">
+      <h2 id="subscriber">{name}</h2>
+      {one && (
+        <p class="quiet">
+          Plan {one.plan}
+          {one.set ? ", set live" : ""}. Recognised by {one.matches.join(", ")}.
+        </p>
+      )}
+      {one && mayChange.value && <Change key={name} subscriber={one} />}
+      {!mayChange.value && (
+        <p class="quiet">
+          This page only shows the gate. To change limits here, start <code>tidegate web</code> with{" "}
+          <code>--gate-change</code>.
+        </p>
+      )}
+      <Rate key={name} info={ONE} history={history} />
+      <Queues />
+    </article>
+  );
+}
+
+/** A running gate, live. */
+export function Gate() {
+  useEffect(watch, []);
+  if (!known) {
+    return (
+      <section class="welcome">
+        <h2>What does the gate do now?</h2>
+        <p>
+          This view shows a running gate: rates, drops, and the heaviest subscribers. Start the page on the
+          gate's machine with the address of the gate's API, and open the address that it prints:
+        </p>
+        <p>
+          <code>tidegate web --gate unix:/run/tidegate/api.sock</code>
+        </p>
+      </section>
+    );
+  }
+  return (
+    <div class="gate">
+      {trouble.value && (
+        <p class="problem" role="alert">
+          {trouble.value}
+        </p>
+      )}
+      <Facts />
+      {status.value && <Rate info={TOTAL} history={() => total} />}
+      {status.value && <Heaviest />}
+      {chosen.value !== null && <One name={chosen.value} />}
+    </div>
+  );
+}

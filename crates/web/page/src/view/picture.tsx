@@ -1,0 +1,198 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { keyed } from "../draw/gestures";
+import type { Range } from "../draw/panel";
+import type { Measured, Packet, Story, View } from "../engine/types";
+import { countIn, engine, led, look, range, savePackets, throughputWindow } from "../state";
+import { time, value } from "../units";
+import { Panel } from "./panel";
+
+function words(packet: Packet): string {
+  const facts = [`${packet.bytes} B at byte ${packet.seq}`, `${value(packet.in_flight, "B")} in flight`];
+  if (packet.rtt_s !== null) facts.push(`RTT ${time(packet.rtt_s)}`);
+  return `Packet ${packet.number} at ${packet.at_s.toFixed(6)} s: ${[...facts, ...packet.facts].join(", ")}`;
+}
+
+function measured(part: Range, found: Measured): string {
+  const rtt = found.rtt_median_s === null ? "" : `, median RTT ${time(found.rtt_median_s)}`;
+  return `${time(part.to - part.from)} selected: ${found.packets} packets, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost} lost, ${found.retransmissions} retransmissions${rtt}`;
+}
+
+const numbers = (panel: string, view: View) => engine.numbers({ ask: "panel", panel, view });
+
+/** The length of the windows in which throughput and goodput are counted. */
+function Windows() {
+  const { seconds } = throughputWindow.value;
+  const choose = (event: Event) => {
+    const text = (event.currentTarget as HTMLInputElement).value;
+    void countIn(text.trim() === "" ? null : Number(text) / 1e3);
+  };
+  return (
+    <label>
+      in windows of{" "}
+      <input
+        class="window"
+        type="number"
+        min="0.001"
+        step="any"
+        title="Leave it empty for a length that suits the transfer"
+        value={Number((seconds * 1e3).toPrecision(4))}
+        onChange={choose}
+        onKeyDown={(event) => event.stopPropagation()}
+      />{" "}
+      ms
+    </label>
+  );
+}
+
+/** The panels of a transfer: those over one axis of time, and distributions. */
+export function Picture({ story }: { story: Story }) {
+  const said = useSignal("");
+  const selected = useSignal<{ part: Range; found: Measured } | null>(null);
+  const part = useSignal<Range | null>(null);
+  const pointed = useSignal<number | null>(null);
+  const packet = useRef(-1);
+  const root = useRef<HTMLElement>(null);
+  const pointing = useRef({ asked: false, at: null as number | null });
+
+  const hover = async (at: number | null) => {
+    const state = pointing.current;
+    state.at = at;
+    if (at === null) {
+      said.value = "";
+      return;
+    }
+    if (state.asked) return;
+    state.asked = true;
+    while (state.at !== null) {
+      const now: number = state.at;
+      const packet = await engine.ask<Packet | null>({ ask: "packet", at: now }).catch(() => null);
+      if (state.at !== null) said.value = packet ? words(packet) : "";
+      if (state.at === now) break;
+    }
+    state.asked = false;
+  };
+
+  const select = async (wanted: Range | null) => {
+    part.value = wanted;
+    if (!wanted) {
+      selected.value = null;
+      return;
+    }
+    const found = await engine.ask<Measured>({ ask: "measure", ...wanted }).catch(() => null);
+    if (found && part.value === wanted) selected.value = { part: wanted, found };
+  };
+
+  /** Goes to a packet, and says what became of it. */
+  const step = async (place: number, lost: boolean) => {
+    const found = await engine
+      .ask<Packet | null>({ ask: "packet-at", place: Math.max(place, 0), lost })
+      .catch(() => null);
+    if (!found) {
+      said.value = lost ? "No later packet was lost." : "";
+      return;
+    }
+    packet.current = found.place;
+    await select(null);
+    const { from, to } = range.peek();
+    if (found.at_s < from || found.at_s > to) {
+      look(found.at_s - (to - from) / 2, found.at_s + (to - from) / 2);
+    }
+    pointed.value = found.at_s;
+    said.value = words(found);
+  };
+
+  useEffect(() => {
+    packet.current = -1;
+    pointed.value = null;
+    part.value = null;
+    selected.value = null;
+    said.value = "";
+  }, [story]);
+
+  // A sentence led here: the panel comes into view, and takes the keys.
+  const target = led.value;
+  useEffect(() => {
+    if (!target) return;
+    const panel = root.current?.querySelector(`[data-panel="${target.panel}"]`);
+    panel?.scrollIntoView({ block: "center" });
+    root.current?.focus({ preventScroll: true });
+    const { from, to } = range.peek();
+    const title = story.panels.find(({ key }) => key === target.panel)?.title;
+    selected.value = null;
+    said.value = `${title}, ${from.toFixed(3)} s to ${to.toFixed(3)} s`;
+  }, [target]);
+
+  const key = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    switch (event.key) {
+      case "m":
+        void select(range.peek());
+        return;
+      case "n":
+        void step(packet.current + 1, false);
+        return;
+      case "p":
+        void step(packet.current - 1, false);
+        return;
+      case "l":
+        void step(packet.current + 1, true);
+        return;
+    }
+    const next = keyed(event.key, range.peek(), story.seconds);
+    if (!next) return;
+    event.preventDefault();
+    look(next.from, next.to);
+  };
+
+  const { from, to } = range.value;
+  const save = () => {
+    const { from, to } = part.peek() ?? range.peek();
+    void savePackets(from, to);
+  };
+  const panels = useMemo(() => {
+    const over = (spread: boolean) => story.panels.filter(({ axis }) => (axis !== null) === spread);
+    return { time: over(false), spread: over(true) };
+  }, [story]);
+  const panel = (info: Story["panels"][number]) => (
+    <Panel
+      key={`${story.capture} ${story.transfer.flow} ${story.transfer.segment} ${story.transfer.from} ${info.key}`}
+      info={info}
+      range={range}
+      look={look}
+      whole={story.seconds}
+      numbers={numbers}
+      hover={(at) => void hover(at)}
+      select={(part) => void select(part)}
+      selected={part}
+      pointed={pointed}
+      {...(info.key === "throughput" ? { edition: throughputWindow } : {})}
+      led={led.value?.panel === info.key}
+    >
+      {info.key === "throughput" && <Windows />}
+    </Panel>
+  );
+  return (
+    <section
+      ref={root}
+      class="picture"
+      tabIndex={0}
+      role="group"
+      aria-label="Picture of the transfer. Plus and minus zoom, arrow keys move, 0 shows all, M measures what is shown, N and P go to the next and the previous packet, L to the next lost one."
+      onKeyDown={key}
+    >
+      <p class="quiet">
+        {from.toFixed(6)} s to {to.toFixed(6)} s. The wheel zooms, dragging moves, dragging with Shift
+        measures, a double click shows all.{" "}
+        <button type="button" onClick={save}>
+          {part.value ? "Selected packets as CSV" : "Shown packets as CSV"}
+        </button>
+      </p>
+      {panels.time.map(panel)}
+      <p class="said" role="status">
+        {selected.value ? measured(selected.value.part, selected.value.found) : said.value}
+      </p>
+      <div class="spreads">{panels.spread.map(panel)}</div>
+    </section>
+  );
+}

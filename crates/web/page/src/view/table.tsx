@@ -1,0 +1,222 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { Column, Line } from "../engine/types";
+import { arrange, arranged, arrangement, columns, edition, explain, lines, place, saveCsv } from "../state";
+import { PART, part, scrolled, TALLEST } from "./window";
+
+const ROW = 30;
+
+function Head({ column }: { column: Column }) {
+  const { sort, descending } = arrangement.value;
+  const sorted = sort === column.key;
+  const next = () => void arrange({ sort: column.key, descending: sorted ? !descending : column.number });
+  return (
+    <span
+      role="columnheader"
+      class={`cell ${column.key}${column.number ? " number" : ""}`}
+      aria-sort={sorted ? (descending ? "descending" : "ascending") : "none"}
+    >
+      <button type="button" title={column.doc} onClick={next}>
+        {column.title}
+        <span aria-hidden="true">{sorted ? (descending ? " ▾" : " ▴") : ""}</span>
+      </button>
+    </span>
+  );
+}
+
+function Row({
+  line,
+  index,
+  active,
+  top,
+}: {
+  line: Line | undefined;
+  index: number;
+  active: boolean;
+  top: number;
+}) {
+  const shown = place.value;
+  const chosen =
+    line &&
+    shown?.capture === line.capture &&
+    shown.flow === line.flow &&
+    shown.segment === line.segment &&
+    shown.from_client === line.from_client;
+  return (
+    <div
+      role="row"
+      id={`line-${index}`}
+      class={`row${active ? " active" : ""}${chosen ? " chosen" : ""}`}
+      aria-rowindex={index + 2}
+      aria-selected={Boolean(chosen)}
+      style={{ top: `${top}px` }}
+      onClick={() => line && void explain(line)}
+    >
+      {columns.value.map((column, i) => (
+        <span
+          key={column.key}
+          role="gridcell"
+          class={`cell ${column.key}${column.number ? " number" : ""}${column.key === "verdict" ? ` cause ${line?.cause ?? ""}` : ""}`}
+        >
+          {line?.cells[i] ?? "…"}
+        </span>
+      ))}
+    </div>
+  );
+}
+
+function Tools() {
+  const { find, cause, all } = arrangement.value;
+  const counts = arranged.value;
+  return (
+    <form class="tools" role="search" onSubmit={(event) => event.preventDefault()}>
+      <label>
+        Find{" "}
+        <input
+          type="search"
+          value={find}
+          onInput={(event) => void arrange({ find: event.currentTarget.value })}
+        />
+      </label>
+      <label>
+        Verdict{" "}
+        <select
+          value={cause ?? ""}
+          onChange={(event) =>
+            void arrange({ cause: event.currentTarget.value || undefined } as { cause?: string })
+          }
+        >
+          <option value="">all</option>
+          {Object.entries(counts?.causes ?? {}).map(([name, count]) => (
+            <option key={name} value={name}>
+              {name} ({count})
+            </option>
+          ))}
+        </select>
+      </label>
+      {counts && counts.short > 0 && (
+        <label>
+          <input
+            type="checkbox"
+            checked={all}
+            onChange={(event) => void arrange({ all: event.currentTarget.checked })}
+          />{" "}
+          with {counts.short} of fewer than {counts.least_packets} data packets
+        </label>
+      )}
+      <span role="status" class="quiet">
+        {counts ? `${counts.shown.toLocaleString("en")} of ${counts.all.toLocaleString("en")} transfers` : ""}
+      </span>
+      <button type="button" onClick={() => void saveCsv()}>
+        CSV
+      </button>
+    </form>
+  );
+}
+
+/** The transfers. Only the lines in view are in the document, so that a million scroll as ten do. */
+export function Table() {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const height = useSignal(400);
+  const active = useSignal(0);
+  const known = useSignal(new Map<number, Line[]>());
+  const count = arranged.value?.shown ?? 0;
+  const current = edition.value;
+
+  useEffect(() => {
+    known.value = new Map();
+    active.value = 0;
+  }, [current]);
+
+  const { first, last, shift } = scrolled({ top: top.value, height: height.value, row: ROW, count });
+
+  useEffect(() => {
+    for (const number of part(first, last)) {
+      if (known.value.has(number)) continue;
+      known.value.set(number, []);
+      void lines(number * PART, PART).then((found) => {
+        if (edition.value === current) known.value = new Map(known.value).set(number, found);
+      });
+    }
+  }, [first, last, current, known.value]);
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => {
+      height.value = element.clientHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  const line = (index: number) => known.value.get(Math.floor(index / PART))?.[index % PART];
+
+  const move = (to: number) => {
+    const next = Math.min(Math.max(to, 0), count - 1);
+    active.value = next;
+    const element = box.current;
+    if (!element) return;
+    const whole = Math.min(count * ROW, TALLEST);
+    const scale = (whole - height.value) / Math.max(count * ROW - height.value, 1);
+    const room = height.value - 2 * ROW;
+    const above = next * ROW;
+    const at = element.scrollTop / Math.max(scale, 1e-9);
+    if (above < at) element.scrollTop = above * scale;
+    else if (above > at + room) element.scrollTop = (above - room) * scale;
+  };
+
+  const key = (event: KeyboardEvent) => {
+    const page = Math.max(Math.floor(height.value / ROW) - 2, 1);
+    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
+    const step = steps[event.key];
+    if (step !== undefined) move(active.value + step);
+    else if (event.key === "Home") move(0);
+    else if (event.key === "End") move(count - 1);
+    else if (event.key === "Enter" && event.target === box.current) {
+      const chosen = line(active.value);
+      if (chosen) void explain(chosen);
+    } else return;
+    event.preventDefault();
+  };
+
+  const indices = Array.from({ length: Math.max(last - first, 0) }, (_, i) => first + i);
+  return (
+    <section class="table" aria-label="Transfers">
+      <Tools />
+      <div
+        ref={box}
+        class="grid"
+        role="grid"
+        tabIndex={0}
+        aria-label="Transfers. Arrow keys move, Enter explains."
+        aria-rowcount={count + 1}
+        aria-activedescendant={
+          count > 0 && active.value >= first && active.value < last ? `line-${active.value}` : undefined
+        }
+        onScroll={(event) => {
+          top.value = event.currentTarget.scrollTop;
+        }}
+        onKeyDown={key}
+      >
+        <div role="row" class="row head" aria-rowindex={1}>
+          {columns.value.map((column) => (
+            <Head key={column.key} column={column} />
+          ))}
+        </div>
+        <div role="rowgroup" class="lines" style={{ height: `${Math.min(count * ROW, TALLEST)}px` }}>
+          {indices.map((index) => (
+            <Row
+              key={index}
+              line={line(index)}
+              index={index}
+              active={index === active.value}
+              top={index * ROW - shift}
+            />
+          ))}
+        </div>
+      </div>
+    </section>
+  );
+}

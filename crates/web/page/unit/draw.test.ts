@@ -1,0 +1,89 @@
+import { expect, test } from "vitest";
+import { unpack } from "../src/draw/curves";
+import { keyed, moved, zoomed } from "../src/draw/gestures";
+import { rounds, svg } from "../src/draw/svg";
+import type { CurveInfo, PanelInfo } from "../src/engine/types";
+import { ticks, time, value } from "../src/units";
+
+const curve = (key: string, mark: CurveInfo["mark"]): CurveInfo => ({
+  key,
+  label: `<${key}>`,
+  mark,
+  ink: "blue",
+  points: 2,
+});
+
+test("a panel's numbers are taken apart", () => {
+  const numbers = new Float64Array([0, 10, 2, 0, 1, 1, 2, 0, 1, 5, 6]);
+  const { low, high, curves } = unpack(numbers, [
+    curve("a", "line"),
+    curve("b", "dots"),
+    curve("c", "crosses"),
+  ]);
+  expect([low, high]).toEqual([0, 10]);
+  expect(curves.map(({ points }) => [...points])).toEqual([[0, 1, 1, 2], [], [5, 6]]);
+});
+
+test("zoom keeps the place under the pointer, and keys end at the transfer's ends", () => {
+  expect(zoomed({ from: 0, to: 10 }, 0.5, 0.2)).toEqual({ from: 1, to: 6 });
+  expect(moved({ from: 2, to: 4 }, 0.5)).toEqual({ from: 3, to: 5 });
+  expect(keyed("Home", { from: 2, to: 4 }, 10)).toEqual({ from: 0, to: 2 });
+  expect(keyed("End", { from: 2, to: 4 }, 10)).toEqual({ from: 8, to: 10 });
+  expect(keyed("0", { from: 2, to: 4 }, 10)).toEqual({ from: 0, to: 10 });
+  expect(keyed("x", { from: 2, to: 4 }, 10)).toBeNull();
+});
+
+test("a picture holds its curves and escapes its names", () => {
+  const info: PanelInfo = {
+    key: "p",
+    title: "A & B",
+    unit: "B",
+    axis: null,
+    note: null,
+    curves: [curve("a", "steps"), curve("b", "crosses")],
+  };
+  const numbers = new Float64Array([0, 10, 3, 0, 1, 1, Number.NaN, 2, 2, 1, 1, 5]);
+  const text = svg(info, unpack(numbers, info.curves), {
+    width: 400,
+    height: 200,
+    from: 0,
+    to: 2,
+    color: (ink) => ink,
+  });
+  expect(text).toContain("A &amp; B");
+  expect(text).toContain("&lt;a&gt;");
+  expect(text).not.toContain("NaN");
+  // An interruption begins a line again.
+  expect(text.match(/<path d="M[^"]*M/)).not.toBeNull();
+});
+
+test("a panel over another measure names it, and bars go from point to point", () => {
+  const info: PanelInfo = {
+    key: "p",
+    title: "Gaps",
+    unit: "%",
+    axis: { title: "from one to the next", unit: "s", log: true, from: -3, to: 1 },
+    note: null,
+    curves: [curve("a", "bars")],
+  };
+  const numbers = new Float64Array([0, 100, 2, -1, 20, -1, 80]);
+  const frame = { width: 400, height: 200, from: -3, to: 1, color: (ink: string) => ink };
+  const text = svg(info, unpack(numbers, info.curves), frame);
+  expect(text).toContain("from one to the next");
+  for (const name of ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "40 %"]) expect(text).toContain(`>${name}<`);
+  expect(text.match(/<path d="M[\d.]+ [\d.]+V[\d.]+"/)).not.toBeNull();
+});
+
+test("axes have round values", () => {
+  expect(rounds(0, 10, 5)).toEqual([0, 2, 4, 6, 8, 10]);
+  expect(rounds(0, 0, 5)).toEqual([]);
+  expect(ticks([0, 0.5, 1.5], "s")).toEqual(["0 s", "0.5 s", "1.5 s"]);
+  expect(ticks([0, 1000, 2500], "B")).toEqual(["0 kB", "1 kB", "2.5 kB"]);
+});
+
+test("values have a unit", () => {
+  expect(value(1_500_000, "bit/s")).toBe("1.50 Mbit/s");
+  expect(value(999, "B")).toBe("999 B");
+  expect(value(null, "B")).toBe("-");
+  expect(time(0.0421)).toBe("42.1 ms");
+});

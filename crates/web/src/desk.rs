@@ -1,0 +1,277 @@
+//! Answers the page.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tidegate_story::account::Keeper;
+use tidegate_story::remarks;
+use tidegate_trace::annotate::TransferSummary;
+use tidegate_trace::detect::{DETECTORS, Judgement};
+use tidegate_trace::pair::{Diagnosis, Gathered};
+use tidegate_trace::read::{Capture, Nanos, ReadError};
+use tidegate_trace::{Analysis, Options, Sink, analyse};
+
+use crate::acks::Acks;
+use crate::between::{self, Between};
+use crate::complete;
+use crate::files::Files;
+use crate::lab::{self, Ran};
+use crate::line::Line;
+use crate::panel::Panel;
+use crate::picture::{self, Picture};
+use crate::request::{Place, Request, View};
+use crate::sizes;
+use crate::summary;
+use crate::table::Table;
+use crate::turn;
+
+const NO_TRANSFER: &str = "no transfer is shown: choose one in the table";
+
+/// What the page gets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// JSON, or CSV where that was asked for.
+    Text(String),
+    /// Times and values by turns.
+    Numbers(Vec<f64>),
+    /// A file.
+    Bytes(Vec<u8>),
+}
+
+/// The captures that were read, and the transfer that is shown.
+pub struct Desk<F> {
+    files: F,
+    names: Vec<(u32, Arc<str>)>,
+    table: Table,
+    picture: Option<Picture>,
+    ran: Option<Ran>,
+    between: Option<Between>,
+    summary: Vec<Panel>,
+}
+
+impl<F: Files> Desk<F> {
+    /// A desk without captures.
+    pub fn new(files: F) -> Self {
+        Self {
+            files,
+            names: Vec::new(),
+            table: Table::default(),
+            picture: None,
+            ran: None,
+            between: None,
+            summary: Vec::new(),
+        }
+    }
+
+    /// Where the bytes of captures are.
+    pub fn files(&mut self) -> &mut F {
+        &mut self.files
+    }
+
+    /// Answers a request, which is in JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the request, the capture or the scenario, as a sentence for people.
+    pub fn answer(&mut self, request: &str) -> Result<Reply, String> {
+        let request = serde_json::from_str(request)
+            .map_err(|error| format!("the request is not understood: {error}"))?;
+        let json = |value: Value| Ok(Reply::Text(value.to_string()));
+        match request {
+            Request::Read { capture, name } => self.read(capture, name).and_then(json),
+            Request::Columns => json(Table::columns()),
+            Request::Arrange(arrangement) => json(self.table.arrange(&arrangement)),
+            Request::Lines { from, count } => json(self.table.part(from, count)),
+            Request::Csv => Ok(Reply::Text(self.table.csv())),
+            Request::Explain(place) => self.explain(place).and_then(json),
+            Request::Panel { panel, view } => self.panel(&panel, view),
+            Request::Packet { at } => json(self.picture()?.packet(at)),
+            Request::PacketAt { place, lost } => json(self.picture()?.packet_at(place, lost)),
+            Request::Window { seconds } => {
+                let picture = self.picture.as_mut().ok_or(NO_TRANSFER)?;
+                picture.count_in(seconds)?;
+                json(json!({ "window_s": picture.window() }))
+            }
+            Request::Packets { from, to } => Ok(Reply::Text(self.picture()?.csv(from, to))),
+            Request::Measure { from, to } => json(self.picture()?.measure(from, to)),
+            Request::Summary => {
+                let (panels, told) = summary::of(self.table.shown());
+                self.summary = panels;
+                json(told)
+            }
+            Request::SummaryPanel { panel, view } => {
+                Ok(Reply::Numbers(find(&self.summary, &panel)?.draw(view)))
+            }
+            Request::Compare { captures } => self.compare(captures).and_then(json),
+            Request::BetweenPanel { panel, view } => {
+                let between = self.between.as_ref();
+                let between = between.ok_or("no captures were compared")?;
+                Ok(Reply::Numbers(find(&between.panels, &panel)?.draw(view)))
+            }
+            Request::Examples => json(lab::examples()),
+            Request::Check { scenario } => lab::check(&scenario).and_then(json),
+            Request::Complete { scenario, at } => json(complete::complete(&scenario, at)),
+            Request::Limiters { scenario } => json(turn::limiters(&scenario)),
+            Request::Turn {
+                scenario,
+                number,
+                key,
+                value,
+            } => turn::turn(&scenario, number, &key, &value).map(Reply::Text),
+            Request::Sizes { kind, bps, rtt_s } => json(sizes::sizes(&kind, bps, rtt_s)),
+            Request::Simulate { scenario } => self.simulate(&scenario).and_then(json),
+            Request::PointPanel { point, panel, view } => {
+                let panels = self.ran()?.panels(point);
+                Ok(Reply::Numbers(find(panels, &panel)?.draw(view)))
+            }
+            Request::Capture { name } => Ok(Reply::Bytes(self.ran()?.capture(&name)?.to_vec())),
+        }
+    }
+
+    fn read(&mut self, capture: u32, name: String) -> Result<Value, String> {
+        let name: Arc<str> = name.into();
+        let input = self.open(capture, &name)?;
+        let mut lines = Lines {
+            capture,
+            name: Arc::clone(&name),
+            start: 0,
+            lines: Vec::new(),
+        };
+        let outcome = analyse(input, Options::default(), &mut lines);
+        let error = outcome.error.map(|error| error.to_string());
+        let problems = remarks::problems(&outcome.passed_over, error.as_deref());
+        let counters = &outcome.counters;
+        let remarks = remarks::remarks(counters);
+        let mut lines = lines.lines;
+        // As the command line lists them: the client first.
+        lines.sort_by_key(|line| (line.id.flow, line.id.segment, !line.id.from_client));
+        let count = lines.len();
+        self.table.extend(lines);
+        self.names.push((capture, Arc::clone(&name)));
+        let problems = problems.iter().chain(&remarks);
+        let problems = problems.map(|problem| format!("{name}: {problem}"));
+        Ok(json!({
+            "name": *name,
+            "packets": counters.frames,
+            "flows": counters.flows,
+            "transfers": count,
+            "problems": problems.collect::<Vec<_>>(),
+        }))
+    }
+
+    fn open(&self, capture: u32, name: &str) -> Result<Box<dyn Read + Send>, String> {
+        let opened = self.files.open(capture);
+        opened.map_err(|error| format!("{name}: {error}"))
+    }
+
+    fn name(&self, capture: u32) -> Result<&Arc<str>, String> {
+        let known = self.names.iter().find(|(number, _)| *number == capture);
+        let (_, name) = known.ok_or("this capture was not read: open it first")?;
+        Ok(name)
+    }
+
+    fn compare(&mut self, captures: [u32; 2]) -> Result<Value, String> {
+        self.between = None;
+        let [a, b] = captures;
+        let names = [Arc::clone(self.name(a)?), Arc::clone(self.name(b)?)];
+        let gather = |capture: u32, name: &str| -> Result<Gathered, String> {
+            let mut gathered = Gathered::new(between::MOST);
+            let input = self.open(capture, name)?;
+            // What is wrong with the rest of the capture was said when it was read.
+            let _ = Capture::new(input).and_then(|mut capture| {
+                while let Some(frame) = capture.frame()? {
+                    gathered.frame(&frame);
+                }
+                Ok(())
+            });
+            Ok(gathered)
+        };
+        let diagnosis = Diagnosis::new(gather(a, &names[0])?, gather(b, &names[1])?);
+        let (between, told) = between::compare(&names, &diagnosis);
+        self.between = Some(between);
+        Ok(told)
+    }
+
+    fn explain(&mut self, place: Place) -> Result<Value, String> {
+        let name = self.name(place.capture)?;
+        let mut keeper = Keeper::new(place.flow, Some(place.segment));
+        let line = self.table.find(place);
+        let mut acks = line.map(|line| Acks::new(line.sender, line.receiver));
+        let input = self.open(place.capture, name)?;
+        // What is wrong with the rest of the capture was said when it was read.
+        let _ = keep(input, &mut keeper, acks.as_mut());
+        let detector = DETECTORS[0].name;
+        let account = keeper.account(name, detector, Some(place.from_client));
+        let account = account.map_err(|absent| absent.to_string())?;
+        let (picture, story) = picture::explain(&account, acks.as_ref());
+        self.picture = Some(picture);
+        Ok(story)
+    }
+
+    fn picture(&self) -> Result<&Picture, String> {
+        self.picture.as_ref().ok_or_else(|| NO_TRANSFER.to_owned())
+    }
+
+    fn panel(&self, key: &str, view: View) -> Result<Reply, String> {
+        let panel = find(&self.picture()?.panels, key)?;
+        Ok(Reply::Numbers(panel.draw(view)))
+    }
+
+    fn simulate(&mut self, scenario: &str) -> Result<Value, String> {
+        self.ran = None;
+        let ran = lab::simulate(scenario, &self.files)?;
+        let told = ran.to_json();
+        self.ran = Some(ran);
+        Ok(told)
+    }
+
+    fn ran(&self) -> Result<&Ran, String> {
+        let none = || "no scenario was run".to_owned();
+        self.ran.as_ref().ok_or_else(none)
+    }
+}
+
+/// Hands a capture to an account, and its acknowledgements to those who draw them.
+fn keep(
+    input: Box<dyn Read + Send>,
+    keeper: &mut Keeper,
+    mut acks: Option<&mut Acks>,
+) -> Result<(), ReadError> {
+    let mut analysis = Analysis::new(Options::default());
+    let read = Capture::new(input).and_then(|mut capture| {
+        while let Some(frame) = capture.frame()? {
+            if let Some(acks) = &mut acks {
+                acks.frame(&frame);
+            }
+            analysis.frame(&frame, keeper);
+        }
+        Ok(())
+    });
+    analysis.finish(keeper);
+    read
+}
+
+fn find<'a>(panels: &'a [Panel], key: &str) -> Result<&'a Panel, String> {
+    let found = panels.iter().find(|panel| panel.key == key);
+    found.ok_or_else(|| format!("there is no panel {key}"))
+}
+
+/// Collects the lines of a capture.
+struct Lines {
+    capture: u32,
+    name: Arc<str>,
+    start: Nanos,
+    lines: Vec<Line>,
+}
+
+impl Sink for Lines {
+    fn begin(&mut self, at: Nanos) {
+        self.start = at;
+    }
+
+    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        let of = (self.capture, &self.name);
+        self.lines
+            .push(Line::new(of, self.start, transfer, &judgement));
+    }
+}

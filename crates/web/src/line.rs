@@ -1,0 +1,215 @@
+//! A line of the table: what is kept of a transfer.
+
+use std::sync::Arc;
+
+use tidegate_story::{brief, units};
+use tidegate_trace::annotate::{Layer, TransferId, TransferSummary};
+use tidegate_trace::detect::{Cause, Judgement};
+use tidegate_trace::read::Nanos;
+use tidegate_trace::wire::Endpoint;
+
+/// A transfer in the table.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub capture: u32,
+    pub file: Arc<str>,
+    pub id: TransferId,
+    pub sender: Endpoint,
+    pub receiver: Endpoint,
+    /// Since the capture began.
+    pub begins: Nanos,
+    pub duration: Nanos,
+    pub data_packets: u64,
+    pub loss_rate: f64,
+    pub goodput_bps: Option<f64>,
+    pub rtt: Option<Nanos>,
+    pub cause: Cause,
+    pub verdict: Box<str>,
+    pub confidence: Option<f32>,
+    /// Of the limiter, in bit/s of frames on the link.
+    pub rate_bps: Option<f64>,
+    /// In bytes of frames on the link.
+    pub depth_bytes: Option<f64>,
+}
+
+impl Line {
+    pub fn new(
+        (capture, file): (u32, &Arc<str>),
+        start: Nanos,
+        transfer: &TransferSummary,
+        judgement: &Judgement,
+    ) -> Self {
+        let metrics = &transfer.metrics;
+        let limit = judgement.limit;
+        let limit = limit.map(|limit| limit.at(Layer::Link, &transfer.tally));
+        Self {
+            capture,
+            file: Arc::clone(file),
+            id: transfer.id,
+            sender: transfer.sender,
+            receiver: transfer.receiver,
+            begins: metrics.first_sent.saturating_sub(start),
+            duration: metrics.duration,
+            data_packets: metrics.data_packets,
+            loss_rate: metrics.loss_rate(),
+            goodput_bps: metrics.goodput_bps(),
+            rtt: metrics.rtt.map(|rtt| rtt.median),
+            cause: judgement.cause,
+            verdict: brief::verdict(judgement).into(),
+            confidence: judgement.confidence.map(|share| share as f32),
+            rate_bps: limit.map(|limit| limit.rate_bps.value),
+            depth_bytes: limit
+                .and_then(|limit| limit.depth_bytes)
+                .map(|depth| depth.value),
+        }
+    }
+}
+
+/// What a column is sorted by.
+pub enum Key {
+    /// By the endpoints' addresses and ports.
+    Ends,
+    Number(fn(&Line) -> Option<f64>),
+    Text(fn(&Line) -> &str),
+}
+
+/// A column of the table.
+pub struct Column {
+    pub key: &'static str,
+    pub title: &'static str,
+    pub doc: &'static str,
+    pub sort: Key,
+    /// As `tidegate detect` writes it.
+    pub text: fn(&Line) -> String,
+}
+
+/// Every column, in the order of the table.
+pub const COLUMNS: &[Column] = &[
+    Column {
+        key: "file",
+        title: "Capture",
+        doc: "The capture that the transfer is in.",
+        sort: Key::Text(|line| &line.file),
+        text: |line| line.file.to_string(),
+    },
+    Column {
+        key: "flow",
+        title: "Flow",
+        doc: "The connection's number in the capture, from 0, in the order of first packets.",
+        sort: Key::Number(|line| Some(line.id.flow as f64)),
+        text: |line| line.id.flow.to_string(),
+    },
+    Column {
+        key: "segment",
+        title: "Segment",
+        doc: "The segment's number in the flow, from 0: a request and its response.",
+        sort: Key::Number(|line| Some(f64::from(line.id.segment))),
+        text: |line| line.id.segment.to_string(),
+    },
+    Column {
+        key: "from",
+        title: "From",
+        doc: "Which endpoint sent the data.",
+        sort: Key::Text(|line| side(line)),
+        text: |line| side(line).to_owned(),
+    },
+    Column {
+        key: "ends",
+        title: "Sender and receiver",
+        doc: "Address and port of the endpoint that sent the data, and of the other.",
+        sort: Key::Ends,
+        text: |line| format!("{} > {}", line.sender, line.receiver),
+    },
+    Column {
+        key: "begins",
+        title: "Begins",
+        doc: "When the first data packet was sent, since the capture began.",
+        sort: Key::Number(|line| Some(line.begins as f64)),
+        text: |line| units::time(line.begins),
+    },
+    Column {
+        key: "time",
+        title: "Time",
+        doc: "From the first data packet to the last acknowledgement of one.",
+        sort: Key::Number(|line| Some(line.duration as f64)),
+        text: |line| units::time(line.duration),
+    },
+    Column {
+        key: "packets",
+        title: "Packets",
+        doc: "Data packets, retransmissions among them.",
+        sort: Key::Number(|line| Some(line.data_packets as f64)),
+        text: |line| units::count(line.data_packets),
+    },
+    Column {
+        key: "loss",
+        title: "Loss",
+        doc: "Lost packets over data packets.",
+        sort: Key::Number(|line| Some(line.loss_rate)),
+        text: |line| units::percent(line.loss_rate),
+    },
+    Column {
+        key: "goodput",
+        title: "Goodput",
+        doc: "Payload delivered over the time.",
+        sort: Key::Number(|line| line.goodput_bps),
+        text: |line| or_dash(line.goodput_bps.map(units::rate)),
+    },
+    Column {
+        key: "rtt",
+        title: "RTT",
+        doc: "Median round-trip time.",
+        sort: Key::Number(|line| line.rtt.map(|rtt| rtt as f64)),
+        text: |line| or_dash(line.rtt.map(units::time)),
+    },
+    Column {
+        key: "sure",
+        title: "Sure",
+        doc: "How sure the detector is of the verdict.",
+        sort: Key::Number(|line| line.confidence.map(f64::from)),
+        text: |line| {
+            or_dash(
+                line.confidence
+                    .map(|share| brief::whole_percent(share.into())),
+            )
+        },
+    },
+    Column {
+        key: "verdict",
+        title: "Verdict",
+        doc: "What limited the transfer, and the limiter's rate.",
+        sort: Key::Text(|line| &line.verdict),
+        text: |line| line.verdict.to_string(),
+    },
+    Column {
+        key: "rate",
+        title: "Limit",
+        doc: "The limiter's rate, counted in frames on the link.",
+        sort: Key::Number(|line| line.rate_bps),
+        text: |line| or_dash(line.rate_bps.map(units::rate)),
+    },
+    Column {
+        key: "depth",
+        title: "Depth",
+        doc: "What the limiter's bucket or queue holds, counted in frames on the link.",
+        sort: Key::Number(|line| line.depth_bytes),
+        text: |line| {
+            or_dash(
+                line.depth_bytes
+                    .map(|depth| units::bytes(depth.round() as u64)),
+            )
+        },
+    },
+];
+
+fn side(line: &Line) -> &'static str {
+    if line.id.from_client {
+        "client"
+    } else {
+        "server"
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}

@@ -1,0 +1,29 @@
+//! Tidegate for Python. `tidegate/_native.pyi` describes what is here; the modules in Python beside it are what users import.
+
+mod arrow;
+mod clusters;
+mod explain;
+mod lab;
+mod limiter;
+mod problem;
+mod reading;
+mod rows;
+mod table;
+mod wait;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<rows::Rows>()?;
+    module.add_class::<rows::Batch>()?;
+    module.add_class::<rows::Batches>()?;
+    module.add_class::<table::Table>()?;
+    module.add_function(wrap_pyfunction!(rows::read, module)?)?;
+    module.add_function(wrap_pyfunction!(clusters::rate_clusters, module)?)?;
+    module.add_function(wrap_pyfunction!(explain::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::run, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::examples, module)?)?;
+    module.add_function(wrap_pyfunction!(limiter::simulate, module)?)
+}

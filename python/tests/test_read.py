@@ -1,0 +1,154 @@
+"""Rows of captures, beside what the program prints of the same captures."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pytest
+import tidegate
+
+
+def test_rows_are_those_of_the_program(corpus: Path) -> None:
+    # corpus/*/expected.csv is what `tidegate detect -f csv` prints; a test of the program keeps it so.
+    for folder in ["policed-1500kbit", "shaped-1500kbit"]:
+        capture = next((corpus / folder).glob("*.pcap.xz"))
+        rows = polars.DataFrame(tidegate.read(capture)).sort("flow", "segment", "from_client").to_dicts()
+        with (corpus / folder / "expected.csv").open() as file:
+            expected = sorted(
+                csv.DictReader(file), key=lambda row: (int(row["flow"]), int(row["segment"]), row["from_client"])
+            )
+        assert len(rows) == len(expected) > 0
+        for row, wanted in zip(rows, expected, strict=True):
+            assert str(row["data_packets"]) == wanted["data_packets"]
+            assert row["lost_packets"] == int(wanted["lost_packets"])
+            assert row["verdict"] == wanted["verdict"]
+            assert row["sender"] == wanted["sender"]
+            assert row["loss_rate"] == float(wanted["loss_rate"])
+            assert row["start_s"].timestamp() == pytest.approx(float(wanted["start_s"]), abs=1e-5)
+
+
+@pytest.mark.parametrize("by", ["segment", "flow", "client", "packet"])
+def test_any_library_takes_them(policed: Path, by: tidegate._capture.By) -> None:
+    rows = tidegate.read(policed, by=by)
+    arrow = pyarrow.table(rows)
+    arrow.validate(full=True)
+    assert arrow.num_rows > 0
+    assert arrow.column_names == rows.columns
+    assert polars.DataFrame(rows).shape == arrow.shape
+    assert pandas.DataFrame.from_arrow(rows).shape == arrow.shape
+    stream = pyarrow.RecordBatchReader.from_stream(rows)
+    assert duckdb.sql("SELECT count(*) FROM stream").fetchall() == [(arrow.num_rows,)]
+    batches = [pyarrow.record_batch(batch) for batch in rows]
+    assert pyarrow.Table.from_batches(batches).num_rows == arrow.num_rows
+
+
+def test_rows_agree_with_each_other(policed: Path) -> None:
+    packets = polars.DataFrame(tidegate.read(policed, by="packet"))
+    segments = polars.DataFrame(tidegate.read(policed))
+    flows = polars.DataFrame(tidegate.read(policed, by="flow"))
+    clients = polars.DataFrame(tidegate.read(policed, by="client"))
+    lost = packets["lost"].sum()
+    assert lost > 0
+    assert segments["lost_packets"].sum() == flows["lost_packets"].sum() == clients["lost_packets"].sum() == lost
+
+
+def test_types_and_notes(policed: Path) -> None:
+    schema = pyarrow.table(tidegate.read(policed)).schema
+    assert schema.field("start_s").type == pyarrow.timestamp("ns", tz="UTC")
+    assert schema.field("sender_port").type == pyarrow.uint16()
+    assert schema.field("goodput_bps").metadata[b"unit"] == b"bit/s"
+
+
+def test_errors_have_file_place_and_reason(policed: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "text.pcap"
+    broken.write_text("this is not a capture, it is a text")
+    cut = tmp_path / "cut.pcap.xz"
+    cut.write_bytes(policed.read_bytes()[:50_000])
+
+    with pytest.raises(tidegate.CaptureError) as raised:
+        list(tidegate.read(broken))
+    assert raised.value.file == str(broken)
+    assert raised.value.offset == 0
+    assert "not a packet capture" in raised.value.reason
+
+    with pytest.raises(Exception, match="text.pcap: not a packet capture.*at byte 0"):
+        pyarrow.table(tidegate.read(broken))
+
+    with pytest.raises(tidegate.CaptureError, match="No such file") as raised:
+        list(tidegate.read(tmp_path / "missing.pcap"))
+    assert raised.value.offset is None
+
+    # The others are read, and what there is of the damaged one.
+    rows = tidegate.read([broken, cut, policed], errors="keep")
+    files = set(polars.DataFrame(rows)["file"])
+    assert files == {str(cut), str(policed)}
+    assert {Path(problem.file).name for problem in rows.problems} == {"text.pcap", "cut.pcap.xz"}
+
+
+def test_wrong_words_are_value_errors(policed: Path, tmp_path: Path) -> None:
+    for wrong in [{"by": "pakcet"}, {"detector": "pdx"}, {"basis": "all"}, {"errors": "ignore"}]:
+        with pytest.raises(ValueError, match=next(iter(wrong.values()))):
+            tidegate.read(policed, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="leave out basis"):
+        tidegate.read(policed, detector="pd", basis="client")
+    with pytest.raises(FileNotFoundError, match="no captures in this folder"):
+        tidegate.read(tmp_path)
+
+
+def test_other_threads_run_meanwhile(policed: Path) -> None:
+    counted = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        before = counted
+        tidegate.explain(policed)
+        # With the interpreter's lock held, the other thread would stand still.
+        assert counted > before
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_reading_may_be_left(policed: Path) -> None:
+    rows = iter(tidegate.read([policed] * 20, by="packet"))
+    assert len(next(rows)) > 0
+    del rows
+
+
+def test_control_c_ends_a_reading(policed: Path, tmp_path: Path) -> None:
+    # A pipe that nobody writes to: only Ctrl-C ends the reading.
+    pipe = tmp_path / "silent.pcap"
+    os.mkfifo(pipe)
+    program = (
+        "import sys, tidegate\n"
+        "rows = iter(tidegate.read(sys.argv[1]))\n"
+        "print('reading', flush=True)\n"
+        "try:\n"
+        "    next(rows)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+        "import os; os._exit(0)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(pipe)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "reading\n"
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    output, _ = child.communicate(timeout=60)
+    assert output == "interrupted\n"

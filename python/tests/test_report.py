@@ -1,0 +1,162 @@
+"""The report, on datasets whose truth is known."""
+
+import ipaddress
+import random
+import xml.etree.ElementTree
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+import tidegate
+from tidegate import _shares
+
+#: AS number, country, continent, share of clients behind a policer, plans in bit/s.
+NETWORKS = [
+    (64500, "KE", "AF", 0.30, [1e6, 2e6]),
+    (64501, "IN", "AS", 0.10, [10e6]),
+    (64502, "DE", "EU", 0.05, [50e6]),
+    (64503, "US", "NA", 0.0, []),
+]
+CLIENTS = 400
+SAMPLED = 0.1
+
+
+def rows() -> list[dict[str, Any]]:
+    """Segments of clients: those behind a policer are policed in all that they lose."""
+    chance = random.Random(1)
+    found = []
+    for number, (asn, country, continent, share, plans) in enumerate(NETWORKS):
+        for client in range(CLIENTS):
+            policed = chance.random() < share
+            plan = chance.choice(plans) if policed else None
+            address = ipaddress.IPv6Address(f"::ffff:10.{number}.{client // 250}.{client % 250}")
+            for _ in range(chance.randint(1, 9)):
+                lossy = policed or chance.random() < 0.2
+                found.append(
+                    {
+                        "from_client": False,
+                        "client_address": address.packed,
+                        "client_asn": asn,
+                        "client_organisation": f"Network {number} <b>",
+                        "client_country": country,
+                        "client_continent": continent,
+                        "sampled_fraction": SAMPLED,
+                        "policed_any": policed,
+                        "lost_packets": 40 if lossy else 2,
+                        "loss_rate": chance.uniform(0.1, 0.3) if policed else chance.uniform(0, 0.02),
+                        # Some lie far off, as those of segments that were judged wrongly do.
+                        "limit_rate_bps": None
+                        if plan is None
+                        else round(chance.uniform(1e5, 9e7) if chance.random() < 0.1 else plan * chance.gauss(1, 0.01)),
+                        "limit_rate_low_bps": None if plan is None else round(plan * 0.99),
+                        "limit_rate_high_bps": None if plan is None else round(plan * 1.01),
+                        "policer_rate_bps": None if plan is None else round(plan * 0.95),
+                        "limit_depth_bytes": None if plan is None else 60_000,
+                        "capacity_bps": 100_000_000,
+                        "goodput_bps": round(plan * 0.9) if plan else round(chance.uniform(1e6, 9e7)),
+                        "rtt_median_ms": chance.uniform(10, 100),
+                        "pattern": "staircase" if policed else "none",
+                        "wait_ms": chance.uniform(500, 2000) if policed else chance.uniform(1, 20),
+                    }
+                )
+    # What clients sent does not count.
+    return found + [{**row, "from_client": True, "policed_any": True} for row in found[:500]]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    kinds: dict[str, Any] = dict.fromkeys(["limit_rate_low_bps", "limit_rate_high_bps"], polars.UInt64)
+    kinds |= {"client_asn": polars.UInt32, "limit_rate_bps": polars.UInt64, "policer_rate_bps": polars.UInt64, "limit_depth_bytes": polars.UInt64}
+    table = polars.DataFrame(rows(), schema_overrides=kinds, infer_schema_length=None)
+    for hour in range(4):
+        place = folder / "segments" / "date=2026-11-22" / f"hour={hour:02}"
+        place.mkdir(parents=True)
+        table.gather_every(4, hour).write_parquet(place / "0.parquet")
+    return folder
+
+
+def test_the_truth_is_in_the_intervals(dataset: Path) -> None:
+    report = tidegate.report(dataset)
+    served = [row for row in rows() if not row["from_client"]]
+    for asn, country, _, share, plans in NETWORKS:
+        (row,) = report.networks.filter(polars.col("client_asn") == asn).to_dicts()
+        of = [segment for segment in served if segment["client_asn"] == asn]
+        policed = [segment for segment in of if segment["policed_any"]]
+        lossy = [segment for segment in of if segment["lost_packets"] >= 15]
+        assert row["clients"] == CLIENTS
+        assert row["segments"] == pytest.approx(len(of) / SAMPLED, abs=1)
+        assert row["policed_share"] == pytest.approx(len(policed) / len(of))
+        assert row["policed_share_of_lossy"] == pytest.approx(len(policed) / len(lossy))
+        assert row["policed_share_low"] <= share <= row["policed_share_high"]
+        # Segments of a client are alike: the interval is that of clients, wider than that of segments would be.
+        assert row["policed_share_high"] - row["policed_share_low"] < 0.15
+        rates = report.clusters.filter(polars.col("client_asn") == asn)["rate_bps"].to_list()
+        for plan in plans:
+            assert any(rate == pytest.approx(plan, rel=0.03) for rate in rates)
+        assert bool(rates) == bool(plans), "without policers there are no policing rates"
+        if policed:
+            loss = sum(segment["loss_rate"] for segment in policed) / len(policed)
+            assert row["loss_rate_policed"] == pytest.approx(loss)
+            assert row["share_staircase"] == 1
+            assert row["loss_rate_policed_low"] < loss < row["loss_rate_policed_high"]
+            assert (row["bucket_median_bytes"], row["country"]) == (60_000, country)
+            # Plans make few rates, and goodputs of what is not policed lie far apart.
+            assert row["clusters_of_policing_rates"] == len(plans) < row["clusters_of_other_goodputs"]
+        else:
+            assert row["loss_rate_policed"] is None and row["clusters_of_policing_rates"] is None
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    # 300 samples of 60 clients with 1 to 20 segments each, of which 20 % are policed.
+    chance = random.Random(2)
+    held = 0
+    for _ in range(300):
+        clients = [(size, size * (chance.random() < 0.2)) for size in (chance.randint(1, 20) for _ in range(60))]
+        table = polars.DataFrame(clients, schema=["whole", "part"], orient="row")
+        columns = _shares.interval("share", polars.col("part"), polars.col("whole"), 20)
+        (row,) = table.select(columns).to_dicts()
+        held += row["share_low"] <= 0.2 <= row["share_high"]
+    assert 0.90 <= held / 300 <= 1
+
+
+def test_regions_are_those_of_the_paper(dataset: Path) -> None:
+    report = tidegate.report(dataset)
+    assert set(report.regions["region"]) == {"Africa", "India", "Europe", "North America"}
+    assert report.hours.filter(region="Africa")["hour"].to_list() == [0, 1, 2, 3]
+    quantiles = report.distributions.filter(region="Africa", measure="policing_rate_bps")
+    assert quantiles["value"].is_sorted()
+    assert 1e6 <= quantiles.filter(quantile=0.5)["value"].item() <= 2.1e6
+
+
+def test_few_samples_say_nothing(dataset: Path) -> None:
+    report = tidegate.report(dataset, least_clients=CLIENTS + 1)
+    assert report.networks["segments"].min() > 0
+    assert report.networks["policed_share"].null_count() == len(NETWORKS)
+    assert report.networks["loss_rate_not_policed"].null_count() == len(NETWORKS)
+    assert len(report.clusters) == len(report.distributions) == len(report.network_distributions) == 0
+    assert "AS6450" not in report.html(), "no system has a page of its own"
+
+
+def test_a_report_is_written(dataset: Path, tmp_path: Path) -> None:
+    report = tidegate.report(dataset, since="2026-11-22", until="2026-11-22")
+    report.save(tmp_path / "out")
+    again = polars.read_parquet(tmp_path / "out" / "networks.parquet")
+    assert again.equals(report.networks)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<summary>AS") == sum(bool(plans) for *_, plans in NETWORKS)
+    assert "Network 0 &lt;b&gt;" in page and "<b>" not in page
+    assert "http" not in page.replace("http-equiv", ""), "the page needs nothing from elsewhere"
+    for picture in page.split("<svg")[1:]:
+        xml.etree.ElementTree.fromstring("<svg" + picture.split("</svg>")[0] + "</svg>")
+    assert "Africa" in str(report)
+    assert len(tidegate.report(dataset, until="2026-11-21").networks) == 0
+
+
+def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no dataset"):
+        tidegate.report(tmp_path)
+    (tmp_path / "segments").mkdir()
+    with pytest.raises(ValueError, match="no rows"):
+        tidegate.report(tmp_path)

@@ -1,0 +1,106 @@
+"""Captures: rows of all transfers, and the story of one."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _native
+
+By = Literal["segment", "flow", "client", "packet"]
+Basis = Literal["segment", "connection", "client"]
+PathLike = str | os.PathLike[str]
+
+_NAMED_LIKE_A_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\.?\d*(\.(gz|xz|zst))?$", re.IGNORECASE)
+
+
+def _captures(paths: PathLike | Iterable[PathLike]) -> list[Path]:
+    """The captures that the paths name; folders are searched by the names of files."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: list[Path] = []
+    for path in map(Path, given):
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if _NAMED_LIKE_A_CAPTURE.search(file.name))
+            if not inside:
+                raise FileNotFoundError(f"{path}: no captures in this folder: none of its files is named like one")
+            found.extend(inside)
+        else:
+            found.append(path)
+    return found
+
+
+def read(
+    paths: PathLike | Iterable[PathLike],
+    by: By = "segment",
+    *,
+    detector: str = "tidegate",
+    basis: Basis | None = None,
+    errors: Literal["raise", "keep"] = "raise",
+    threads: int | None = None,
+) -> _native.Rows:
+    """Rows of captures: what `tidegate detect --by …` gives, with the same columns.
+
+    The result is an Arrow stream (`__arrow_c_stream__`): give it to `polars.DataFrame`, `pyarrow.table`,
+    `pandas.DataFrame.from_arrow`, or to DuckDB by way of pyarrow. Or iterate over it: it gives batches, as they come.
+    Captures are read when somebody takes the rows, on other threads, and again when somebody takes them again.
+
+    `errors="raise"` ends the reading at the first bad capture. A loop over the rows raises `CaptureError`; a library that
+    takes the stream raises an error of its own, with the same text. With `errors="keep"` the rows up to the damage and the
+    other captures are read. In both cases the attribute `problems` of the result has the errors afterwards.
+
+    `threads` is how many captures are read at the same time: by default, as many as there are processor cores.
+    """
+    if errors not in ("raise", "keep"):
+        raise ValueError(f'errors={errors!r}: it is "raise" or "keep"')
+    return _native.read(_captures(paths), by, detector, basis, errors == "raise", threads)
+
+
+class Explanation:
+    """What limited a transfer. A notebook shows its picture."""
+
+    def __init__(self, data: dict[str, Any], svg: str) -> None:
+        #: Everything that is known, as docs/reference/explain.md describes it.
+        self.data = data
+        #: The picture.
+        self.svg = svg
+
+    @property
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        return str(self.data["headline"])
+
+    @property
+    def verdict(self) -> str:
+        """The cause: policer, queue, aqm …"""
+        return str(self.data["verdict"])
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[key]
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.headline}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def explain(
+    path: PathLike,
+    *,
+    flow: int | None = None,
+    segment: int | None = None,
+    sender: Literal["client", "server"] | None = None,
+    detector: str = "tidegate",
+) -> Explanation:
+    """What limited one transfer of a capture: by default the one that took longest.
+
+    `flow` and `segment` are the numbers that `read` gives. Raises `CaptureError` if the capture cannot be read, or does not
+    hold the transfer.
+    """
+    if sender not in (None, "client", "server"):
+        raise ValueError(f'sender={sender!r}: it is "client" or "server"')
+    from_client = None if sender is None else sender == "client"
+    data, svg = _native.explain(Path(path), flow, segment, from_client, detector)
+    return Explanation(json.loads(data), svg)

@@ -1,0 +1,106 @@
+"""The report as one page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from ._picture import band, curves
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ._report import Report
+
+#: Autonomous systems with a section: those with most policed segments.
+_MOST_SECTIONS = 50
+_DISTRIBUTIONS = {
+    "policing_rate_bps": "Policing rates, bit/s",
+    "goodput_not_policed_bps": "Goodputs of other segments, bit/s",
+    "loss_rate_policed": "Loss rate of policed segments",
+    "loss_rate_not_policed": "Loss rate of other segments",
+    "capacity_over_policing_rate": "Capacity of the bottleneck over the policing rate",
+    "wait_policed_ms": "Wait time of policed segments, ms",
+    "wait_not_policed_ms": "Wait time of other segments, ms",
+}
+_OF_A_NETWORK = {
+    "policing_rate_bps": "Policing rates, bit/s",
+    "loss_rate_policed": "Loss rate of policed segments",
+    "bucket_bytes": "Depth of the bucket, bytes",
+}
+_STYLE = (
+    "body{font:15px/1.4 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
+    "table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:right}td{white-space:nowrap}"
+    "td:first-child,th:first-child{text-align:left}svg{margin:1em 1em 0 0}.wide{overflow-x:auto}summary{cursor:pointer}"
+)
+_NOTE = (
+    "Shares and loss rates have intervals of 95 %, which count clients. A value is missing where there "
+    "are too few clients to say anything. Lossy segments have 15 losses or more. Only data that servers sent counts."
+)
+
+
+def page(report: Report) -> str:
+    pictures = "".join(curves(report.distributions, "region", name, title) for name, title in _DISTRIBUTIONS.items())
+    parts = {
+        "Regions": _table(report.regions),
+        "Distributions by region": pictures,
+        "Hours of the day (UTC)": _hours(report.hours),
+        "Autonomous systems": _table(report.networks),
+        "Where policers are prevalent": _sections(report),
+        "Countries": _table(report.countries),
+    }
+    body = "".join(f"<h2>{escape(title)}</h2>{part}" for title, part in parts.items() if part)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tidegate: report</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{body}</body></html>\n"
+    )
+
+
+def _sections(report: Report) -> str:
+    """For each autonomous system its rates, and the distributions of figures 11 and 12."""
+    parts = []
+    prevalent = report.clusters["client_asn"].unique()
+    chosen = report.networks.filter(report.networks["client_asn"].is_in(prevalent.to_list()))
+    for network in chosen.sort("policed_share", descending=True).head(_MOST_SECTIONS).iter_rows(named=True):
+        asn = network["client_asn"]
+        of = report.network_distributions.filter(report.network_distributions["client_asn"] == asn)
+        pictures = "".join(curves(of, "client_asn", name, title) for name, title in _OF_A_NETWORK.items())
+        rates = _table(report.clusters.filter(report.clusters["client_asn"] == asn).drop("client_asn"))
+        name = escape(f"AS{asn} {network['client_organisation'] or ''}".strip())
+        share = f"{100 * network['policed_share']:.1f} % of segments policed"
+        parts.append(f"<details><summary>{name}: {share}</summary>{rates}{pictures}</details>")
+    return "".join(parts)
+
+
+def _hours(hours: pl.DataFrame) -> str:
+    pictures = (
+        band(rows, "hour", "policed_share", f"{region}: share of segments policed")
+        + band(rows, "hour", "loss_rate_not_policed", f"{region}: loss rate of other segments")
+        for (region,), rows in hours.group_by("region", maintain_order=True)
+    )
+    return "".join(pictures) + f"<details><summary>As a table</summary>{_table(hours)}</details>"
+
+
+def _cell(row: dict[str, object], name: str) -> str:
+    value = row[name]
+    if value is None:
+        return ""
+    if isinstance(value, float) and ("share" in name or "loss_rate" in name):
+        low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+        interval = f" ({100 * low:.1f} to {100 * high:.1f})" if isinstance(low, float) and isinstance(high, float) else ""
+        return f"{100 * value:.1f} %{interval}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if isinstance(value, int) and name not in ("client_asn", "hour"):
+        return f"{value:,}"
+    return escape(str(value))
+
+
+def _table(table: pl.DataFrame) -> str:
+    """A share and its interval are one cell."""
+    names = [name for name in table.columns if not name.endswith(("_low", "_high"))]
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
+    rows = (
+        "<tr>" + "".join(f"<td>{_cell(row, name)}</td>" for name in names) + "</tr>" for row in table.iter_rows(named=True)
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'

@@ -1,0 +1,60 @@
+"""The report as text for terminals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ._report import Report
+
+#: Autonomous systems that are shown: those with most segments.
+_MOST_NETWORKS = 20
+
+
+def summary(report: Report) -> str:
+    """Table 2 by region and by autonomous system, and the rates of policers."""
+    rates: dict[int, list[str]] = {}
+    for cluster in report.clusters.iter_rows(named=True):
+        rates.setdefault(cluster["client_asn"], []).append(f"{cluster['rate_bps'] / 1e6:.3g}")
+    shown = report.networks.head(_MOST_NETWORKS)
+    names = [
+        f"AS{row['client_asn']} {row['client_organisation'] or ''}".strip() if row["client_asn"] is not None else "unknown"
+        for row in shown.iter_rows(named=True)
+    ]
+    plans = [", ".join(rates.get(asn, [])) for asn in shown["client_asn"].to_list()]
+    regions = _lines("REGION", report.regions["region"].to_list(), report.regions)
+    networks = _lines("AS", names, shown, ("POLICING RATES, MBIT/S", plans))
+    return f"{regions}\n\n{networks}"
+
+
+def _lines(kind: str, names: list[str], table: pl.DataFrame, last: tuple[str, list[str]] | None = None) -> str:
+    columns = [
+        [kind, *names],
+        ["CLIENTS", *[f"{count:,}" for count in table["clients"]]],
+        ["SEGMENTS", *[f"{count:,}" for count in table["segments"]]],
+        ["POLICED OF LOSSY", *_shares(table, "policed_share_of_lossy")],
+        ["POLICED OF ALL", *_shares(table, "policed_share")],
+        ["LOSS IF POLICED", *_shares(table, "loss_rate_policed")],
+        ["LOSS IF NOT", *_shares(table, "loss_rate_not_policed")],
+    ]
+    if last is not None:
+        columns.append([last[0], *last[1]])
+    widths = [max(map(len, column)) for column in columns]
+    rows = zip(*columns, strict=True)
+    aligned = (
+        "  ".join(
+            text.ljust(width) if place == 0 or column[0].startswith("POLICING") else text.rjust(width)
+            for place, (text, width, column) in enumerate(zip(row, widths, columns, strict=True))
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in aligned)
+
+
+def _shares(table: pl.DataFrame, name: str) -> list[str]:
+    values: list[tuple[Any, Any, Any]] = list(table.select(name, f"{name}_low", f"{name}_high").iter_rows())
+    return [
+        "-" if share is None else f"{100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})" for share, low, high in values
+    ]
