@@ -87,8 +87,7 @@ test-realtime:
 	@packaging/setup build
 	@packaging/setup test
 	@echo '== running the tests that take long'
-	$(CARGO) test --workspace --locked --tests -- --ignored \
-		--skip config::tests::speed --skip a_hundred_thousand_subscribers_load
+	@CARGO='$(CARGO)' packaging/test-realtime
 
 old-kernels:
 	@packaging/setup build

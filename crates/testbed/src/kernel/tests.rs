@@ -99,7 +99,7 @@ fn the_round_trip_is_the_path_s() {
     };
     let flow = &outcome.flows[0];
     assert!(flow.rtt.min >= 20 * MILLISECOND, "{flow:?}");
-    assert!(flow.rtt.p50 < 21 * MILLISECOND, "{flow:?}");
+    assert!(flow.rtt.p50 < 22 * MILLISECOND, "{flow:?}");
     // Handshake, and 138 segments in windows of 10, 20, 40, 80.
     let [whole] = flow.completions[..] else {
         panic!("{flow:?}");
@@ -137,7 +137,7 @@ fn a_policer_holds_its_rate_and_its_losses_are_known() {
     assert!((500_000..passed).contains(&flow.delivered), "{flow:?}");
     assert_eq!(outcome.aggregates[0].windows, flow.windows);
     // A policer delays nothing, so only losses show it.
-    assert!(flow.rtt.p50 < 21 * MILLISECOND, "{flow:?}");
+    assert!(flow.rtt.p50 < 22 * MILLISECOND, "{flow:?}");
     assert!(flow.dropped > 0 && flow.retransmitted > 0, "{flow:?}");
     assert_eq!(outcome.elements[1].dropped, flow.dropped);
     assert!(flow.delivered <= (flow.sent_packets - flow.dropped) * 1448);
