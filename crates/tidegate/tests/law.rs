@@ -57,6 +57,8 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         "tidegate-gate" => &["tidegate-limiter", "tidegate-notation"],
         "tidegate-story" => &["tidegate-limiter", "tidegate-plot", "tidegate-trace"],
         "tidegate-dataset" => &["tidegate-store", "tidegate-table", "tidegate-trace"],
+        // What a limit does is simulated; what is said of it is drawn.
+        "tidegate-advise" => &["tidegate-lab", "tidegate-limiter", "tidegate-plot"],
         "tidegate-web" => &[
             "tidegate-lab",
             "tidegate-limiter",

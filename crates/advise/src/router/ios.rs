@@ -1,0 +1,316 @@
+//! Cisco IOS and IOS XR.
+//!
+//! IOS: `police [cir] BPS [[bc] BYTES [[be] BYTES]] [pir BPS [be BYTES]] [conform-action …]`. Rates are bits per
+//! second with k, m and g as powers of ten and decimal points; bursts are bytes. (Cisco IOS Release 15.1(3)MR Command
+//! Reference, `police (policy map)`.) IOS XR: `police rate VALUE [bps|kbps|mbps|gbps] [burst VALUE
+//! [bytes|kbytes|mbytes|gbytes|ms|us]]`. (Cisco IOS XR Modular QoS Command Reference, `police rate`.)
+
+use tidegate_limiter::Rate;
+
+use super::words::{Cursor, Word, split, whole};
+use super::{Limit, Mistake, Reading, Vendor};
+use crate::setting::{ETHERNET, FULL};
+
+/// The shaper's queue where `queue-limit` does not say it: 83 packets, as the article's ISR 4000 had it.
+const QUEUE: u64 = 83;
+/// Actions on packets that take them out of the limit.
+const PASSING: [&str; 12] = [
+    "transmit",
+    "set-prec-transmit",
+    "set-dscp-transmit",
+    "set-qos-transmit",
+    "set-cos-transmit",
+    "set-clp-transmit",
+    "set-frde-transmit",
+    "set-mpls-exp-transmit",
+    "set-mpls-exp-imposition-transmit",
+    "set-mpls-exp-topmost-transmit",
+    "set",
+    "continue",
+];
+
+/// What a `police` line says.
+#[derive(Default)]
+struct Police {
+    rate: Option<u64>,
+    peak: Option<u64>,
+    burst: Option<u64>,
+    excess: Option<u64>,
+    /// Whether packets beyond the committed burst, and beyond both, pass.
+    exceeding_passes: bool,
+    violating: Option<bool>,
+    /// Units were words: IOS XR.
+    spelled: bool,
+}
+
+pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
+    let police = words[at];
+    if at > 0 && words[at - 1].is(&["no"]) {
+        return Err(police.mistake("`no police` removes a limit: there is none to advise on"));
+    }
+    let mut cursor = Cursor::new(words, at + 1);
+    let mut said = Police::default();
+    said.spelled = cursor.take(&["rate"]);
+    cursor.take(&["cir"]);
+    said.rate = Some(rate(police, &mut cursor)?);
+    sizes(&mut said, &mut cursor)?;
+    actions(&mut said, &mut cursor, police.line)?;
+    reading(police, &said)
+}
+
+/// The bursts and the peak rate, in the order in which IOS has them.
+fn sizes(said: &mut Police, cursor: &mut Cursor<'_>) -> Result<(), Mistake> {
+    while let Some(word) = cursor.peek() {
+        let rate = said.rate.unwrap_or(0);
+        if word.is(&["bc", "burst"]) {
+            cursor.next();
+            said.burst = Some(size(word, cursor, rate)?);
+        } else if word.is(&["be", "peak-burst"]) {
+            cursor.next();
+            said.excess = Some(size(word, cursor, said.peak.unwrap_or(rate))?);
+        } else if word.is(&["pir", "peak-rate"]) {
+            cursor.next();
+            said.peak = Some(self::rate(word, cursor)?);
+        } else if word.text.starts_with(|c: char| c.is_ascii_digit()) {
+            let value = Some(size(word, cursor, rate)?);
+            match said.burst {
+                None => said.burst = value,
+                Some(_) if said.excess.is_none() => said.excess = value,
+                Some(_) => {
+                    return Err(word.mistake("there are more than two bursts: IOS has `bc` and `be`"));
+                }
+            }
+        } else {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What happens to packets. Configurations have the actions in the same line, or each in a line of its own.
+fn actions(said: &mut Police, cursor: &mut Cursor<'_>, line: usize) -> Result<(), Mistake> {
+    while let Some(word) = cursor.peek() {
+        if !word.is(&["conform-action", "exceed-action", "violate-action"]) {
+            // A word that continues the line of `police` is a part of it that is not understood.
+            if word.line == line {
+                return Err(word.mistake(format!(
+                    "`{}` is not understood here. Behind the rate and the bursts stand `conform-action`, \
+                     `exceed-action` and `violate-action`",
+                    word.text
+                )));
+            }
+            break;
+        }
+        cursor.next();
+        let action = cursor.value(word, "drop")?;
+        let passes = match action.text.to_ascii_lowercase() {
+            text if text == "drop" => false,
+            text if PASSING.contains(&text.as_str()) => true,
+            _ => {
+                return Err(action.mistake(format!(
+                    "the action `{}` is not understood: known are `drop`, `transmit` and `set-…-transmit`",
+                    action.text
+                )));
+            }
+        };
+        if word.is(&["exceed-action"]) {
+            said.exceeding_passes = passes;
+        } else if word.is(&["violate-action"]) {
+            said.violating = Some(passes);
+        }
+        // The value that an action sets.
+        while let Some(next) = cursor.peek() {
+            if next.line != action.line || next.text.contains("-action") {
+                break;
+            }
+            cursor.next();
+        }
+    }
+    Ok(())
+}
+
+fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
+    let committed = said.rate.unwrap_or(0);
+    let vendor = match said.spelled {
+        true => Vendor::IosXr,
+        false => Vendor::Ios,
+    };
+    let mut assumed = Vec::new();
+    let nothing = || {
+        police.mistake(
+            "this line drops nothing: packets beyond the limit pass. Advice is for limits that drop; give --rate and \
+             --burst of the limit behind it",
+        )
+    };
+    // Without `violate-action` there is one bucket, and `be` has no effect. With it, packets beyond `bc` use `be`.
+    let (rate, burst) = match (said.exceeding_passes, said.violating, said.peak) {
+        (true, Some(false), Some(peak)) => {
+            let note = "Packets between the committed and the peak rate pass, so the limit is the peak rate.";
+            assumed.push(note.to_owned());
+            (peak, said.excess.or_else(|| default(vendor, peak)))
+        }
+        (true, Some(false), None) => {
+            let note = "Packets beyond `bc` pass while `be` has tokens, so the bucket is both of them.";
+            assumed.push(note.to_owned());
+            let burst = said.burst.or_else(|| default(vendor, committed));
+            (committed, burst.map(|burst| burst.saturating_add(said.excess.unwrap_or(burst))))
+        }
+        (true, _, _) => return Err(nothing()),
+        (false, _, _) => (committed, said.burst.or_else(|| default(vendor, committed))),
+    };
+    if said.burst.is_none() && vendor == Vendor::Ios {
+        assumed.push(
+            "The line has no burst. IOS then takes what the rate sends in 250 ms (rate/32 bytes), at least 1500 bytes."
+                .to_owned(),
+        );
+    }
+    Ok(Reading {
+        vendor,
+        rate: Rate::from_bits_per_second(rate),
+        limit: Limit::Policer { burst },
+        overhead: ETHERNET,
+        line: police.line,
+        assumed,
+    })
+}
+
+/// IOS takes 250 ms of the rate: 625,000 bytes at 20 Mbit/s [Policer or shaper]. Defaults of IOS XR differ between
+/// platforms: 10 ms of the rate on NCS 540, others elsewhere.
+fn default(vendor: Vendor, rate: u64) -> Option<u64> {
+    (vendor == Vendor::Ios).then(|| (rate / 32).max(1500))
+}
+
+pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
+    let shape = words[at];
+    let mut cursor = Cursor::new(words, at + 1);
+    let kind = cursor.value(shape, "average 10m")?;
+    if kind.is(&["peak"]) {
+        return Err(kind.mistake("`shape peak` sends more than its rate: only `shape average` is understood"));
+    }
+    let rate = rate(kind, &mut cursor)?;
+    let later = &words[at..];
+    let limit = later.iter().position(|word| word.is(&["queue-limit"]));
+    let mut assumed = vec![
+        "The shaper has one queue for all flows, and sends packets evenly.".to_owned(),
+    ];
+    let queue = match limit {
+        Some(place) => {
+            let mut cursor = Cursor::new(later, place + 1);
+            queue_limit(later[place], &mut cursor)?
+        }
+        None => {
+            assumed.push(format!(
+                "The text has no `queue-limit`. {QUEUE} packets were the default of an ISR 4000; the default differs \
+                 between devices."
+            ));
+            QUEUE * FULL
+        }
+    };
+    Ok(Reading {
+        vendor: Vendor::Ios,
+        rate: Rate::from_bits_per_second(rate),
+        limit: Limit::Shaper {
+            queue: Some(queue),
+            burst: FULL,
+        },
+        overhead: ETHERNET,
+        line: shape.line,
+        assumed,
+    })
+}
+
+/// `queue-limit 200 [packets|bytes]`, in bytes of full packets.
+fn queue_limit(word: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+    let value = cursor.value(word, "200 packets")?;
+    let number = split(value.text).filter(|(_, unit)| unit.is_empty());
+    let number = number.and_then(|(number, _)| whole(number));
+    let Some(number) = number.filter(|&number| number > 0) else {
+        return Err(value.mistake(format!("`{}` is not a number of packets", value.text)));
+    };
+    if cursor.take(&["bytes"]) {
+        return Ok(number);
+    }
+    if let Some(unit) = cursor.peek().filter(|word| word.is(&["ms", "us"])) {
+        return Err(unit.mistake("a queue limit in time is not understood: give it in packets or bytes"));
+    }
+    Ok(number.saturating_mul(FULL))
+}
+
+/// A rate in bit/s: digits, a decimal point, k, m or g, and in IOS XR a unit as a word.
+fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+    let word = cursor.value(of, "10m")?;
+    if word.is(&["percent"]) || cursor.peek().is_some_and(|next| next.is(&["percent"])) {
+        return Err(word.mistake(
+            "a rate in percent depends on the interface: write its rate in bit/s, or give --rate",
+        ));
+    }
+    let wrong = || {
+        word.mistake(format!(
+            "`{}` is not a rate: write bits per second such as 10000000, 10m or 1.5g",
+            word.text
+        ))
+    };
+    let (number, suffix) = split(word.text).ok_or_else(wrong)?;
+    let scale = match suffix.to_ascii_lowercase().as_str() {
+        "" => match cursor.peek() {
+            Some(unit) if unit.is(&["bps"]) => 1.0,
+            Some(unit) if unit.is(&["kbps"]) => 1e3,
+            Some(unit) if unit.is(&["mbps"]) => 1e6,
+            Some(unit) if unit.is(&["gbps"]) => 1e9,
+            Some(unit) if unit.is(&["pps", "cps"]) => {
+                return Err(unit.mistake(format!(
+                    "a limit in `{}` counts packets or cells, not bytes: give --rate and --burst",
+                    unit.text
+                )));
+            }
+            _ => return whole(number).ok_or_else(wrong),
+        },
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        _ => return Err(wrong()),
+    };
+    if suffix.is_empty() {
+        cursor.next();
+    }
+    whole(number * scale).ok_or_else(wrong)
+}
+
+/// A burst in bytes, or in time at a rate in bit/s.
+fn size(of: Word<'_>, cursor: &mut Cursor<'_>, rate: u64) -> Result<u64, Mistake> {
+    let word = cursor.value(of, "312500")?;
+    let wrong = || {
+        word.mistake(format!(
+            "`{}` is not a burst: write bytes such as 312500",
+            word.text
+        ))
+    };
+    let (number, suffix) = split(word.text).ok_or_else(wrong)?;
+    let scale = match suffix.to_ascii_lowercase().as_str() {
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "" => {
+            let bytes_per_second = rate as f64 / 8.0;
+            let units: [(&str, f64); 6] = [
+                ("bytes", 1.0),
+                ("kbytes", 1e3),
+                ("mbytes", 1e6),
+                ("gbytes", 1e9),
+                ("ms", bytes_per_second / 1e3),
+                ("us", bytes_per_second / 1e6),
+            ];
+            let unit = units.iter().find(|(name, _)| cursor.take(&[name]));
+            if let Some(word) = cursor.peek().filter(|word| word.is(&["packets", "cells"])) {
+                return Err(word.mistake("a burst in packets or cells is not understood: write bytes"));
+            }
+            unit.map_or(1.0, |(_, scale)| *scale)
+        }
+        _ => return Err(wrong()),
+    };
+    let bytes = whole(number * scale).ok_or_else(wrong)?;
+    match bytes {
+        0 => Err(word.mistake("a burst of 0 bytes passes no packet: write at least 1500")),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,0 +1,79 @@
+//! Junos: `if-exceeding { bandwidth-limit 10m; burst-size-limit 625k; }` and the `set` form.
+//!
+//! `bandwidth-limit` is bits per second and `burst-size-limit` bytes, both with k (1000), m (1,000,000) and g
+//! (1,000,000,000). (Junos CLI Reference, `if-exceeding (Policer)` and `burst-size-limit`.)
+
+use tidegate_limiter::Rate;
+
+use super::words::{Cursor, Word, split, whole};
+use super::{Limit, Mistake, Reading, Vendor};
+use crate::setting::ETHERNET;
+
+pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
+    let first = words[at];
+    let (mut rate, mut burst) = (None, None);
+    let mut then = None;
+    let mut cursor = Cursor::new(words, at);
+    while let Some(word) = cursor.next() {
+        if word.is(&["bandwidth-percent"]) {
+            return Err(word.mistake(
+                "`bandwidth-percent` depends on the port's speed: write `bandwidth-limit` in bit/s, or give --rate",
+            ));
+        }
+        // The next policer of a configuration.
+        let again = (word.is(&["bandwidth-limit"]) && rate.is_some())
+            || (word.is(&["burst-size-limit"]) && burst.is_some());
+        if again || word.is(&["policer"]) && rate.is_some() && burst.is_some() {
+            break;
+        }
+        if word.is(&["bandwidth-limit"]) {
+            rate = Some(quantity(word, &mut cursor, "10m", "bits per second")?);
+        } else if word.is(&["burst-size-limit"]) {
+            burst = Some(quantity(word, &mut cursor, "625k", "bytes")?);
+        } else if word.is(&["discard"]) {
+            then = Some(true);
+        } else if word.is(&["loss-priority", "forwarding-class", "out-of-profile"]) && then.is_none() {
+            then = Some(false);
+        }
+    }
+    let Some(rate) = rate else {
+        return Err(first.mistake("there is no `bandwidth-limit` beside this burst: write one, such as `bandwidth-limit 10m`"));
+    };
+    let mut assumed = Vec::new();
+    match then {
+        Some(false) => {
+            return Err(first.mistake(
+                "this policer drops nothing: its `then` has no `discard`. Advice is for limits that drop",
+            ));
+        }
+        Some(true) => {}
+        None => assumed.push("The text has no `then`: `discard` is assumed.".to_owned()),
+    }
+    Ok(Reading {
+        vendor: Vendor::Junos,
+        rate: Rate::from_bits_per_second(rate),
+        limit: Limit::Policer { burst },
+        overhead: ETHERNET,
+        line: first.line,
+        assumed,
+    })
+}
+
+fn quantity(of: Word<'_>, cursor: &mut Cursor<'_>, example: &str, unit: &str) -> Result<u64, Mistake> {
+    let word = cursor.value(of, example)?;
+    let wrong = || {
+        word.mistake(format!(
+            "`{}` is not a value of `{}`: write {unit}, such as {example} (k, m and g are powers of ten)",
+            word.text, of.text
+        ))
+    };
+    let (number, suffix) = split(word.text).ok_or_else(wrong)?;
+    let scale = match suffix.to_ascii_lowercase().as_str() {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        _ => return Err(wrong()),
+    };
+    whole(number * scale).filter(|&value| value > 0).ok_or_else(wrong)
+}

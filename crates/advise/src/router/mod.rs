@@ -1,0 +1,197 @@
+//! Limits as routers write them: lines of Cisco IOS and IOS XR, Junos, Linux tc and nftables.
+//!
+//! Each reader uses its vendor's units as that vendor defines them. What a line leaves to the vendor's defaults, or
+//! to us, is stated in [`Reading::assumed`].
+
+mod ios;
+mod junos;
+mod nft;
+mod tc;
+mod words;
+
+use std::fmt;
+
+use tidegate_limiter::{Bytes, Rate};
+
+use words::{Word, words};
+
+#[cfg(test)]
+mod tests;
+
+/// Longest text that is read, in bytes.
+pub const LONGEST: usize = 1 << 20;
+
+/// Whose configuration it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// Cisco IOS and IOS XE.
+    Ios,
+    /// Cisco IOS XR, which writes units as words.
+    IosXr,
+    /// Juniper Junos.
+    Junos,
+    /// Linux tc(8).
+    Tc,
+    /// Linux nft(8).
+    Nft,
+}
+
+impl Vendor {
+    /// What it is called in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ios => "Cisco IOS",
+            Self::IosXr => "Cisco IOS XR",
+            Self::Junos => "Junos",
+            Self::Tc => "Linux tc",
+            Self::Nft => "nftables",
+        }
+    }
+}
+
+/// What enforces a rate, as far as the line says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// A token bucket that drops.
+    Policer {
+        /// Its depth in bytes, unless the line leaves it open and the default differs between devices.
+        burst: Option<u64>,
+    },
+    /// A queue.
+    Shaper {
+        /// Most bytes that wait, as `burst` of a policer.
+        queue: Option<u64>,
+        /// Bytes that may leave at once after silence.
+        burst: u64,
+    },
+}
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Whose line it is.
+    pub vendor: Vendor,
+    /// The rate that passes in the long run.
+    pub rate: Rate,
+    /// What enforces it.
+    pub limit: Limit,
+    /// Bytes that are charged for each packet beyond its IP packet.
+    pub overhead: u32,
+    /// The line, from 1.
+    pub line: usize,
+    /// What the line does not say, in sentences.
+    pub assumed: Vec<String>,
+}
+
+/// Why a text is not a limit, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Mistake {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// The reason, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Reads the first limit in a text: a line, or a part of a configuration.
+///
+/// ```
+/// use tidegate_advise::router::{self, Limit};
+/// let found = router::read("police cir 10m bc 312500")?;
+/// assert_eq!(found.rate.bits_per_second(), 10_000_000);
+/// assert_eq!(found.limit, Limit::Policer { burst: Some(312_500) });
+/// assert_eq!(router::read("police cir 10q").unwrap_err().column, 12);
+/// # Ok::<(), router::Mistake>(())
+/// ```
+///
+/// # Errors
+/// There is none, or a part of it is not understood.
+pub fn read(text: &str) -> Result<Reading, Mistake> {
+    if text.len() > LONGEST {
+        return Err(Mistake {
+            line: 1,
+            column: 1,
+            message: format!(
+                "this text has {}, and at most {} are read: name only the part with the limit",
+                Bytes::new(text.len() as u64),
+                Bytes::new(LONGEST as u64)
+            ),
+        });
+    }
+    let words = words(text);
+    let starts: Vec<(usize, Reader)> = (0..words.len())
+        .filter_map(|at| Some((at, begins(&words, at)?)))
+        .collect();
+    let Some(&(at, reader)) = starts.first() else {
+        return Err(none(&words));
+    };
+    let mut reading = reader(&words, at)?;
+    // The two lines of a Junos policer are one limit.
+    let lines = starts
+        .iter()
+        .filter(|(_, other)| !std::ptr::fn_addr_eq(*other, junos::read as Reader));
+    let more = lines.count().saturating_sub(1);
+    if more > 0 && reading.vendor != Vendor::Junos {
+        let these = match more {
+            1 => "1 more limit, which is".to_owned(),
+            more => format!("{more} more limits, which are"),
+        };
+        reading.assumed.push(format!(
+            "This is the limit in line {}. The text has {these} left out.",
+            reading.line
+        ));
+    }
+    if !Rate::LIMITABLE.contains(&reading.rate) {
+        return Err(words[at].mistake(format!(
+            "a rate of {} is out of range: limits are simulated {}",
+            reading.rate,
+            Rate::LIMITABLE_TEXT
+        )));
+    }
+    Ok(reading)
+}
+
+/// Reads the limit that begins at a word.
+type Reader = fn(&[Word<'_>], usize) -> Result<Reading, Mistake>;
+
+/// The reader of the limit that begins at this word, if one does.
+fn begins(words: &[Word<'_>], at: usize) -> Option<Reader> {
+    let (word, next) = (words[at], words.get(at + 1));
+    let before = &words[..at];
+    if word.is(&["tbf", "htb"]) {
+        return Some(tc::queue);
+    }
+    if word.is(&["police"]) {
+        let linux = before.iter().any(|word| word.is(&["tc", "filter", "action"]));
+        return Some(match linux || tc::wrote(words, at) {
+            true => tc::police,
+            false => ios::police,
+        });
+    }
+    if word.is(&["shape"]) && next.is_some_and(|next| next.is(&["average", "peak"])) {
+        return Some(ios::shape);
+    }
+    if word.is(&["bandwidth-limit", "bandwidth-percent", "burst-size-limit"]) {
+        return Some(junos::read);
+    }
+    (word.is(&["limit"]) && next.is_some_and(|next| next.is(&["rate"]))).then_some(nft::read)
+}
+
+fn none(words: &[Word<'_>]) -> Mistake {
+    let (line, column) = words.first().map_or((1, 1), |word| (word.line, word.column));
+    Mistake {
+        line,
+        column,
+        message: "there is no limit here that is understood. Understood are `police` and `shape` of Cisco IOS and \
+                  IOS XR, `bandwidth-limit` with `burst-size-limit` of Junos, `police`, `tbf` and `htb` of Linux tc, \
+                  and `limit rate … bytes` of nftables. For any other limit give --rate and --burst"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,232 @@
+//! Linux tc(8): the action `police`, and the queues `tbf` and `htb`.
+//!
+//! Rates: `kbit` and so on are powers of ten and `kibit` of 1024, in bits per second; `kbps` is bytes per second; a
+//! bare number is bits per second. Sizes: `k` and `kb` are 1024 bytes, `kbit` 128 bytes. (tc(8), PARAMETERS;
+//! iproute2's `get_rate` and `get_size`.)
+
+use tidegate_limiter::Rate;
+
+use super::words::{Cursor, Word, split, whole};
+use super::{Limit, Mistake, Reading, Vendor};
+use crate::setting::{ETHERNET, FULL};
+
+/// A class of htb without a queue of its own has a FIFO of the interface's `txqueuelen`, which is 1000 packets.
+const FIFO: u64 = 1000;
+
+/// Whether what follows `police` is written as tc writes it, and not as IOS XR: with the unit in the same word, or
+/// with a key that only tc has.
+pub(super) fn wrote(words: &[Word<'_>], at: usize) -> bool {
+    let line = words[at].line;
+    let rest = words[at..].iter().take_while(|word| word.line == line);
+    let units = ["bit", "bps"];
+    let unit = |word: &Word<'_>| {
+        let (text, number) = (word.text.to_ascii_lowercase(), split(word.text));
+        number.is_some() && units.iter().any(|unit| text.ends_with(unit))
+    };
+    let mut rest = rest.skip(1);
+    rest.any(|word| unit(word) || word.is(&["conform-exceed", "mtu", "avrate", "pkts_rate"]))
+}
+
+/// What the keys of a limit say, in bytes and bit/s.
+#[derive(Default)]
+struct Keys {
+    rate: Option<u64>,
+    ceil: Option<u64>,
+    burst: Option<u64>,
+    limit: Option<u64>,
+    /// In nanoseconds.
+    latency: Option<u64>,
+    /// What happens to packets beyond the limit; dropped if `None`.
+    exceed: Option<String>,
+}
+
+pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
+    let police = words[at];
+    let keys = keys(words, at)?;
+    let rate = needed(police, keys.rate, "rate 10mbit")?;
+    let burst = needed(police, keys.burst, "burst 32k")?;
+    let mut assumed = Vec::new();
+    match keys.exceed.as_deref() {
+        Some("drop" | "shot") => {}
+        Some(action) => {
+            return Err(police.mistake(format!(
+                "this policer does not drop: packets beyond the limit are handled by `{action}`. Advice is for limits \
+                 that drop"
+            )));
+        }
+        None => assumed.push(
+            "The line does not say what happens to packets beyond the limit: `drop` is assumed.".to_owned(),
+        ),
+    }
+    Ok(reading(police, rate, Limit::Policer { burst: Some(burst) }, assumed))
+}
+
+pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
+    let kind = words[at];
+    let keys = keys(words, at)?;
+    if kind.is(&["htb"]) {
+        let rate = needed(kind, keys.ceil.or(keys.rate), "rate 10mbit")?;
+        let mut assumed = vec![format!(
+            "A class of htb without a queue of its own has a FIFO of {FIFO} packets (`txqueuelen`)."
+        )];
+        if keys.ceil.is_some() && keys.ceil != keys.rate {
+            let note = "The class may borrow up to `ceil`, so this is taken for its limit.";
+            assumed.push(note.to_owned());
+        }
+        let limit = Limit::Shaper {
+            queue: Some(FIFO * FULL),
+            burst: keys.burst.unwrap_or(FULL).max(FULL),
+        };
+        return Ok(reading(kind, rate, limit, assumed));
+    }
+    let rate = needed(kind, keys.rate, "rate 10mbit")?;
+    let burst = needed(kind, keys.burst, "burst 32k")?;
+    // tc-tbf(8): `latency` is the longest time that a packet can wait, so the limit is what is sent in it and the burst.
+    let latency = keys.latency.map(|latency| {
+        let waiting = u128::from(rate) * u128::from(latency) / 8_000_000_000;
+        u64::try_from(waiting).unwrap_or(u64::MAX).saturating_add(burst)
+    });
+    let queue = needed(kind, keys.limit.or(latency), "latency 50ms")?;
+    let limit = Limit::Shaper {
+        queue: Some(queue),
+        burst,
+    };
+    Ok(reading(kind, rate, limit, Vec::new()))
+}
+
+fn reading(at: Word<'_>, rate: u64, limit: Limit, assumed: Vec<String>) -> Reading {
+    Reading {
+        vendor: Vendor::Tc,
+        rate: Rate::from_bits_per_second(rate),
+        limit,
+        overhead: ETHERNET,
+        line: at.line,
+        assumed,
+    }
+}
+
+fn needed(at: Word<'_>, value: Option<u64>, example: &str) -> Result<u64, Mistake> {
+    let key = example.split(' ').next().unwrap_or(example);
+    value.ok_or_else(|| {
+        at.mistake(format!(
+            "`{}` needs `{key}`, and this text has none: write one, such as `{example}`",
+            at.text
+        ))
+    })
+}
+
+/// The keys behind a word.
+fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
+    let mut keys = Keys::default();
+    let mut cursor = Cursor::new(words, at + 1);
+    while let Some(word) = cursor.next() {
+        // The next command.
+        if word.is(&["tc", "police", "tbf", "htb"]) {
+            break;
+        }
+        if word.is(&["rate"]) {
+            keys.rate = Some(rate(word, &mut cursor)?);
+        } else if word.is(&["ceil"]) {
+            keys.ceil = Some(rate(word, &mut cursor)?);
+        } else if word.is(&["burst", "buffer", "maxburst"]) {
+            keys.burst = Some(size(word, &mut cursor)?);
+        } else if word.is(&["limit"]) {
+            keys.limit = Some(size(word, &mut cursor)?);
+        } else if word.is(&["latency"]) {
+            keys.latency = Some(time(word, &mut cursor)?);
+        } else if word.is(&["conform-exceed"]) {
+            let value = cursor.value(word, "drop")?;
+            let exceed = value.text.split('/').next().unwrap_or(value.text);
+            keys.exceed = Some(exceed.to_ascii_lowercase());
+        } else if word.is(&["drop", "shot", "ok", "pass", "pipe", "continue", "reclassify"]) {
+            keys.exceed = Some(word.text.to_ascii_lowercase());
+        } else if word.is(&["mtu", "minburst", "peakrate", "mpu", "cburst", "overhead", "linklayer", "prio", "quantum",
+            "flowid", "classid", "default", "r2q", "index", "cell", "action", "handle", "parent", "dev"])
+        {
+            // They change little or nothing of what the limit does to a subscriber's traffic.
+            cursor.next();
+        } else {
+            return Err(word.mistake(format!(
+                "`{}` is not a key of tc's limits that is understood: known are rate, ceil, burst, limit, latency, mtu, \
+                 drop and conform-exceed",
+                word.text
+            )));
+        }
+    }
+    Ok(keys)
+}
+
+fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+    let word = cursor.value(of, "10mbit")?;
+    if word.text.ends_with('%') {
+        return Err(word.mistake("a rate in percent depends on the interface: write it as 10mbit, or give --rate"));
+    }
+    let scale = |unit: &str| {
+        let (unit, bits) = match unit.strip_suffix("bps") {
+            Some(prefix) => (prefix, 8.0),
+            None => (unit.strip_suffix("bit")?, 1.0),
+        };
+        Some(bits * prefix(unit)?)
+    };
+    let unit = |unit: &str| if unit.is_empty() { Some(1.0) } else { scale(unit) };
+    value(word, "a rate: write 10mbit, 500kbit or 1250kbps (bytes per second)", unit)
+}
+
+/// k, m, g and t as powers of ten, ki, mi, gi and ti as powers of 1024.
+fn prefix(text: &str) -> Option<f64> {
+    Some(match text {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        "ki" => 1024.0,
+        "mi" => f64::from(1 << 20),
+        "gi" => f64::from(1 << 30),
+        "ti" => f64::from(1 << 30) * 1024.0,
+        _ => return None,
+    })
+}
+
+fn size(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+    let word = cursor.value(of, "32k")?;
+    // `BYTES/CELL`.
+    let text = word.text.split('/').next().unwrap_or(word.text);
+    let scale = |unit: &str| {
+        let (unit, part) = match unit.strip_suffix("bit") {
+            Some(prefix) => (prefix, 8.0),
+            None => (unit.strip_suffix('b').unwrap_or(unit), 1.0),
+        };
+        let scale = match unit {
+            "" => 1.0,
+            "k" => 1024.0,
+            "m" => f64::from(1 << 20),
+            "g" => f64::from(1 << 30),
+            _ => return None,
+        };
+        Some(scale / part)
+    };
+    let word = Word { text, ..word };
+    value(word, "a size: write 32k or 32kb (1024 bytes each), 1m, or bytes", scale)
+}
+
+/// A time in nanoseconds: s, ms, us; a bare number is microseconds.
+fn time(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+    let word = cursor.value(of, "50ms")?;
+    let scale = |unit: &str| {
+        Some(match unit {
+            "s" | "sec" | "secs" => 1e9,
+            "ms" | "msec" | "msecs" => 1e6,
+            "" | "us" | "usec" | "usecs" => 1e3,
+            _ => return None,
+        })
+    };
+    value(word, "a time: write 50ms or 1s", scale)
+}
+
+fn value(word: Word<'_>, what: &str, scale: impl Fn(&str) -> Option<f64>) -> Result<u64, Mistake> {
+    let wrong = || word.mistake(format!("`{}` is not {what}", word.text));
+    let (number, unit) = split(word.text).ok_or_else(wrong)?;
+    let scale = scale(&unit.to_ascii_lowercase()).ok_or_else(wrong)?;
+    whole(number * scale).filter(|&value| value > 0).ok_or_else(wrong)
+}
