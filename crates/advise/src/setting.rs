@@ -49,8 +49,8 @@ pub const ETHERNET: u32 = 14;
 const FLOWS: u16 = 16;
 /// The kernel's gate has at most this many queues in a policy (`docs/reference/gate-configuration.md`).
 const GATE_QUEUES: u16 = 24;
-/// The most hosts that have a queue of their own there.
-const GATE_HOSTS: u16 = 4;
+/// It has at most five nodes that share: one for all, and one for each of so many hosts.
+pub const GATE_HOSTS: u16 = 4;
 
 impl Kind {
     /// What it is called in text.
@@ -94,13 +94,17 @@ impl Setting {
             ),
             Kind::BcPqp { queue, hosts, .. } => format!(
                 "kind = \"bc-pqp\"\npolicy = {}\nqueue = \"{queue}B\"",
-                Self::policy(hosts)
+                Kind::policy(hosts)
             ),
         };
         format!("{keys}\nrate = \"{rate}bit\"\noverhead = \"{overhead}B\"\n")
     }
 
-    fn policy(hosts: u16) -> String {
-        Kind::policy(hosts)
+    /// The least room that it has for a packet, in bytes.
+    pub fn smallest(&self) -> u64 {
+        match self.kind {
+            Kind::Policer { burst } => burst,
+            Kind::Shaper { queue, .. } | Kind::BcPqp { queue, .. } => queue,
+        }
     }
 }

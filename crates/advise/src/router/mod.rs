@@ -8,12 +8,14 @@ mod junos;
 mod nft;
 mod tc;
 mod words;
+mod write;
 
 use std::fmt;
 
 use tidegate_limiter::{Bytes, Rate};
 
 use words::{Word, words};
+pub use write::write;
 
 #[cfg(test)]
 mod tests;

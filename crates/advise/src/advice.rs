@@ -1,0 +1,203 @@
+//! The advice: every candidate simulated beside today's limit, and the one to choose.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tidegate_lab::Nanos;
+use tidegate_lab::experiment::{self, ExperimentError, Settings};
+use tidegate_lab::scenario::{Scenario, ScenarioError};
+
+use crate::effect::{Collector, Effect};
+use crate::remedy::{self, Change, Remedy};
+use crate::setting::{GATE_HOSTS, Kind};
+use crate::situation::Situation;
+use crate::trial::{self, Effort, Workload};
+
+/// Shares of the slowest download that differ by less count as the same.
+const SAME: f64 = 0.05;
+/// A short transfer's time has to fall to this share to be worth a change, …
+const FASTER: f64 = 0.8;
+/// … and losses to this one.
+const FEWER: f64 = 0.5;
+/// Losses below this are none worth a change.
+const FEW: f64 = 0.01;
+
+/// A remedy, and what it does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The remedy.
+    pub remedy: Remedy,
+    /// Its effect.
+    pub effect: Effect,
+}
+
+/// What a limit does, and what to set instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// What it was asked about.
+    pub situation: Situation,
+    /// How much was simulated.
+    pub effort: Effort,
+    /// Today's limit first, then every candidate.
+    pub options: Vec<Choice>,
+    /// The option that the operator should choose; `None`: leave it as it is.
+    pub chosen: Option<usize>,
+    /// Sentences about what was left out or limits the advice.
+    pub remarks: Vec<String>,
+}
+
+/// How an advice is computed.
+#[derive(Clone, Copy, Default)]
+pub struct Means<'a> {
+    /// Simulations at a time.
+    pub jobs: usize,
+    /// Set it to stop early.
+    pub stop: Option<&'a AtomicBool>,
+    /// Counts the virtual time that has passed, in nanoseconds, up to [`work`].
+    pub progress: Option<&'a AtomicU64>,
+}
+
+/// Why there is no advice.
+#[derive(Debug, thiserror::Error)]
+pub enum AdviceError {
+    /// The situation cannot be simulated.
+    #[error("{0}")]
+    Situation(String),
+    /// A scenario of ours is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A simulation failed.
+    #[error(transparent)]
+    Run(#[from] ExperimentError),
+    /// It was stopped.
+    #[error("interrupted: nothing is advised without all simulations")]
+    Stopped,
+}
+
+/// The virtual time that an advice takes, in nanoseconds.
+///
+/// # Errors
+/// The situation cannot be simulated.
+pub fn work(situation: &Situation, effort: Effort) -> Result<Nanos, AdviceError> {
+    situation.check().map_err(AdviceError::Situation)?;
+    let mut work = 0;
+    for remedy in all(situation).0 {
+        for workload in Workload::ALL {
+            work += parsed(situation, &remedy, workload, effort)?.work();
+        }
+    }
+    Ok(work)
+}
+
+/// Today's limit and every candidate; and sentences about what was left out.
+pub fn all(situation: &Situation) -> (Vec<Remedy>, Vec<String>) {
+    let (found, left_out) = remedy::candidates(situation);
+    let today = Remedy::today(situation);
+    (std::iter::once(today).chain(found).collect(), left_out)
+}
+
+fn parsed(situation: &Situation, remedy: &Remedy, workload: Workload, effort: Effort) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(&trial::scenario(situation, remedy, workload, effort))
+}
+
+/// Simulates one remedy.
+///
+/// # Errors
+/// A simulation failed, or it was stopped.
+pub fn effect(situation: &Situation, remedy: &Remedy, effort: Effort, means: Means<'_>) -> Result<Effect, AdviceError> {
+    let mut collector = Collector::default();
+    for workload in Workload::ALL {
+        let scenario = parsed(situation, remedy, workload, effort)?;
+        let settings = Settings {
+            jobs: means.jobs.max(1),
+            stop: means.stop,
+            progress: means.progress,
+            ..Settings::default()
+        };
+        experiment::run(&scenario, settings, |finished| {
+            collector.add(situation, workload, &finished);
+            Ok::<(), ExperimentError>(())
+        })?;
+        if means.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(AdviceError::Stopped);
+        }
+    }
+    Ok(collector.finish(situation))
+}
+
+/// Simulates today's limit and every candidate, and chooses.
+///
+/// # Errors
+/// The situation cannot be simulated, a simulation failed, or it was stopped.
+pub fn advise(situation: &Situation, effort: Effort, means: Means<'_>) -> Result<Advice, AdviceError> {
+    situation.check().map_err(AdviceError::Situation)?;
+    let (remedies, mut remarks) = all(situation);
+    let simulated = remedies.into_iter().map(|remedy| {
+        let effect = effect(situation, &remedy, effort, means)?;
+        Ok(Choice { remedy, effect })
+    });
+    let options = simulated.collect::<Result<Vec<_>, AdviceError>>()?;
+    if situation.users > usize::from(GATE_HOSTS) {
+        remarks.push(format!(
+            "The gate keeps at most {GATE_HOSTS} users of one limit apart; some of the {} share a place. Give each \
+             subscriber a limit where you can.",
+            situation.users
+        ));
+    }
+    let chosen = choose(&options);
+    Ok(Advice { situation: situation.clone(), effort, options, chosen, remarks })
+}
+
+/// The operator's best option of those that are worth a change: the slowest download's share decides; where shares are
+/// about the same, the 95th percentile of short transfers.
+fn choose(options: &[Choice]) -> Option<usize> {
+    let today = &options.first()?.effect;
+    let candidates = options.iter().enumerate().skip(1);
+    let mut candidates = candidates.filter(|(_, option)| {
+        option.remedy.change.is_for_operator() && is_worth(&option.effect, today)
+    });
+    let first = candidates.next()?;
+    let best = candidates.fold(first, |best, other| match is_better(&other.1.effect, &best.1.effect) {
+        true => other,
+        false => best,
+    });
+    Some(best.0)
+}
+
+fn is_better(one: &Effect, other: &Effect) -> bool {
+    match one.slowest - other.slowest {
+        difference if difference.abs() > SAME => difference > 0.0,
+        _ => one.page_p95_s < other.page_p95_s,
+    }
+}
+
+fn is_worth(effect: &Effect, today: &Effect) -> bool {
+    effect.slowest > today.slowest + SAME
+        || (effect.slowest > today.slowest - SAME
+            && (effect.page_p95_s < FASTER * today.page_p95_s
+                || (today.loss > FEW && effect.loss < FEWER * today.loss)))
+}
+
+impl Advice {
+    /// Today's limit.
+    pub fn today(&self) -> &Choice {
+        &self.options[0]
+    }
+
+    /// The option to choose.
+    pub fn chosen(&self) -> Option<&Choice> {
+        self.chosen.map(|chosen| &self.options[chosen])
+    }
+
+    /// The option of a kind.
+    pub fn option(&self, change: Change) -> Option<&Choice> {
+        self.options.iter().find(|option| option.remedy.change == change)
+    }
+
+    /// The gate's limit among the options.
+    pub fn phantom_queues(&self) -> Option<(Nanos, u16)> {
+        self.options.iter().find_map(|option| match option.remedy.setting.kind {
+            Kind::BcPqp { rtt, hosts, .. } => Some((rtt, hosts)),
+            _ => None,
+        })
+    }
+}

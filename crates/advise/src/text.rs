@@ -1,0 +1,308 @@
+//! The advice for people.
+
+use std::fmt::Write as _;
+
+use tidegate_limiter::{Bytes, Rate};
+
+use crate::advice::{Advice, Choice};
+use crate::effect::Effect;
+use crate::gate_file;
+use crate::remedy::Change;
+use crate::router::{self, Vendor};
+use crate::setting::{ETHERNET, Kind, Setting};
+use crate::trial::{PAGE, VIDEO_SECONDS};
+
+/// Where today's limit was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Whose configuration it is, if it is one.
+    pub vendor: Option<Vendor>,
+    /// The line of the configuration, or the name of a capture.
+    pub place: Option<String>,
+    /// What was assumed when it was read, in sentences.
+    pub assumed: Vec<String>,
+}
+
+/// The whole advice as text.
+pub fn text(advice: &Advice, origin: &Origin) -> String {
+    let mut out = String::new();
+    // Writing to a text cannot fail.
+    let _ = writeln!(out, "{}\n", headline(advice, origin));
+    let _ = writeln!(out, "{}\n", verdict(advice));
+    table(&mut out, advice);
+    who(&mut out, advice);
+    why(&mut out, advice);
+    how(&mut out, advice, origin);
+    assumed(&mut out, advice, origin);
+    out
+}
+
+fn headline(advice: &Advice, origin: &Origin) -> String {
+    let vendor = origin.vendor.map(|vendor| vendor.name().to_owned());
+    let place = [vendor, origin.place.clone()].into_iter().flatten();
+    let place: Vec<String> = place.collect();
+    let place = match place.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", place.join(", ")),
+    };
+    format!("Today: {}{place}.", limit(&advice.situation.today))
+}
+
+/// A limit in words.
+fn limit(setting: &Setting) -> String {
+    let rate = setting.rate;
+    match setting.kind {
+        Kind::Policer { burst } => {
+            format!("a policer of {rate} with a bucket of {}", Bytes::new(burst))
+        }
+        Kind::Shaper { queue, .. } => {
+            format!("a shaper of {rate} with a queue of {}", Bytes::new(queue))
+        }
+        Kind::BcPqp { .. } => format!("BC-PQP of {rate}"),
+    }
+}
+
+/// What today's limit does, and what to set instead, in a few sentences.
+fn verdict(advice: &Advice) -> String {
+    let today = &advice.today().effect;
+    let situation = &advice.situation;
+    let whom = match (situation.compares_users(), situation.total()) {
+        (true, _) => format!("The slowest of {} users gets", situation.users),
+        (false, 1) => "A download gets".to_owned(),
+        (false, flows) => format!("The slowest of {flows} downloads gets"),
+    };
+    let of = match situation.total() {
+        1 => "the rate",
+        _ => "its equal share",
+    };
+    let now = format!(
+        "{whom} {} of {of}, and {} of the packets are dropped. A short transfer of {} takes {} (median).",
+        percent(today.slowest),
+        percent(today.loss),
+        Bytes::new(PAGE),
+        seconds(today.page_s),
+    );
+    let Some(chosen) = advice.chosen() else {
+        return format!(
+            "{now}\nLeave it as it is: no limit that was simulated does clearly better. Servers can: see `senders pace`."
+        );
+    };
+    let then = &chosen.effect;
+    format!(
+        "{now}\nSet instead: {}. Then it is {} of {of}, {} of the packets, and {}.",
+        chosen.remedy.words(),
+        percent(then.slowest),
+        percent(then.loss),
+        seconds(then.page_s),
+    )
+}
+
+/// A column: its title, and its value.
+type Column = (&'static str, fn(&Effect) -> String);
+
+const COLUMNS: [Column; 11] = [
+    ("GOODPUT", |effect| percent(effect.goodput)),
+    ("SLOWEST", |effect| percent(effect.slowest)),
+    ("JAIN", |effect| effect.fairness.map_or("-".to_owned(), |jain| format!("{jain:.3}"))),
+    ("LOSS", |effect| percent(effect.loss)),
+    ("RETRANS", |effect| percent(effect.retransmitted)),
+    ("DELAY", |effect| format!("{:.0}ms", effect.delay_s * 1e3)),
+    ("SILENT", |effect| percent(effect.silent)),
+    ("PEAK", |effect| percent(effect.peak)),
+    ("JOIN", |effect| seconds(effect.join_s)),
+    ("STALLED", |effect| seconds(effect.rebuffer_s)),
+    ("300 kB", |effect| format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s))),
+];
+
+fn table(out: &mut String, advice: &Advice) {
+    let names: Vec<String> = advice
+        .options
+        .iter()
+        .enumerate()
+        .map(|(number, option)| {
+            let mark = if advice.chosen == Some(number) { "> " } else { "  " };
+            format!("{mark}{}", option.remedy.words())
+        })
+        .collect();
+    let first = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let cells: Vec<Vec<String>> = advice
+        .options
+        .iter()
+        .map(|option| COLUMNS.iter().map(|(_, value)| value(&option.effect)).collect())
+        .collect();
+    let width = |column: usize| {
+        let cells = cells.iter().map(|row| row[column].len());
+        cells.max().unwrap_or(0).max(COLUMNS[column].0.len())
+    };
+    let mut row = |name: &str, cells: &[String]| {
+        let _ = write!(out, "{name:first$}");
+        for (column, cell) in cells.iter().enumerate() {
+            let _ = write!(out, "  {cell:>width$}", width = width(column));
+        }
+        out.push('\n');
+    };
+    row("", &COLUMNS.map(|(title, _)| title.to_owned()));
+    for (name, cells) in names.iter().zip(&cells) {
+        row(name, cells);
+    }
+    let slowest = match advice.situation.compares_users() {
+        true => "user",
+        false => "download",
+    };
+    let _ = write!(
+        out,
+        "\nGOODPUT: payload of all downloads over the rate. SLOWEST: what the slowest {slowest} gets of an equal share.\n\
+         DELAY: the 95th percentile of round trips beyond the path's. SILENT: time in which a download gets nothing\n\
+         for 250 ms. PEAK: the 99th percentile of the rate in 250 ms over the limit. JOIN, STALLED: until a video begins,\n\
+         and how long one of {VIDEO_SECONDS} s stands still. 300 kB: median..95th percentile of a short transfer's time.\n"
+    );
+}
+
+/// What each download gets.
+fn who(out: &mut String, advice: &Advice) {
+    let senders = advice.situation.senders();
+    if senders.len() < 2 {
+        return;
+    }
+    let chosen = advice.chosen().or_else(|| advice.option(Change::BcPqp));
+    let name = |choice: &Choice| match choice.remedy.change {
+        Change::BcPqp => "BC-PQP".to_owned(),
+        Change::Shape => "shaped".to_owned(),
+        _ => "then".to_owned(),
+    };
+    let then = chosen.map(name).unwrap_or_default();
+    let _ = writeln!(out, "\nWho gets what (payload)\n  {:<8}{:<16}{:>14}{then:>14}", "SENDER", "ROUND TRIP", "today");
+    const MOST: usize = 12;
+    let today = &advice.today().effect.each;
+    for (number, sender) in senders.iter().enumerate().take(MOST) {
+        let (low, high) = (sender.rtt.0 / 1_000_000, sender.rtt.1 / 1_000_000);
+        let range = match low == high {
+            true => format!("{low}ms"),
+            false => format!("{low}ms..{high}ms"),
+        };
+        let rate = |each: &[f64]| each.get(number).map_or(String::new(), |&bits| self::rate(bits));
+        let after = chosen.map_or(String::new(), |choice| rate(&choice.effect.each));
+        let _ = writeln!(out, "  {:<8}{range:<16}{:>14}{after:>14}", sender.control, rate(today));
+    }
+    if senders.len() > MOST {
+        let _ = writeln!(out, "  and {} more", senders.len() - MOST);
+    }
+}
+
+fn why(out: &mut String, advice: &Advice) {
+    let _ = writeln!(out, "\nWhy");
+    for option in &advice.options[1..] {
+        paragraph(out, &format!("{}: {}", option.remedy.words(), option.remedy.why));
+    }
+    for remark in &advice.remarks {
+        paragraph(out, remark);
+    }
+}
+
+/// What to type.
+fn how(out: &mut String, advice: &Advice, origin: &Origin) {
+    if let Some(vendor) = origin.vendor {
+        let lines = advice.options[1..].iter().filter(|option| matches!(option.remedy.change, Change::Bucket | Change::Shape));
+        for option in lines {
+            let _ = writeln!(out, "\n{}, in {}", option.remedy.words(), vendor.name());
+            match router::write(vendor, &option.remedy.setting) {
+                Some(line) => line.lines().for_each(|line| {
+                    let _ = writeln!(out, "  {line}");
+                }),
+                None => {
+                    let _ = writeln!(out, "  {}", cannot(vendor));
+                }
+            }
+        }
+    }
+    if let Some(file) = gate_file::text(advice) {
+        let _ = writeln!(out, "\nBC-PQP, in gate.toml");
+        for line in file.lines() {
+            let _ = writeln!(out, "{}", format!("  {line}").trim_end());
+        }
+    }
+}
+
+fn cannot(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nft => "nftables cannot: its bucket holds a second of the rate at least, and it has no queue.",
+        _ => "It cannot be written in one line: see the vendor's manual on class of service.",
+    }
+}
+
+fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
+    let (situation, effort) = (&advice.situation, advice.effort);
+    let _ = writeln!(out, "\nAssumed");
+    for note in &origin.assumed {
+        paragraph(out, note);
+    }
+    let layer = match situation.today.overhead {
+        ETHERNET => "Ethernet headers count (layer 2)",
+        _ => "IP packets count (layer 3)",
+    };
+    let (low, high) = situation.rtt;
+    let users = match situation.users {
+        1 => "one user".to_owned(),
+        users => format!("{users} users; the first has {} connections, each other one has one", situation.flows),
+    };
+    paragraph(
+        out,
+        &format!(
+            "{} backlogged downloads of {users}, with round trips of {} to {} ms and {} in turn. {layer}.",
+            situation.total(),
+            low as f64 / 1e6,
+            high as f64 / 1e6,
+            situation.controls.join(", "),
+        ),
+    );
+    paragraph(
+        out,
+        &format!(
+            "For JOIN and STALLED one of them is a video of {VIDEO_SECONDS} s with {}, sent as fast as TCP allows, which does \
+             not change its quality. For 300 kB one of them is short transfers.",
+            situation.bitrate()
+        ),
+    );
+    paragraph(
+        out,
+        &format!(
+            "Simulated in virtual time with the lab's TCP: {} times {} s, seeds {} to {}. Other traffic gives other numbers.",
+            effort.seeds,
+            effort.duration as f64 / 1e9,
+            effort.seed,
+            effort.seed + effort.seeds.saturating_sub(1),
+        ),
+    );
+}
+
+/// Characters in a line of text.
+const WIDTH: usize = 110;
+
+/// A paragraph of a list.
+fn paragraph(out: &mut String, text: &str) {
+    let mut line = String::from("  -");
+    for word in text.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            line = String::from("   ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 9.995 => format!("{s:.2}s"),
+        s => format!("{s:.1}s"),
+    }
+}
+
+fn rate(bits: f64) -> String {
+    Rate::from_bits_per_second(bits.round().max(0.0) as u64).to_string()
+}
