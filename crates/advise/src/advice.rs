@@ -10,7 +10,7 @@ use crate::effect::{Collector, Effect};
 use crate::remedy::{self, Change, Remedy};
 use crate::setting::{GATE_HOSTS, Kind};
 use crate::situation::Situation;
-use crate::trial::{self, Effort, Workload};
+use crate::trial::{Effort, Trial, Workload};
 
 /// Shares of the slowest download that differ by less count as the same.
 const SAME: f64 = 0.05;
@@ -95,15 +95,31 @@ pub fn all(situation: &Situation) -> (Vec<Remedy>, Vec<String>) {
     (std::iter::once(today).chain(found).collect(), left_out)
 }
 
-fn parsed(situation: &Situation, remedy: &Remedy, workload: Workload, effort: Effort) -> Result<Scenario, ScenarioError> {
-    Scenario::parse(&trial::scenario(situation, remedy, workload, effort))
+fn parsed(
+    situation: &Situation,
+    remedy: &Remedy,
+    workload: Workload,
+    effort: Effort,
+) -> Result<Scenario, ScenarioError> {
+    let trial = Trial {
+        situation,
+        remedy,
+        workload,
+        effort,
+    };
+    Scenario::parse(&trial.scenario())
 }
 
 /// Simulates one remedy.
 ///
 /// # Errors
 /// A simulation failed, or it was stopped.
-pub fn effect(situation: &Situation, remedy: &Remedy, effort: Effort, means: Means<'_>) -> Result<Effect, AdviceError> {
+pub fn effect(
+    situation: &Situation,
+    remedy: &Remedy,
+    effort: Effort,
+    means: Means<'_>,
+) -> Result<Effect, AdviceError> {
     let mut collector = Collector::default();
     for workload in Workload::ALL {
         let scenario = parsed(situation, remedy, workload, effort)?;
@@ -128,7 +144,11 @@ pub fn effect(situation: &Situation, remedy: &Remedy, effort: Effort, means: Mea
 ///
 /// # Errors
 /// The situation cannot be simulated, a simulation failed, or it was stopped.
-pub fn advise(situation: &Situation, effort: Effort, means: Means<'_>) -> Result<Advice, AdviceError> {
+pub fn advise(
+    situation: &Situation,
+    effort: Effort,
+    means: Means<'_>,
+) -> Result<Advice, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
     let (remedies, mut remarks) = all(situation);
     let simulated = remedies.into_iter().map(|remedy| {
@@ -144,7 +164,13 @@ pub fn advise(situation: &Situation, effort: Effort, means: Means<'_>) -> Result
         ));
     }
     let chosen = choose(&options);
-    Ok(Advice { situation: situation.clone(), effort, options, chosen, remarks })
+    Ok(Advice {
+        situation: situation.clone(),
+        effort,
+        options,
+        chosen,
+        remarks,
+    })
 }
 
 /// The operator's best option of those that are worth a change: the slowest download's share decides; where shares are
@@ -156,9 +182,11 @@ fn choose(options: &[Choice]) -> Option<usize> {
         option.remedy.change.is_for_operator() && is_worth(&option.effect, today)
     });
     let first = candidates.next()?;
-    let best = candidates.fold(first, |best, other| match is_better(&other.1.effect, &best.1.effect) {
-        true => other,
-        false => best,
+    let best = candidates.fold(first, |best, other| {
+        match is_better(&other.1.effect, &best.1.effect) {
+            true => other,
+            false => best,
+        }
     });
     Some(best.0)
 }
@@ -190,14 +218,18 @@ impl Advice {
 
     /// The option of a kind.
     pub fn option(&self, change: Change) -> Option<&Choice> {
-        self.options.iter().find(|option| option.remedy.change == change)
+        self.options
+            .iter()
+            .find(|option| option.remedy.change == change)
     }
 
     /// The gate's limit among the options.
     pub fn phantom_queues(&self) -> Option<(Nanos, u16)> {
-        self.options.iter().find_map(|option| match option.remedy.setting.kind {
-            Kind::BcPqp { rtt, hosts, .. } => Some((rtt, hosts)),
-            _ => None,
-        })
+        self.options
+            .iter()
+            .find_map(|option| match option.remedy.setting.kind {
+                Kind::BcPqp { rtt, hosts, .. } => Some((rtt, hosts)),
+                _ => None,
+            })
     }
 }

@@ -6,7 +6,7 @@ use tidegate_lab::experiment::Finished;
 use tidegate_lab::summary;
 
 use crate::situation::Situation;
-use crate::trial::{VIDEO_SECONDS, WINDOW, Workload};
+use crate::trial::{PAGE_FLOW, WINDOW, Workload};
 
 /// What a limit does to users: means over all simulations.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,7 +30,7 @@ pub struct Effect {
     /// From the request of a video to its first picture, in seconds. A video that never began counts with all the time
     /// that was simulated.
     pub join_s: f64,
-    /// Time that a video of 30 s stood still, in seconds.
+    /// Time that a video stood still, in seconds.
     pub rebuffer_s: f64,
     /// Share of videos that stood still or never began.
     pub rebuffered: f64,
@@ -89,7 +89,11 @@ impl Collector {
         sum.goodput += got.iter().sum::<f64>() / rate;
         let mut users: BTreeMap<usize, f64> = BTreeMap::new();
         for (flow, (sender, got)) in situation.senders().iter().zip(&got).enumerate() {
-            let key = if situation.compares_users() { sender.user } else { flow };
+            let key = if situation.compares_users() {
+                sender.user
+            } else {
+                flow
+            };
             *users.entry(key).or_default() += got;
         }
         let users: Vec<f64> = users.into_values().collect();
@@ -104,12 +108,18 @@ impl Collector {
         sum.retransmitted += count(|flow| flow.retransmitted) / sent;
         for (flow, plan) in outcome.flows.iter().zip(&plan.flows) {
             if flow.rtt.count > 0 {
-                self.delays.push(flow.rtt.p95.saturating_sub(plan.delay) as f64 / 1e9);
+                self.delays
+                    .push(flow.rtt.p95.saturating_sub(plan.delay) as f64 / 1e9);
             }
             // From its start on; a starved flow's windows are missing.
-            let windows = (plan.start / WINDOW + 1) as usize..(finished.group.plan.duration / WINDOW) as usize;
-            let silent = windows.clone().filter(|&window| flow.windows.get(window).is_none_or(|&bytes| bytes == 0));
-            sum.silent += silent.count() as f64 / windows.len().max(1) as f64 / outcome.flows.len().max(1) as f64;
+            let windows = (plan.start / WINDOW + 1) as usize
+                ..(finished.group.plan.duration / WINDOW) as usize;
+            let silent = windows
+                .clone()
+                .filter(|&window| flow.windows.get(window).is_none_or(|&bytes| bytes == 0));
+            sum.silent += silent.count() as f64
+                / windows.len().max(1) as f64
+                / outcome.flows.len().max(1) as f64;
         }
         self.peaks.extend(summary::normalised(finished, 0));
         sum.each.resize(got.len(), 0.0);
@@ -117,10 +127,22 @@ impl Collector {
             *sum += got;
         }
         if self.downloads == 0.0 {
-            let rates = |windows: &[u64]| windows.iter().map(|&bytes| bytes as f64 * 8e9 / WINDOW as f64).collect();
+            let rates = |windows: &[u64]| {
+                windows
+                    .iter()
+                    .map(|&bytes| bytes as f64 * 8e9 / WINDOW as f64)
+                    .collect()
+            };
             sum.over_time = OverTime {
-                all: outcome.aggregates.first().map_or(Vec::new(), |all| rates(&all.windows)),
-                each: outcome.flows.iter().map(|flow| rates(&flow.windows)).collect(),
+                all: outcome
+                    .aggregates
+                    .first()
+                    .map_or(Vec::new(), |all| rates(&all.windows)),
+                each: outcome
+                    .flows
+                    .iter()
+                    .map(|flow| rates(&flow.windows))
+                    .collect(),
             };
         }
         self.downloads += 1.0;
@@ -131,28 +153,44 @@ impl Collector {
         for stream in viewings {
             let viewing = stream.viewing;
             let join = viewing.join.unwrap_or(viewing.duration) as f64 / 1e9;
-            // What was not played by the end is time that the viewer waits at least.
-            let whole = VIDEO_SECONDS as f64;
             let stalled = viewing.stalled as f64 / 1e9;
             self.sum.join_s += join;
-            self.sum.rebuffer_s += stalled.min(2.0 * whole);
-            self.sum.rebuffered += f64::from(u8::from(viewing.join.is_none() || viewing.rebufferings > 0));
+            self.sum.rebuffer_s += stalled;
+            self.sum.rebuffered +=
+                f64::from(u8::from(viewing.join.is_none() || viewing.rebufferings > 0));
             self.videos += 1.0;
         }
     }
 
     fn pages(&mut self, finished: &Finished) {
         let end = finished.group.plan.duration;
-        for flow in finished.outcome.flows.iter().filter(|flow| flow.name == "page") {
-            let done = flow.completions.iter().map(|one| one.end.saturating_sub(one.start));
+        for flow in finished
+            .outcome
+            .flows
+            .iter()
+            .filter(|flow| flow.name == PAGE_FLOW)
+        {
+            let done = flow
+                .completions
+                .iter()
+                .map(|one| one.end.saturating_sub(one.start));
             let open = flow.open.map(|start| end.saturating_sub(start));
-            self.pages.extend(done.chain(open).map(|time| time as f64 / 1e9));
+            self.pages
+                .extend(done.chain(open).map(|time| time as f64 / 1e9));
         }
     }
 
     /// The means.
     pub fn finish(self, situation: &Situation) -> Effect {
-        let Self { downloads, videos, sum, fairness, mut delays, mut peaks, mut pages } = self;
+        let Self {
+            downloads,
+            videos,
+            sum,
+            fairness,
+            mut delays,
+            mut peaks,
+            mut pages,
+        } = self;
         let (downloads, videos) = (downloads.max(1.0), videos.max(1.0));
         for values in [&mut delays, &mut peaks, &mut pages] {
             values.sort_unstable_by(f64::total_cmp);

@@ -37,7 +37,11 @@ pub fn text(advice: &Advice) -> Option<String> {
 /// A rate, exactly, in the largest unit that leaves a whole number.
 fn plain(rate: Rate) -> String {
     let bits = rate.bits_per_second();
-    let units = [(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit")];
+    let units = [
+        (1_000_000_000, "gbit"),
+        (1_000_000, "mbit"),
+        (1_000, "kbit"),
+    ];
     let unit = units.iter().find(|(scale, _)| bits.is_multiple_of(*scale));
     match unit {
         Some((scale, unit)) => format!("{}{unit}", bits / scale),

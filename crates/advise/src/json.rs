@@ -29,6 +29,7 @@ pub fn value(advice: &Advice, origin: &Origin) -> Value {
             "seed": effort.seed,
             "seeds": effort.seeds,
             "duration_s": effort.duration as f64 / 1e9,
+            "video_s": effort.video() as f64 / 1e9,
         },
         "options": advice.options.iter().map(|choice| option(advice, origin, choice)).collect::<Vec<_>>(),
         "chosen": advice.chosen,
@@ -58,7 +59,9 @@ fn setting(setting: &Setting) -> Value {
 
 fn option(advice: &Advice, origin: &Origin, choice: &Choice) -> Value {
     let (remedy, effect) = (&choice.remedy, &choice.effect);
-    let vendor = origin.vendor.filter(|_| remedy.setting != advice.situation.today);
+    let vendor = origin
+        .vendor
+        .filter(|_| remedy.setting != advice.situation.today);
     json!({
         "change": remedy.change.key(),
         "words": remedy.words(),

@@ -19,7 +19,9 @@ pub fn svg(advice: &Advice) -> String {
     let rate = advice.situation.today.rate;
     let megabits = |bits: f64| bits / 1e6;
     let seconds = advice.effort.duration as f64 / 1e9;
-    let most = shown.iter().flat_map(|choice| choice.effect.over_time.all.iter().copied());
+    let most = shown
+        .iter()
+        .flat_map(|choice| choice.effect.over_time.all.iter().copied());
     let most = most.fold(rate.bits_per_second() as f64, f64::max);
     let title = format!("What a limit of {rate} does to downloads");
     let mut picture = Panels::new(&title, "time, s", 0.0, seconds);
@@ -28,7 +30,8 @@ pub fn svg(advice: &Advice) -> String {
         WINDOW / 1_000_000,
         advice.effort.seeds
     ));
-    picture.describe("Rates of downloads over time, behind today's limit and behind the advised one.");
+    picture
+        .describe("Rates of downloads over time, behind today's limit and behind the advised one.");
     let senders = advice.situation.senders();
     let at = |window: usize| (window as f64 + 0.5) * WINDOW as f64 / 1e9;
     for choice in shown {
@@ -37,11 +40,17 @@ pub fn svg(advice: &Advice) -> String {
         let over_time = &choice.effect.over_time;
         let points = |rates: &[f64]| -> Vec<(f64, f64)> {
             let rates = rates.iter().enumerate();
-            rates.map(|(window, &bits)| (at(window), megabits(bits))).collect()
+            rates
+                .map(|(window, &bits)| (at(window), megabits(bits)))
+                .collect()
         };
         for ((rates, sender), ink) in over_time.each.iter().zip(&senders).zip(INKS) {
             let middle = (sender.rtt.0 + sender.rtt.1) / 2_000_000;
-            panel.line(ink, &format!("{}, about {middle} ms", sender.control), points(rates));
+            panel.line(
+                ink,
+                &format!("{}, about {middle} ms", sender.control),
+                points(rates),
+            );
         }
         panel.line(Ink::Black, "all downloads", points(&over_time.all));
         let limit = megabits(rate.bits_per_second() as f64);

@@ -101,15 +101,29 @@ impl Situation {
         let wrong = if self.flows == 0 || self.users == 0 {
             "a limit needs at least one flow and one user".to_owned()
         } else if self.total() > MOST_FLOWS {
-            format!("{} flows are too many: at most {MOST_FLOWS} are simulated", self.total())
+            format!(
+                "{} flows are too many: at most {MOST_FLOWS} are simulated",
+                self.total()
+            )
         } else if low > high || low < 100_000 || high > 10_000_000_000 {
             "round trips are simulated from 0.1ms to 10s, the shorter one first".to_owned()
-        } else if let Some(name) = self.controls.iter().find(|name| !CONTROLS.contains(&name.as_str())) {
-            format!("`{name}` is no congestion control of the lab: choose from {}", CONTROLS.join(", "))
+        } else if let Some(name) = self
+            .controls
+            .iter()
+            .find(|name| !CONTROLS.contains(&name.as_str()))
+        {
+            format!(
+                "`{name}` is no congestion control of the lab: choose from {}",
+                CONTROLS.join(", ")
+            )
         } else if self.controls.is_empty() {
             "name at least one congestion control".to_owned()
         } else if !Rate::LIMITABLE.contains(&self.today.rate) {
-            format!("a rate of {} is out of range: limits are simulated {}", self.today.rate, Rate::LIMITABLE_TEXT)
+            format!(
+                "a rate of {} is out of range: limits are simulated {}",
+                self.today.rate,
+                Rate::LIMITABLE_TEXT
+            )
         } else if self.today.smallest() < crate::setting::FULL {
             format!(
                 "this limit has room for {} bytes, so no full packet of {} bytes passes: all that it does to users is \

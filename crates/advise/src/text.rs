@@ -10,7 +10,7 @@ use crate::gate_file;
 use crate::remedy::Change;
 use crate::router::{self, Vendor};
 use crate::setting::{ETHERNET, Kind, Setting};
-use crate::trial::{PAGE, VIDEO_SECONDS};
+use crate::trial::PAGE;
 
 /// Where today's limit was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,7 +89,7 @@ fn verdict(advice: &Advice) -> String {
     };
     let then = &chosen.effect;
     format!(
-        "{now}\nSet instead: {}. Then it is {} of {of}, {} of the packets, and {}.",
+        "{now}\nSet instead: {}. The lab predicts {} of {of}, {} of packets dropped, and {} for a short transfer.",
         chosen.remedy.words(),
         percent(then.slowest),
         percent(then.loss),
@@ -103,7 +103,11 @@ type Column = (&'static str, fn(&Effect) -> String);
 const COLUMNS: [Column; 11] = [
     ("GOODPUT", |effect| percent(effect.goodput)),
     ("SLOWEST", |effect| percent(effect.slowest)),
-    ("JAIN", |effect| effect.fairness.map_or("-".to_owned(), |jain| format!("{jain:.3}"))),
+    ("JAIN", |effect| {
+        effect
+            .fairness
+            .map_or("-".to_owned(), |jain| format!("{jain:.3}"))
+    }),
     ("LOSS", |effect| percent(effect.loss)),
     ("RETRANS", |effect| percent(effect.retransmitted)),
     ("DELAY", |effect| format!("{:.0}ms", effect.delay_s * 1e3)),
@@ -111,7 +115,9 @@ const COLUMNS: [Column; 11] = [
     ("PEAK", |effect| percent(effect.peak)),
     ("JOIN", |effect| seconds(effect.join_s)),
     ("STALLED", |effect| seconds(effect.rebuffer_s)),
-    ("300 kB", |effect| format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s))),
+    ("300 kB", |effect| {
+        format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s))
+    }),
 ];
 
 fn table(out: &mut String, advice: &Advice) {
@@ -120,15 +126,28 @@ fn table(out: &mut String, advice: &Advice) {
         .iter()
         .enumerate()
         .map(|(number, option)| {
-            let mark = if advice.chosen == Some(number) { "> " } else { "  " };
+            let mark = if advice.chosen == Some(number) {
+                "> "
+            } else {
+                "  "
+            };
             format!("{mark}{}", option.remedy.words())
         })
         .collect();
-    let first = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let first = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
     let cells: Vec<Vec<String>> = advice
         .options
         .iter()
-        .map(|option| COLUMNS.iter().map(|(_, value)| value(&option.effect)).collect())
+        .map(|option| {
+            COLUMNS
+                .iter()
+                .map(|(_, value)| value(&option.effect))
+                .collect()
+        })
         .collect();
     let width = |column: usize| {
         let cells = cells.iter().map(|row| row[column].len());
@@ -154,7 +173,7 @@ fn table(out: &mut String, advice: &Advice) {
         "\nGOODPUT: payload of all downloads over the rate. SLOWEST: what the slowest {slowest} gets of an equal share.\n\
          DELAY: the 95th percentile of round trips beyond the path's. SILENT: time in which a download gets nothing\n\
          for 250 ms. PEAK: the 99th percentile of the rate in 250 ms over the limit. JOIN, STALLED: until a video begins,\n\
-         and how long one of {VIDEO_SECONDS} s stands still. 300 kB: median..95th percentile of a short transfer's time.\n"
+         and how long it stands still. 300 kB: median..95th percentile of a short transfer's time.\n"
     );
 }
 
@@ -171,7 +190,11 @@ fn who(out: &mut String, advice: &Advice) {
         _ => "then".to_owned(),
     };
     let then = chosen.map(name).unwrap_or_default();
-    let _ = writeln!(out, "\nWho gets what (payload)\n  {:<8}{:<16}{:>14}{then:>14}", "SENDER", "ROUND TRIP", "today");
+    let _ = writeln!(
+        out,
+        "\nWho gets what (payload)\n  {:<8}{:<16}{:>14}{then:>14}",
+        "SENDER", "ROUND TRIP", "today"
+    );
     const MOST: usize = 12;
     let today = &advice.today().effect.each;
     for (number, sender) in senders.iter().enumerate().take(MOST) {
@@ -180,9 +203,17 @@ fn who(out: &mut String, advice: &Advice) {
             true => format!("{low}ms"),
             false => format!("{low}ms..{high}ms"),
         };
-        let rate = |each: &[f64]| each.get(number).map_or(String::new(), |&bits| self::rate(bits));
+        let rate = |each: &[f64]| {
+            each.get(number)
+                .map_or(String::new(), |&bits| self::rate(bits))
+        };
         let after = chosen.map_or(String::new(), |choice| rate(&choice.effect.each));
-        let _ = writeln!(out, "  {:<8}{range:<16}{:>14}{after:>14}", sender.control, rate(today));
+        let _ = writeln!(
+            out,
+            "  {:<8}{range:<16}{:>14}{after:>14}",
+            sender.control,
+            rate(today)
+        );
     }
     if senders.len() > MOST {
         let _ = writeln!(out, "  and {} more", senders.len() - MOST);
@@ -192,7 +223,10 @@ fn who(out: &mut String, advice: &Advice) {
 fn why(out: &mut String, advice: &Advice) {
     let _ = writeln!(out, "\nWhy");
     for option in &advice.options[1..] {
-        paragraph(out, &format!("{}: {}", option.remedy.words(), option.remedy.why));
+        paragraph(
+            out,
+            &format!("{}: {}", option.remedy.words(), option.remedy.why),
+        );
     }
     for remark in &advice.remarks {
         paragraph(out, remark);
@@ -202,7 +236,9 @@ fn why(out: &mut String, advice: &Advice) {
 /// What to type.
 fn how(out: &mut String, advice: &Advice, origin: &Origin) {
     if let Some(vendor) = origin.vendor {
-        let lines = advice.options[1..].iter().filter(|option| matches!(option.remedy.change, Change::Bucket | Change::Shape));
+        let lines = advice.options[1..]
+            .iter()
+            .filter(|option| matches!(option.remedy.change, Change::Bucket | Change::Shape));
         for option in lines {
             let _ = writeln!(out, "\n{}, in {}", option.remedy.words(), vendor.name());
             match router::write(vendor, &option.remedy.setting) {
@@ -225,7 +261,9 @@ fn how(out: &mut String, advice: &Advice, origin: &Origin) {
 
 fn cannot(vendor: Vendor) -> &'static str {
     match vendor {
-        Vendor::Nft => "nftables cannot: its bucket holds a second of the rate at least, and it has no queue.",
+        Vendor::Nft => {
+            "nftables cannot: its bucket holds a second of the rate at least, and it has no queue."
+        }
         _ => "It cannot be written in one line: see the vendor's manual on class of service.",
     }
 }
@@ -243,7 +281,10 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
     let (low, high) = situation.rtt;
     let users = match situation.users {
         1 => "one user".to_owned(),
-        users => format!("{users} users; the first has {} connections, each other one has one", situation.flows),
+        users => format!(
+            "{users} users; the first has {} connections, each other one has one",
+            situation.flows
+        ),
     };
     paragraph(
         out,
@@ -258,8 +299,9 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
     paragraph(
         out,
         &format!(
-            "For JOIN and STALLED one of them is a video of {VIDEO_SECONDS} s with {}, sent as fast as TCP allows, which does \
+            "For JOIN and STALLED one of them is a video of {} s with {}, sent as fast as TCP allows, which does \
              not change its quality. For 300 kB one of them is short transfers.",
+            effort.video() as f64 / 1e9,
             situation.bitrate()
         ),
     );

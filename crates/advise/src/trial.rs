@@ -22,8 +22,21 @@ pub enum Workload {
 impl Workload {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Downloads, Self::Video, Self::Pages];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Downloads => "downloads",
+            Self::Video => "a video",
+            Self::Pages => "short transfers",
+        }
+    }
 }
 
+/// The names of the flows that are no downloads.
+const VIDEO_FLOW: &str = "video";
+pub(crate) const PAGE_FLOW: &str = "page";
+/// The lowest rate that a sender is held to, in bit/s.
+const SLOWEST: f64 = 8_000.0;
 /// Width of the windows in which throughput is counted.
 pub const WINDOW: Nanos = SECOND / 4;
 /// Bytes of a short transfer.
@@ -31,8 +44,8 @@ pub const PAGE: u64 = 300_000;
 /// The mean time between two of them, and the least that all of them leave to others: a quarter of the equal share.
 const PAGE_PAUSE: f64 = 2.0;
 const PAGE_LOAD: f64 = 0.25;
-/// How long a video plays, as in [Flach16 §5.1].
-pub const VIDEO_SECONDS: u64 = 30;
+/// The longest video.
+const VIDEO: Nanos = 30 * SECOND;
 /// Video that the player needs before it begins, and to continue after it ran out, in seconds.
 const JOIN: (u64, u64) = (2, 5);
 /// Links to the limit are this many times as fast, at least a gigabit.
@@ -53,118 +66,145 @@ pub struct Effort {
 }
 
 /// Packets that all simulations of an advice may carry: a few seconds of two cores.
-const BUDGET: u64 = 9_000_000;
+const BUDGET: u64 = 16_000_000;
 /// Seconds and seeds, from the most to the least that is simulated.
-const STEPS: [(u64, u64); 6] = [(30, 8), (30, 4), (15, 4), (10, 4), (10, 2), (5, 2)];
+const STEPS: [(u64, u64); 7] = [(30, 8), (30, 4), (20, 4), (15, 4), (10, 4), (10, 2), (5, 2)];
 
 impl Effort {
     /// As much as takes a few seconds for a number of candidates.
     pub fn for_seconds(situation: &Situation, candidates: usize) -> Self {
         let packets = situation.today.rate.bits_per_second() / 12_000 + 1;
-        let simulations = (candidates * Workload::ALL.len()) as u64;
-        let fits = |(seconds, seeds): &(u64, u64)| packets * simulations * seconds * seeds <= BUDGET;
-        let (seconds, seeds) = STEPS.into_iter().find(fits).unwrap_or((5, 2));
-        Self {
+        let efforts = STEPS.map(|(seconds, seeds)| Self {
             seed: 1,
             seeds,
             duration: seconds * SECOND,
+        });
+        let fits = |effort: &&Self| {
+            let seconds = Workload::ALL.map(|workload| effort.lasts(workload) / SECOND);
+            let seconds: u64 = seconds.iter().sum();
+            packets * candidates as u64 * seconds * effort.seeds <= BUDGET
+        };
+        let last = efforts[STEPS.len() - 1];
+        efforts.iter().find(fits).copied().unwrap_or(last)
+    }
+
+    /// How long a video plays: 30 s as in [Flach16 §5.1], or less where all simulations are shorter.
+    pub fn video(self) -> Nanos {
+        self.duration.min(VIDEO)
+    }
+
+    /// How long a simulation lasts.
+    fn lasts(self, workload: Workload) -> Nanos {
+        match workload {
+            // Room for a start-up and for rebuffering as long as the video.
+            Workload::Video => self.duration.max(2 * self.video() + 5 * SECOND),
+            Workload::Downloads | Workload::Pages => self.duration,
         }
     }
 }
 
-/// The scenario in which a remedy meets a workload.
-pub fn scenario(situation: &Situation, remedy: &Remedy, workload: Workload, effort: Effort) -> String {
-    let mut duration = effort.duration;
-    if workload == Workload::Video {
-        // Room for a start-up and for rebuffering as long as the video.
-        duration = duration.max((2 * VIDEO_SECONDS + 5) * SECOND);
-    }
-    let line = situation.today.rate.bits_per_second().saturating_mul(LINE);
-    let line = line.clamp(GIGABIT, 400_000_000_000);
-    let mut text = String::new();
-    // Writing to a text cannot fail.
-    let _ = write!(
-        text,
-        "title = \"{}, {}\"\nduration = \"{duration}ns\"\nwindow = \"{WINDOW}ns\"\nseed = {}\n\n\
-         [[element]]\nname = \"line\"\nkind = \"link\"\nrate = \"{line}bit\"\nqueue = \"10000 packets\"\n\n\
-         [[element]]\nname = \"limit\"\n{}\n\
-         [[element]]\nname = \"last-mile\"\nkind = \"delay\"\ndelay = \"0ms\"\njitter = \"{JITTER}\"\n",
-        remedy.words(),
-        title(workload),
-        effort.seed,
-        remedy.setting.element(),
-    );
-    for (number, sender) in senders(situation, workload).iter().enumerate() {
-        flow(&mut text, situation, remedy, (number, sender, workload));
-    }
-    let _ = write!(text, "\n[sweep]\nseeds = {}\n", effort.seeds);
-    text
+/// A remedy that meets a workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    /// Whom the limit serves.
+    pub situation: &'a Situation,
+    /// The limit, and how senders behave.
+    pub remedy: &'a Remedy,
+    /// What the users do.
+    pub workload: Workload,
+    /// How much is simulated.
+    pub effort: Effort,
 }
 
-fn title(workload: Workload) -> &'static str {
-    match workload {
-        Workload::Downloads => "downloads",
-        Workload::Video => "a video",
-        Workload::Pages => "short transfers",
-    }
-}
-
-/// The senders of a workload. The one of the video and of the short transfers comes last: its round trip is any of the
-/// situation's, and its congestion control the first.
-fn senders(situation: &Situation, workload: Workload) -> Vec<Sender> {
-    let mut senders = situation.senders();
-    if workload != Workload::Downloads
-        && let Some(last) = senders.pop()
-    {
-        senders.push(Sender {
-            control: situation.controls[0].clone(),
-            rtt: situation.rtt,
-            ..last
-        });
-    }
-    senders
-}
-
-fn flow(text: &mut String, situation: &Situation, remedy: &Remedy, (number, sender, workload): (usize, &Sender, Workload)) {
-    let last = number + 1 == situation.total();
-    let (low, high) = sender.rtt;
-    let rtt = match low == high {
-        true => format!("{low}ns"),
-        false => format!("{low}ns..{high}ns"),
-    };
-    let name = match (last, workload) {
-        (true, Workload::Video) => "video".to_owned(),
-        (true, Workload::Pages) => "page".to_owned(),
-        _ => format!("download-{number}"),
-    };
-    let _ = write!(
-        text,
-        "\n[[flow]]\nname = \"{name}\"\ncc = \"{}\"\nrtt = \"{rtt}\"\nclient = \"10.128.{}.{}\"\n\
-         path = [\"line\", \"limit\", \"last-mile\"]\n",
-        sender.control,
-        sender.user / 250,
-        sender.user % 250 + 1,
-    );
-    if let Some(share) = remedy.pace {
-        let pace = (share * situation.share_of(sender)).max(8_000.0) as u64;
-        let _ = writeln!(text, "rate-limit = \"{pace}bit\"");
-    }
-    let _ = match (last, workload) {
-        (true, Workload::Video) => write!(
+impl Trial<'_> {
+    /// The scenario of the lab, as text.
+    pub fn scenario(&self) -> String {
+        let (remedy, effort) = (self.remedy, self.effort);
+        let line = self.situation.today.rate.bits_per_second();
+        let line = line.saturating_mul(LINE).clamp(GIGABIT, 400_000_000_000);
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = write!(
             text,
-            "start = \"2s..3s\"\ntraffic = {{ kind = \"stream\", rate = \"{}bit\", length = \"{VIDEO_SECONDS}s\", pace = \
-             \"none\", join = \"{}s\", rejoin = \"{}s\" }}\n",
-            situation.bitrate().bits_per_second(),
+            "title = \"{}, {}\"\nduration = \"{}ns\"\nwindow = \"{WINDOW}ns\"\nseed = {}\n\n\
+             [[element]]\nname = \"line\"\nkind = \"link\"\nrate = \"{line}bit\"\nqueue = \"10000 packets\"\n\n\
+             [[element]]\nname = \"limit\"\n{}\n\
+             [[element]]\nname = \"last-mile\"\nkind = \"delay\"\ndelay = \"0ms\"\njitter = \"{JITTER}\"\n",
+            remedy.words(),
+            self.workload.title(),
+            effort.lasts(self.workload),
+            effort.seed,
+            remedy.setting.element(),
+        );
+        for (number, sender) in self.senders().iter().enumerate() {
+            self.flow(&mut text, number, sender);
+        }
+        let _ = write!(text, "\n[sweep]\nseeds = {}\n", effort.seeds);
+        text
+    }
+
+    /// The senders. The one of the video and of the short transfers comes last: its round trip is any of the situation's, and
+    /// its congestion control the first.
+    fn senders(&self) -> Vec<Sender> {
+        let mut senders = self.situation.senders();
+        if self.workload != Workload::Downloads
+            && let Some(last) = senders.pop()
+        {
+            senders.push(Sender {
+                control: self.situation.controls[0].clone(),
+                rtt: self.situation.rtt,
+                ..last
+            });
+        }
+        senders
+    }
+
+    fn flow(&self, text: &mut String, number: usize, sender: &Sender) {
+        let last = number + 1 == self.situation.total();
+        let (low, high) = sender.rtt;
+        let rtt = match low == high {
+            true => format!("{low}ns"),
+            false => format!("{low}ns..{high}ns"),
+        };
+        let (name, traffic) = match (last, self.workload) {
+            (true, Workload::Video) => (VIDEO_FLOW.to_owned(), self.video()),
+            (true, Workload::Pages) => (PAGE_FLOW.to_owned(), self.pages()),
+            _ => (
+                format!("download-{number}"),
+                "start = \"0s..1s\"".to_owned(),
+            ),
+        };
+        let _ = write!(
+            text,
+            "\n[[flow]]\nname = \"{name}\"\ncc = \"{}\"\nrtt = \"{rtt}\"\nclient = \"10.128.{}.{}\"\n\
+             path = [\"line\", \"limit\", \"last-mile\"]\n{traffic}\n",
+            sender.control,
+            sender.user / 250,
+            sender.user % 250 + 1,
+        );
+        if let Some(share) = self.remedy.pace {
+            let pace = (share * self.situation.share_of(sender)).max(SLOWEST) as u64;
+            let _ = writeln!(text, "rate-limit = \"{pace}bit\"");
+        }
+    }
+
+    fn video(&self) -> String {
+        format!(
+            "start = \"2s..3s\"\ntraffic = {{ kind = \"stream\", rate = \"{}bit\", length = \"{}ns\", pace = \"none\", \
+             join = \"{}s\", rejoin = \"{}s\" }}",
+            self.situation.bitrate().bits_per_second(),
+            self.effort.video(),
             JOIN.0,
             JOIN.1
-        ),
-        (true, Workload::Pages) => write!(
-            text,
-            "start = \"2s\"\narrivals = \"{}ns\"\ntraffic = {{ kind = \"bulk\", size = \"{PAGE}B\" }}\n",
-            page_pause(situation)
-        ),
-        _ => writeln!(text, "start = \"0s..1s\""),
-    };
+        )
+    }
+
+    fn pages(&self) -> String {
+        format!(
+            "start = \"2s\"\narrivals = \"{}ns\"\ntraffic = {{ kind = \"bulk\", size = \"{PAGE}B\" }}",
+            page_pause(self.situation)
+        )
+    }
 }
 
 /// The mean time between short transfers: two seconds, or longer where these would take more than a part of a share.

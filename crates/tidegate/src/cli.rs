@@ -1,5 +1,6 @@
 //! The command line: every option, once, for parsing, help, completions and manual pages.
 
+pub mod advise;
 pub mod dataset;
 #[cfg(feature = "gate")]
 pub mod gate;
@@ -63,6 +64,7 @@ pub enum Command {
     Detect(Detect),
     Explain(Explain),
     Diagnose(Diagnose),
+    Advise(advise::Advise),
     #[cfg(feature = "gate")]
     Gate(gate::Gate),
     #[cfg(not(feature = "gate"))]

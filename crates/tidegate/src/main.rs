@@ -5,6 +5,7 @@
     allow(dead_code, reason = "what only commands use that are not built")
 )]
 
+mod advise;
 mod cli;
 mod dataset;
 mod detect;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Detect(options) => detect::run(&options, &cli.common),
         Command::Explain(options) => explain::run(&options, &cli.common),
         Command::Diagnose(options) => diagnose::run(&options, &cli.common),
+        Command::Advise(options) => advise::run(&options, &cli.common),
         #[cfg(feature = "gate")]
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),

@@ -191,7 +191,7 @@ fn commands_print_what_the_pages_show() {
         let blocks = blocks.filter_map(|rest| rest.split_once("```"));
         for command in blocks.flat_map(|(block, _)| block.split("$ ").skip(1)) {
             let (line, shown) = command.split_once('\n').expect("a line");
-            let here = ["detect", "explain", "diagnose", "lab", "columns"];
+            let here = ["detect", "explain", "diagnose", "advise", "lab", "columns"];
             let verb = line.trim_start_matches("tidegate ").split(' ').next();
             if !verb.is_some_and(|verb| here.contains(&verb)) {
                 continue;

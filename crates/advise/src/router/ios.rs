@@ -49,8 +49,10 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
         return Err(police.mistake("`no police` removes a limit: there is none to advise on"));
     }
     let mut cursor = Cursor::new(words, at + 1);
-    let mut said = Police::default();
-    said.spelled = cursor.take(&["rate"]);
+    let mut said = Police {
+        spelled: cursor.take(&["rate"]),
+        ..Police::default()
+    };
     cursor.take(&["cir"]);
     said.rate = Some(rate(police, &mut cursor)?);
     sizes(&mut said, &mut cursor)?;
@@ -77,7 +79,9 @@ fn sizes(said: &mut Police, cursor: &mut Cursor<'_>) -> Result<(), Mistake> {
                 None => said.burst = value,
                 Some(_) if said.excess.is_none() => said.excess = value,
                 Some(_) => {
-                    return Err(word.mistake("there are more than two bursts: IOS has `bc` and `be`"));
+                    return Err(
+                        word.mistake("there are more than two bursts: IOS has `bc` and `be`")
+                    );
                 }
             }
         } else {
@@ -150,10 +154,14 @@ fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
             (peak, said.excess.or_else(|| default(vendor, peak)))
         }
         (true, Some(false), None) => {
-            let note = "Packets beyond `bc` pass while `be` has tokens, so the bucket is both of them.";
+            let note =
+                "Packets beyond `bc` pass while `be` has tokens, so the bucket is both of them.";
             assumed.push(note.to_owned());
             let burst = said.burst.or_else(|| default(vendor, committed));
-            (committed, burst.map(|burst| burst.saturating_add(said.excess.unwrap_or(burst))))
+            (
+                committed,
+                burst.map(|burst| burst.saturating_add(said.excess.unwrap_or(burst))),
+            )
         }
         (true, _, _) => return Err(nothing()),
         (false, _, _) => (committed, said.burst.or_else(|| default(vendor, committed))),
@@ -185,14 +193,14 @@ pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let mut cursor = Cursor::new(words, at + 1);
     let kind = cursor.value(shape, "average 10m")?;
     if kind.is(&["peak"]) {
-        return Err(kind.mistake("`shape peak` sends more than its rate: only `shape average` is understood"));
+        return Err(kind
+            .mistake("`shape peak` sends more than its rate: only `shape average` is understood"));
     }
     let rate = rate(kind, &mut cursor)?;
     let later = &words[at..];
     let limit = later.iter().position(|word| word.is(&["queue-limit"]));
-    let mut assumed = vec![
-        "The shaper has one queue for all flows, and sends packets evenly.".to_owned(),
-    ];
+    let mut assumed =
+        vec!["The shaper has one queue for all flows, and sends packets evenly.".to_owned()];
     let queue = match limit {
         Some(place) => {
             let mut cursor = Cursor::new(later, place + 1);
@@ -231,7 +239,9 @@ fn queue_limit(word: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> 
         return Ok(number);
     }
     if let Some(unit) = cursor.peek().filter(|word| word.is(&["ms", "us"])) {
-        return Err(unit.mistake("a queue limit in time is not understood: give it in packets or bytes"));
+        return Err(
+            unit.mistake("a queue limit in time is not understood: give it in packets or bytes")
+        );
     }
     Ok(number.saturating_mul(FULL))
 }
@@ -302,7 +312,9 @@ fn size(of: Word<'_>, cursor: &mut Cursor<'_>, rate: u64) -> Result<u64, Mistake
             ];
             let unit = units.iter().find(|(name, _)| cursor.take(&[name]));
             if let Some(word) = cursor.peek().filter(|word| word.is(&["packets", "cells"])) {
-                return Err(word.mistake("a burst in packets or cells is not understood: write bytes"));
+                return Err(
+                    word.mistake("a burst in packets or cells is not understood: write bytes")
+                );
             }
             unit.map_or(1.0, |(_, scale)| *scale)
         }

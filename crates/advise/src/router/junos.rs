@@ -32,7 +32,9 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
             burst = Some(quantity(word, &mut cursor, "625k", "bytes")?);
         } else if word.is(&["discard"]) {
             then = Some(true);
-        } else if word.is(&["loss-priority", "forwarding-class", "out-of-profile"]) && then.is_none() {
+        } else if word.is(&["loss-priority", "forwarding-class", "out-of-profile"])
+            && then.is_none()
+        {
             then = Some(false);
         }
     }
@@ -59,7 +61,12 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     })
 }
 
-fn quantity(of: Word<'_>, cursor: &mut Cursor<'_>, example: &str, unit: &str) -> Result<u64, Mistake> {
+fn quantity(
+    of: Word<'_>,
+    cursor: &mut Cursor<'_>,
+    example: &str,
+    unit: &str,
+) -> Result<u64, Mistake> {
     let word = cursor.value(of, example)?;
     let wrong = || {
         word.mistake(format!(
@@ -75,5 +82,7 @@ fn quantity(of: Word<'_>, cursor: &mut Cursor<'_>, example: &str, unit: &str) ->
         "g" => 1e9,
         _ => return Err(wrong()),
     };
-    whole(number * scale).filter(|&value| value > 0).ok_or_else(wrong)
+    whole(number * scale)
+        .filter(|&value| value > 0)
+        .ok_or_else(wrong)
 }

@@ -171,7 +171,9 @@ fn begins(words: &[Word<'_>], at: usize) -> Option<Reader> {
         return Some(tc::queue);
     }
     if word.is(&["police"]) {
-        let linux = before.iter().any(|word| word.is(&["tc", "filter", "action"]));
+        let linux = before
+            .iter()
+            .any(|word| word.is(&["tc", "filter", "action"]));
         return Some(match linux || tc::wrote(words, at) {
             true => tc::police,
             false => ios::police,
@@ -187,7 +189,9 @@ fn begins(words: &[Word<'_>], at: usize) -> Option<Reader> {
 }
 
 fn none(words: &[Word<'_>]) -> Mistake {
-    let (line, column) = words.first().map_or((1, 1), |word| (word.line, word.column));
+    let (line, column) = words
+        .first()
+        .map_or((1, 1), |word| (word.line, word.column));
     Mistake {
         line,
         column,

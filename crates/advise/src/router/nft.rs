@@ -32,7 +32,9 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let verdict = |names: &[&str]| rest.iter().any(|word| word.is(names));
     if over && !verdict(&["drop", "reject"]) {
         if verdict(&["accept", "return", "continue", "mark", "dscp", "log"]) {
-            return Err(limit.mistake("this rule does not drop packets beyond the limit. Advice is for limits that drop"));
+            return Err(limit.mistake(
+                "this rule does not drop packets beyond the limit. Advice is for limits that drop",
+            ));
         }
         assumed.push("The rule has no verdict: `drop` is assumed.".to_owned());
     }
@@ -96,7 +98,8 @@ fn rate(number: Word<'_>, cursor: &mut Cursor<'_>) -> Result<(f64, f64, Per), Mi
             "this limit counts packets, not bytes: give --rate and --burst, or write kbytes/second",
         ));
     }
-    let scale = scale(bytes).ok_or_else(|| unit.mistake("the unit of a rate is bytes, kbytes or mbytes"))?;
+    let scale = scale(bytes)
+        .ok_or_else(|| unit.mistake("the unit of a rate is bytes, kbytes or mbytes"))?;
     Ok((amount, scale, per))
 }
 

@@ -55,10 +55,16 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
             )));
         }
         None => assumed.push(
-            "The line does not say what happens to packets beyond the limit: `drop` is assumed.".to_owned(),
+            "The line does not say what happens to packets beyond the limit: `drop` is assumed."
+                .to_owned(),
         ),
     }
-    Ok(reading(police, rate, Limit::Policer { burst: Some(burst) }, assumed))
+    Ok(reading(
+        police,
+        rate,
+        Limit::Policer { burst: Some(burst) },
+        assumed,
+    ))
 }
 
 pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
@@ -84,7 +90,9 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     // tc-tbf(8): `latency` is the longest time that a packet can wait, so the limit is what is sent in it and the burst.
     let latency = keys.latency.map(|latency| {
         let waiting = u128::from(rate) * u128::from(latency) / 8_000_000_000;
-        u64::try_from(waiting).unwrap_or(u64::MAX).saturating_add(burst)
+        u64::try_from(waiting)
+            .unwrap_or(u64::MAX)
+            .saturating_add(burst)
     });
     let queue = needed(kind, keys.limit.or(latency), "latency 50ms")?;
     let limit = Limit::Shaper {
@@ -138,11 +146,37 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             let value = cursor.value(word, "drop")?;
             let exceed = value.text.split('/').next().unwrap_or(value.text);
             keys.exceed = Some(exceed.to_ascii_lowercase());
-        } else if word.is(&["drop", "shot", "ok", "pass", "pipe", "continue", "reclassify"]) {
+        } else if word.is(&[
+            "drop",
+            "shot",
+            "ok",
+            "pass",
+            "pipe",
+            "continue",
+            "reclassify",
+        ]) {
             keys.exceed = Some(word.text.to_ascii_lowercase());
-        } else if word.is(&["mtu", "minburst", "peakrate", "mpu", "cburst", "overhead", "linklayer", "prio", "quantum",
-            "flowid", "classid", "default", "r2q", "index", "cell", "action", "handle", "parent", "dev"])
-        {
+        } else if word.is(&[
+            "mtu",
+            "minburst",
+            "peakrate",
+            "mpu",
+            "cburst",
+            "overhead",
+            "linklayer",
+            "prio",
+            "quantum",
+            "flowid",
+            "classid",
+            "default",
+            "r2q",
+            "index",
+            "cell",
+            "action",
+            "handle",
+            "parent",
+            "dev",
+        ]) {
             // They change little or nothing of what the limit does to a subscriber's traffic.
             cursor.next();
         } else {
@@ -159,7 +193,9 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
 fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
     let word = cursor.value(of, "10mbit")?;
     if word.text.ends_with('%') {
-        return Err(word.mistake("a rate in percent depends on the interface: write it as 10mbit, or give --rate"));
+        return Err(word.mistake(
+            "a rate in percent depends on the interface: write it as 10mbit, or give --rate",
+        ));
     }
     let scale = |unit: &str| {
         let (unit, bits) = match unit.strip_suffix("bps") {
@@ -168,8 +204,18 @@ fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
         };
         Some(bits * prefix(unit)?)
     };
-    let unit = |unit: &str| if unit.is_empty() { Some(1.0) } else { scale(unit) };
-    value(word, "a rate: write 10mbit, 500kbit or 1250kbps (bytes per second)", unit)
+    let unit = |unit: &str| {
+        if unit.is_empty() {
+            Some(1.0)
+        } else {
+            scale(unit)
+        }
+    };
+    value(
+        word,
+        "a rate: write 10mbit, 500kbit or 1250kbps (bytes per second)",
+        unit,
+    )
 }
 
 /// k, m, g and t as powers of ten, ki, mi, gi and ti as powers of 1024.
@@ -207,7 +253,11 @@ fn size(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
         Some(scale / part)
     };
     let word = Word { text, ..word };
-    value(word, "a size: write 32k or 32kb (1024 bytes each), 1m, or bytes", scale)
+    value(
+        word,
+        "a size: write 32k or 32kb (1024 bytes each), 1m, or bytes",
+        scale,
+    )
 }
 
 /// A time in nanoseconds: s, ms, us; a bare number is microseconds.
@@ -228,5 +278,7 @@ fn value(word: Word<'_>, what: &str, scale: impl Fn(&str) -> Option<f64>) -> Res
     let wrong = || word.mistake(format!("`{}` is not {what}", word.text));
     let (number, unit) = split(word.text).ok_or_else(wrong)?;
     let scale = scale(&unit.to_ascii_lowercase()).ok_or_else(wrong)?;
-    whole(number * scale).filter(|&value| value > 0).ok_or_else(wrong)
+    whole(number * scale)
+        .filter(|&value| value > 0)
+        .ok_or_else(wrong)
 }

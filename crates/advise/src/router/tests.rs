@@ -28,28 +28,108 @@ const MBIT: u64 = 1_000_000;
 fn each_vendor_in_its_units() {
     let lines = [
         // IOS: bits per second and bytes, k, m and g as powers of ten.
-        ("police 10000000 312500 625000 conform-action transmit exceed-action drop", Vendor::Ios, 10 * MBIT, 312_500),
+        (
+            "police 10000000 312500 625000 conform-action transmit exceed-action drop",
+            Vendor::Ios,
+            10 * MBIT,
+            312_500,
+        ),
         ("police cir 10m bc 312500", Vendor::Ios, 10 * MBIT, 312_500),
-        ("police cir 1.5m bc 64k be 128k conform-action set-dscp-transmit ef exceed-action drop", Vendor::Ios, 1_500_000, 64_000),
-        ("policy-map Policer_20\n class class-default\n  police 20000000\ninterface Gi0/0/1\n", Vendor::Ios, 20 * MBIT, 625_000),
-        ("police cir 8000 conform-action transmit\n exceed-action drop", Vendor::Ios, 8_000, 1_500),
+        (
+            "police cir 1.5m bc 64k be 128k conform-action set-dscp-transmit ef exceed-action drop",
+            Vendor::Ios,
+            1_500_000,
+            64_000,
+        ),
+        (
+            "policy-map Policer_20\n class class-default\n  police 20000000\ninterface Gi0/0/1\n",
+            Vendor::Ios,
+            20 * MBIT,
+            625_000,
+        ),
+        (
+            "police cir 8000 conform-action transmit\n exceed-action drop",
+            Vendor::Ios,
+            8_000,
+            1_500,
+        ),
         // Both buckets hold what passes if only violating packets are dropped.
-        ("police 10m 100000 50000 conform-action transmit exceed-action set-dscp-transmit 8 violate-action drop", Vendor::Ios, 10 * MBIT, 150_000),
-        ("police cir 10m bc 100000 pir 20m be 200000 conform-action transmit exceed-action transmit violate-action drop", Vendor::Ios, 20 * MBIT, 200_000),
+        (
+            "police 10m 100000 50000 conform-action transmit exceed-action set-dscp-transmit 8 violate-action drop",
+            Vendor::Ios,
+            10 * MBIT,
+            150_000,
+        ),
+        (
+            "police cir 10m bc 100000 pir 20m be 200000 conform-action transmit exceed-action transmit violate-action drop",
+            Vendor::Ios,
+            20 * MBIT,
+            200_000,
+        ),
         // IOS XR: units are words.
-        ("police rate 10 mbps burst 312500 bytes", Vendor::IosXr, 10 * MBIT, 312_500),
-        ("police rate 10 mbps burst 100 ms", Vendor::IosXr, 10 * MBIT, 125_000),
+        (
+            "police rate 10 mbps burst 312500 bytes",
+            Vendor::IosXr,
+            10 * MBIT,
+            312_500,
+        ),
+        (
+            "police rate 10 mbps burst 100 ms",
+            Vendor::IosXr,
+            10 * MBIT,
+            125_000,
+        ),
         ("police rate 10 mbps", Vendor::IosXr, 10 * MBIT, 0),
         // Junos: powers of ten.
-        ("if-exceeding { bandwidth-limit 10m; burst-size-limit 625k; }", Vendor::Junos, 10 * MBIT, 625_000),
-        ("set firewall policer P if-exceeding bandwidth-limit 1g burst-size-limit 15k\nset firewall policer P then discard", Vendor::Junos, 1_000 * MBIT, 15_000),
-        ("set firewall policer P if-exceeding burst-size-limit 15k\nset firewall policer P if-exceeding bandwidth-limit 32k", Vendor::Junos, 32_000, 15_000),
+        (
+            "if-exceeding { bandwidth-limit 10m; burst-size-limit 625k; }",
+            Vendor::Junos,
+            10 * MBIT,
+            625_000,
+        ),
+        (
+            "set firewall policer P if-exceeding bandwidth-limit 1g burst-size-limit 15k\nset firewall policer P then discard",
+            Vendor::Junos,
+            1_000 * MBIT,
+            15_000,
+        ),
+        (
+            "set firewall policer P if-exceeding burst-size-limit 15k\nset firewall policer P if-exceeding bandwidth-limit 32k",
+            Vendor::Junos,
+            32_000,
+            15_000,
+        ),
         // tc: rates in powers of ten, sizes in powers of 1024.
-        ("tc filter add dev eth0 parent ffff: protocol ip prio 1 u32 match ip src 0.0.0.0/0 police rate 10mbit burst 32k drop flowid :1", Vendor::Tc, 10 * MBIT, 32_768),
-        ("police rate 10mbit burst 32kb mtu 2kb drop", Vendor::Tc, 10 * MBIT, 32_768),
-        ("tc filter add dev eth0 ingress matchall action police rate 1250kbps burst 256kbit conform-exceed drop", Vendor::Tc, 10 * MBIT, 32_768),
-        ("tc filter add dev eth0 ingress matchall \\\n action police rate 10000000 burst 40000/8 conform-exceed drop/pipe", Vendor::Tc, 10 * MBIT, 40_000),
-        ("police rate 8mibit burst 1m drop", Vendor::Tc, 8 << 20, 1 << 20),
+        (
+            "tc filter add dev eth0 parent ffff: protocol ip prio 1 u32 match ip src 0.0.0.0/0 police rate 10mbit burst 32k drop flowid :1",
+            Vendor::Tc,
+            10 * MBIT,
+            32_768,
+        ),
+        (
+            "police rate 10mbit burst 32kb mtu 2kb drop",
+            Vendor::Tc,
+            10 * MBIT,
+            32_768,
+        ),
+        (
+            "tc filter add dev eth0 ingress matchall action police rate 1250kbps burst 256kbit conform-exceed drop",
+            Vendor::Tc,
+            10 * MBIT,
+            32_768,
+        ),
+        (
+            "tc filter add dev eth0 ingress matchall \\\n action police rate 10000000 burst 40000/8 conform-exceed drop/pipe",
+            Vendor::Tc,
+            10 * MBIT,
+            40_000,
+        ),
+        (
+            "police rate 8mibit burst 1m drop",
+            Vendor::Tc,
+            8 << 20,
+            1 << 20,
+        ),
     ];
     for (line, vendor, rate, burst) in lines {
         assert_eq!(policer(line), (vendor, rate, burst), "{line}");
@@ -90,24 +170,69 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("police cir percent 10", "1:12: a rate in percent"),
         ("police 10x", "1:8: `10x` is not a rate"),
         ("police", "1:1: `police` has no value"),
-        ("police 10000000 conform-action transmit exceed-action transmit", "1:1: this line drops nothing"),
-        ("police 10000000 312500 frobnicate", "1:24: `frobnicate` is not understood here"),
-        ("police 10000000 1 2 3", "1:21: there are more than two bursts"),
-        ("police rate 1000 pps", "1:18: a limit in `pps` counts packets"),
+        (
+            "police 10000000 conform-action transmit exceed-action transmit",
+            "1:1: this line drops nothing",
+        ),
+        (
+            "police 10000000 312500 frobnicate",
+            "1:24: `frobnicate` is not understood here",
+        ),
+        (
+            "police 10000000 1 2 3",
+            "1:21: there are more than two bursts",
+        ),
+        (
+            "police rate 1000 pps",
+            "1:18: a limit in `pps` counts packets",
+        ),
         ("police 10m bc 0", "1:15: a burst of 0 bytes"),
         ("police 100", "1:1: a rate of 100 bit/s is out of range"),
-        ("burst-size-limit 10k;", "1:1: there is no `bandwidth-limit`"),
+        (
+            "burst-size-limit 10k;",
+            "1:1: there is no `bandwidth-limit`",
+        ),
         ("bandwidth-percent 10;", "1:1: `bandwidth-percent` depends"),
-        ("bandwidth-limit 10q;", "1:17: `10q` is not a value of `bandwidth-limit`"),
-        ("bandwidth-limit 10m; burst-size-limit 15k; then { loss-priority high; }", "1:1: this policer drops nothing"),
-        ("tc filter x police rate 10mbit", "1:13: `police` needs `burst`"),
-        ("tc filter x police rate 10% burst 1k", "1:25: a rate in percent"),
-        ("tc filter x police rate 10mbit burst 32k pipe", "1:13: this policer does not drop"),
-        ("tc qdisc add dev eth0 root tbf rate 10mbit burst 32k", "1:28: `tbf` needs `latency`"),
-        ("police rate 10mbit burst 32k colour red", "1:30: `colour` is not a key"),
-        ("limit rate over 100/second drop", "1:17: this limit counts packets"),
-        ("limit rate over 100 kbytes/fortnight drop", "1:21: the time of a rate"),
-        ("limit rate over 100 kbytes/second accept", "1:1: this rule does not drop"),
+        (
+            "bandwidth-limit 10q;",
+            "1:17: `10q` is not a value of `bandwidth-limit`",
+        ),
+        (
+            "bandwidth-limit 10m; burst-size-limit 15k; then { loss-priority high; }",
+            "1:1: this policer drops nothing",
+        ),
+        (
+            "tc filter x police rate 10mbit",
+            "1:13: `police` needs `burst`",
+        ),
+        (
+            "tc filter x police rate 10% burst 1k",
+            "1:25: a rate in percent",
+        ),
+        (
+            "tc filter x police rate 10mbit burst 32k pipe",
+            "1:13: this policer does not drop",
+        ),
+        (
+            "tc qdisc add dev eth0 root tbf rate 10mbit burst 32k",
+            "1:28: `tbf` needs `latency`",
+        ),
+        (
+            "police rate 10mbit burst 32k colour red",
+            "1:30: `colour` is not a key",
+        ),
+        (
+            "limit rate over 100/second drop",
+            "1:17: this limit counts packets",
+        ),
+        (
+            "limit rate over 100 kbytes/fortnight drop",
+            "1:21: the time of a rate",
+        ),
+        (
+            "limit rate over 100 kbytes/second accept",
+            "1:1: this rule does not drop",
+        ),
     ];
     for (text, expected) in cases {
         let error = read(text).expect_err(text).to_string();
@@ -120,7 +245,14 @@ fn comments_and_other_limits() {
     let text = "! the old one: police 1000000\npolice 10m 20000 # was police 5m\n exceed-action drop\n!\n police 30m\n";
     let found = read(text).unwrap();
     assert_eq!((found.rate.bits_per_second(), found.line), (10 * MBIT, 2));
-    assert!(found.assumed.iter().any(|note| note.contains("1 more limit")), "{:?}", found.assumed);
+    assert!(
+        found
+            .assumed
+            .iter()
+            .any(|note| note.contains("1 more limit")),
+        "{:?}",
+        found.assumed
+    );
 }
 
 #[test]
@@ -131,10 +263,50 @@ fn a_text_that_is_too_long_is_refused() {
 
 /// Words that limits are made of.
 const WORDS: [&str; 44] = [
-    "police", "rate", "cir", "10m", "10000000", "bc", "be", "pir", "conform-action", "exceed-action", "violate-action",
-    "transmit", "drop", "set-dscp-transmit", "if-exceeding", "bandwidth-limit", "burst-size-limit", "{", "}", ";", "625k;",
-    "then", "discard", "tc", "filter", "tbf", "htb", "ceil", "burst", "32k", "32kbit", "latency", "50ms", "limit", "over",
-    "1250", "kbytes/second", "kbytes", "/", "shape", "average", "queue-limit", "\n", "99999999999999999999999",
+    "police",
+    "rate",
+    "cir",
+    "10m",
+    "10000000",
+    "bc",
+    "be",
+    "pir",
+    "conform-action",
+    "exceed-action",
+    "violate-action",
+    "transmit",
+    "drop",
+    "set-dscp-transmit",
+    "if-exceeding",
+    "bandwidth-limit",
+    "burst-size-limit",
+    "{",
+    "}",
+    ";",
+    "625k;",
+    "then",
+    "discard",
+    "tc",
+    "filter",
+    "tbf",
+    "htb",
+    "ceil",
+    "burst",
+    "32k",
+    "32kbit",
+    "latency",
+    "50ms",
+    "limit",
+    "over",
+    "1250",
+    "kbytes/second",
+    "kbytes",
+    "/",
+    "shape",
+    "average",
+    "queue-limit",
+    "\n",
+    "99999999999999999999999",
 ];
 
 proptest! {

@@ -16,7 +16,7 @@ impl Word<'_> {
     /// Whether it is one of these keywords, in any case.
     pub fn is(&self, keywords: &[&str]) -> bool {
         let same = |keyword: &&str| self.text.eq_ignore_ascii_case(keyword);
-        keywords.iter().any(|keyword| same(keyword))
+        keywords.iter().any(same)
     }
 
     /// A mistake at this word.

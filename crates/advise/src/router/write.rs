@@ -23,9 +23,14 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
             format!("police cir {rate} bc {burst} conform-action transmit exceed-action drop")
         }
         (Vendor::Ios, Kind::Shaper { queue, .. }) => {
-            format!("shape average {rate}\nqueue-limit {} packets", queue.div_ceil(FULL))
+            format!(
+                "shape average {rate}\nqueue-limit {} packets",
+                queue.div_ceil(FULL)
+            )
         }
-        (Vendor::IosXr, Kind::Policer { burst }) => format!("police rate {rate} bps burst {burst} bytes"),
+        (Vendor::IosXr, Kind::Policer { burst }) => {
+            format!("police rate {rate} bps burst {burst} bytes")
+        }
         (Vendor::IosXr, Kind::Shaper { queue, .. }) => {
             format!("shape average {rate} bps\nqueue-limit {queue} bytes")
         }
@@ -44,7 +49,10 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
         // Its bucket has room for a second of the rate in any case.
         (Vendor::Nft, Kind::Policer { burst }) => {
             let burst = burst.checked_sub(rate / 8)?;
-            format!("limit rate over {} bytes/second burst {burst} bytes drop", rate / 8)
+            format!(
+                "limit rate over {} bytes/second burst {burst} bytes drop",
+                rate / 8
+            )
         }
         (Vendor::Nft, Kind::Shaper { .. }) => return None,
     })

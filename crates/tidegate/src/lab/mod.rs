@@ -5,6 +5,7 @@ mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod pictures;
+pub mod progress;
 mod run;
 mod seeds;
 mod table;

@@ -1,0 +1,131 @@
+//! `tidegate advise`: what a limit does to its users, and what to set instead.
+
+mod today;
+
+use std::io::Write;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::bail;
+use tidegate_advise::advice::{self, Advice, AdviceError, Means};
+use tidegate_advise::situation::Situation;
+use tidegate_advise::trial::Effort;
+use tidegate_advise::{gate_file, json, picture, text};
+use tidegate_limiter::{Nanos, parse_time};
+
+use crate::cli::advise::Advise;
+use crate::cli::{Common, UsageError};
+use crate::exit::Exit;
+use crate::lab::progress::{bar, watched};
+use crate::output::Output;
+use crate::pipeline;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest simulation.
+const LONGEST: Nanos = 600_000_000_000;
+/// Shortest: senders need some round trips.
+const SHORTEST: Nanos = 5_000_000_000;
+
+pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
+    if options.jobs == Some(0) {
+        return Err(UsageError("--jobs must be at least 1".to_owned()).into());
+    }
+    let (today, origin) = today::read(options)?;
+    let situation = Situation {
+        today,
+        rtt: range(&options.rtt)?,
+        flows: options.flows,
+        users: options.users,
+        controls: options.cc.clone(),
+        video: options.video,
+    };
+    situation.check().map_err(UsageError)?;
+    let effort = effort(options, &situation)?;
+    let stop = pipeline::interrupt_flag()?;
+    let progress = AtomicU64::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let means = Means {
+        jobs: options.jobs.unwrap_or(cores),
+        stop: Some(&stop),
+        progress: Some(&progress),
+    };
+    let bar = bar(advice::work(&situation, effort)?, common.quiet);
+    let advice = watched(&bar, &progress, || {
+        advice::advise(&situation, effort, means)
+    });
+    bar.finish_and_clear();
+    let advice = match advice {
+        Ok(advice) => advice,
+        Err(error @ AdviceError::Stopped) => {
+            eprintln!("tidegate: {error}");
+            return Ok(Exit::Interrupted);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    files(options, &advice)?;
+    let mut out = Output::stdout();
+    if options.json {
+        serde_json::to_writer_pretty(&mut out, &json::value(&advice, &origin))?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", text::text(&advice, &origin))?;
+    }
+    out.commit()?;
+    Ok(match stop.load(Ordering::Relaxed) {
+        true => Exit::Interrupted,
+        false => Exit::Done,
+    })
+}
+
+/// Writes the picture and the gate's file, where they are wanted.
+fn files(options: &Advise, advice: &Advice) -> anyhow::Result<()> {
+    if let Some(path) = &options.svg {
+        let mut file = Output::to(Some(path))?;
+        file.write_all(picture::svg(advice).as_bytes())?;
+        file.commit()?;
+    }
+    if let Some(path) = &options.gate {
+        let Some(text) = gate_file::text(advice) else {
+            bail!("there is no gate.toml for this limit");
+        };
+        let mut file = Output::to(Some(path))?;
+        file.write_all(text.as_bytes())?;
+        file.commit()?;
+    }
+    Ok(())
+}
+
+fn effort(options: &Advise, situation: &Situation) -> Result<Effort, UsageError> {
+    let candidates = advice::all(situation).0.len();
+    let mut effort = Effort::for_seconds(situation, candidates);
+    effort.seed = options.seed;
+    if let Some(seeds) = options.seeds {
+        effort.seeds = seeds;
+    }
+    if let Some(duration) = &options.duration {
+        effort.duration = time("--duration", duration)?;
+        if !(SHORTEST..=LONGEST).contains(&effort.duration) {
+            return Err(UsageError("--duration must be from 5s to 10min".to_owned()));
+        }
+    }
+    if effort
+        .seed
+        .checked_add(effort.seeds)
+        .is_none_or(|last| last > i64::MAX as u64)
+    {
+        return Err(UsageError("--seed is too large".to_owned()));
+    }
+    Ok(effort)
+}
+
+/// `50ms`, or `20ms..100ms`.
+fn range(text: &str) -> Result<(Nanos, Nanos), UsageError> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    Ok((time("--rtt", low)?, time("--rtt", high)?))
+}
+
+fn time(option: &str, text: &str) -> Result<Nanos, UsageError> {
+    parse_time(text).map_err(|error| UsageError(format!("{option}: {error}")))
+}

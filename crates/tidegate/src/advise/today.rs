@@ -1,0 +1,120 @@
+//! Today's limit: from options, or from a router's configuration.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use tidegate_advise::router::{self, LONGEST, Limit, Reading};
+use tidegate_advise::setting::{ETHERNET, FULL, Kind, Setting};
+use tidegate_advise::text::Origin;
+use tidegate_limiter::Bytes;
+
+use crate::cli::UsageError;
+use crate::cli::advise::Advise;
+use crate::input;
+
+/// The limit, and where it was found.
+pub fn read(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
+    if !options.line.is_empty() {
+        let text = options.line.join(" ");
+        let reading =
+            router::read(&text).map_err(|error| UsageError(format!("router line:{error}")))?;
+        return of_router(options, &reading, None);
+    }
+    if let Some(path) = &options.config {
+        let name = input::display(path);
+        let text = configuration(path).with_context(|| format!("cannot read {name}"))?;
+        let reading = router::read(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
+        let place = format!("line {} of {name}", reading.line);
+        return of_router(options, &reading, Some(place));
+    }
+    let Some(rate) = options.rate else {
+        let text = "there is no limit to advise on: give --rate and --burst (a policer) or --queue (a shaper), a line of \
+                    a router's configuration, or --config FILE";
+        return Err(UsageError(text.to_owned()).into());
+    };
+    let kind = match (options.burst, options.queue) {
+        (None, None) => {
+            let text = "--rate alone is not a limit: give --burst, the depth of a policer's bucket, or --queue, the size of \
+                        a shaper's queue";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        (Some(burst), None) => Kind::Policer { burst: burst.get() },
+        (burst, Some(queue)) => shaper(queue, burst),
+    };
+    let overhead = overhead(options).unwrap_or(ETHERNET);
+    let setting = Setting {
+        rate,
+        kind,
+        overhead,
+    };
+    Ok((setting, Origin::default()))
+}
+
+fn shaper(queue: Bytes, burst: Option<Bytes>) -> Kind {
+    Kind::Shaper {
+        queue: queue.get(),
+        burst: burst.map_or(FULL, Bytes::get),
+    }
+}
+
+fn overhead(options: &Advise) -> Option<u32> {
+    options
+        .layer
+        .map(|layer| if layer == 2 { ETHERNET } else { 0 })
+}
+
+fn of_router(
+    options: &Advise,
+    reading: &Reading,
+    place: Option<String>,
+) -> anyhow::Result<(Setting, Origin)> {
+    let missing = |option: &str, what: &str| {
+        UsageError(format!(
+            "this line of {} leaves the {what} to the device: give it with {option}",
+            reading.vendor.name()
+        ))
+    };
+    let kind = match reading.limit {
+        _ if options.queue.is_some() && matches!(reading.limit, Limit::Policer { .. }) => {
+            let text = "--queue is for a shaper, and this line is a policer: leave it out";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        Limit::Policer { burst } => {
+            let burst = options.burst.map(Bytes::get).or(burst);
+            let burst = burst.ok_or_else(|| missing("--burst", "bucket"))?;
+            Kind::Policer { burst }
+        }
+        Limit::Shaper { queue, burst } => {
+            let queue = options.queue.map(Bytes::get).or(queue);
+            let queue = queue.ok_or_else(|| missing("--queue", "queue"))?;
+            Kind::Shaper { queue, burst }
+        }
+    };
+    let setting = Setting {
+        rate: reading.rate,
+        kind,
+        overhead: overhead(options).unwrap_or(reading.overhead),
+    };
+    let origin = Origin {
+        vendor: Some(reading.vendor),
+        place,
+        assumed: reading.assumed.clone(),
+    };
+    Ok((setting, origin))
+}
+
+/// The text of a configuration, or a little more than is read of it.
+fn configuration(path: &Path) -> anyhow::Result<String> {
+    let most = LONGEST as u64 + 1;
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+    } else {
+        std::fs::File::open(path)?
+            .take(most)
+            .read_to_end(&mut bytes)?;
+    }
+    // Comments may be in any encoding.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

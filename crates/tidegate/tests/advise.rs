@@ -1,0 +1,141 @@
+//! `tidegate advise` as its users meet it.
+
+mod program;
+
+use std::fs;
+
+use program::run;
+use serde_json::Value;
+
+/// Little is simulated, so that the tests are short.
+const LITTLE: [&str; 6] = ["--seeds", "1", "--duration", "5s", "--flows", "2"];
+
+fn advise(arguments: &[&str]) -> (i32, String, String) {
+    let mut all = vec!["advise"];
+    all.extend(arguments);
+    all.extend(LITTLE);
+    run(&all)
+}
+
+#[test]
+fn a_small_bucket_is_advised_against_with_effects_beside_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (svg, gate) = (folder.path().join("a.svg"), folder.path().join("gate.toml"));
+    let (code, out, err) = advise(&[
+        "--rate",
+        "5mbit",
+        "--burst",
+        "8kB",
+        "--svg",
+        svg.to_str().expect("text"),
+        "--gate",
+        gate.to_str().expect("text"),
+    ]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.starts_with("Today: a policer of 5.00 Mbit/s with a bucket of 8.00 kB."),
+        "{out}"
+    );
+    for text in [
+        "Set instead: ",
+        "> ",
+        "today: policer, bucket 8.00 kB",
+        "shaper, queue 62.5 kB",
+        "BC-PQP",
+        "senders pace",
+    ] {
+        assert!(out.contains(text), "{text} in {out}");
+    }
+    assert!(
+        fs::read_to_string(svg)
+            .expect("a picture")
+            .starts_with("<svg")
+    );
+    let gate = fs::read_to_string(gate).expect("a file");
+    assert!(gate.contains("down = \"5mbit\""), "{gate}");
+    for line in gate.lines() {
+        assert!(out.contains(line), "{line} is printed, too");
+    }
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_and_json_has_all_of_it() {
+    let arguments = ["--json", "police", "cir", "5m", "bc", "8000"];
+    let (code, out, err) = advise(&arguments);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(advise(&arguments).1, out);
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(all["origin"]["vendor"], "Cisco IOS");
+    assert_eq!(all["today"]["burst_bytes"], 8000);
+    let options = all["options"].as_array().expect("options");
+    let kinds: Vec<&str> = options
+        .iter()
+        .filter_map(|option| option["change"].as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["today", "bucket", "bucket", "shape", "bc-pqp", "pace"]
+    );
+    let chosen = all["chosen"].as_u64().expect("a choice") as usize;
+    let share = |option: &Value| option["effect"]["slowest_share"].as_f64().expect("a share");
+    assert!(share(&options[chosen]) > share(&options[0]) + 0.05, "{out}");
+    let line = options[1]["line"].as_str().expect("a line");
+    assert_eq!(
+        line,
+        "police cir 5000000 bc 62500 conform-action transmit exceed-action drop"
+    );
+    assert_eq!(
+        options[0]["line"],
+        Value::Null,
+        "today's limit is there already"
+    );
+}
+
+#[test]
+fn mistakes_name_place_and_remedy() {
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[], 2, "give --rate and --burst"),
+        (&["--rate", "10mbit"], 2, "--rate alone is not a limit"),
+        (
+            &["police", "cir", "10q"],
+            2,
+            "router line:1:12: `10q` is not a rate",
+        ),
+        (&["police", "rate", "10", "mbps"], 2, "give it with --burst"),
+        (&["--rate", "10mbit", "--burst", "1kB"], 2, "no full packet"),
+        (
+            &["--rate", "10mbit", "--burst", "32kB", "--cc", "tahoe"],
+            2,
+            "`tahoe` is no congestion control",
+        ),
+        (&["--config", "/nonexistent"], 1, "cannot read /nonexistent"),
+    ];
+    for (arguments, expected, text) in cases {
+        let (code, out, err) = advise(arguments);
+        assert_eq!(code, expected, "{arguments:?}: {err}");
+        assert!(err.contains(text), "{arguments:?}: {err}");
+        assert_eq!(out, "");
+    }
+}
+
+#[test]
+fn a_configuration_is_read_from_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("router.conf");
+    fs::write(
+        &path,
+        "interface eth0\n tc filter x police rate 5mbit burst 8k drop\n",
+    )
+    .expect("written");
+    let (code, out, err) = advise(&["--config", path.to_str().expect("text")]);
+    assert_eq!(code, 0, "{err}");
+    let first = out.lines().next().unwrap_or_default();
+    assert!(first.contains("8.19 kB (Linux tc, line 2 of "), "{first}");
+    fs::write(&path, "interface eth0\n police rate 5mbit burst 8q drop\n").expect("written");
+    let (code, _, err) = advise(&["--config", path.to_str().expect("text")]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("router.conf:2:26: `8q` is not a size"),
+        "{err}"
+    );
+}
