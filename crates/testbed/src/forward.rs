@@ -1,7 +1,7 @@
 //! The loop that moves packets between two devices, for everything that runs in real time.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -41,11 +41,47 @@ pub(crate) trait Between {
     }
 }
 
+/// Where packets come from and go to. Calls never wait.
+pub(crate) trait End: Send {
+    /// It can be read when a packet is there.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// Takes a packet. `WouldBlock` if there is none.
+    fn take(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Hands a packet over. `WouldBlock` if there is no room.
+    fn hand(&self, packet: &[u8]) -> io::Result<()>;
+
+    /// Whether there is a packet that the descriptor does not show.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// Packets that were lost so far because this process did not take them in time.
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+impl End for SyncDevice {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.recv(buffer)
+    }
+
+    fn hand(&self, packet: &[u8]) -> io::Result<()> {
+        self.send(packet).map(drop)
+    }
+}
+
 /// Moves packets between two devices, and counts how well it does.
 pub(crate) struct Forwarder<'a> {
     origin: Instant,
     /// Near and far.
-    devices: [&'a SyncDevice; 2],
+    devices: [&'a dyn End; 2],
     recording: &'a Recording,
     /// The time of the origin, for captures.
     epoch: Nanos,
@@ -64,7 +100,7 @@ impl<'a> Forwarder<'a> {
     /// Captures have the time `epoch` at the origin.
     pub(crate) fn new(
         origin: Instant,
-        devices: [&'a SyncDevice; 2],
+        devices: [&'a dyn End; 2],
         recording: &'a Recording,
         epoch: Nanos,
     ) -> Self {
@@ -100,8 +136,8 @@ impl<'a> Forwarder<'a> {
             let at = self.now();
             self.lateness.record(at.saturating_sub(leaving.due));
             between.hand_over(at, &leaving);
-            match self.devices[1 - way].send(&leaving.bytes) {
-                Ok(_) => self.passed[way] += 1,
+            match self.devices[1 - way].hand(&leaving.bytes) {
+                Ok(()) => self.passed[way] += 1,
                 Err(error) if is_down(&error) => self.refused += 1,
                 Err(error) => {
                     return Err(TestbedError::system("hand a packet to the kernel")(error));
@@ -112,12 +148,16 @@ impl<'a> Forwarder<'a> {
             let at = self.epoch + captured.at;
             self.recording.write(captured.element, at, captured.bytes);
         }
+        let most = match self.devices.iter().any(|device| device.has_more()) {
+            true => Duration::ZERO,
+            false => most,
+        };
         let left = between.next().map_or(most, |next| {
             Duration::from_nanos(next.saturating_sub(self.now())).min(most)
         });
         let mut ends = self
             .devices
-            .map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN));
+            .map(|device| PollFd::new(device.descriptor(), PollFlags::POLLIN));
         match ppoll(&mut ends, Some(TimeSpec::from(left)), None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(TestbedError::system("wait for packets")(error.into())),
@@ -130,7 +170,7 @@ impl<'a> Forwarder<'a> {
     fn take(&mut self, between: &mut impl Between, forward: bool) -> Result<(), TestbedError> {
         let way = usize::from(!forward);
         for _ in 0..BATCH {
-            match self.devices[way].recv(&mut self.buffer) {
+            match self.devices[way].take(&mut self.buffer) {
                 Ok(bytes) => {
                     self.packets[way] += 1;
                     between.arrive(self.now(), forward, &self.buffer[..bytes]);

@@ -38,7 +38,7 @@ use tidegate_lab::plan::Plan;
 use tidegate_trace::read::LinkType;
 
 use crate::capture::Recording;
-use crate::forward::Forwarder;
+use crate::forward::{End, Forwarder};
 use crate::{TestbedError, join};
 use emulator::Emulator;
 use host::Host;
@@ -120,7 +120,7 @@ fn conduct(
     client: &Host,
 ) -> Result<KernelOutcome, TestbedError> {
     let mut emulator = Emulator::new(plan)?;
-    let devices = [&server.device, &client.device];
+    let devices: [&dyn End; 2] = [&server.device, &client.device];
     let mut forwarder = Forwarder::new(clock.origin, devices, recording, 0);
     let received = thread::scope(|scope| {
         let flows: Vec<_> = (plan.flows.iter().enumerate())

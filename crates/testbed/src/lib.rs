@@ -19,6 +19,8 @@ mod proc;
 #[cfg(target_os = "linux")]
 mod row;
 #[cfg(target_os = "linux")]
+pub mod shell;
+#[cfg(target_os = "linux")]
 pub mod site;
 #[cfg(test)]
 mod testing;

@@ -16,10 +16,12 @@ use tidegate_trace::read::LinkType;
 
 use crate::TestbedError;
 use crate::capture::Recording;
-use crate::forward::{Between, Forwarder};
+use crate::forward::{Between, End, Forwarder};
 use crate::kernel::host;
 use crate::namespace::Port;
 use stages::Stages;
+
+pub(crate) use stages::Layer;
 
 pub use tidegate_lab::plan::{ElementKind, QueueKind};
 
@@ -143,6 +145,7 @@ pub struct Arrival {
 /// ```
 #[derive(Debug)]
 pub struct Link {
+    layer: Layer,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), TestbedError>>>,
 }
@@ -170,18 +173,32 @@ impl Link {
     /// # Errors
     /// If the plan contradicts itself, or a capture cannot be written.
     pub fn new(ends: Ends, plan: &LinkPlan) -> Result<Self, TestbedError> {
+        let ends: [Box<dyn End>; 2] = [Box::new(ends.near), Box::new(ends.far)];
+        Self::between(ends, plan, Layer::Frames)
+    }
+
+    /// Connects two ends, near and far.
+    pub(crate) fn between(
+        ends: [Box<dyn End>; 2],
+        plan: &LinkPlan,
+        layer: Layer,
+    ) -> Result<Self, TestbedError> {
         let origin = Instant::now();
-        let recording = Recording::new(plan.elements(), &plan.captures, LinkType::ETHERNET)?;
-        let stages = Stages::new(plan)?;
+        let link = match layer {
+            Layer::Frames => LinkType::ETHERNET,
+            Layer::Packets => LinkType::RAW,
+        };
+        let recording = Recording::new(plan.elements(), &plan.captures, link)?;
+        let stages = Stages::new(plan, layer)?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name("link".into()).spawn(move || {
-            let ports = [ends.near, ends.far];
-            let result = Service::new(origin, &ports, stages, &recording).run(&theirs);
+            let result = Service::new(origin, &ends, stages, &recording).run(&theirs);
             recording.finish()?;
             result
         });
         Ok(Self {
+            layer,
             shared,
             thread: Some(thread.map_err(TestbedError::system("start a thread"))?),
         })
@@ -198,7 +215,7 @@ impl Link {
             let what = "a tap in a plan that replaces another".into();
             return Err(TestbedError::Unsupported(what));
         }
-        let stages = Stages::new(plan)?;
+        let stages = Stages::new(plan, self.layer)?;
         let (to, from) = mpsc::channel();
         self.order(Order::Replace(Box::new(stages), to));
         answer(&from)
@@ -266,7 +283,7 @@ fn answer<T>(from: &Receiver<T>) -> Result<T, TestbedError> {
 
 /// The thread's state.
 struct Service<'a> {
-    ports: &'a [Port; 2],
+    ends: &'a [Box<dyn End>; 2],
     forwarder: Forwarder<'a>,
     lines: Lines,
     real_time: bool,
@@ -277,15 +294,15 @@ struct Service<'a> {
 impl<'a> Service<'a> {
     fn new(
         origin: Instant,
-        ports: &'a [Port; 2],
+        ends: &'a [Box<dyn End>; 2],
         stages: Stages,
         recording: &'a Recording,
     ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let epoch = now.unwrap_or_default().saturating_sub(origin.elapsed());
-        let devices = [&ports[0].device, &ports[1].device];
+        let devices = [ends[0].as_ref(), ends[1].as_ref()];
         Self {
-            ports,
+            ends,
             forwarder: Forwarder::new(origin, devices, recording, epoch.as_nanos() as Nanos),
             lines: Lines {
                 stages: vec![stages],
@@ -293,7 +310,7 @@ impl<'a> Service<'a> {
                 watchers: Vec::new(),
             },
             real_time: host::real_time(),
-            lost: lost(ports),
+            lost: lost(ends),
         }
     }
 
@@ -331,7 +348,7 @@ impl<'a> Service<'a> {
             dropped: self.lines.dropped,
             lateness: self.forwarder.lateness.distribution(),
             real_time: self.real_time,
-            strays: self.forwarder.refused + lost(self.ports).saturating_sub(self.lost),
+            strays: self.forwarder.refused + lost(self.ends).saturating_sub(self.lost),
         }
     }
 }
@@ -388,8 +405,7 @@ impl Between for Lines {
     }
 }
 
-/// Frames that were not taken from the ports in time. It is 0 if the counters cannot be read, for
-/// example because the device is gone: then another call fails.
-fn lost(ports: &[Port; 2]) -> u64 {
-    ports.iter().filter_map(|port| port.lost().ok()).sum()
+/// Frames that were not taken from the ends in time.
+fn lost(ends: &[Box<dyn End>; 2]) -> u64 {
+    ends.iter().map(|end| end.lost()).sum()
 }

@@ -17,6 +17,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
+use crate::forward::End;
 use crate::proc::{read_again, unreadable};
 use crate::{TestbedError, join};
 
@@ -361,12 +362,22 @@ impl Drop for Process {
 /// An Ethernet device of a namespace whose other end this process holds: frames sent here are
 /// received by the namespace, and the other way round. A [`Link`](super::link::Link) connects two.
 pub struct Port {
-    pub(super) device: SyncDevice,
+    device: SyncDevice,
     name: String,
     interfaces: File,
 }
 
 impl Port {
+    /// The end of a device of the calling thread's namespace.
+    pub(crate) fn open(device: SyncDevice, name: &str) -> Result<Self, TestbedError> {
+        let interfaces = File::open("/proc/thread-self/net/dev");
+        Ok(Self {
+            device,
+            name: name.to_owned(),
+            interfaces: interfaces.map_err(TestbedError::system("hold a namespace"))?,
+        })
+    }
+
     /// Hands a frame, without check sequence, to the namespace.
     ///
     /// # Errors
@@ -394,6 +405,26 @@ impl Port {
     /// If the counters cannot be read.
     pub fn lost(&self) -> Result<u64, TestbedError> {
         Ok(counters(&self.interfaces, &self.name)?.sent_dropped)
+    }
+}
+
+impl End for Port {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    fn take(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.device.recv(buffer)
+    }
+
+    fn hand(&self, packet: &[u8]) -> io::Result<()> {
+        self.device.send(packet).map(drop)
+    }
+
+    /// It is 0 if the counters cannot be read, for example because the device is gone: then another
+    /// call fails.
+    fn lost(&self) -> u64 {
+        Port::lost(self).unwrap_or(0)
     }
 }
 

@@ -7,6 +7,8 @@ pub mod gate;
 pub mod lab;
 #[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(target_os = "linux")]
+pub mod shell;
 #[cfg(feature = "web")]
 pub mod web;
 
@@ -25,7 +27,7 @@ Exit codes:
   0    done
   1    some input was bad (results up to that point are reported), or output failed
   2    wrong command line
-  3    a right, a device or a kernel feature is missing (gate, lab kernel, pace)
+  3    a right, a device or a kernel feature is missing (gate, lab kernel, pace, shell)
   130  interrupted; results up to that point are reported";
 
 /// Finds rate limits in packet captures, tries better ones, and enforces them.
@@ -70,6 +72,8 @@ pub enum Command {
     #[cfg(not(feature = "gate"))]
     Gate(NotBuilt),
     Lab(lab::Lab),
+    #[cfg(target_os = "linux")]
+    Shell(shell::Shell),
     #[cfg(feature = "serve")]
     Serve(serve::Serve),
     #[cfg(not(feature = "serve"))]

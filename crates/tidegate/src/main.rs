@@ -25,6 +25,8 @@ mod pipeline;
 mod play;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(target_os = "linux")]
+mod shell;
 mod summary;
 mod table;
 #[cfg(feature = "web")]
@@ -51,6 +53,11 @@ fn main() -> ExitCode {
         #[cfg(feature = "gate")]
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
+        #[cfg(target_os = "linux")]
+        Command::Shell(options) => match shell::run(&options, &cli.common) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
         #[cfg(feature = "serve")]
         Command::Serve(options) => serve::run(&options, &cli.common),
         #[cfg(feature = "serve")]

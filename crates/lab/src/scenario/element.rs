@@ -69,6 +69,17 @@ fn section(node: &Node) -> Result<(&'static str, Kind, Section), Mistake> {
     kind.word("kind", &kinds)
 }
 
+/// The keys of a kind of elements, those of all kinds left out; `None` if there is no such kind.
+pub(super) fn keys(name: &str) -> Option<Section> {
+    let kind = KINDS.iter().find(|kind| kind.0 == name);
+    kind.map(|kind| kind.2)
+}
+
+/// The names of the kinds.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.0)
+}
+
 /// The delay of an element, if it is of a kind that adds a constant delay.
 pub(super) fn delay(node: &Node) -> Result<Nanos, Mistake> {
     let (_, kind, _) = section(node)?;

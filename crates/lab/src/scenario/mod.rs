@@ -23,6 +23,7 @@ mod sizing;
 mod stream;
 mod sweep;
 mod traces;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use error::ScenarioError;
 pub use keys::{SECTIONS, schema};
 pub use sweep::Parameter;
 pub use traces::ReadFile;
+pub use words::{Direction, Written, elements};
 
 use crate::RunError;
 use crate::element::limiter::Limiter;

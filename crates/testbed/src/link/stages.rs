@@ -18,9 +18,29 @@ const HEADER: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// What a link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// Ethernet frames.
+    Frames,
+    /// IP packets.
+    Packets,
+}
+
+impl Layer {
+    /// Bytes before the IP header that do not count.
+    fn header(self) -> usize {
+        match self {
+            Self::Frames => HEADER,
+            Self::Packets => 0,
+        }
+    }
+}
+
 /// The running elements of a link.
 #[derive(Debug)]
 pub(super) struct Stages {
+    layer: Layer,
     plan: Plan,
     /// The far ends of the plan's flows.
     far: Vec<Prefix>,
@@ -31,7 +51,7 @@ pub(super) struct Stages {
 
 impl Stages {
     /// The elements of a plan.
-    pub(super) fn new(link: &LinkPlan) -> Result<Self, RunError> {
+    pub(super) fn new(link: &LinkPlan, layer: Layer) -> Result<Self, RunError> {
         let plan = plan(link);
         check(&plan)?;
         let ruled = |element: &ElementPlan| match &element.kind {
@@ -45,25 +65,30 @@ impl Stages {
             )));
         }
         let far = link.round_trips.iter().map(|&(far, _)| far);
+        let header = match layer {
+            Layer::Frames => ipv4_in_frame,
+            Layer::Packets => ipv4_packet,
+        };
         Ok(Self {
+            layer,
             far: far.chain([Prefix::ALL]).collect(),
             secret: HashKey::from_bytes(
                 (u128::from(!link.seed) << 64 | u128::from(link.seed)).to_le_bytes(),
             ),
-            path: Path::new(&plan, ipv4)?,
+            path: Path::new(&plan, header)?,
             plan,
         })
     }
 
     /// A frame came from one of the ends.
     pub(super) fn arrive(&mut self, at: Nanos, forward: bool, frame: &[u8]) {
-        let key = key(frame);
+        let key = key(frame, self.layer);
         let flow = key.and_then(|key| {
             let end = if forward { key.destination } else { key.source };
             self.far.iter().position(|far| far.contains(end))
         });
         // ARP and similar protocols belong to no flow, but hosts need them.
-        let length = frame.len().saturating_sub(HEADER) as u32;
+        let length = frame.len().saturating_sub(self.layer.header()) as u32;
         let entering = Entering {
             flow: flow.unwrap_or(self.far.len()),
             forward,
@@ -165,13 +190,30 @@ fn ip(frame: &[u8]) -> Option<(usize, u16)> {
 }
 
 /// Where the IPv4 header of a frame is.
-fn ipv4(frame: &[u8]) -> Option<usize> {
+fn ipv4_in_frame(frame: &[u8]) -> Option<usize> {
     ip(frame).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
 }
 
+/// Where the IPv4 header of an IP packet is.
+fn ipv4_packet(packet: &[u8]) -> Option<usize> {
+    version(packet).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
+}
+
+/// The IP header of a packet without Ethernet headers, and of which version it is.
+fn version(packet: &[u8]) -> Option<(usize, u16)> {
+    match packet.first()? >> 4 {
+        4 => Some((0, 0x0800)),
+        6 => Some((0, 0x86dd)),
+        _ => None,
+    }
+}
+
 /// The values that elements need of an IP packet.
-fn key(frame: &[u8]) -> Option<FlowKey> {
-    let (at, kind) = ip(frame)?;
+fn key(frame: &[u8], layer: Layer) -> Option<FlowKey> {
+    let (at, kind) = match layer {
+        Layer::Frames => ip(frame)?,
+        Layer::Packets => version(frame)?,
+    };
     let ip = frame.get(at..)?;
     let (source, destination, protocol, next, class) = match kind {
         0x0800 if ip.len() >= 20 => {

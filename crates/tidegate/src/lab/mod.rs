@@ -68,7 +68,7 @@ fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
 const MOST_OF_TRACE: u64 = 100 << 20;
 
 /// The text of a trace that a scenario names.
-fn read_trace(path: &Path) -> Result<String, String> {
+pub fn read_trace(path: &Path) -> Result<String, String> {
     let read = || {
         let file = std::fs::metadata(path)?;
         if !file.is_file() || file.len() > MOST_OF_TRACE {

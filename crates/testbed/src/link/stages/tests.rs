@@ -4,7 +4,7 @@ use tidegate_limiter::{Decision, Marking, Rate, SingleRateBursts, SingleRateConf
 use tidegate_trace::write::{Ends, TcpFrame};
 
 use super::super::LinkPlan;
-use super::Stages;
+use super::{Layer, Stages};
 use tidegate_lab::plan::{ElementKind, QueueKind};
 use tidegate_lab::{MILLISECOND, SECOND};
 
@@ -53,7 +53,7 @@ fn mixed() -> LinkPlan {
 
 #[test]
 fn each_address_has_its_round_trip_and_all_share_the_link() {
-    let mut stages = Stages::new(&mixed()).unwrap();
+    let mut stages = Stages::new(&mixed(), Layer::Frames).unwrap();
     for far in ["192.0.2.17:80", "192.0.2.40:80"] {
         stages.arrive(0, true, &frame("192.0.2.1:80", far));
     }
@@ -73,7 +73,7 @@ fn each_address_has_its_round_trip_and_all_share_the_link() {
 
 #[test]
 fn what_has_no_place_is_dropped_and_counted() {
-    let mut stages = Stages::new(&mixed()).unwrap();
+    let mut stages = Stages::new(&mixed(), Layer::Frames).unwrap();
     for _ in 0..5 {
         stages.arrive(0, true, &frame("192.0.2.1:80", "192.0.2.40:80"));
     }
@@ -90,7 +90,7 @@ fn what_has_no_place_is_dropped_and_counted() {
 
 #[test]
 fn what_is_not_ip_passes_at_once() {
-    let mut stages = Stages::new(&mixed()).unwrap();
+    let mut stages = Stages::new(&mixed(), Layer::Frames).unwrap();
     let mut arp = frame("192.0.2.1:80", "192.0.2.17:80");
     arp[12..14].copy_from_slice(&[8, 6]);
     for frame in [&arp[..], &arp[..12], &arp[..13], &[]] {
@@ -125,7 +125,7 @@ fn a_tagged_packet_is_re_marked_where_its_header_is() {
         }],
         ..LinkPlan::default()
     };
-    let mut stages = Stages::new(&plan).unwrap();
+    let mut stages = Stages::new(&plan, Layer::Frames).unwrap();
     let mut tagged = frame("192.0.2.1:80", "192.0.2.17:80");
     tagged.splice(12..12, [0x81, 0, 0, 7]);
     stages.arrive(0, true, &tagged);
@@ -133,4 +133,26 @@ fn a_tagged_packet_is_re_marked_where_its_header_is() {
     assert_eq!(marked[18 + 1], 1 << 2);
     assert_eq!(marked[..19], tagged[..19]);
     assert_eq!(stages.counts()[0].marked, 1);
+}
+
+#[test]
+fn packets_without_ethernet_headers_are_the_same_packets() {
+    let ends = [
+        ("192.0.2.1:80", "192.0.2.17:80"),
+        ("192.0.2.1:80", "192.0.2.40:80"),
+        ("[2001:db8:1::1]:80", "[2001:db8::2]:80"),
+    ];
+    let mut frames = Stages::new(&mixed(), Layer::Frames).unwrap();
+    let mut packets = Stages::new(&mixed(), Layer::Packets).unwrap();
+    for (src, dst) in ends {
+        let frame = frame(src, dst);
+        frames.arrive(0, true, &frame);
+        packets.arrive(0, true, &frame[14..]);
+    }
+    assert_eq!(packets.counts(), frames.counts());
+    assert_eq!(departures(&mut packets), departures(&mut frames));
+    for cut in [&[][..], &[0x45], &[0x60; 39], &[0xff; 60]] {
+        packets.arrive(SECOND, true, cut);
+        assert_eq!(packets.leave(SECOND).unwrap().bytes, cut);
+    }
 }

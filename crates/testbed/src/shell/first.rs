@@ -1,0 +1,106 @@
+//! The first process in a shell: it starts the program, passes signals on, and ends with it. Then the kernel ends all other
+//! processes of the shell.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::TestbedError;
+
+/// Signals that are for the program.
+const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+/// Signals that the terminal sends to the program too.
+const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
+
+/// Runs a program as [`Shell::start`](super::Shell::start) has started this process: as process 1, which ends when its
+/// parent ends, whose number is that outside. Returns the program's exit code: 128 and its number if a signal ended it, 126
+/// or 127 if it cannot be started.
+///
+/// # Errors
+/// If the system refuses anything, or if the parent has already ended.
+pub fn run_first(parent: u32, command: &mut Command) -> Result<i32, TestbedError> {
+    let failed = |what| move |error: Errno| TestbedError::system(what)(error.into());
+    set_pdeathsig(Signal::SIGKILL).map_err(failed("stay with the parent process"))?;
+    // It may have ended before.
+    if !lives(parent) {
+        let gone = io::ErrorKind::BrokenPipe.into();
+        return Err(TestbedError::system("stay with the parent process")(gone));
+    }
+    processes().map_err(failed("show the shell's processes in /proc"))?;
+    // Handlers, because a program would inherit blocked or ignored signals.
+    let awaited = PASSED_ON.iter().chain(&OF_THE_TERMINAL).chain(&[SIGCHLD]);
+    let signals = Signals::new(awaited);
+    let mut signals = signals.map_err(TestbedError::system("wait for signals"))?;
+    let child = match command.spawn() {
+        Ok(child) => Pid::from_raw(child.id() as i32),
+        Err(error) => {
+            let name = command.get_program().to_string_lossy();
+            eprintln!("tidegate: cannot start {name}: {error}");
+            // As shells do, POSIX.1 §2.8.2.
+            return Ok(match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            });
+        }
+    };
+    for signal in signals.forever() {
+        if signal == SIGCHLD {
+            if let Some(code) = ended(child).map_err(failed("wait for a program"))? {
+                return Ok(code);
+            }
+        } else if PASSED_ON.contains(&signal) {
+            // It may just have ended.
+            let _ = Signal::try_from(signal).and_then(|signal| kill(child, signal));
+        }
+    }
+    Err(TestbedError::system("wait for signals")(
+        io::ErrorKind::BrokenPipe.into(),
+    ))
+}
+
+/// Collects processes that have ended. The exit code of the program, if it is one of them.
+fn ended(program: Pid) -> nix::Result<Option<i32>> {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == program => return Ok(Some(code)),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == program => {
+                return Ok(Some(128 + signal as i32));
+            }
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(None),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a process outside lives. `/proc` is still that of outside.
+fn lives(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The state is behind the name, which may have any characters: Z and X have ended.
+    let state = status
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim().chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// Lets `/proc` show the processes of the shell, for programs such as `ps`.
+fn processes() -> nix::Result<()> {
+    let (none, proc) = (None::<&str>, Path::new("/proc"));
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    // Mounts outside appear here, but not the other way round.
+    let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+    mount(none, "/", none, slave, none)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), proc, Some("proc"), flags, none)
+}

@@ -1,0 +1,51 @@
+//! The command line of `tidegate shell`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use super::EXIT_CODES;
+
+const SHELL_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate shell delay 25ms             a shell whose packets take 25 ms each way
+  sudo tidegate shell policer 3mbit burst 32kB -- curl -O https://example.org/file
+  sudo tidegate shell delay 25ms link 10mbit queue 100kB -- iperf3 -R -c server
+  sudo tidegate shell bc-pqp 3mbit 'policy' '{ fair = 4 }' up link 1mbit
+  sudo tidegate shell delay 25ms -- tidegate shell bc-pqp 3mbit -- chromium --no-sandbox
+  sudo tidegate shell link trace LTE.down up link trace LTE.up
+
+An element is a kind (policer, srtcm, trtcm, fair-policer, pqp, bc-pqp, bc-pqp-paper, shaper, link,
+delay, loss, reorder), its main value, and other keys of scenario files with their values. Elements
+are written in the order in which packets from outside pass them. Delays hold packets of both
+directions; all others hold downloads, which come from outside. The words `up`, `down` and
+`both` change this for the elements after them.
+
+It needs root, /dev/net/tun, and the commands `ip` and `nft`. The exit code is that of the command.
+docs/how-to/run-behind-a-limiter.md shows more.
+";
+
+/// Run a shell or a command behind a limiter, a link or a delay, in real time; needs root.
+///
+/// The command has a network of its own. Its packets pass the elements, and leave with this machine's
+/// addresses. Nothing else on this machine changes, and nothing stays when the command has ended.
+#[derive(Debug, Args)]
+#[command(after_help = SHELL_EXAMPLES, after_long_help = format!("{SHELL_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Shell {
+    /// The elements that packets pass, such as `delay 25ms policer 3mbit burst 32kB`
+    #[arg(value_name = "ELEMENT")]
+    pub elements: Vec<String>,
+    /// The round trip for which sizes are chosen that you do not write, such as 100ms
+    /// [default: that of the delays, at least 100ms]
+    #[arg(long, value_name = "TIME")]
+    pub rtt: Option<String>,
+    /// The seed of random losses and delays
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The command and its arguments [default: the shell that SHELL names]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+    /// This process is the first one in the shell of the process with this number
+    #[arg(long, hide = true, value_name = "PROCESS")]
+    pub inside: Option<u32>,
+}

@@ -1,0 +1,137 @@
+//! `tidegate shell`: a command behind elements, in real time.
+
+mod path;
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::shell::{Shell, run_first};
+
+use crate::cli::shell::Shell as Options;
+use crate::cli::{Common, RightsError};
+use path::Path;
+
+/// What programs in a shell are told: the elements of all shells around them, …
+const ELEMENTS: &str = "TIDEGATE_SHELL";
+/// … and the address at which they reach servers outside that run on this machine.
+const GATEWAY: &str = "TIDEGATE_SHELL_GATEWAY";
+
+/// Runs the command to its end, and returns its exit code.
+pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
+    let (program, arguments) = program(&options.command);
+    if let Some(parent) = options.inside {
+        let code = run_first(parent, Command::new(program).args(arguments));
+        return Ok(code? as u8);
+    }
+    let path = Path::read(options)?;
+    let shell = Shell::open(&path.plan).map_err(rights)?;
+    if !common.quiet {
+        resolver();
+    }
+    // Before the command starts: otherwise Ctrl-C could end this process first.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let mut first = Command::new("/proc/self/exe");
+    first
+        .args(["shell", "--inside", &std::process::id().to_string(), "--"])
+        .arg(program)
+        .args(arguments)
+        .env(ELEMENTS, nested(&path.text))
+        .env(GATEWAY, shell.gateway().to_string());
+    if options.command.is_empty() {
+        first.env("PROMPT_COMMAND", prompt(&path.text));
+    }
+    let running = shell.start(&mut first).map_err(rights)?;
+    let process = Pid::from_raw(running.id() as i32);
+    thread::spawn(move || {
+        // The terminal sends Ctrl-C and Ctrl-\ to the command, too.
+        for signal in signals.forever() {
+            if let Some(process) = process
+                && let Some(signal) = Signal::from_named_raw(signal)
+                && matches!(signal, Signal::HUP | Signal::TERM)
+            {
+                // It may just have ended.
+                let _ = kill_process(process, signal);
+            }
+        }
+    });
+    let status = running.wait()?;
+    let report = shell.finish()?;
+    if report.strays > 0 && !common.quiet {
+        eprintln!(
+            "tidegate: {} packets were lost beside the elements, because this machine was too busy",
+            report.strays
+        );
+    }
+    Ok(code(status))
+}
+
+/// The command, or else the user's shell.
+fn program(command: &[OsString]) -> (OsString, &[OsString]) {
+    match command.split_first() {
+        Some((program, arguments)) => (program.clone(), arguments),
+        None => {
+            let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+            (shell.unwrap_or_else(|| "/bin/sh".into()), &[])
+        }
+    }
+}
+
+/// What is missing on this machine has an exit code of its own.
+fn rights(error: TestbedError) -> anyhow::Error {
+    match error {
+        TestbedError::Rights { .. } | TestbedError::NoTun => RightsError(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+/// The exit code of a command, as shells report it.
+fn code(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap_or(1) as u8
+}
+
+/// The elements of all shells, those outside first.
+fn nested(text: &str) -> OsString {
+    let mut all = std::env::var_os(ELEMENTS).unwrap_or_default();
+    if !all.is_empty() {
+        all.push(", ");
+    }
+    all.push(text);
+    all
+}
+
+/// A command that makes bash show the elements before its prompt, once it has read its files.
+fn prompt(text: &str) -> String {
+    // The prompt is expanded, so that only these characters stand for themselves.
+    let plain = |c: char| c.is_ascii_alphanumeric() || " .-_".contains(c);
+    let text = if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        "tidegate"
+    };
+    format!("PS1=\"[{text}] $PS1\"; unset PROMPT_COMMAND")
+}
+
+/// Says so if names cannot be looked up in the shell.
+fn resolver() {
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let servers = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("nameserver"));
+    let mut servers = servers
+        .filter_map(|server| server.trim().parse::<IpAddr>().ok())
+        .peekable();
+    if servers.peek().is_some() && servers.all(|server| server.is_loopback()) {
+        eprintln!(
+            "tidegate: names cannot be looked up in this shell: /etc/resolv.conf names a server on this machine \
+             that the shell does not reach. Name another server there"
+        );
+    }
+}

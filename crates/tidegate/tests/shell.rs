@@ -1,0 +1,167 @@
+//! `tidegate shell` in namespaces of the tests, which stand for the machine of a user.
+
+#![cfg(target_os = "linux")]
+
+mod program;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use program::{parts, run, tidegate};
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::Namespace;
+
+/// A machine with a neighbour, 192.0.2.1, that answers connections.
+fn machine(test: &str) -> Option<(Namespace, Namespace)> {
+    let make = || {
+        let (machine, server) = (Namespace::new()?, Namespace::new()?);
+        machine.veth("wan", &server, "eth0")?;
+        server.address("eth0", [192, 0, 2, 1].into(), 24)?;
+        machine.address("wan", [192, 0, 2, 2].into(), 24)?;
+        Ok((machine, server))
+    };
+    match make() {
+        Err(TestbedError::Rights { .. } | TestbedError::NoTun) => {
+            let why = "needs root and /dev/net/tun";
+            writeln!(std::io::stderr(), "skipped {test}: {why}").expect("standard error");
+            None
+        }
+        made => Some(made.expect("namespaces")),
+    }
+}
+
+/// Devices and tables of shells.
+fn left(machine: &Namespace) -> String {
+    let devices = machine.run("ip", "-brief link").expect("ip runs");
+    let devices: String = devices
+        .lines()
+        .filter(|line| line.starts_with("tg"))
+        .collect();
+    devices + &machine.run("nft", "list tables").expect("nft runs")
+}
+
+#[test]
+fn a_command_has_its_exit_code_its_addresses_and_nested_delays() {
+    let test = "a_command_has_its_exit_code_its_addresses_and_nested_delays";
+    let Some((machine, server)) = machine(test) else {
+        return;
+    };
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let shell = |elements: &[&str], command: &[&str]| {
+        let arguments = [&["shell"], elements, &["--"], command].concat();
+        parts(&machine.output(&mut tidegate(&arguments)).expect("it runs"))
+    };
+    let code = |command| shell(&["delay", "1ms"], &["sh", "-c", command]);
+    assert_eq!(code("exit 7"), (7, String::new(), String::new()));
+    assert_eq!(code("kill -TERM $$").0, 128 + 15);
+    let (missing, _, said) = shell(&[], &["/no/such/program"]);
+    assert_eq!(missing, 127);
+    assert!(said.contains("cannot start /no/such/program"), "{said}");
+    // Process 1 has started the command, and /proc shows this.
+    let (_, out, _) = code("echo $TIDEGATE_SHELL; echo $TIDEGATE_SHELL_GATEWAY; cat /proc/1/comm");
+    assert_eq!(out, "delay 1ms\n100.64.0.1\nexe\n");
+
+    let listen = || std::net::TcpListener::bind("192.0.2.1:7");
+    let _listener = server.enter(listen).expect("a server").expect("a port");
+    let time =
+        "t=${EPOCHREALTIME/./}; exec 3<>/dev/tcp/192.0.2.1/7 && echo $((${EPOCHREALTIME/./} - t))";
+    let nested = [program, "shell", "delay", "20ms", "--", "bash", "-c", time];
+    let (code, out, said) = shell(&["delay", "10ms"], &nested);
+    assert_eq!(code, 0, "{said}");
+    // 2 · (10 + 20) ms; the bound above is wide, because the machine may be busy.
+    let micros: u64 = out.trim().parse().expect("a time");
+    assert!((60_000..150_000).contains(&micros), "{micros} us");
+    assert_eq!(left(&machine), "");
+}
+
+/// The processes that a process has started, and those that these have started.
+fn descendants(process: u32) -> Vec<(u32, String)> {
+    let mut all = Vec::new();
+    let mut parents = vec![process];
+    let list = || fs::read_dir("/proc").expect("/proc").flatten();
+    while let Some(parent) = parents.pop() {
+        for entry in list() {
+            let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else {
+                continue;
+            };
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            let (name, rest) = stat.rsplit_once(')').unwrap_or(("", ""));
+            if rest.split_whitespace().nth(1) == Some(&parent.to_string()) {
+                let name = name.split_once('(').map_or("", |(_, name)| name);
+                all.push((id, name.to_owned()));
+                parents.push(id);
+            }
+        }
+    }
+    all
+}
+
+/// Waits until something holds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}: not within 20 s");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn killing_any_process_leaves_nothing() {
+    let Some((machine, _server)) = machine("killing_any_process_leaves_nothing") else {
+        return;
+    };
+    // The program itself, the first process in the shell, the command, what it started, and the holder of the table.
+    for victim in ["tidegate", "exe", "sh", "sleep", "nft"] {
+        let mut command = tidegate(&[
+            "shell",
+            "delay",
+            "1ms",
+            "--",
+            "sh",
+            "-c",
+            "sleep 1000; true",
+        ]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut shell = machine.start(&mut command).expect("it starts");
+        let process = shell.child().id();
+        let started = || descendants(process);
+        until("all processes", || {
+            let names: Vec<String> = started().into_iter().map(|(_, name)| name).collect();
+            ["exe", "sh", "sleep", "nft"]
+                .iter()
+                .all(|name| names.iter().any(|one| one == name))
+        });
+        assert!(left(&machine).contains("tidegate-tg0"));
+        let all = started();
+        let found = all.iter().find(|(_, name)| name == victim);
+        let killed = found.map_or(process, |(id, _)| *id);
+        let kill = Command::new("kill")
+            .args(["-KILL", &killed.to_string()])
+            .status();
+        assert!(kill.expect("kill runs").success());
+        let status = shell.child().wait().expect("it ends");
+        assert_eq!(status.success(), victim == "sleep", "{victim}: {status}");
+        until(victim, || {
+            all.iter()
+                .all(|(id, _)| !fs::exists(format!("/proc/{id}/ns")).unwrap_or(true))
+                && left(&machine).is_empty()
+        });
+    }
+}
+
+#[test]
+fn wrong_words_are_refused_with_a_remedy() {
+    for (words, said) in [
+        (["polcer", "3mbit"], "did you mean `policer`?"),
+        (["delay", "25"], "`delay`"),
+        (["tap", "up"], "`up` is the last word"),
+    ] {
+        let (code, out, err) = run(&["shell", words[0], words[1], "--", "true"]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
+    let (code, _, err) = run(&["shell", "--rtt", "soon", "--", "true"]);
+    assert_eq!(code, 2, "{err}");
+}
