@@ -68,7 +68,7 @@ fn compile(source: &Path) {
             "{clang} does not start: {error}. It compiles {file}, which runs in the kernel.\n\
              Install clang 14 or later (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \
              pkg-config), or name it in the environment variable CLANG.\n\
-             To build tidegate without what needs it (the gate, and the clamp of servers):\n\
+             To build tidegate without what needs it (the gate, the sampler, and the clamp of servers):\n\
              cargo install --path crates/tidegate --no-default-features --features serve"
         )),
     }

@@ -5,6 +5,8 @@ pub mod dataset;
 #[cfg(feature = "gate")]
 pub mod gate;
 pub mod lab;
+#[cfg(feature = "sample")]
+pub mod sample;
 #[cfg(feature = "serve")]
 pub mod serve;
 #[cfg(target_os = "linux")]
@@ -27,7 +29,7 @@ Exit codes:
   0    done
   1    some input was bad (results up to that point are reported), or output failed
   2    wrong command line
-  3    a right, a device or a kernel feature is missing (gate, lab kernel, pace, shell)
+  3    a right, a device or a kernel feature is missing (gate, lab kernel, pace, sample, shell)
   130  interrupted; results up to that point are reported";
 
 /// Finds rate limits in packet captures, tries better ones, and enforces them.
@@ -72,6 +74,10 @@ pub enum Command {
     #[cfg(not(feature = "gate"))]
     Gate(NotBuilt),
     Lab(lab::Lab),
+    #[cfg(feature = "sample")]
+    Sample(sample::Sample),
+    #[cfg(not(feature = "sample"))]
+    Sample(NotBuilt),
     #[cfg(target_os = "linux")]
     Shell(shell::Shell),
     #[cfg(feature = "serve")]
@@ -528,7 +534,12 @@ pub struct Man {
 }
 
 /// Not in this program: it was built without this command
-#[cfg(not(all(feature = "gate", feature = "serve")))]
+#[cfg(not(all(
+    feature = "gate",
+    feature = "sample",
+    feature = "serve",
+    feature = "web"
+)))]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct NotBuilt {

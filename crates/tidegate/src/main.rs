@@ -1,7 +1,12 @@
 //! `tidegate`: the commands. Glue only: what they do lives in the other crates.
 
 #![cfg_attr(
-    not(all(feature = "gate", feature = "serve", feature = "web")),
+    not(all(
+        feature = "gate",
+        feature = "sample",
+        feature = "serve",
+        feature = "web"
+    )),
     allow(dead_code, reason = "what only commands use that are not built")
 )]
 
@@ -23,6 +28,8 @@ mod pace;
 mod pipeline;
 #[cfg(feature = "serve")]
 mod play;
+#[cfg(feature = "sample")]
+mod sample;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(target_os = "linux")]
@@ -53,6 +60,10 @@ fn main() -> ExitCode {
         #[cfg(feature = "gate")]
         Command::Gate(options) => gate::run(&options, &cli.common),
         Command::Lab(options) => lab::run(&options, &cli.common),
+        #[cfg(feature = "sample")]
+        Command::Sample(options) => sample::run(&options, &cli.common),
+        #[cfg(not(feature = "sample"))]
+        Command::Sample(_) => not_built(),
         #[cfg(target_os = "linux")]
         Command::Shell(options) => match shell::run(&options, &cli.common) {
             Ok(code) => return ExitCode::from(code),
@@ -91,7 +102,12 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(not(all(feature = "gate", feature = "serve", feature = "web")))]
+#[cfg(not(all(
+    feature = "gate",
+    feature = "sample",
+    feature = "serve",
+    feature = "web"
+)))]
 fn not_built() -> anyhow::Result<Exit> {
     let text = "this program was built without this command. `cargo install --path crates/tidegate` builds all of \
                 them; it needs clang and libelf (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \

@@ -52,6 +52,7 @@ fn packages() -> Packages {
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     Some(match package {
         "tidegate-limiter" | "tidegate-table" | "tidegate-plot" => &[],
+        "tidegate-sample" => &["tidegate-trace"],
         "tidegate-notation" | "tidegate-pace" => &["tidegate-limiter"],
         "tidegate-trace" | "tidegate-store" => &["tidegate-table"],
         "tidegate-gate" => &["tidegate-limiter", "tidegate-notation"],
@@ -92,7 +93,7 @@ fn tested_with(package: &str) -> &'static [&'static str] {
     match package {
         // The kernel's verdicts on recorded captures.
         "tidegate-gate" => &["tidegate-trace", "tidegate-testbed"],
-        "tidegate-pace" | "tidegate-serve" => &["tidegate-testbed"],
+        "tidegate-pace" | "tidegate-serve" | "tidegate-sample" => &["tidegate-testbed"],
         _ => &[],
     }
 }

@@ -3,6 +3,8 @@
 //! For simulations, benchmarks and tests. What is written is plain enough for every reader and
 //! sound enough for a strict one: lengths and checksums are right, payloads are zeros.
 
+pub mod pcapng;
+
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The memory that the filter shares with user space. src/filter.rs repeats it, and compares the sizes.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+enum { BY_FLOW, BY_CLIENT };
+
+// Which flows, or which clients, are sampled.
+struct rule {
+	u64 key[2];	// of the hash
+	u64 limit;	// the upper 53 bits of the hash must be below this
+};
+
+struct settings {
+	struct rule rules[2];	// user space changes the one that is not used, and then `used`
+	u64 mask6[2];	// of clients' IPv6 addresses, as the bytes are in packets
+	u32 mask4;	// the same of IPv4
+	u32 used;	// 0 or 1
+	u32 by;
+	u32 raw;	// 1: frames begin with IP, as on TUN devices; 0: with Ethernet
+	u32 networks;	// how many networks of clients there are
+	u32 unused;
+};
+
+// A network of clients: an address of IPv4 is mapped into IPv6, ::ffff:0:0/96.
+struct network {
+	u32 bits;
+	u8 address[16];
+};

@@ -1,0 +1,1 @@
+../../gate/build/clang.rs

@@ -1,0 +1,71 @@
+//! `tidegate sample`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tidegate_limiter::Bytes;
+use tidegate_sample::{Fraction, Network, Prefixes};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate sample eth0 --out /var/lib/samples                 1 % of all flows, until Ctrl-C
+  tidegate sample eth0 --out samples --fraction 1/1000 --rotate 20MB --every 1h
+  tidegate sample eth0 --out samples --by client              all flows of 1 % of the clients
+  tidegate sample eth1 --out samples --by client --client-net 192.0.2.0/24 --client-net 2001:db8::/32
+  openssl rand -hex 32 > key && tidegate sample eth0 --out samples --key key
+                                                              the same flows on all servers with this key
+  tidegate detect --join samples/                             what limited these flows
+
+docs/reference/sample.md says what is in the files. Root, or CAP_NET_RAW and CAP_BPF, are needed to start; they are
+given up then.
+";
+
+/// Sample a fraction of flows on a server, headers only, into captures that rotate.
+///
+/// A filter in the kernel chooses TCP flows by a keyed hash of their addresses and ports, in both directions alike.
+/// Packets of other flows cost next to nothing. Of sampled packets, everything behind the TCP header is cut off.
+/// Files are pcapng, compressed with zstd, and appear when they are complete.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Sample {
+    /// The interface: Ethernet, loopback or TUN
+    #[arg(value_name = "INTERFACE")]
+    pub interface: String,
+    /// Write files to this folder, named by host, interface and the time of the first packet
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// The share of flows, or of clients, such as 1%, 0.01 or 1/100
+    #[arg(long, value_name = "SHARE", default_value = "1%")]
+    pub fraction: Fraction,
+    /// What is sampled as a whole
+    #[arg(long, value_name = "WHAT", default_value = "flow")]
+    pub by: SampleBy,
+    /// With --by client: of two addresses, the one in this network is the client; you may repeat the option
+    /// [default: the other machine is the client, or the one with the higher port in copied traffic]
+    #[arg(long, value_name = "NETWORK")]
+    pub client_net: Vec<Network>,
+    /// With --by client: addresses with the same bits in front are one client; of IPv4 and IPv6
+    #[arg(long, value_name = "BITS,BITS", default_value = "32,64")]
+    pub client_prefix: Prefixes,
+    /// A file with 64 hexadecimal digits, which choose the flows [default: random, another one at each start]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Begin another file when one has this size, such as 100MB
+    #[arg(long, value_name = "SIZE", default_value = "100MB")]
+    pub rotate: Bytes,
+    /// Begin another file at each multiple of this time, such as 5min
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration)]
+    pub every: Duration,
+    /// Memory for packets that are not written yet
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub ring: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SampleBy {
+    /// Connections
+    Flow,
+    /// Clients with all of their connections, as limiters that these share need
+    Client,
+}

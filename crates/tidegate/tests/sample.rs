@@ -1,0 +1,248 @@
+//! `tidegate sample`, as its users meet it.
+
+#![cfg(target_os = "linux")]
+
+mod program;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command, Stdio};
+use std::thread;
+
+use tidegate_testbed::TestbedError;
+use tidegate_testbed::namespace::{Namespace, Process};
+
+use program::{run, tidegate};
+
+/// A server and a client with a cable between `inside` and `outside`, or `None` where rights are missing.
+fn pair(test: &str) -> Option<(Namespace, Namespace)> {
+    let server = match Namespace::new() {
+        Err(TestbedError::Rights { .. }) => {
+            writeln!(std::io::stderr(), "skipped {test}: needs root").expect("standard error");
+            return None;
+        }
+        other => other.expect("a namespace"),
+    };
+    let client = Namespace::new().expect("a namespace");
+    server.veth("inside", &client, "outside").expect("a cable");
+    let address = |text: &str| text.parse().expect("an address");
+    server
+        .address("inside", address("192.0.2.1"), 24)
+        .expect("an address");
+    client
+        .address("outside", address("192.0.2.2"), 24)
+        .expect("an address");
+    Some((server, client))
+}
+
+/// Connections that bring so many bytes to the client, one after the other.
+fn transfers(server: &Namespace, client: &Namespace, count: usize, bytes: usize) {
+    let address: SocketAddr = "192.0.2.1:8080".parse().expect("an address");
+    let bound = server.enter(|| TcpListener::bind(address));
+    let listener = bound.expect("the namespace").expect("bound");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for stream in listener.incoming().take(count) {
+                let mut stream = stream.expect("a connection");
+                stream.read_exact(&mut [0; 1]).expect("a request");
+                stream.write_all(&vec![7; bytes]).expect("sent");
+            }
+        });
+        let fetch = || {
+            for _ in 0..count {
+                let mut stream = TcpStream::connect(address).expect("connected");
+                stream.write_all(b"x").expect("sent");
+                let mut all = Vec::new();
+                assert_eq!(stream.read_to_end(&mut all).expect("received"), bytes);
+            }
+        };
+        client.enter(fetch).expect("the namespace");
+    });
+}
+
+/// A sampler that is running.
+struct Sampler {
+    process: Process,
+    said: BufReader<ChildStderr>,
+    heard: String,
+}
+
+impl Sampler {
+    fn start(space: &Namespace, folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = tidegate(&["sample", "inside", "--out"]);
+        command.arg(folder).args(arguments).stderr(Stdio::piped());
+        let mut process = space.start(&mut command).expect("tidegate runs");
+        let said = BufReader::new(process.child().stderr.take().expect("piped"));
+        let mut this = Self {
+            process,
+            said,
+            heard: String::new(),
+        };
+        this.until("sampling");
+        this
+    }
+
+    /// Reads what it says, up to a line with this word.
+    fn until(&mut self, word: &str) {
+        let mut line = String::new();
+        while !line.contains(word) {
+            line.clear();
+            let read = self.said.read_line(&mut line).expect("text");
+            assert!(read > 0, "it ended without '{word}': {}", self.heard);
+            self.heard.push_str(&line);
+        }
+    }
+
+    fn signal(&mut self, name: &str) {
+        let id = self.process.child().id().to_string();
+        let killed = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(killed.expect("kill runs").success());
+    }
+
+    /// Its exit code, and all that it said, after a signal.
+    fn end(mut self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        let status = self.process.child().wait().expect("it ends");
+        self.said.read_to_string(&mut self.heard).expect("text");
+        (status.code(), self.heard)
+    }
+}
+
+fn complete(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.retain(|path| {
+        !path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+    });
+    files.sort();
+    files
+}
+
+/// What `detect` finds in the folder: a line for each flow.
+fn detected(folder: &Path) -> usize {
+    let folder = folder.to_str().expect("text");
+    let (code, rows, problems) = run(&["detect", "--join", folder, "--by", "flow", "-f", "jsonl"]);
+    assert_eq!((code, problems), (0, String::new()));
+    rows.lines().count()
+}
+
+#[test]
+fn sampled_flows_are_read_by_detect() {
+    let Some((server, client)) = pair("sampled_flows_are_read_by_detect") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let sampler = Sampler::start(&server, folder.path(), &["--fraction", "100%"]);
+    transfers(&server, &client, 20, 200_000);
+    let (code, said) = sampler.end("TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("sampling 100 % of the flows on inside into"),
+        "{said}"
+    );
+    assert!(said.contains(", 0 dropped by the kernel, "), "{said}");
+    assert!(!complete(folder.path()).is_empty());
+    // Rows are of a direction with data: requests and responses.
+    assert_eq!(detected(folder.path()), 40);
+}
+
+#[test]
+fn a_client_is_sampled_with_all_of_its_flows_or_not_at_all() {
+    let Some((server, client)) = pair("a_client_is_sampled_with_all_of_its_flows_or_not_at_all")
+    else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut found = [0; 2];
+    for number in 0..8 {
+        let key = folder.path().join("key");
+        fs::write(&key, format!("{number:064x}")).expect("written");
+        let out = folder.path().join(number.to_string());
+        let key = key.to_str().expect("text");
+        let by = [
+            "--by",
+            "client",
+            "--fraction",
+            "50%",
+            "--key",
+            key,
+            "--client-net",
+            "192.0.2.2",
+        ];
+        let sampler = Sampler::start(&server, &out, &by);
+        transfers(&server, &client, 6, 1000);
+        assert_eq!(sampler.end("INT").0, Some(0));
+        let flows = match complete(&out)[..] {
+            [] => 0,
+            _ => detected(&out),
+        };
+        assert!(flows == 0 || flows == 12, "{flows}");
+        found[usize::from(flows > 0)] += 1;
+    }
+    // With these keys; the chance of all alike would be 1 in 128.
+    assert!(found[0] > 0 && found[1] > 0, "{found:?}");
+}
+
+#[test]
+fn a_killed_sampler_leaves_no_half_file_under_a_final_name() {
+    let Some((server, client)) = pair("a_killed_sampler_leaves_no_half_file_under_a_final_name")
+    else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let many = ["--fraction", "1", "--rotate", "1kB"];
+    for kill in [true, true, false] {
+        let mut sampler = Sampler::start(&server, folder.path(), &many);
+        transfers(&server, &client, 400, 1000);
+        sampler.until("packets");
+        sampler.end(if kill { "KILL" } else { "TERM" });
+        let files = complete(folder.path());
+        assert!(!files.is_empty());
+        for file in files {
+            let (code, _, problems) = run(&["detect", file.to_str().expect("text")]);
+            assert_eq!((code, problems), (0, String::new()), "{}", file.display());
+        }
+    }
+    // The last one removed what the others left.
+    let parts = fs::read_dir(folder.path())
+        .expect("a folder")
+        .filter(|entry| {
+            let name = entry.as_ref().expect("an entry").file_name();
+            name.to_string_lossy().ends_with(".part")
+        });
+    assert_eq!(parts.count(), 0);
+}
+
+#[test]
+fn what_cannot_be_sampled_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let sample = |arguments: &[&str]| run(&[&["sample"], arguments, &["--out", out]].concat());
+    let (code, _, error) = sample(&["lo", "--fraction", "2"]);
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("'2' is not a share of flows: write 1%"),
+        "{error}"
+    );
+    let (code, _, error) = sample(&["lo", "--client-net", "192.0.2.0/24"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("add --by client"), "{error}");
+    let key = folder.path().join("key");
+    fs::write(&key, "secret").expect("written");
+    let (code, _, error) = sample(&["lo", "--key", key.to_str().expect("text")]);
+    assert_eq!(code, 2);
+    assert!(error.contains("openssl rand -hex 32"), "{error}");
+    // Without rights this says so instead.
+    let (code, _, error) = sample(&["no-such-device"]);
+    assert_eq!(code, 3);
+    assert!(
+        error.contains("no interface no-such-device") || error.contains("CAP_NET_RAW"),
+        "{error}"
+    );
+}
