@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use tidegate_trace::annotate::TransferSummary;
-use tidegate_trace::detect::{Basis, Detector, Estimate, Judgement, Tidegate, by_name};
+use tidegate_trace::detect::{Basis, Cause, Detector, Estimate, Judgement, Tidegate, by_name};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::read::Capture;
 use tidegate_trace::{Analysis, Options, Sink};
@@ -101,16 +101,24 @@ impl Found {
                 continue;
             }
             for (basis, judgement) in judgements[1..].iter().enumerate() {
-                let Some(judgement) = judgement.filter(|judgement| judgement.is_policed()) else {
+                // With its own kind of limiter, not with random loss before it.
+                let right = |judgement: &&Judgement| match class {
+                    Class::A | Class::B | Class::C => judgement.is_policed(),
+                    Class::E | Class::G | Class::H => judgement.cause == Cause::Queue,
+                    Class::D | Class::F => false,
+                };
+                let Some(judgement) = judgement.filter(right) else {
                     continue;
                 };
                 let [rates, depths] = self.coverage.entry((class as u8, basis as u8)).or_default();
                 let limit = judgement.limit;
                 let truth = &case.truth;
                 rates.count(limit.map(|limit| limit.rate_bps), Some(truth.rate_bps));
+                // What a shaper was set to let pass at once is not what its queue holds.
+                let bucket = truth.burst_bytes.filter(|_| judgement.is_policed());
                 depths.count(
                     limit.and_then(|limit| limit.depth_bytes),
-                    truth.burst_bytes.map(|bytes| bytes as f64),
+                    bucket.map(|bytes| bytes as f64),
                 );
             }
         }
@@ -126,7 +134,7 @@ impl fmt::Display for Found {
             "{:<24} {:>31} {:>31}",
             "intervals hold the truth", "rate, median", "depth, median"
         )?;
-        for class in [Class::A, Class::B, Class::C] {
+        for class in [Class::A, Class::B, Class::C, Class::E, Class::G, Class::H] {
             for (i, basis) in BASES.iter().enumerate() {
                 let counted = self.coverage.get(&(class as u8, i as u8));
                 let [rates, depths] = counted.cloned().unwrap_or_default();

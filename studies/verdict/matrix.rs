@@ -15,6 +15,7 @@ use tidegate_trace::read::Nanos;
 use tidegate_trace::{Options, Sink, analyse};
 
 use super::kinds::Kinds;
+use super::queues::Queues;
 use super::shapers::Shapers;
 use super::transfers::{Half, Simulation, simulations};
 use super::truth::Truth;
@@ -29,6 +30,7 @@ pub struct Matrix {
     calibration: BTreeMap<u32, (usize, usize)>,
     shapers: Shapers,
     kinds: Kinds,
+    queues: Queues,
     /// Of transfers whose cause is not clear though no policer was there: those taken for policed, and all.
     not_clear: (usize, usize),
     /// What was not judged right, in words.
@@ -81,6 +83,12 @@ impl Matrix {
             && verdict == Cause::Aqm
         {
             self.kinds.count(queue, judgement.aqm_kind);
+        }
+        if let Some(link) = judged.link
+            && matches!(truth, Cause::Queue | Cause::Aqm)
+            && verdict == *truth
+        {
+            self.queues.count(transfer, judgement, link);
         }
         if let Some(switch) = judged.switch
             && verdict == *truth
@@ -176,6 +184,7 @@ impl fmt::Display for Matrix {
         if self.shapers.found > 0 {
             write!(f, "\n{}", self.shapers)?;
         }
+        write!(f, "\n{}", self.queues)?;
         Ok(())
     }
 }
@@ -188,6 +197,8 @@ struct Judged {
     judgement: Judgement,
     /// The bottleneck's queue, if it is a link.
     queue: Option<QueueKind>,
+    /// The bottleneck's rate in bit/s on the link, if it is a link, and what a drop-tail queue holds, in bytes.
+    link: Option<(f64, Option<f64>)>,
     /// When a burst-tolerant shaper began to queue, and its rate in bit/s.
     switch: Option<(Nanos, f64)>,
 }
@@ -206,6 +217,7 @@ fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
     let judged = verdicts.0.into_iter().map(|(transfer, judgement)| Judged {
         truth: truth.cause(&transfer),
         queue: truth.queue().cloned(),
+        link: truth.link(),
         switch: truth.switch(&transfer),
         transfer,
         judgement,

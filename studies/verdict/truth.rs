@@ -61,6 +61,8 @@ pub struct Truth {
     /// The rate in bytes a second and the queue of the bottleneck, if it is a link, or else of the link
     /// behind it.
     link: Option<(f64, QueueKind)>,
+    /// Bytes of the largest frame.
+    largest: u32,
     dropped: Vec<Drop>,
     /// All that came out of the bottleneck: when, and its bytes.
     passed: Vec<(Nanos, u32)>,
@@ -132,6 +134,7 @@ impl Truth {
         Ok(Self {
             scenario: simulation.cause,
             link,
+            largest,
             dropped,
             passed,
             transits,
@@ -164,6 +167,21 @@ impl Truth {
     /// The bottleneck's queue, if it is a link.
     pub fn queue(&self) -> Option<&QueueKind> {
         Some(&self.link.as_ref()?.1)
+    }
+
+    /// The bottleneck's rate in bit/s, if it is a link, and what its drop-tail queue holds in bytes, both as full frames
+    /// with their check sequence.
+    pub fn link(&self) -> Option<(f64, Option<f64>)> {
+        let (rate, queue) = self.link.as_ref()?;
+        let on_link = f64::from(self.largest + CHECK_SEQUENCE) / f64::from(self.largest);
+        let size = match *queue {
+            QueueKind::DropTail { bytes, packets } => {
+                let packets = packets.map(|packets| packets * u64::from(self.largest));
+                bytes.or(packets).map(|bytes| bytes as f64 * on_link)
+            }
+            _ => None,
+        };
+        Some((rate * 8.0 * on_link, size))
     }
 
     /// What limited a transfer; `None` where the lab cannot say either.

@@ -6,6 +6,7 @@ pub mod kernel;
 mod kinds;
 pub mod matrix;
 pub mod pairs;
+mod queues;
 mod shapers;
 pub mod transfers;
 mod truth;

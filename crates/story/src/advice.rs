@@ -382,14 +382,7 @@ impl<'a> Case<'a> {
         let waited = waited.map_or(String::new(), |(median, base)| {
             format!(" Now it adds {}.", time(median.saturating_sub(base)))
         });
-        let trains = headline::queue_rate(self.transfer);
-        let trains = trains.map(|bps| {
-            self.transfer
-                .tally
-                .convert(bps, Layer::Payload, Layer::Link)
-        });
-        let trains = trains.map(|bps| Rate::from_bits_per_second(bps.round() as u64));
-        let room = self.limiter_rate().or(trains).zip(self.base());
+        let room = self.limiter_rate().zip(self.base());
         let room = room.map_or(String::new(), |(limit, base)| {
             format!(" (about {})", bytes(sizing::bdp(limit, base)))
         });
@@ -407,7 +400,6 @@ impl<'a> Case<'a> {
                 .to_owned();
         }
         let limit = self.limit(Layer::Payload);
-        let limit = limit.or_else(|| headline::queue_rate(self.transfer));
         let limit = limit.or(self.transfer.metrics.goodput_bps());
         match limit.zip(self.base()) {
             Some((limit, base)) => format!(

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 use tidegate_trace::annotate::Layer;
-use tidegate_trace::detect::{AqmKind, Cause, Estimate, Judgement};
+use tidegate_trace::detect::{AqmKind, Cause, Estimate, Judgement, QueueKind};
 
 use crate::account::{Account, Kept, Other};
 use crate::model::Replay;
@@ -35,6 +35,7 @@ pub fn explanation(account: &Account, replay: &Replay) -> Value {
         "basis": judgement.basis.name(),
         "shared": judgement.shared,
         "aqm_kind": judgement.aqm_kind.map(AqmKind::name),
+        "queue_kind": judgement.queue_kind.map(QueueKind::name),
         "limit": limit(kept),
         "shares": shares.collect::<Vec<_>>(),
         "evidence": judgement.evidence.iter().map(|clue| &clue.text).collect::<Vec<_>>(),

@@ -112,21 +112,6 @@ fn limit(transfer: &TransferSummary, judgement: &Judgement) -> Option<String> {
     })
 }
 
-/// Trains of packets that a queue's rate may rest on, and how far it may exceed the goodput: as for the verdict
-/// that packets waited before a bottleneck.
-const TRAINS: usize = 8;
-const SATURATED: f64 = 1.6;
-
-/// The rate in bit/s, as payload, at which packets left a queue whose limit no bucket gives.
-pub fn queue_rate(transfer: &TransferSummary) -> Option<f64> {
-    let metrics = &transfer.metrics;
-    let (trains, goodput) = (metrics.capacity?, metrics.goodput_bps()?);
-    let is_certain = trains.trains >= TRAINS
-        && (0.95 * goodput..SATURATED * goodput).contains(&trains.bps)
-        && transfer.path.vantage() != Vantage::Receiver;
-    is_certain.then_some(trains.bps)
-}
-
 /// A transfer that got less than this share of the limit gets a sentence that says what it got.
 const FAR_BELOW: f64 = 0.7;
 
@@ -184,11 +169,8 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
         rtt.median.saturating_sub(base)
     });
     let waited = waited.filter(|&waited| waited >= HARDLY).map(time);
-    // The rate of trains behind a queue, and else what got through.
-    let about = queue_rate(transfer)
-        .map(|bps| transfer.tally.convert(bps, Layer::Payload, Layer::Link))
-        .map(|bps| format!("about {} on the link", rate(bps)))
-        .unwrap_or_else(|| format!("about {goodput} of payload"));
+    // A queue's rate, and else what got through.
+    let about = || format!("about {goodput} of payload");
     let got = less_than_the_limit(transfer, judgement);
     let got = got.map_or(String::new(), |got| {
         format!(", and {} of payload got through", rate(got))
@@ -215,7 +197,7 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
             ),
         },
         Cause::Queue => {
-            let to = limit.unwrap_or(about);
+            let to = limit.unwrap_or_else(about);
             let waited = waited.map_or(String::new(), |waited| {
                 format!(": half of the packets waited {waited} or longer in its queue")
             });
@@ -228,8 +210,9 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
             format!("A slow link or a shaper limited this transfer to {to}{waited}{dropped}{got}")
         }
         Cause::Aqm => format!(
-            "A slow link that keeps its queue short limited this transfer to {about}: it dropped {lost} of the \
-             packets as a signal to slow down"
+            "A slow link that keeps its queue short limited this transfer to {}: it dropped {lost} of the \
+             packets as a signal to slow down",
+            limit.unwrap_or_else(about)
         ),
         Cause::ShaperBurst => {
             let to = limit.unwrap_or_else(|| "a lower rate".to_owned());

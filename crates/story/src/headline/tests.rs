@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tidegate_trace::annotate::{Capacity, FlowInfo, Handshake, Metrics, Path, Tally, TransferId};
+use tidegate_trace::annotate::{FlowInfo, Handshake, Metrics, Path, Tally, TransferId};
 use tidegate_trace::detect::{Estimate, Limit};
 
 use super::*;
@@ -181,18 +181,16 @@ fn the_advised_rate_is_compared_with_what_the_transfer_got() {
     }
 }
 
-/// Trains of packets behind a queue tell its rate where no bucket does.
+/// A queue whose rate is not known is described by what got through.
 #[test]
-fn a_queue_has_the_rate_of_its_trains() {
-    let mut transfer = transfer(false);
-    let judgement = Judgement::new(Cause::Queue, "a reason");
-    let told = |transfer: &TransferSummary| sentence(transfer, &judgement);
-    assert!(told(&transfer).contains("to about 1.00 Mbit/s of payload"));
-    let trains = |bps, trains| Some(Capacity { bps, trains });
-    transfer.metrics.capacity = trains(1.1e6, 20);
-    assert!(told(&transfer).contains("to about 1.15 Mbit/s on the link"));
-    transfer.metrics.capacity = trains(1.1e6, 3);
-    assert!(told(&transfer).contains("to about 1.00 Mbit/s of payload"));
+fn a_queue_has_its_rate_or_the_goodput() {
+    for cause in [Cause::Queue, Cause::Aqm] {
+        let mut judgement = Judgement::new(cause, "a reason");
+        let told = |judgement: &Judgement| sentence(&transfer(false), judgement);
+        assert!(told(&judgement).contains(" to about 1.00 Mbit/s of payload"));
+        judgement.limit = Some(limit(1.15e6));
+        assert!(told(&judgement).contains(" to 1.15 Mbit/s"));
+    }
 }
 
 fn advised(judgement: Judgement) -> String {

@@ -29,6 +29,8 @@ pub struct Capacity {
     /// make it look denser; of the percentiles, this one was within 5 % on every shaper
     /// that TCP kept busy (studies/annotator-accuracy).
     pub bps: f64,
+    /// The 25th percentile: far below the other where others' packets are among the train's.
+    pub lower_bps: f64,
     /// How many trains there were.
     pub trains: usize,
 }
@@ -109,6 +111,7 @@ impl Trains {
     pub fn throughput(&mut self) -> Option<Capacity> {
         Some(Capacity {
             bps: percentile(&mut self.all, PERCENTILE)?,
+            lower_bps: percentile(&mut self.all, 100 - PERCENTILE)?,
             trains: self.all.len(),
         })
     }
@@ -116,9 +119,13 @@ impl Trains {
     /// The bottleneck's capacity, where enough trains prove that there is one, and agree.
     pub fn capacity(&mut self) -> Option<Capacity> {
         let bps = percentile(&mut self.proven, PERCENTILE)?;
-        let low = percentile(&mut self.proven, 100 - PERCENTILE)?;
+        let lower_bps = percentile(&mut self.proven, 100 - PERCENTILE)?;
         let trains = self.proven.len();
-        (trains >= LEAST_TRAINS && bps <= AGREEMENT * low).then_some(Capacity { bps, trains })
+        (trains >= LEAST_TRAINS && bps <= AGREEMENT * lower_bps).then_some(Capacity {
+            bps,
+            lower_bps,
+            trains,
+        })
     }
 }
 

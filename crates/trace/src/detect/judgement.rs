@@ -98,6 +98,25 @@ impl AqmKind {
     }
 }
 
+/// What a queue did with the packets that exceeded its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QueueKind {
+    /// They waited in it, and it did not overflow.
+    Standing,
+    /// It dropped those that found it full.
+    DropTail,
+}
+
+impl QueueKind {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standing => "standing",
+            Self::DropTail => "drop-tail",
+        }
+    }
+}
+
 /// Which packets a judgement rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Basis {
@@ -304,6 +323,8 @@ pub struct Judgement {
     pub limit: Option<Limit>,
     /// The kind of a managed queue, where its drops show it.
     pub aqm_kind: Option<AqmKind>,
+    /// What a queue did, where one limited the transfer.
+    pub queue_kind: Option<QueueKind>,
     /// Whether other connections use the limiter too; `None`: the detector cannot tell.
     pub shared: Option<bool>,
     /// Why it is this cause, in sentences with numbers.
@@ -327,6 +348,7 @@ impl Judgement {
             basis: Basis::Segment,
             limit: None,
             aqm_kind: None,
+            queue_kind: None,
             shared: None,
             evidence: Vec::new(),
             ruled_out: Vec::new(),

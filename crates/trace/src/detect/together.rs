@@ -1,6 +1,6 @@
 //! The verdict on several transfers together: those of a flow or a client.
 
-use super::judgement::{AqmKind, Basis, Cause, Details, Judgement, Limit, Share};
+use super::judgement::{AqmKind, Basis, Cause, Details, Judgement, Limit, QueueKind, Share};
 use crate::annotate::{Layer, TransferSummary};
 
 /// A cause that takes this share of the time decides alone.
@@ -35,6 +35,8 @@ struct Sums {
     shared: Option<bool>,
     /// Of managed queues: each kind that was named.
     kinds: Vec<AqmKind>,
+    /// Of queues: whether one overflowed.
+    queue: Option<QueueKind>,
     left: Vec<Cause>,
     found: Option<Found>,
     longest: Option<Longest>,
@@ -88,6 +90,7 @@ impl Together {
         }
         let sums = self.of(judgement.cause);
         sums.shared = sums.shared.max(judgement.shared);
+        sums.queue = sums.queue.max(judgement.queue_kind);
         if let Some(kind) = judgement.aqm_kind.filter(|kind| !sums.kinds.contains(kind)) {
             sums.kinds.push(kind);
         }
@@ -132,6 +135,7 @@ impl Together {
                 sure: None,
                 shared: None,
                 kinds: Vec::new(),
+                queue: None,
                 left: Vec::new(),
                 found: None,
                 longest: None,
@@ -165,6 +169,7 @@ impl Together {
             judgement.confidence = first.sure.map(|sure| sure / first.decided.max(LEAST));
             judgement.limit = first.found.map(|found| found.limit);
             judgement.shared = first.shared;
+            judgement.queue_kind = first.queue;
             if let [kind] = first.kinds[..] {
                 judgement.aqm_kind = Some(kind);
             }

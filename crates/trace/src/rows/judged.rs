@@ -65,8 +65,8 @@ pub(super) trait Judged: Sized + 'static {
         verdict_confidence: Real [""] "How sure the detector is of that, 0 to 1; missing where it does not say." = |r| r.judgement().confidence.map(|confidence| rounded(confidence, 3));
         verdict_basis: Text [""] "Which packets the verdict rests on: those of the segment, the connection or the client." = |r| r.judgement().basis.name();
         verdict_shared: Truth [""] "Whether other connections use the limiter too, seen or not; missing where the detector cannot tell." = |r| r.judgement().shared;
-        limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known." = |r| r.rate().map(|rate| bits(rate.value));
-        limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|range| bits(*range.start()));
+        limit_rate_bps: Integer ["bit/s"] "The limiter's rate as frames on the link, where it is known: from its losses, or from the trains of packets that left a queue." = |r| r.rate().map(|rate| bits(rate.value));
+        limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the packets nearly as well; missing where the detector gives no interval." = |r| r.rate().and_then(Estimate::interval).map(|range| bits(*range.start()));
         limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.rate().and_then(Estimate::interval).map(|range| bits(*range.end()));
         limit_depth_bytes: Integer ["B"] "What the limiter's bucket or queue holds, in bytes of frames." = |r| r.depth().map(|depth| bits(depth.value));
         limit_depth_low_bytes: Integer ["B"] "The least depth that explains the losses nearly as well." = |r| r.depth().and_then(Estimate::interval).map(|range| bits(*range.start()));
@@ -113,8 +113,9 @@ pub(super) trait Judged: Sized + 'static {
         burst_rate_bps: Integer ["bit/s"] "With a burst-tolerant shaper: the rate of frames on the link that passed before packets waited. The shaping rate is limit_rate_bps." = |r| r.burst().and_then(|burst| burst.rate_bps).map(bits);
     };
 
-    /// The kind of a managed queue.
+    /// The kind of a queue.
     const KIND: &'static [Column<Self>] = columns! { Self;
         aqm_kind: Text [""] "With a managed queue, its kind: codel (or fq-codel), pie or red; missing where it is not known." = |r| r.judgement().aqm_kind.map(|kind| kind.name());
+        queue_kind: Text [""] "With a queue: drop-tail where it dropped the packets that found it full, standing where packets waited and it did not overflow." = |r| r.judgement().queue_kind.map(|kind| kind.name());
     };
 }

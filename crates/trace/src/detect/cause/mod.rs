@@ -5,6 +5,7 @@ mod bucket;
 mod chance;
 mod course;
 mod delay;
+mod departures;
 mod evidence;
 mod fit;
 mod interval;

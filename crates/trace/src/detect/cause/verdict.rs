@@ -1,12 +1,13 @@
 //! The verdict on a transfer: its losses, its delay and its course taken together.
 
 use super::course::{Course, Held};
+use super::departures;
 use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
 use super::receiver::Trains;
 use super::shift::Shift;
 use crate::annotate::{Layer, TransferSummary};
-use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, Share};
+use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, QueueKind, Share};
 
 /// What held a transfer back while neither end did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,6 +196,15 @@ pub(super) fn judge(
         judgement.limit = Some(limit_by_shift(shift));
     } else if losses.is_some() || !rests_on_itself(summary, base) {
         judgement.basis = basis;
+    }
+    if matches!(cause, Cause::Queue | Cause::Aqm) {
+        judgement.limit = departures::limit(summary, judgement.limit);
+    }
+    if cause == Cause::Queue {
+        judgement.queue_kind = Some(match losses {
+            Some(_) => QueueKind::DropTail,
+            None => QueueKind::Standing,
+        });
     }
     if cause == Cause::Aqm {
         let managed = losses.and_then(|losses| losses.managed);

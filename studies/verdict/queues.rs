@@ -1,0 +1,93 @@
+//! How well the rates of queues are found, by where they come from.
+
+use std::fmt;
+
+use tidegate_trace::annotate::{Layer, TransferSummary};
+use tidegate_trace::detect::cause::Findings;
+use tidegate_trace::detect::{Cause, Judgement};
+
+use crate::table3::percent;
+
+/// Of the transfers that a queue limited, and that are judged so.
+#[derive(Debug, Default)]
+pub struct Queues {
+    sources: [Counts; 3],
+}
+
+/// Where a rate comes from.
+const SOURCES: [&str; 3] = [
+    "queues with a fit",
+    "queues without a fit",
+    "managed queues",
+];
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    /// With a rate, with one that is near the truth, and with an interval that holds it.
+    rates: usize,
+    near: usize,
+    held: usize,
+    /// With a size, and with an interval that holds it.
+    sizes: usize,
+    sizes_held: usize,
+}
+
+/// A rate is right within this share of the truth.
+const NEAR: f64 = 0.02;
+
+impl Queues {
+    /// Counts a verdict, given the rate on the link in bit/s and, of a drop-tail queue, the bytes that it holds.
+    pub fn count(
+        &mut self,
+        transfer: &TransferSummary,
+        judgement: &Judgement,
+        (rate, size): (f64, Option<f64>),
+    ) {
+        let losses = judgement
+            .details::<Findings>()
+            .and_then(|found| found.losses);
+        let fitted = losses.is_some_and(|losses| losses.limiter.is_some());
+        let source = match (judgement.cause, fitted) {
+            (Cause::Aqm, _) => 2,
+            (_, true) => 0,
+            (_, false) => 1,
+        };
+        let counts = &mut self.sources[source];
+        counts.all += 1;
+        let Some(limit) = judgement.limit else {
+            return;
+        };
+        let limit = limit.at(Layer::Link, &transfer.tally);
+        let found = limit.rate_bps;
+        counts.rates += 1;
+        counts.near += usize::from((found.value / rate - 1.0).abs() <= NEAR);
+        counts.held += usize::from((found.low..=found.high).contains(&rate));
+        if let Some((size, found)) = size.zip(limit.depth_bytes) {
+            counts.sizes += 1;
+            counts.sizes_held += usize::from((found.low..=found.high).contains(&size));
+        }
+    }
+}
+
+impl fmt::Display for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, counts) in SOURCES.iter().zip(&self.sources) {
+            let mut line = |what: &str, of: usize, all: usize| {
+                writeln!(f, "{what:<44} {of:>4} of {all:>4} {:>8}", percent(of, all))
+            };
+            line(&format!("{name}, with a rate"), counts.rates, counts.all)?;
+            line("  within 2 % of the truth", counts.near, counts.rates)?;
+            line(
+                "  in an interval that holds the truth",
+                counts.held,
+                counts.rates,
+            )?;
+            if counts.sizes > 0 {
+                let (held, sizes) = (counts.sizes_held, counts.sizes);
+                line("  with a size, and an interval that holds it", held, sizes)?;
+            }
+        }
+        Ok(())
+    }
+}
