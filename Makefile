@@ -142,6 +142,8 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin burst-control -- --check
 	@echo '== servers behind a policer: plain, rate-limited, paced, and their recovery'
 	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-figure13 -- --check
+	@echo '== what advice on limits predicts, and what comes of it'
+	$(CARGO) run --release --locked --package tidegate-studies --bin advise -- --check
 	@echo '== which congestion control wins behind which bottleneck'
 	$(CARGO) run --release --locked --package tidegate-studies --bin who-wins -- --check
 	@echo '== the gate beside what the kernel limits with (in real time, as root; 10 minutes)'

@@ -1,11 +1,12 @@
 //! The advice: every candidate simulated beside today's limit, and the one to choose.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tidegate_lab::Nanos;
-use tidegate_lab::experiment::{self, ExperimentError, Settings};
+use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::scenario::{Scenario, ScenarioError};
 
+use crate::chance::Mean;
 use crate::effect::{Collector, Effect};
 use crate::remedy::{self, Change, Remedy};
 use crate::setting::{GATE_HOSTS, Kind};
@@ -14,7 +15,9 @@ use crate::trial::{Effort, Trial, Workload};
 
 /// Shares of the slowest download that differ by less count as the same.
 const SAME: f64 = 0.05;
-/// A short transfer's time has to fall to this share to be worth a change, …
+/// A viewer has to wait this much less, in seconds, …
+const SOONER: f64 = 1.0;
+/// … and the time of a short transfer, or of a viewer's wait, has to fall to this share to be worth a change, …
 const FASTER: f64 = 0.8;
 /// … and losses to this one.
 const FEWER: f64 = 0.5;
@@ -79,13 +82,9 @@ pub enum AdviceError {
 /// The situation cannot be simulated.
 pub fn work(situation: &Situation, effort: Effort) -> Result<Nanos, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
-    let mut work = 0;
-    for remedy in all(situation).0 {
-        for workload in Workload::ALL {
-            work += parsed(situation, &remedy, workload, effort)?.work();
-        }
-    }
-    Ok(work)
+    let remedies = all(situation).0.len() as u64;
+    let seconds = Workload::ALL.map(|workload| effort.lasts(workload));
+    Ok(remedies * effort.seeds * seconds.iter().sum::<Nanos>())
 }
 
 /// Today's limit and every candidate; and sentences about what was left out.
@@ -93,21 +92,6 @@ pub fn all(situation: &Situation) -> (Vec<Remedy>, Vec<String>) {
     let (found, left_out) = remedy::candidates(situation);
     let today = Remedy::today(situation);
     (std::iter::once(today).chain(found).collect(), left_out)
-}
-
-fn parsed(
-    situation: &Situation,
-    remedy: &Remedy,
-    workload: Workload,
-    effort: Effort,
-) -> Result<Scenario, ScenarioError> {
-    let trial = Trial {
-        situation,
-        remedy,
-        workload,
-        effort,
-    };
-    Scenario::parse(&trial.scenario())
 }
 
 /// Simulates one remedy.
@@ -120,24 +104,78 @@ pub fn effect(
     effort: Effort,
     means: Means<'_>,
 ) -> Result<Effect, AdviceError> {
+    let trials: Vec<Trial<'_>> = Workload::ALL
+        .into_iter()
+        .flat_map(|workload| (0..effort.seeds).map(move |number| (workload, number)))
+        .map(|(workload, number)| Trial {
+            situation,
+            remedy,
+            workload,
+            effort,
+            number,
+        })
+        .collect();
     let mut collector = Collector::default();
-    for workload in Workload::ALL {
-        let scenario = parsed(situation, remedy, workload, effort)?;
-        let settings = Settings {
-            jobs: means.jobs.max(1),
-            stop: means.stop,
-            progress: means.progress,
-            ..Settings::default()
-        };
-        experiment::run(&scenario, settings, |finished| {
-            collector.add(situation, workload, &finished);
-            Ok::<(), ExperimentError>(())
-        })?;
-        if means.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(AdviceError::Stopped);
-        }
+    for (trial, finished) in trials.iter().zip(simulate(&trials, means)) {
+        let finished = finished.unwrap_or(Err(AdviceError::Stopped))?;
+        collector.add(situation, trial.workload, &finished);
     }
     Ok(collector.finish(situation))
+}
+
+/// The simulations of all trials, in their order; `None` where one was stopped. They are independent, so that each thread
+/// takes the next one.
+fn simulate(trials: &[Trial<'_>], means: Means<'_>) -> Vec<Option<Result<Finished, AdviceError>>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(trial) = trials.get(number) else {
+                return done;
+            };
+            done.push((number, run(trial, means)));
+        }
+    };
+    let jobs = means.jobs.clamp(1, trials.len().max(1));
+    let mut found: Vec<_> = trials.iter().map(|_| None).collect();
+    let mut keep = |done: Vec<(usize, Result<Finished, AdviceError>)>| {
+        for (number, finished) in done {
+            found[number] = Some(finished);
+        }
+    };
+    if jobs == 1 {
+        // Without threads, as in WebAssembly.
+        keep(work());
+        return found;
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(done) => keep(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    found
+}
+
+/// One simulation.
+fn run(trial: &Trial<'_>, means: Means<'_>) -> Result<Finished, AdviceError> {
+    let scenario = Scenario::parse(&trial.scenario())?;
+    let settings = Settings {
+        jobs: 1,
+        stop: means.stop,
+        progress: means.progress,
+        ..Settings::default()
+    };
+    let mut found = None;
+    experiment::run(&scenario, settings, |finished| {
+        found = Some(finished);
+        Ok::<(), ExperimentError>(())
+    })?;
+    found.ok_or(AdviceError::Stopped)
 }
 
 /// Simulates today's limit and every candidate, and chooses.
@@ -198,11 +236,24 @@ fn is_better(one: &Effect, other: &Effect) -> bool {
     }
 }
 
+/// Whether a change is worth its trouble, beyond chance.
 fn is_worth(effect: &Effect, today: &Effect) -> bool {
-    effect.slowest > today.slowest + SAME
-        || (effect.slowest > today.slowest - SAME
-            && (effect.page_p95_s < FASTER * today.page_p95_s
-                || (today.loss > FEW && effect.loss < FEWER * today.loss)))
+    let (then, now) = (&effect.runs, &today.runs);
+    let clear = |more: &[f64], less: &[f64]| Mean::of_difference(more, less).is_clear();
+    let shares = effect.slowest - today.slowest;
+    (shares > SAME && clear(&then.slowest, &now.slowest))
+        || (shares > -SAME
+            && (effect.page_p95_s < FASTER * today.page_p95_s && clear(&now.page_s, &then.page_s)
+                || is_soon(effect, today) && clear(&now.video_s, &then.video_s)
+                || today.loss > FEW
+                    && effect.loss < FEWER * today.loss
+                    && clear(&now.loss, &then.loss)))
+}
+
+/// Whether the viewer of the video waits clearly less.
+fn is_soon(effect: &Effect, today: &Effect) -> bool {
+    let wait = |effect: &Effect| effect.join_s + effect.rebuffer_s;
+    wait(effect) < FASTER * wait(today) && wait(today) - wait(effect) > SOONER
 }
 
 impl Advice {

@@ -43,6 +43,21 @@ pub struct Effect {
     /// Payload and headers that all downloads together got in each window of the first simulation, in bit/s; and the
     /// same of each.
     pub over_time: OverTime,
+    /// What single simulations came to.
+    pub runs: Runs,
+}
+
+/// What each simulation came to, in the order of seeds: from these follows how much is chance.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Runs {
+    /// As [`Effect::slowest`].
+    pub slowest: Vec<f64>,
+    /// As [`Effect::loss`].
+    pub loss: Vec<f64>,
+    /// The median time of a short transfer in each simulation, in seconds.
+    pub page_s: Vec<f64>,
+    /// [`Effect::join_s`] and [`Effect::rebuffer_s`]: what the viewer waited.
+    pub video_s: Vec<f64>,
 }
 
 /// Rates over time, in windows of [`WINDOW`].
@@ -98,13 +113,17 @@ impl Collector {
         }
         let users: Vec<f64> = users.into_values().collect();
         let equal = situation.today.rate.bits_per_second() as f64 / users.len().max(1) as f64;
-        sum.slowest += users.iter().copied().fold(f64::INFINITY, f64::min) / equal;
+        let slowest = users.iter().copied().fold(f64::INFINITY, f64::min) / equal;
+        sum.slowest += slowest;
+        sum.runs.slowest.push(slowest);
         self.fairness += summary::jain(&users).unwrap_or(1.0);
         let count = |what: fn(&tidegate_lab::outcome::FlowOutcome) -> u64| {
             outcome.flows.iter().map(what).sum::<u64>() as f64
         };
         let sent = count(|flow| flow.sent_packets).max(1.0);
-        sum.loss += count(|flow| flow.dropped) / sent;
+        let loss = count(|flow| flow.dropped) / sent;
+        sum.loss += loss;
+        sum.runs.loss.push(loss);
         sum.retransmitted += count(|flow| flow.retransmitted) / sent;
         for (flow, plan) in outcome.flows.iter().zip(&plan.flows) {
             if flow.rtt.count > 0 {
@@ -154,6 +173,7 @@ impl Collector {
             let viewing = stream.viewing;
             let join = viewing.join.unwrap_or(viewing.duration) as f64 / 1e9;
             let stalled = viewing.stalled as f64 / 1e9;
+            self.sum.runs.video_s.push(join + stalled);
             self.sum.join_s += join;
             self.sum.rebuffer_s += stalled;
             self.sum.rebuffered +=
@@ -164,20 +184,20 @@ impl Collector {
 
     fn pages(&mut self, finished: &Finished) {
         let end = finished.group.plan.duration;
-        for flow in finished
-            .outcome
-            .flows
-            .iter()
+        let flows = finished.outcome.flows.iter();
+        let times = flows
             .filter(|flow| flow.name == PAGE_FLOW)
-        {
-            let done = flow
-                .completions
-                .iter()
-                .map(|one| one.end.saturating_sub(one.start));
-            let open = flow.open.map(|start| end.saturating_sub(start));
-            self.pages
-                .extend(done.chain(open).map(|time| time as f64 / 1e9));
-        }
+            .flat_map(|flow| {
+                let done = flow.completions.iter();
+                let done = done.map(|one| one.end.saturating_sub(one.start));
+                // One that is not complete counts with the time that it took so far.
+                done.chain(flow.open.map(|start| end.saturating_sub(start)))
+            });
+        let mut times: Vec<f64> = times.map(|time| time as f64 / 1e9).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        let median = summary::percentile(&times, 50.0).unwrap_or(0.0);
+        self.sum.runs.page_s.push(median);
+        self.pages.extend(times);
     }
 
     /// The means.
@@ -212,6 +232,7 @@ impl Collector {
             page_p95_s: at(&pages, 95.0),
             each: sum.each.iter().map(|sum| sum / downloads).collect(),
             over_time: sum.over_time,
+            runs: sum.runs,
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::advice::{Advice, Choice};
+use crate::chance::Mean;
 use crate::effect::Effect;
 use crate::gate_file;
 use crate::router;
@@ -89,6 +90,12 @@ fn effect(effect: &Effect) -> Value {
         "videos_stalled_share": effect.rebuffered,
         "short_transfer_p50_s": effect.page_s,
         "short_transfer_p95_s": effect.page_p95_s,
+        "standard_errors": {
+            "slowest_share": Mean::of(&effect.runs.slowest).error,
+            "loss_rate": Mean::of(&effect.runs.loss).error,
+            "short_transfer_p50_s": Mean::of(&effect.runs.page_s).error,
+            "video_wait_s": Mean::of(&effect.runs.video_s).error,
+        },
     })
 }
 

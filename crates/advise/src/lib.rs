@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod advice;
+pub mod chance;
+mod draw;
 pub mod effect;
 pub mod gate_file;
 pub mod json;

@@ -100,6 +100,17 @@ impl Setting {
         format!("{keys}\nrate = \"{rate}bit\"\noverhead = \"{overhead}B\"\n")
     }
 
+    /// How long the rate takes to fill a policer's bucket.
+    pub fn fills_in(&self) -> Nanos {
+        let burst = match self.kind {
+            Kind::Policer { burst } => burst,
+            _ => 0,
+        };
+        let rate = u128::from(self.rate.bits_per_second().max(1));
+        let nanos = u128::from(burst) * 8_000_000_000 / rate;
+        Nanos::try_from(nanos).unwrap_or(Nanos::MAX)
+    }
+
     /// The least room that it has for a packet, in bytes.
     pub fn smallest(&self) -> u64 {
         match self.kind {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tidegate_limiter::{Bytes, Rate};
 
 use crate::advice::{Advice, Choice};
+use crate::chance::Mean;
 use crate::effect::Effect;
 use crate::gate_file;
 use crate::remedy::Change;
@@ -102,23 +103,41 @@ type Column = (&'static str, fn(&Effect) -> String);
 
 const COLUMNS: [Column; 11] = [
     ("GOODPUT", |effect| percent(effect.goodput)),
-    ("SLOWEST", |effect| percent(effect.slowest)),
+    ("SLOWEST", |effect| {
+        about(&effect.runs.slowest, percent(effect.slowest))
+    }),
     ("JAIN", |effect| {
         effect
             .fairness
             .map_or("-".to_owned(), |jain| format!("{jain:.3}"))
     }),
-    ("LOSS", |effect| percent(effect.loss)),
+    ("LOSS", |effect| {
+        about(&effect.runs.loss, percent(effect.loss))
+    }),
     ("RETRANS", |effect| percent(effect.retransmitted)),
     ("DELAY", |effect| format!("{:.0}ms", effect.delay_s * 1e3)),
     ("SILENT", |effect| percent(effect.silent)),
     ("PEAK", |effect| percent(effect.peak)),
     ("JOIN", |effect| seconds(effect.join_s)),
-    ("STALLED", |effect| seconds(effect.rebuffer_s)),
+    ("STALLED", |effect| {
+        about(&effect.runs.video_s, seconds(effect.rebuffer_s))
+    }),
     ("300 kB", |effect| {
-        format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s))
+        let times = format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s));
+        about(&effect.runs.page_s, times)
     }),
 ];
+
+/// A mean that is not known within this share of itself is marked.
+const KNOWN: f64 = 0.2;
+
+/// A cell, marked if chance makes much of it.
+fn about(runs: &[f64], cell: String) -> String {
+    match Mean::of(runs).is_within(KNOWN) {
+        true => cell,
+        false => format!("~{cell}"),
+    }
+}
 
 fn table(out: &mut String, advice: &Advice) {
     let names: Vec<String> = advice
@@ -173,7 +192,8 @@ fn table(out: &mut String, advice: &Advice) {
         "\nGOODPUT: payload of all downloads over the rate. SLOWEST: what the slowest {slowest} gets of an equal share.\n\
          DELAY: the 95th percentile of round trips beyond the path's. SILENT: time in which a download gets nothing\n\
          for 250 ms. PEAK: the 99th percentile of the rate in 250 ms over the limit. JOIN, STALLED: until a video begins,\n\
-         and how long it stands still. 300 kB: median..95th percentile of a short transfer's time.\n"
+         and how long it stands still. 300 kB: median..95th percentile of a short transfer's time.\n\
+         ~: known to no better than 20 % (with 95 % confidence); more --seeds help.\n"
     );
 }
 
@@ -313,6 +333,17 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
             effort.duration as f64 / 1e9,
             effort.seed,
             effort.seed + effort.seeds.saturating_sub(1),
+        ),
+    );
+    let error = |choice: &Choice| percent(Mean::of(&choice.effect.runs.slowest).error);
+    let then = advice.chosen().map_or(String::new(), |chosen| {
+        format!(", and {} with the advised one", error(chosen))
+    });
+    paragraph(
+        out,
+        &format!(
+            "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
+            error(advice.today())
         ),
     );
 }

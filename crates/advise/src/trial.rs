@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tidegate_lab::SECOND;
 use tidegate_limiter::Nanos;
 
+use crate::draw::stratified;
 use crate::remedy::Remedy;
 use crate::situation::{Sender, Situation};
 
@@ -66,26 +67,60 @@ pub struct Effort {
 }
 
 /// Packets that all simulations of an advice may carry: a few seconds of two cores.
-const BUDGET: u64 = 16_000_000;
+const BUDGET: f64 = 16e6;
+/// A simulation lasts this many times as long as the rate takes to fill today's bucket, …
+const FULL_BUCKET: u64 = 10;
+/// … up to this.
+const LONGEST: Nanos = 400 * SECOND;
+/// Bits of a full packet.
+const FULL_BITS: f64 = 12_000.0;
 /// Seconds and seeds, from the most to the least that is simulated.
-const STEPS: [(u64, u64); 7] = [(30, 8), (30, 4), (20, 4), (15, 4), (10, 4), (10, 2), (5, 2)];
+const STEPS: [(u64, u64); 9] = [
+    (30, 64),
+    (30, 32),
+    (30, 16),
+    (30, 8),
+    (20, 8),
+    (10, 8),
+    (10, 4),
+    (10, 2),
+    (5, 2),
+];
 
 impl Effort {
     /// As much as takes a few seconds for a number of candidates.
     pub fn for_seconds(situation: &Situation, candidates: usize) -> Self {
-        let packets = situation.today.rate.bits_per_second() / 12_000 + 1;
+        // A bucket is full at first, and must not be much of what passes.
+        let least = situation
+            .today
+            .fills_in()
+            .saturating_mul(FULL_BUCKET)
+            .min(LONGEST);
         let efforts = STEPS.map(|(seconds, seeds)| Self {
             seed: 1,
             seeds,
-            duration: seconds * SECOND,
+            duration: (seconds * SECOND).max(least),
         });
         let fits = |effort: &&Self| {
-            let seconds = Workload::ALL.map(|workload| effort.lasts(workload) / SECOND);
-            let seconds: u64 = seconds.iter().sum();
-            packets * candidates as u64 * seconds * effort.seeds <= BUDGET
+            let packets = Workload::ALL.map(|workload| effort.packets(situation, workload));
+            candidates as f64 * packets.iter().sum::<f64>() <= BUDGET
         };
         let last = efforts[STEPS.len() - 1];
         efforts.iter().find(fits).copied().unwrap_or(last)
+    }
+
+    /// The packets that all simulations of a workload carry for a candidate, at most, roughly.
+    fn packets(self, situation: &Situation, workload: Workload) -> f64 {
+        let rate = situation.today.rate.bits_per_second() as f64;
+        // Where somebody downloads, the limit is used up.
+        let used = match workload {
+            _ if situation.total() > 1 => 1.0,
+            Workload::Downloads => 1.0,
+            Workload::Video => situation.bitrate().bits_per_second() as f64 / rate,
+            Workload::Pages => PAGE_LOAD,
+        };
+        let seconds = self.lasts(workload) as f64 / 1e9;
+        rate / FULL_BITS * used.min(1.0) * seconds * self.seeds as f64
     }
 
     /// How long a video plays: 30 s as in [Flach16 §5.1], or less where all simulations are shorter.
@@ -94,7 +129,7 @@ impl Effort {
     }
 
     /// How long a simulation lasts.
-    fn lasts(self, workload: Workload) -> Nanos {
+    pub fn lasts(self, workload: Workload) -> Nanos {
         match workload {
             // Room for a start-up and for rebuffering as long as the video.
             Workload::Video => self.duration.max(2 * self.video() + 5 * SECOND),
@@ -114,6 +149,8 @@ pub struct Trial<'a> {
     pub workload: Workload,
     /// How much is simulated.
     pub effort: Effort,
+    /// Which of the simulations, from 0.
+    pub number: u64,
 }
 
 impl Trial<'_> {
@@ -133,13 +170,12 @@ impl Trial<'_> {
             remedy.words(),
             self.workload.title(),
             effort.lasts(self.workload),
-            effort.seed,
+            effort.seed + self.number,
             remedy.setting.element(),
         );
         for (number, sender) in self.senders().iter().enumerate() {
             self.flow(&mut text, number, sender);
         }
-        let _ = write!(text, "\n[sweep]\nseeds = {}\n", effort.seeds);
         text
     }
 
@@ -162,10 +198,13 @@ impl Trial<'_> {
     fn flow(&self, text: &mut String, number: usize, sender: &Sender) {
         let last = number + 1 == self.situation.total();
         let (low, high) = sender.rtt;
-        let rtt = match low == high {
-            true => format!("{low}ns"),
-            false => format!("{low}ns..{high}ns"),
-        };
+        let draw = stratified(
+            self.effort.seed,
+            number as u64,
+            self.number,
+            self.effort.seeds,
+        );
+        let rtt = low + (draw * (high - low) as f64) as Nanos;
         let (name, traffic) = match (last, self.workload) {
             (true, Workload::Video) => (VIDEO_FLOW.to_owned(), self.video()),
             (true, Workload::Pages) => (PAGE_FLOW.to_owned(), self.pages()),
@@ -176,7 +215,7 @@ impl Trial<'_> {
         };
         let _ = write!(
             text,
-            "\n[[flow]]\nname = \"{name}\"\ncc = \"{}\"\nrtt = \"{rtt}\"\nclient = \"10.128.{}.{}\"\n\
+            "\n[[flow]]\nname = \"{name}\"\ncc = \"{}\"\nrtt = \"{rtt}ns\"\nclient = \"10.128.{}.{}\"\n\
              path = [\"line\", \"limit\", \"last-mile\"]\n{traffic}\n",
             sender.control,
             sender.user / 250,

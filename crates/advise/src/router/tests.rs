@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::setting::{ETHERNET, Kind, Setting};
 
 fn policer(text: &str) -> (Vendor, u64, u64) {
     let found = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -321,6 +322,26 @@ proptest! {
         if let Ok(found) = read(&text.join(" ")) {
             prop_assert!(Rate::LIMITABLE.contains(&found.rate));
             prop_assert!(found.line >= 1);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read(rate in 8_000u64..400_000_000_000, size in 1_600u64..1_000_000_000) {
+        let setting = |kind| Setting { rate: Rate::from_bits_per_second(rate), kind, overhead: ETHERNET };
+        for vendor in [Vendor::Ios, Vendor::IosXr, Vendor::Junos, Vendor::Tc] {
+            let line = write(vendor, &setting(Kind::Policer { burst: size })).expect("a line");
+            prop_assert_eq!(policer(&line), (vendor, rate, size), "{}", line);
+        }
+        let line = write(Vendor::Tc, &setting(Kind::Shaper { queue: size, burst: 1514 })).expect("a line");
+        prop_assert_eq!(shaper(&line), (rate, Some(size), 1600), "{}", line);
+        let line = write(Vendor::Ios, &setting(Kind::Shaper { queue: size, burst: 1514 })).expect("a line");
+        let packets = size.div_ceil(1514);
+        prop_assert_eq!(shaper(&line), (rate, Some(packets * 1514), 1514), "{}", line);
+        // A bucket of nftables holds a second of the rate at least.
+        let line = write(Vendor::Nft, &setting(Kind::Policer { burst: size }));
+        prop_assert_eq!(line.is_some(), size >= rate / 8);
+        if let Some(line) = line {
+            prop_assert_eq!(policer(&line), (Vendor::Nft, rate / 8 * 8, size), "{}", line);
         }
     }
 
