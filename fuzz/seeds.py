@@ -274,6 +274,21 @@ for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit
 
 for scenario in (CORPUS.parent.parent / "crates/lab/scenarios").glob("*.toml"):
     write("scenario", scenario.name, scenario.read_bytes())
+# Limits as routers write them, by vendor.
+LIMITS = {
+    "ios": b"police 10000000 312500 625000 conform-action transmit exceed-action drop",
+    "ios-colours": b"police cir 10m bc 100k pir 20m be 200k conform-action transmit exceed-action transmit violate-action drop",
+    "ios-shape": b"policy-map P\n class class-default\n  shape average 20000000\n  queue-limit 200 packets\n",
+    "ios-xr": b"police rate 10 mbps burst 100 ms",
+    "junos": b"policer P { if-exceeding { bandwidth-limit 10m; burst-size-limit 625k; } then discard; }",
+    "junos-set": b"set firewall policer P if-exceeding bandwidth-limit 1g burst-size-limit 15k\nset firewall policer P then discard\n",
+    "tc-police": b"tc filter add dev eth0 ingress matchall action police rate 10mbit burst 32k conform-exceed drop",
+    "tc-tbf": b"tc qdisc add dev eth0 root tbf rate 10mbit burst 32kbit latency 50ms",
+    "tc-htb": b"tc class add dev eth0 parent 1: classid 1:1 htb rate 5mbit ceil 10mbit burst 15k",
+    "nft": b"ip daddr 192.0.2.1 limit rate over 1250 kbytes/second burst 32 kbytes drop",
+}
+for name, line in LIMITS.items():
+    write("router", name, line)
 # The gate's file, and after the dashes the one that it imports.
 ROOT = CORPUS.parent.parent
 BRIDGE = b'''[[interface]]

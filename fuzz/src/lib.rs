@@ -9,10 +9,12 @@ mod capture;
 mod files;
 mod limiter;
 mod pair;
+mod router;
 mod video;
 
 pub use capture::{analyse, packets, rate, read, wire};
 pub use files::{gate, scenario};
 pub use limiter::phantom;
 pub use pair::pair;
+pub use router::router;
 pub use video::media;

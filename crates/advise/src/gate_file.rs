@@ -1,5 +1,6 @@
 //! The gate's file for a limit with phantom queues.
 
+use tidegate_lab::MILLISECOND;
 use tidegate_limiter::Rate;
 
 use crate::advice::Advice;
@@ -26,11 +27,11 @@ pub fn text(advice: &Advice) -> Option<String> {
         "# Interfaces and addresses are examples: write yours, then `tidegate gate check gate.toml`.\n\
          [[interface]]\nname = \"eth1\"\nside = \"core\"\n\n\
          [[interface]]\nname = \"eth2\"\nside = \"access\"\n\n\
-         [plan.limit]\ndown = \"{}\"\nscheme = \"bc-pqp\"\npolicy = {}\nrtt = \"{}\"\n\n\
+         [plan.limit]\ndown = \"{}\"\nscheme = \"bc-pqp\"\npolicy = {}\nrtt = \"{}ms\"\n\n\
          {subscribers}\n[accounting]\nlayer = {layer}\n",
         plain(situation.today.rate),
         Kind::policy(hosts),
-        time(rtt),
+        rtt / MILLISECOND,
     ))
 }
 
@@ -46,13 +47,5 @@ fn plain(rate: Rate) -> String {
     match unit {
         Some((scale, unit)) => format!("{}{unit}", bits / scale),
         None => format!("{bits}bit"),
-    }
-}
-
-/// A time, exactly.
-fn time(nanos: u64) -> String {
-    match nanos {
-        nanos if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
-        nanos => format!("{nanos}ns"),
     }
 }

@@ -1,5 +1,6 @@
 //! What could be set instead, and why: sizes from the formulas of the papers.
 
+use tidegate_lab::MILLISECOND;
 use tidegate_limiter::{Bytes, Nanos, sizing};
 
 use crate::setting::{FULL, Kind, Setting};
@@ -177,7 +178,8 @@ fn shaper(situation: &Situation) -> Option<Remedy> {
 }
 
 fn bc_pqp(situation: &Situation) -> Remedy {
-    let rtt = situation.rtt.1;
+    // As the gate's file has it, in whole milliseconds.
+    let rtt = situation.rtt.1.div_ceil(MILLISECOND) * MILLISECOND;
     let queue = sizing::phantom_queue(situation.today.rate, path(rtt)).clamp(GATE.0, GATE.1);
     let hosts = u16::try_from(situation.users).unwrap_or(u16::MAX);
     let whom = match hosts {

@@ -309,7 +309,7 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
     paragraph(
         out,
         &format!(
-            "{} backlogged downloads of {users}, with round trips of {} to {} ms and {} in turn. {layer}.",
+            "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn. {layer}.",
             situation.total(),
             low as f64 / 1e6,
             high as f64 / 1e6,

@@ -119,6 +119,40 @@ fn mistakes_name_place_and_remedy() {
 }
 
 #[test]
+fn a_capture_shows_the_limit_and_the_round_trip() {
+    let capture = |name: &str| format!("../../corpus/{name}/{name}.pcap.xz");
+    let (code, out, err) = advise(&["--json", &capture("policed-1500kbit")]);
+    assert_eq!(code, 0, "{err}");
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(all["today"]["kind"], "policer");
+    let rate = all["today"]["rate_bps"].as_f64().expect("a rate");
+    assert!((1.45e6..1.55e6).contains(&rate), "{rate}");
+    let rtt = all["situation"]["rtt_s"][0].as_f64().expect("a time");
+    assert!(rtt > 0.0005 && rtt < 0.5, "{rtt}");
+    let place = all["origin"]["place"].as_str().expect("a place");
+    assert!(place.contains("policed-1500kbit.pcap.xz"), "{place}");
+    let given = advise(&["--json", "--rtt", "77ms", &capture("policed-1500kbit")]).1;
+    assert!(
+        given.contains("0.077"),
+        "an option counts before the capture"
+    );
+
+    let (code, _, err) = advise(&[&capture("shaped-1500kbit")]);
+    assert_eq!(code, 1);
+    assert!(err.contains("give the size with --queue"), "{err}");
+    let (code, out, err) = advise(&[&capture("shaped-1500kbit"), "--queue", "50kB"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("Today: a shaper of 1.5"), "{out}");
+}
+
+#[test]
+fn a_file_that_is_no_capture_is_an_error() {
+    let (code, _, err) = advise(&["Cargo.toml"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("Cargo.toml: "), "{err}");
+}
+
+#[test]
 fn a_configuration_is_read_from_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("router.conf");

@@ -55,6 +55,11 @@ fn rate() {
 }
 
 #[test]
+fn router() {
+    replay("router", targets::router);
+}
+
+#[test]
 fn scenario() {
     replay("scenario", targets::scenario);
 }

@@ -1,5 +1,6 @@
 //! `tidegate advise`: what a limit does to its users, and what to set instead.
 
+mod capture;
 mod today;
 
 use std::io::Write;
@@ -16,13 +17,17 @@ use tidegate_limiter::{Nanos, parse_time};
 use crate::cli::advise::Advise;
 use crate::cli::{Common, UsageError};
 use crate::exit::Exit;
+use crate::input::{self, Input};
 use crate::lab::progress::{bar, watched};
 use crate::output::Output;
 use crate::pipeline;
+use today::Today;
 
 #[cfg(test)]
 mod tests;
 
+/// Round trips, where nothing says them.
+const RTT: (Nanos, Nanos) = (20_000_000, 100_000_000);
 /// Longest simulation.
 const LONGEST: Nanos = 600_000_000_000;
 /// Shortest: senders need some round trips.
@@ -32,10 +37,36 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     if options.jobs == Some(0) {
         return Err(UsageError("--jobs must be at least 1".to_owned()).into());
     }
-    let (today, origin) = today::read(options)?;
+    let stop = pipeline::interrupt_flag()?;
+    let today = match today::capture(options) {
+        Some(path) => {
+            let input = Input::file(path);
+            for file in [&options.svg, &options.gate].into_iter().flatten() {
+                input::refuse_overwriting(std::slice::from_ref(&input), Some(file))?;
+            }
+            match capture::read(path, options, common, &stop)? {
+                Some(today) => today,
+                None => {
+                    eprintln!("tidegate: {}", AdviceError::Stopped);
+                    return Ok(Exit::Interrupted);
+                }
+            }
+        }
+        None => today::read(options)?,
+    };
+    let Today {
+        setting,
+        origin,
+        rtt,
+    } = today;
+    let rtt = match (&options.rtt, rtt) {
+        (Some(text), _) => range(text)?,
+        (None, Some(seen)) => seen,
+        (None, None) => RTT,
+    };
     let situation = Situation {
-        today,
-        rtt: range(&options.rtt)?,
+        today: setting,
+        rtt,
         flows: options.flows,
         users: options.users,
         controls: options.cc.clone(),
@@ -43,7 +74,6 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     };
     situation.check().map_err(UsageError)?;
     let effort = effort(options, &situation)?;
-    let stop = pipeline::interrupt_flag()?;
     let progress = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let means = Means {

@@ -1,4 +1,4 @@
-//! Today's limit: from options, or from a router's configuration.
+//! Today's limit: from options, from a router's configuration, or from a capture.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,14 +7,40 @@ use anyhow::Context;
 use tidegate_advise::router::{self, LONGEST, Limit, Reading};
 use tidegate_advise::setting::{ETHERNET, FULL, Kind, Setting};
 use tidegate_advise::text::Origin;
-use tidegate_limiter::Bytes;
+use tidegate_limiter::{Bytes, Nanos};
 
 use crate::cli::UsageError;
 use crate::cli::advise::Advise;
 use crate::input;
 
-/// The limit, and where it was found.
-pub fn read(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
+/// Today's limit, and where it was found.
+pub struct Today {
+    pub setting: Setting,
+    pub origin: Origin,
+    /// The shortest and the longest round trip, if that shows them.
+    pub rtt: Option<(Nanos, Nanos)>,
+}
+
+/// The capture that is named in place of a router's line.
+pub fn capture(options: &Advise) -> Option<&Path> {
+    let [only] = options.line.as_slice() else {
+        return None;
+    };
+    let path = Path::new(only);
+    path.is_file().then_some(path)
+}
+
+/// The limit of options or a router's configuration.
+pub fn read(options: &Advise) -> anyhow::Result<Today> {
+    let (setting, origin) = written(options)?;
+    Ok(Today {
+        setting,
+        origin,
+        rtt: None,
+    })
+}
+
+fn written(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
     if !options.line.is_empty() {
         let text = options.line.join(" ");
         let reading =
@@ -30,7 +56,7 @@ pub fn read(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
     }
     let Some(rate) = options.rate else {
         let text = "there is no limit to advise on: give --rate and --burst (a policer) or --queue (a shaper), a line of \
-                    a router's configuration, or --config FILE";
+                    a router's configuration, --config FILE, or a capture";
         return Err(UsageError(text.to_owned()).into());
     };
     let kind = match (options.burst, options.queue) {

@@ -16,6 +16,7 @@ Examples:
   tidegate advise tc filter add dev eth0 ingress matchall action police rate 10mbit burst 32k drop
   tidegate advise 'limit rate over 1250 kbytes/second burst 32 kbytes drop'
   tidegate advise --config router.conf --users 8     the first limit in a configuration
+  tidegate advise server.pcap                        the limit that the capture shows
   tidegate advise --rate 20mbit --queue 300kB        a shaper
   tidegate advise --rate 10mbit --burst 32kB --svg before-and-after.svg --gate gate.toml
   tidegate advise --rate 10mbit --burst 32kB --json | jq '.options[.chosen].words'
@@ -33,8 +34,9 @@ docs/reference/advise.md describes the results.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Advise {
-    /// The limit as a router's configuration writes it, as one argument or several
-    #[arg(value_name = "ROUTER-LINE", conflicts_with_all = ["config", "rate"])]
+    /// The limit as a router's configuration writes it, as one argument or several; or a capture of traffic that
+    /// it limited
+    #[arg(value_name = "ROUTER-LINE|CAPTURE", conflicts_with_all = ["config", "rate"])]
     pub line: Vec<String>,
     /// A router's configuration, or `-` for standard input: its first limit
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
@@ -42,7 +44,7 @@ pub struct Advise {
     /// The limit's rate, such as 10mbit
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// The depth of a policer's bucket, such as 32kB; with a router's line, where it does not say it
+    /// The depth of a policer's bucket, such as 32kB; with a router's line or a capture, where that does not say it
     #[arg(long, value_name = "SIZE")]
     pub burst: Option<Bytes>,
     /// The limit is a shaper with a queue of this size, such as 300kB
@@ -51,14 +53,9 @@ pub struct Advise {
     /// Which bytes the limit counts: 2 with Ethernet headers, 3 from the IP header on [default: 2; 3 for nftables]
     #[arg(long, value_name = "LAYER", value_parser = clap::value_parser!(u8).range(2..=3))]
     pub layer: Option<u8>,
-    /// Round-trip time of the users' connections, or the range of it
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "20ms..100ms",
-        help_heading = "Users"
-    )]
-    pub rtt: String,
+    /// Round-trip time of the users' connections, or the range of it [default: 20ms..100ms, or that of the capture]
+    #[arg(long, value_name = "TIME", help_heading = "Users")]
+    pub rtt: Option<String>,
     /// Connections of a user that download at the same time
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Users")]
     pub flows: usize,
