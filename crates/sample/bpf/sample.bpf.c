@@ -61,6 +61,11 @@ struct ends {
 	u8 version;
 };
 
+// The kernel checks functions that are not static alone, and once, whatever leads to them. Otherwise it would follow more
+// ways through the program than it has patience for, at least for programs without CAP_PERFMON. It does not
+// know that pointers are not 0 there.
+#define CHECKED_ONCE __attribute__((noinline))
+
 // SipHash-1-3 (Aumasson and Bernstein, 2012), as hash tables use it. Somebody who does not know the key cannot choose
 // addresses or ports that are sampled, or that are not.
 struct sip {
@@ -111,8 +116,10 @@ static __always_inline u64 sip_end(struct sip *s, u64 bytes, u64 length)
 }
 
 // The hash of the two ends and the protocol's number. The lower end comes first, so both directions have the same hash.
-static __always_inline u64 flow_hash(const struct rule *rule, const struct ends *e)
+CHECKED_ONCE u64 flow_hash(const struct rule *rule, const struct ends *e)
 {
+	if (!rule || !e)
+		return ~0ULL;
 	u64 low = bpf_be64_to_cpu(e->source[0]), high = bpf_be64_to_cpu(e->destination[0]);
 	u16 from = e->ports[0], to = e->ports[1];
 	u64 lower[2] = { e->source[0], e->source[1] }, upper[2] = { e->destination[0], e->destination[1] };
@@ -159,7 +166,7 @@ static __always_inline int is_client(const u64 *address, u8 version)
 }
 
 // Whether the packet goes to the client, and does not come from it.
-static __always_inline int to_client(const struct __sk_buff *skb, const struct settings *settings, const struct ends *e)
+static __always_inline int to_client(struct __sk_buff *skb, const struct settings *settings, const struct ends *e)
 {
 	if (settings->networks) {
 		int source = is_client(e->source, e->version), destination = is_client(e->destination, e->version);
@@ -181,11 +188,15 @@ static __always_inline int to_client(const struct __sk_buff *skb, const struct s
 }
 
 // The hash of the client's prefix.
-static __always_inline u64 client_hash(const struct __sk_buff *skb, const struct settings *settings,
-				       const struct rule *rule, const struct ends *e)
+CHECKED_ONCE u64 client_hash(struct __sk_buff *skb, const struct settings *settings, const struct rule *rule,
+			     const struct ends *e)
 {
-	int to = to_client(skb, settings, e);
-	u64 first = to ? e->destination[0] : e->source[0], second = to ? e->destination[1] : e->source[1];
+	if (!settings || !rule || !e)
+		return ~0ULL;
+	// Chosen by bits: the compiler would choose between addresses, which the kernel allows only with CAP_PERFMON.
+	u64 to = -(u64)!!to_client(skb, settings, e);
+	asm volatile("" : "+r"(to));
+	u64 first = (e->destination[0] & to) | (e->source[0] & ~to), second = (e->destination[1] & to) | (e->source[1] & ~to);
 	struct sip s = sip_begin(rule);
 	if (e->version == 4) {
 		u32 address;
@@ -220,8 +231,10 @@ static __always_inline int find_in_pppoe(const struct __sk_buff *skb, struct pla
 	return place->version ? 0 : -1;
 }
 
-static __always_inline int find_ip(const struct __sk_buff *skb, u32 raw, struct place *place)
+CHECKED_ONCE int find_ip(struct __sk_buff *skb, u32 raw, struct place *place)
 {
+	if (!place)
+		return -1;
 	if (raw) {
 		u8 first;
 		if (bpf_skb_load_bytes(skb, 0, &first, 1))
@@ -248,8 +261,10 @@ static __always_inline int find_ip(const struct __sk_buff *skb, u32 raw, struct 
 }
 
 // RFC 791. Returns the offset of TCP, or 0. Fragments but the first have no TCP header.
-static __always_inline u32 read_ipv4(const struct __sk_buff *skb, u32 at, struct ends *e)
+CHECKED_ONCE u32 read_ipv4(struct __sk_buff *skb, u32 at, struct ends *e)
 {
+	if (!e)
+		return 0;
 	u8 ip[20];
 	if (bpf_skb_load_bytes(skb, at, ip, 20))
 		return 0;
@@ -263,8 +278,10 @@ static __always_inline u32 read_ipv4(const struct __sk_buff *skb, u32 at, struct
 }
 
 // RFC 8200.
-static __always_inline u32 read_ipv6(const struct __sk_buff *skb, u32 at, struct ends *e)
+CHECKED_ONCE u32 read_ipv6(struct __sk_buff *skb, u32 at, struct ends *e)
 {
+	if (!e)
+		return 0;
 	u8 ip[40];
 	if (bpf_skb_load_bytes(skb, at, ip, 40) || ip[0] >> 4 != 6)
 		return 0;

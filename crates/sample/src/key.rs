@@ -86,6 +86,14 @@ impl Key {
         self.derived("tidegate sample: flows")
     }
 
+    /// The two keys of Crypto-PAn, as its authors split them: the cipher's, and the one that makes the padding.
+    pub(crate) fn for_addresses(&self) -> ([u8; 16], [u8; 16]) {
+        let (mut cipher, mut pad) = ([0; 16], [0; 16]);
+        cipher.copy_from_slice(&self.0[..16]);
+        pad.copy_from_slice(&self.0[16..]);
+        (cipher, pad)
+    }
+
     /// A name that does not tell the key: files with the same name were sampled with the same key.
     pub fn name(&self) -> String {
         let bytes = self.derived("tidegate sample: name");

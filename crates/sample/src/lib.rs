@@ -1,23 +1,33 @@
 #![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
+mod address;
 mod choice;
 mod error;
 mod files;
 mod filter;
+mod folder;
 mod fraction;
+mod hide;
 mod key;
+mod load;
 mod net;
+mod options;
+mod output;
 mod packet;
 mod privileges;
 mod sampler;
+mod source;
 mod sys;
 
+pub use address::Addresses;
 pub use choice::{By, Choice};
 pub use error::SampleError;
 pub use files::{Closed, Rotation};
 pub use fraction::Fraction;
 pub use key::{Key, KeyError};
 pub use net::{Network, Prefixes};
+pub use options::{Event, Options};
 pub use privileges::drop_privileges;
-pub use sampler::{Event, Options, Sampler, Source};
+pub use sampler::{Requests, Sampler};
+pub use source::Source;

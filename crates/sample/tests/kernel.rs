@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use tidegate_sample::{By, Choice, Event, Fraction, Key, Options, Sampler, Source};
+use tidegate_sample::{By, Choice, Event, Fraction, Key, Options, Requests, Sampler, Source};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::read::Capture;
@@ -49,12 +49,12 @@ fn sampled(space: &Namespace, options: Options, work: impl FnOnce()) -> (Vec<Pat
         .expect("the namespace")
         .expect("rights");
     let mut sampler = Sampler::new(source, options).expect("a folder");
-    let stop = AtomicBool::new(false);
+    let requests = Requests::default();
     let mut files = Vec::new();
     let mut lost = 0;
     thread::scope(|scope| {
         let running = scope.spawn(|| {
-            sampler.run(&stop, &mut |event| {
+            sampler.run(&requests, &mut |event| {
                 if let Event::Closed(closed) = event {
                     assert!(closed.packets > 0 && closed.bytes > 0);
                     lost += closed.dropped;
@@ -63,7 +63,7 @@ fn sampled(space: &Namespace, options: Options, work: impl FnOnce()) -> (Vec<Pat
             })
         });
         work();
-        stop.store(true, Ordering::Relaxed);
+        requests.stop.store(true, Ordering::Relaxed);
         running.join().expect("no panic").expect("sampled");
     });
     (files, lost)
@@ -351,5 +351,151 @@ fn files_rotate_by_size_and_an_earlier_process_leaves_nothing() -> Result<(), Fa
     names.retain(|name| name.to_string_lossy().ends_with(".zst"));
     names.sort();
     assert_eq!(names, files);
+    Ok(())
+}
+
+/// The ring is as small as it can be, and nobody empties it while packets come. So the kernel has to drop some.
+#[test]
+fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> {
+    let test = "overload_lowers_the_share_and_the_next_file_says_so";
+    let Some(space) = namespace(test)? else {
+        return Ok(());
+    };
+    let port = space.port("tap")?;
+    let folder = tempfile::tempdir()?;
+    let mut options = Options::new("tap", folder.path(), choice(1.0));
+    options.ring = 0;
+    let send = |flow: u16, packets: usize| {
+        let packet = TcpFrame::new(Ends {
+            src: ([192, 0, 2, 1], flow).into(),
+            dst: ([192, 0, 2, 2], 443).into(),
+        });
+        let mut frame = Vec::new();
+        packet.encode(&mut frame);
+        for _ in 0..packets {
+            port.send(&frame).expect("sent");
+        }
+    };
+    let source = space.enter(|| Source::open(&options))??;
+    // Two blocks of 1 MiB hold about 13,000 packets.
+    for flow in 1..=300 {
+        send(flow, 100);
+    }
+    let mut sampler = Sampler::new(source, options.clone())?;
+    let requests = Requests::default();
+    let (mut files, mut dropped, mut shares) = (Vec::new(), 0, Vec::new());
+    thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            sampler.run(&requests, &mut |event| match event {
+                Event::Closed(closed) => {
+                    dropped += closed.dropped;
+                    files.push(closed.path);
+                }
+                Event::Share { before, now } => shares.push((before.get(), now.get())),
+                other => panic!("{other:?}"),
+            })
+        });
+        // Until the share is lower, and what was sampled before is written.
+        thread::sleep(Duration::from_millis(1500));
+        for flow in 1001..=1200 {
+            send(flow, 1);
+        }
+        requests.stop.store(true, Ordering::Relaxed);
+        running.join().expect("no panic").expect("sampled");
+    });
+    assert!(dropped > 10_000, "{dropped}");
+    assert_eq!(shares.first(), Some(&(1.0, 0.5)));
+    // From then on, only flows of the lower share are there, each in whole.
+    let (_, last) = shares[shares.len() - 1];
+    let lower = choice(last);
+    let server = "192.0.2.2:443".parse()?;
+    let expected: Flows = (1001..=1200)
+        .map(|flow| SocketAddr::from(([192, 0, 2, 1], flow)))
+        .filter(|client| lower.takes_flow(*client, server))
+        .map(|client| ((client, server), (1, 54)))
+        .collect();
+    let last_file = files.last().expect("files").clone();
+    assert_eq!(flows(std::slice::from_ref(&last_file)), expected);
+    let text = zstd::decode_all(File::open(last_file)?)?;
+    let said = String::from_utf8_lossy(&text[..400]).into_owned();
+    let words = format!("fraction={last} by=flow addresses=keep key=");
+    assert!(
+        said.contains(&words) && said.contains(" asked=1 lowered=overload"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn addresses_are_written_as_pseudonyms_and_another_key_begins_another_file() -> Result<(), Failure>
+{
+    let test = "addresses_are_written_as_pseudonyms_and_another_key_begins_another_file";
+    let Some(space) = namespace(test)? else {
+        return Ok(());
+    };
+    let port = space.port("tap")?;
+    let folder = tempfile::tempdir()?;
+    let key_file = folder.path().join("key");
+    fs::write(&key_file, "01".repeat(32))?;
+    let mut options = Options::new("tap", folder.path().join("out"), choice(1.0));
+    options.choice.key = Key::read(&key_file)?;
+    options.key_file = Some(key_file.clone());
+    options.addresses = "pseudonym".parse()?;
+    let mut frame = Vec::new();
+    TcpFrame::new(Ends {
+        src: "192.0.2.1:1000".parse()?,
+        dst: "192.0.2.2:443".parse()?,
+    })
+    .encode(&mut frame);
+    let source = space.enter(|| Source::open(&options))??;
+    let mut sampler = Sampler::new(source, options)?;
+    let requests = Requests::default();
+    let (happened, events) = std::sync::mpsc::channel();
+    let mut files = Vec::new();
+    thread::scope(|scope| -> Result<(), Failure> {
+        scope.spawn(|| {
+            sampler
+                .run(&requests, &mut |event| drop(happened.send(event)))
+                .expect("sampled")
+        });
+        port.send(&frame)?;
+        let ask = || requests.reload.store(true, Ordering::Relaxed);
+        // Blocks are handed over after 100 ms.
+        thread::sleep(Duration::from_millis(500));
+        fs::write(&key_file, "no key")?;
+        ask();
+        assert!(matches!(events.recv()?, Event::KeyKept(_)));
+        fs::write(&key_file, "02".repeat(32))?;
+        ask();
+        let mut next = events.recv()?;
+        if let Event::Closed(closed) = next {
+            files.push(closed.path);
+            next = events.recv()?;
+        }
+        assert!(matches!(next, Event::Key(_)), "{next:?}");
+        port.send(&frame)?;
+        thread::sleep(Duration::from_millis(500));
+        requests.stop.store(true, Ordering::Relaxed);
+        Ok(())
+    })?;
+    files.extend(events.try_iter().filter_map(|event| match event {
+        Event::Closed(closed) => Some(closed.path),
+        _ => None,
+    }));
+    assert_eq!(files.len(), 2, "{files:?}");
+    let pseudonyms =
+        |file: &PathBuf| -> Vec<_> { flows(std::slice::from_ref(file)).into_keys().collect() };
+    let (first, second) = (pseudonyms(&files[0]), pseudonyms(&files[1]));
+    assert_eq!((first.len(), second.len()), (1, 1));
+    let ((src, dst), (other, _)) = (first[0], second[0]);
+    assert_ne!(src.ip(), other.ip());
+    assert_eq!((src.port(), dst.port()), (1000, 443));
+    // The same 30 bits in front, and other ones behind.
+    let bits = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(address) => u32::from(address),
+        IpAddr::V6(_) => panic!("not IPv4"),
+    };
+    assert_eq!((bits(src) ^ bits(dst)).leading_zeros(), 30);
+    assert_ne!(src.ip().to_string(), "192.0.2.1");
     Ok(())
 }

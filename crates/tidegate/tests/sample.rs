@@ -73,7 +73,11 @@ impl Sampler {
     fn start(space: &Namespace, folder: &Path, arguments: &[&str]) -> Self {
         let mut command = tidegate(&["sample", "inside", "--out"]);
         command.arg(folder).args(arguments).stderr(Stdio::piped());
-        let mut process = space.start(&mut command).expect("tidegate runs");
+        Self::run(space, &mut command)
+    }
+
+    fn run(space: &Namespace, command: &mut Command) -> Self {
+        let mut process = space.start(command).expect("tidegate runs");
         let said = BufReader::new(process.child().stderr.take().expect("piped"));
         let mut this = Self {
             process,
@@ -220,6 +224,104 @@ fn a_killed_sampler_leaves_no_half_file_under_a_final_name() {
 }
 
 #[test]
+fn a_full_disk_and_a_budget_cost_the_oldest_files() {
+    let Some((server, client)) = pair("a_full_disk_and_a_budget_cost_the_oldest_files") else {
+        return;
+    };
+    // A disk of this namespace alone.
+    let disk = Path::new("/run/small");
+    let made = server
+        .enter(|| fs::create_dir(disk))
+        .expect("the namespace");
+    made.expect("a folder");
+    server
+        .run("mount", "-t tmpfs -o size=96k tmpfs /run/small")
+        .expect("mounted");
+    for more in [&[][..], &["--keep", "40kB"]] {
+        let many = [&["--fraction", "1", "--rotate", "1kB"], more].concat();
+        let mut sampler = Sampler::start(&server, disk, &many);
+        for _ in 0..4 {
+            transfers(&server, &client, 500, 1000);
+        }
+        sampler.until("to make room");
+        let (code, said) = sampler.end("TERM");
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!said.contains("packets are lost"), "{said}");
+        let names = || {
+            let files = complete(disk);
+            let sizes = files
+                .iter()
+                .map(|file| fs::metadata(file).expect("a file").len());
+            (sizes.sum::<u64>(), files)
+        };
+        let (bytes, files) = server.enter(names).expect("the namespace");
+        assert!(!files.is_empty());
+        assert!(more.is_empty() || bytes <= 40_000, "{bytes}");
+        for file in files {
+            let mut detect = tidegate(&["detect", file.to_str().expect("text")]);
+            let output = server.output(&mut detect).expect("tidegate runs");
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+        }
+    }
+}
+
+/// A user without any rights but those of the service, which it gives up at once.
+#[test]
+fn the_rights_of_the_service_are_enough() {
+    let Some((server, client)) = pair("the_rights_of_the_service_are_enough") else {
+        return;
+    };
+    let unit = include_str!("../../../packaging/systemd/tidegate-sample@.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = line.expect("a bounding set").split_whitespace();
+    let rights = names.fold("-all".to_owned(), |rights, name| {
+        rights + ",+" + &name.trim_start_matches("CAP_").to_lowercase()
+    });
+    // Where everybody can reach it, in the namespace alone.
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let made = server.enter(|| {
+        fs::write("/run/program", "")?;
+        fs::create_dir("/run/out")?;
+        std::os::unix::fs::chown("/run/out", Some(65534), Some(65534))
+    });
+    made.expect("the namespace").expect("made");
+    server
+        .run("mount", &format!("--bind {program} /run/program"))
+        .expect("mounted");
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(
+            ["--inh-caps", "--ambient-caps", "--bounding-set"].map(|set| format!("{set}={rights}")),
+        )
+        .args(["/run/program", "sample", "inside", "--out", "/run/out"])
+        .args([
+            "--by",
+            "client",
+            "--fraction",
+            "1",
+            "--client-net",
+            "192.0.2.2",
+        ])
+        .stderr(Stdio::piped());
+    let mut sampler = Sampler::run(&server, &mut command);
+    let status = fs::read_to_string(format!("/proc/{}/status", sampler.process.child().id()));
+    let status = status.expect("a process");
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        assert!(
+            status.contains(&format!("{set}:\t0000000000000000\n")),
+            "{status}"
+        );
+    }
+    transfers(&server, &client, 3, 1000);
+    let (code, said) = sampler.end("TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(", 0 dropped by the kernel, "), "{said}");
+}
+
+#[test]
 fn what_cannot_be_sampled_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("text");
@@ -233,6 +335,12 @@ fn what_cannot_be_sampled_is_said() {
     let (code, _, error) = sample(&["lo", "--client-net", "192.0.2.0/24"]);
     assert_eq!(code, 2);
     assert!(error.contains("add --by client"), "{error}");
+    let (code, _, error) = sample(&["lo", "--addresses", "pseudonym"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("needs --key"), "{error}");
+    let (code, _, error) = sample(&["lo", "--keep", "150MB"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("at least twice --rotate"), "{error}");
     let key = folder.path().join("key");
     fs::write(&key, "secret").expect("written");
     let (code, _, error) = sample(&["lo", "--key", key.to_str().expect("text")]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tidegate_limiter::Bytes;
-use tidegate_sample::{Fraction, Network, Prefixes};
+use tidegate_sample::{Addresses, Fraction, Network, Prefixes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,8 @@ Examples:
   tidegate sample eth1 --out samples --by client --client-net 192.0.2.0/24 --client-net 2001:db8::/32
   openssl rand -hex 32 > key && tidegate sample eth0 --out samples --key key
                                                               the same flows on all servers with this key
+  tidegate sample eth0 --out samples --keep 10GB --addresses pseudonym --key key
+                                                              for years, without anybody's address
   tidegate detect --join samples/                             what limited these flows
 
 docs/reference/sample.md says what is in the files. Root, or CAP_NET_RAW and CAP_BPF, are needed to start; they are
@@ -57,6 +59,14 @@ pub struct Sample {
     /// Begin another file at each multiple of this time, such as 5min
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration)]
     pub every: Duration,
+    /// How addresses are written: keep, prefix:24,48 (zeros behind so many bits of IPv4 and IPv6), or
+    /// pseudonym (encrypted with --key, so that prefixes are preserved)
+    #[arg(long, value_name = "FORM", default_value = "keep")]
+    pub addresses: Addresses,
+    /// Keep at most this much in the folder, and remove the oldest files for it, such as 10GB
+    /// [default: until the disk is full]
+    #[arg(long, value_name = "SIZE")]
+    pub keep: Option<Bytes>,
     /// Memory for packets that are not written yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub ring: Bytes,

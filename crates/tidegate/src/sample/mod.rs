@@ -1,12 +1,13 @@
 //! `tidegate sample`: a share of flows, from an interface to files.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tidegate_limiter::Bytes;
 use tidegate_sample::{
-    By, Choice, Event, Key, Options, Rotation, SampleError, Sampler, Source, drop_privileges,
+    Addresses, By, Choice, Event, Key, Options, Requests, Rotation, SampleError, Sampler, Source,
+    drop_privileges,
 };
 
 use crate::cli::sample::{Sample, SampleBy};
@@ -17,7 +18,7 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let sampler = sampler(options)?;
     let fraction = sampler.choice.fraction.get() * 100.0;
     // Before packets arrive, so that no signal is missed.
-    let stop = stop_flag()?;
+    let requests = requests()?;
     let source = Source::open(&sampler).map_err(wrong)?;
     drop_privileges().context("cannot give up privileges")?;
     let mut running = Sampler::new(source, sampler).map_err(wrong)?;
@@ -34,7 +35,7 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
         );
     }
     running
-        .run(&stop, &mut |event| tell(&event, quiet))
+        .run(&requests, &mut |event| tell(&event, quiet))
         .map_err(wrong)?;
     Ok(Exit::Done)
 }
@@ -52,6 +53,17 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     if options.every.is_zero() {
         return usage("--every must be more than 0");
     }
+    if options.addresses == Addresses::Pseudonym && options.key.is_none() {
+        return usage(
+            "--addresses pseudonym needs --key: a file with the key, such as openssl rand -hex 32 makes",
+        );
+    }
+    let keep = options.keep.map(Bytes::get);
+    if keep.is_some_and(|keep| keep < options.rotate.get().saturating_mul(2)) {
+        return usage(
+            "--keep must be at least twice --rotate: one file is written while another one is kept",
+        );
+    }
     let key = match &options.key {
         Some(path) => Key::read(path),
         None => Key::random(),
@@ -67,19 +79,24 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
             size: options.rotate.get(),
             every: options.every,
         },
+        addresses: options.addresses,
+        key_file: options.key.clone(),
+        keep,
         ring: options.ring.get(),
         ..Options::new(&options.interface, &options.out, choice)
     })
 }
 
-/// Set by Ctrl-C and SIGTERM, which end a sampler properly. The second one ends it at once.
-fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
+/// Ctrl-C and SIGTERM end a sampler properly, and the second one at once. SIGHUP reads the key again.
+fn requests() -> anyhow::Result<Requests> {
+    let requests = Requests::default();
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        let stop = || Arc::clone(&requests.stop);
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop())?;
+        signal_hook::flag::register(signal, stop())?;
     }
-    Ok(flag)
+    signal_hook::flag::register(SIGHUP, Arc::clone(&requests.reload))?;
+    Ok(requests)
 }
 
 fn wrong(error: SampleError) -> anyhow::Error {
@@ -91,17 +108,34 @@ fn wrong(error: SampleError) -> anyhow::Error {
     }
 }
 
+/// Reports what happened: everything that changes the sample, and other things unless they are not wanted.
 fn tell(event: &Event, quiet: bool) {
     match event {
-        Event::Closed(closed) if !quiet => {
+        Event::Closed(closed) if !quiet => eprintln!(
+            "tidegate: {}: {} packets, {} dropped by the kernel, {}",
+            closed.path.display(),
+            closed.packets,
+            closed.dropped,
+            Bytes::new(closed.bytes),
+        ),
+        Event::Removed(files) if !quiet => {
+            for file in files {
+                eprintln!("tidegate: removed {} to make room", file.display());
+            }
+        }
+        Event::Key(name) if !quiet => eprintln!("tidegate: read the key {name}"),
+        Event::Share { before, now } if now < before => eprintln!(
+            "tidegate: packets come faster than they are written: the sampled share is now {now}, instead of {before}"
+        ),
+        Event::Share { before, now } => {
+            eprintln!("tidegate: the sampled share is {now} again, instead of {before}");
+        }
+        Event::Discarded { packets, reason } => {
             eprintln!(
-                "tidegate: {}: {} packets, {} dropped by the kernel, {}",
-                closed.path.display(),
-                closed.packets,
-                closed.dropped,
-                tidegate_limiter::Bytes::new(closed.bytes),
+                "tidegate: {packets} packets are lost: {reason}, and there is no older file to remove"
             );
         }
+        Event::KeyKept(error) => eprintln!("tidegate: the key before is kept: {error}"),
         _ => {}
     }
 }

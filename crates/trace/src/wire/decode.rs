@@ -28,6 +28,12 @@ pub fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
     link::ethernet_type(frame)
 }
 
+/// Where the outermost IP packet begins in the frame's bytes.
+pub fn ip_start(frame: &Frame<'_>) -> Option<usize> {
+    let network = link::network(frame).ok()?;
+    frame.data.len().checked_sub(network.data.len())
+}
+
 /// The protocol of a frame's outermost IP packet.
 pub fn ip_protocol(frame: &Frame<'_>) -> Option<u8> {
     let network = link::network(frame).ok()?;

@@ -16,7 +16,7 @@ mod tunnel;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{decode, ethernet_type, ip_protocol};
+pub use decode::{decode, ethernet_type, ip_protocol, ip_start};
 pub use marking::Marking;
 pub use options::{Flags, Options, SackBlock, Sacks, Timestamps};
 pub use packet::{Endpoint, Packet, Skip};

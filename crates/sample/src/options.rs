@@ -1,0 +1,95 @@
+//! What a sampler is asked for, and what it tells.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::Addresses;
+use crate::choice::Choice;
+use crate::error::SampleError;
+use crate::files::{Closed, Rotation};
+use crate::fraction::Fraction;
+use crate::key::KeyError;
+use crate::net::Network;
+
+/// What to sample, and where to write it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The interface's name.
+    pub interface: String,
+    /// Where files are written.
+    pub folder: PathBuf,
+    /// What is sampled.
+    pub choice: Choice,
+    /// Networks of clients, for [`By::Client`](crate::By::Client).
+    pub clients: Vec<Network>,
+    /// When files end.
+    pub rotation: Rotation,
+    /// How addresses are written.
+    pub addresses: Addresses,
+    /// The file that the key came from, which is read again when asked for.
+    pub key_file: Option<PathBuf>,
+    /// Most bytes of all complete files together: the oldest are removed. `None`: as many as the disk holds.
+    pub keep: Option<u64>,
+    /// Memory for packets that are not written yet, in bytes.
+    pub ring: u64,
+    /// This host's name.
+    pub host: String,
+}
+
+impl Options {
+    /// All of this host, in files of 100 MB and 5 minutes, by way of 64 MiB of memory.
+    pub fn new(interface: &str, folder: impl Into<PathBuf>, choice: Choice) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            folder: folder.into(),
+            choice,
+            clients: Vec::new(),
+            rotation: Rotation {
+                size: 100_000_000,
+                every: Duration::from_secs(300),
+            },
+            addresses: Addresses::Keep,
+            key_file: None,
+            keep: None,
+            ring: 64 << 20,
+            host: Self::host_name(),
+        }
+    }
+
+    /// The name by which the kernel knows this host.
+    pub fn host_name() -> String {
+        rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// What happened, for people and programs that watch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A file is complete.
+    Closed(Closed),
+    /// This share is sampled from now on: less than before, because packets came faster than they were written, or
+    /// more again.
+    Share {
+        /// The share until now.
+        before: Fraction,
+        /// The share from now on.
+        now: Fraction,
+    },
+    /// Files were removed to make room, the oldest first.
+    Removed(Vec<PathBuf>),
+    /// Packets were not written, because the disk is full and nothing can be removed.
+    Discarded {
+        /// How many.
+        packets: u64,
+        /// Why.
+        reason: SampleError,
+    },
+    /// The key was read again. Its name.
+    Key(String),
+    /// It could not be read, and the key before stays.
+    KeyKept(KeyError),
+}
