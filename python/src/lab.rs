@@ -17,7 +17,8 @@ use tidegate_lab::rows::{
 };
 use tidegate_lab::scenario::{Scenario, Source};
 
-use crate::table::{Filling, Table, failed};
+use crate::capsule::failed;
+use crate::table::{Filling, Table};
 use crate::wait::interruptible;
 
 /// The names and texts of the scenarios that come with Tidegate.

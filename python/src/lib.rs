@@ -1,6 +1,7 @@
 //! Tidegate for Python. `tidegate/_native.pyi` describes what is here; the modules in Python beside it are what users import.
 
 mod arrow;
+mod capsule;
 mod clusters;
 mod explain;
 mod lab;

@@ -10,7 +10,8 @@ use tidegate_limiter::{
 use tidegate_notation::quantity;
 use tidegate_table::{Column, Row, columns};
 
-use crate::table::{Filling, Table, failed};
+use crate::capsule::failed;
+use crate::table::{Filling, Table};
 
 /// What became of a packet.
 struct Offered {

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use arrow_array::ffi::to_ffi;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
-use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate_trace::detect;
 
+use crate::capsule::{self, failed};
 use crate::problem::Problem;
 use crate::reading::{By, Next, Reading, Request};
 use crate::wait::LOOK;
@@ -112,14 +111,12 @@ impl Rows {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Consumers cast what they want otherwise, as the protocol allows.
         let _ = requested_schema;
-        let stream = FFI_ArrowArrayStream::new(Box::new(self.stream()));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        capsule::stream(py, self.stream())
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.schema)
+        capsule::schema(py, &self.schema)
     }
 
     fn __iter__(&self) -> Batches {
@@ -151,16 +148,6 @@ impl Rows {
             if many == 1 { "" } else { "s" }
         )
     }
-}
-
-/// The schema for the C interface.
-pub fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
-    let schema = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(failed)?;
-    PyCapsule::new_with_value(py, schema, c"arrow_schema")
-}
-
-fn failed(error: ArrowError) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -278,13 +265,13 @@ impl Batch {
         let rows = StructArray::from(self.0.clone());
         let (array, _) = to_ffi(&rows.to_data()).map_err(failed)?;
         Ok((
-            schema_capsule(py, &self.0.schema())?,
+            capsule::schema(py, &self.0.schema())?,
             PyCapsule::new_with_value(py, array, c"arrow_array")?,
         ))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.0.schema())
+        capsule::schema(py, &self.0.schema())
     }
 
     fn __len__(&self) -> usize {

@@ -3,16 +3,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate_table::{Extra, Row, Value};
 
-use crate::arrow;
-use crate::rows::schema_capsule;
+use crate::{arrow, capsule};
 
 /// A table for any consumer of Arrow. It can be taken as often as wanted, without a copy.
 #[pyclass(frozen)]
@@ -55,11 +52,6 @@ impl<R: Row> Filling<R> {
     }
 }
 
-/// As an exception: none is known that happens.
-pub fn failed(error: ArrowError) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
 #[pymethods]
 impl Table {
     #[pyo3(signature = (requested_schema = None))]
@@ -71,12 +63,11 @@ impl Table {
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
         let rows = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
-        let stream = FFI_ArrowArrayStream::new(Box::new(rows));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        capsule::stream(py, rows)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.schema)
+        capsule::schema(py, &self.schema)
     }
 
     /// Names of the columns.

@@ -130,6 +130,11 @@ static __always_inline u32 crowd_place(struct limiter *s, u32 flow, u64 now, u32
 		return NONE;
 	u32 crowded = first_from(floods, first + drawn(0, now, queues)), home = first + ((u64)flow * queues >> 32);
 	u32 others = set & ~(1U << (crowded & 31)) & ((u32)(seen & 1) - 1);
+	// So it is for most flows of a flood: they were not seen before.
+	if (!others) {
+		own(s, 0, crowded, 0);
+		return crowded;
+	}
 	u64 loses = 1ULL << 62;
 	for (u32 queue = 0; queue < FEW; queue++) {
 		u64 some = -(u64)(active >> queue & 1), calm = (u64)(floods >> queue & 1) - 1;
@@ -139,8 +144,8 @@ static __always_inline u32 crowd_place(struct limiter *s, u32 flow, u64 now, u32
 		rank = rank << 12 | ((queue - home) & 63) << 6 | queue;
 		loses = least(loses, rank | (u64)(~others >> queue & 1) << 62);
 	}
-	u32 queue = others ? loses & 31 : crowded;
-	own(s, others ? flow : 0, queue, others);
+	u32 queue = loses & 31;
+	own(s, flow, queue, 1);
 	return queue;
 }
 

@@ -47,6 +47,17 @@ fn parse(text: &str) -> Result<Match, String> {
     }
 }
 
+/// What reads the values of a key.
+type Reader = fn(&str) -> Result<Vec<Match>, String>;
+
+/// The keys of a subscriber that say how its packets are recognised, in the configuration and in lists.
+pub(crate) const KEYS: [(&str, Reader); 4] = [
+    ("addresses", addresses),
+    ("vlan", |text| Ok(vec![vlan(text)?])),
+    ("qinq", |text| Ok(vec![qinq(text)?])),
+    ("pppoe", |text| Ok(vec![pppoe(text)?])),
+];
+
 /// Reads addresses.
 pub(crate) fn prefix(text: &str) -> Result<Match, String> {
     text.parse()

@@ -187,10 +187,7 @@ impl<'a> Case<'a> {
             }
             Cause::ReceiveWindow => {
                 say(Party::Operator, NOT_THE_NETWORK);
-                let nearer = match self.sender {
-                    Party::Provider => "Serve from",
-                    _ => "Take uploads at",
-                };
+                let nearer = self.take_or_serve();
                 say(
                     Party::Provider,
                     &format!(
@@ -230,10 +227,7 @@ impl<'a> Case<'a> {
             }
             Cause::RoundTrips => {
                 say(Party::Operator, NOT_THE_NETWORK);
-                let nearer = match self.sender {
-                    Party::Provider => "Serve from",
-                    _ => "Take uploads at",
-                };
+                let nearer = self.take_or_serve();
                 say(
                     Party::Provider,
                     &format!(
@@ -261,6 +255,14 @@ impl<'a> Case<'a> {
                     "This capture does not tell whether your side slows the transfer down.",
                 );
             }
+        }
+    }
+
+    /// What a provider does at a place, as the beginning of a sentence.
+    fn take_or_serve(&self) -> &'static str {
+        match self.sender {
+            Party::Provider => "Serve from",
+            _ => "Take uploads at",
         }
     }
 

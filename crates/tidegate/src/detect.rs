@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZero;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 use tidegate_store::Writer;
@@ -86,21 +86,26 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     result?;
     view.finish(&summary, options.format)?;
     summary.warn();
-    Ok(if stop.load(Ordering::Relaxed) {
-        let read = match inputs.len() {
-            1 => String::new(),
-            all => format!(
-                ": {} of {all} captures, the last ones not to their end",
-                summary.captures()
-            ),
-        };
+    let read = match inputs.len() {
+        1 => String::new(),
+        all => format!(
+            ": {} of {all} captures, the last ones not to their end",
+            summary.captures()
+        ),
+    };
+    Ok(ended(&stop, failed, &read))
+}
+
+/// How a command on captures ended. After Ctrl-C, standard error says what was read.
+pub fn ended(stop: &AtomicBool, failed: bool, read: &str) -> Exit {
+    if stop.load(Ordering::Relaxed) {
         eprintln!("tidegate: {INTERRUPTED}{read}");
-        Exit::Interrupted
-    } else if failed {
-        Exit::Failed
-    } else {
-        Exit::Done
-    })
+        return Exit::Interrupted;
+    }
+    match failed {
+        true => Exit::Failed,
+        false => Exit::Done,
+    }
 }
 
 fn check(options: &Detect) -> anyhow::Result<()> {

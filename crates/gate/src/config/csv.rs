@@ -234,17 +234,12 @@ impl Sheet<'_> {
         column: Option<usize>,
         read: fn(&str) -> Result<u64, String>,
     ) -> Option<u64> {
-        let text = row.cell(column);
-        if text.is_empty() {
+        let rate = self.one(row, column, read)?;
+        if rate == 0 {
+            self.wrong(row, column.unwrap_or(0), "a rate must be more than 0");
             return None;
         }
-        let wrong = |message| self.wrong(row, column.unwrap_or(0), message);
-        match read(text) {
-            Ok(0) => wrong("a rate must be more than 0".to_owned()),
-            Ok(rate) => return Some(rate),
-            Err(message) => wrong(message),
-        }
-        None
+        Some(rate)
     }
 }
 
@@ -295,34 +290,9 @@ fn by_keys(
             continue;
         }
         let mut found = Vec::new();
-        sheet.values(
-            &row,
-            of("addresses"),
-            &between,
-            matches::addresses,
-            &mut found,
-        );
-        sheet.values(
-            &row,
-            of("vlan"),
-            &between,
-            |text| Ok(vec![matches::vlan(text)?]),
-            &mut found,
-        );
-        sheet.values(
-            &row,
-            of("qinq"),
-            &between,
-            |text| Ok(vec![matches::qinq(text)?]),
-            &mut found,
-        );
-        sheet.values(
-            &row,
-            of("pppoe"),
-            &between,
-            |text| Ok(vec![matches::pppoe(text)?]),
-            &mut found,
-        );
+        for (key, read) in matches::KEYS {
+            sheet.values(&row, of(key), &between, read, &mut found);
+        }
         let place = sheet.place(&row);
         let named = row.cell(of("plan"));
         let rates = PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate));

@@ -8,13 +8,13 @@ use super::problem::Sink;
 use super::roll::Draft;
 use crate::binding::{Binding, Mac};
 use crate::matches;
-use crate::table::{Match, PerDirection};
+use crate::table::PerDirection;
 
 /// Reads an entry, and reports what is wrong with it.
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();
-    let mut read = |key: &str, read: fn(&str) -> Result<Vec<Match>, String>| {
+    for (key, read) in matches::KEYS {
         for node in f.values(key) {
             let text = match &node.value {
                 // A pair may not be a number: 100.20 would be 100.2.
@@ -25,11 +25,7 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
             let found_here = sink.note(found_here).unwrap_or_default();
             found.extend(found_here.into_iter().map(|what| (what, node.place)));
         }
-    };
-    read("addresses", matches::addresses);
-    read("vlan", |text| Ok(vec![matches::vlan(text)?]));
-    read("qinq", |text| Ok(vec![matches::qinq(text)?]));
-    read("pppoe", |text| Ok(vec![matches::pppoe(text)?]));
+    }
     let place = |key: &str| -> Place { f.known().place_of(key) };
     let rates = PerDirection::new(|way| f.rate(way.name()));
     let (name, plan) = (f.text("name"), f.text("plan"));

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use tidegate_trace::annotate::TransferSummary;
@@ -61,14 +60,7 @@ pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow:
         Some((transfer, judgement)) => write(&mut out, &transfer, &judgement)?,
     }
     out.commit()?;
-    Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: {}", detect::INTERRUPTED);
-        Exit::Interrupted
-    } else if failed {
-        Exit::Failed
-    } else {
-        Exit::Done
-    })
+    Ok(detect::ended(&stop, failed, ""))
 }
 
 fn write(

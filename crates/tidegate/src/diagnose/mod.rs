@@ -70,14 +70,7 @@ pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
         out.write_all(picture::draw(&account, span).as_bytes())?;
         out.commit()?;
     }
-    Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: {}", detect::INTERRUPTED);
-        Exit::Interrupted
-    } else if failed {
-        Exit::Failed
-    } else {
-        Exit::Done
-    })
+    Ok(detect::ended(&stop, failed, ""))
 }
 
 /// The captures: two arguments, or one and that of `--other`, or one.

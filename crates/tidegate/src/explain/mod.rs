@@ -112,14 +112,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
             out.commit()?;
         }
     }
-    Ok(if stop.load(Ordering::Relaxed) {
-        eprintln!("tidegate: {}", detect::INTERRUPTED);
-        Exit::Interrupted
-    } else if failed {
-        Exit::Failed
-    } else {
-        Exit::Done
-    })
+    Ok(detect::ended(&stop, failed, ""))
 }
 
 /// The default name of the picture: the capture's without its endings, in the current folder.

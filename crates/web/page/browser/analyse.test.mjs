@@ -4,16 +4,15 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import {
   accessible,
-  browse,
   explain,
   open,
   program,
   root,
   saved,
-  serve,
+  staged,
   onPage as withPage,
 } from "./serve.mjs";
 
@@ -27,18 +26,9 @@ const files = JSON.parse(
   ),
 );
 
-let server;
-let browser;
-before(async () => {
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
-});
+const stage = staged();
 
-const onPage = (context, work) => withPage(browser, server, context, work);
+const onPage = (context, work) => withPage(stage, context, work);
 
 /** The lines that are drawn, as cells by the names of their columns. */
 async function table(page) {
@@ -224,8 +214,8 @@ test("the picture zooms to the packet, and tells what became of it", async () =>
 });
 
 test("the policy runs no text as a program, and reaches no other origin", async () => {
-  const own = await browser.newPage();
-  await own.goto(server.address);
+  const own = await stage.browser.newPage();
+  await own.goto(stage.server.address);
   const found = await own.evaluate(async () => {
     const violations = [];
     addEventListener("securitypolicyviolation", (event) => violations.push(event.effectiveDirective));

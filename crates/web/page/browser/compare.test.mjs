@@ -4,8 +4,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { accessible, browse, open, program, root, serve, onPage as withPage } from "./serve.mjs";
+import { test } from "node:test";
+import { accessible, open, program, root, staged, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -39,20 +39,13 @@ const folder = mkdtempSync(join(tmpdir(), "tidegate-two-"));
 const FRONT = join(folder, "front.pcap");
 const BACK = join(folder, "back.pcap");
 
-let server;
-let browser;
-before(async () => {
+const stage = staged(() => {
   writeFileSync(join(folder, "two.toml"), SCENARIO);
   execFileSync(program(), ["lab", "run", join(folder, "two.toml"), "-q", "-o", folder]);
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
+  return [];
 });
 
-const onPage = (context, work) => withPage(browser, server, context, work);
+const onPage = (context, work) => withPage(stage, context, work);
 
 /** What the page says of the comparison, as the command line writes it. */
 const told = (page) =>

@@ -3,31 +3,24 @@ import assert from "node:assert/strict";
 import { copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { accessible, browse, explain, open, root, serve, onPage as withPage } from "./serve.mjs";
+import { test } from "node:test";
+import { accessible, explain, open, root, staged, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
 const folder = mkdtempSync(join(tmpdir(), "tidegate-folder-"));
 
-let server;
-let browser;
-before(async () => {
+const stage = staged(() => {
   copyFileSync(POLICED, join(folder, "policed.pcap.xz"));
   copyFileSync(SHAPED, join(folder, "shaped.pcap.xz"));
   writeFileSync(join(folder, "broken.pcap"), "This is a text, and no capture.");
-  server = await serve([folder]);
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
+  return [folder];
 });
 
 /** The page with the key that the printed address has. */
 const onPage = (hash, work) => {
-  const [address, key] = server.address.split("#");
-  return withPage(browser, { ...server, address }, { hash: `${hash}${key}` }, work);
+  const [address, key] = stage.server.address.split("#");
+  return withPage({ ...stage, server: { ...stage.server, address } }, { hash: `${hash}${key}` }, work);
 };
 
 const rows = (page) =>

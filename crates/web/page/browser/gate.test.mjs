@@ -112,8 +112,7 @@ after(async () => {
 
 const onGate = (server, context, work) =>
   onPage(
-    browser,
-    { ...server, address: server.address.split("#")[0] },
+    { browser, server: { ...server, address: server.address.split("#")[0] } },
     { hash: `#${server.address.split("#")[1]}`, ...context },
     work,
   );
@@ -211,7 +210,7 @@ test("the view says how to start it where there is no gate", async () => {
   const own = await serve();
   const local = browser ?? (await browse());
   try {
-    await onPage(local, own, { hash: "#view=gate" }, async (page) => {
+    await onPage({ browser: local, server: own }, { hash: "#view=gate" }, async (page) => {
       assert.match(await page.textContent("main"), /tidegate web --gate unix:/);
       await accessible(page);
     });

@@ -4,26 +4,17 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { accessible, browse, onPage, program, root, serve } from "./serve.mjs";
+import { test } from "node:test";
+import { accessible, onPage, program, root, staged } from "./serve.mjs";
 
 const folder = resolve(root, "crates/lab/scenarios");
 const examples = readdirSync(folder).map((file) => file.replace(".toml", ""));
 /** How long a scenario may take in a browser on a busy machine. */
 const PATIENCE = 240_000;
 
-let server;
-let browser;
-before(async () => {
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
-});
+const stage = staged();
 
-const onLab = (context, work) => onPage(browser, server, { hash: "#view=lab", ...context }, work);
+const onLab = (context, work) => onPage(stage, { hash: "#view=lab", ...context }, work);
 
 async function run(page) {
   await page.waitForSelector("button.primary:not([disabled])");

@@ -2,34 +2,24 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { resolve } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import {
   accessible,
-  browse,
   explain,
   open,
   program,
   root,
   saved,
-  serve,
+  staged,
   onPage as withPage,
 } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 
-let server;
-let browser;
-before(async () => {
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
-});
+const stage = staged();
 
 const onTransfer = (work) =>
-  withPage(browser, server, {}, async (page) => {
+  withPage(stage, {}, async (page) => {
     await open(page, POLICED);
     await explain(page, 0);
     await work(page);

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { after, before } from "node:test";
 import { chromium, firefox } from "playwright-core";
 
 export const root = resolve(import.meta.dirname, "../../../..");
@@ -49,8 +50,25 @@ export async function browse(flags = []) {
   });
 }
 
+/**
+ * A server and a browser for all tests of a file. `options` says what the server is asked for, once it is needed: what the tests
+ * read may have to be made first.
+ */
+export function staged(options = () => []) {
+  const stage = {};
+  before(async () => {
+    stage.server = await serve(options());
+    stage.browser = await browse();
+  });
+  after(async () => {
+    await stage.browser?.close();
+    stage.server?.end();
+  });
+  return stage;
+}
+
 /** A page, which must have asked no other origin and complained of nothing when the test ends. */
-export async function onPage(browser, server, context, work) {
+export async function onPage({ browser, server }, context, work) {
   const own = await browser.newContext({ viewport: { width: 1440, height: 1000 }, ...context });
   const page = await own.newPage();
   const wrong = [];

@@ -2,25 +2,16 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { accessible, browse, onPage, root, serve } from "./serve.mjs";
+import { test } from "node:test";
+import { accessible, onPage, root, staged } from "./serve.mjs";
 
 const folder = resolve(root, "studies");
 const studies = readdirSync(folder).filter((name) => existsSync(resolve(folder, name, "README.md")));
 const read = (name, file) => readFileSync(resolve(folder, name, file), "utf8");
 
-let server;
-let browser;
-before(async () => {
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
-});
+const stage = staged();
 
-const onStudies = (context, work) => onPage(browser, server, { hash: "#view=studies", ...context }, work);
+const onStudies = (context, work) => onPage(stage, { hash: "#view=studies", ...context }, work);
 const titled = (page, title) =>
   page.waitForFunction((title) => document.querySelector("#study")?.textContent === title, title);
 

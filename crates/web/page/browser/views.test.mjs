@@ -1,8 +1,8 @@
 // What holds for every view: it fits small and large screens, shows no obstacle there, and is reached by its address and by touch.
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
-import { after, before, test } from "node:test";
-import { accessible, browse, explain, onPage, open, root, serve } from "./serve.mjs";
+import { test } from "node:test";
+import { accessible, explain, onPage, open, root, staged } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const VIEWS = {
@@ -17,21 +17,12 @@ const VIEWS = {
   studies: ["#view=studies&study=bcpqp-figure4", (page) => page.waitForSelector(".studies table")],
 };
 
-let server;
-let browser;
-before(async () => {
-  server = await serve();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  server?.end();
-});
+const stage = staged();
 
 for (const width of [360, 3840]) {
   for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
     test(`the view ${name} fits ${width} pixels`, async () => {
-      await onPage(browser, server, { hash, viewport: { width, height: 900 } }, async (page) => {
+      await onPage(stage, { hash, viewport: { width, height: 900 } }, async (page) => {
         await ready(page);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(wide <= width, `${wide}`);
@@ -44,7 +35,7 @@ for (const width of [360, 3840]) {
 test("a link to an edited scenario opens it in another browser", async () => {
   let address;
   let text;
-  await onPage(browser, server, { hash: "#view=lab" }, async (page) => {
+  await onPage(stage, { hash: "#view=lab" }, async (page) => {
     await page.waitForSelector("button.primary:not([disabled])");
     text = `${await page.inputValue("textarea")}\n# "ä" & 100 % + more #1\n`;
     await page.fill("textarea", text);
@@ -52,7 +43,7 @@ test("a link to an edited scenario opens it in another browser", async () => {
     await page.click("text=Link");
     address = new URL(page.url()).hash;
   });
-  await onPage(browser, server, { hash: address }, async (page) => {
+  await onPage(stage, { hash: address }, async (page) => {
     await page.waitForSelector("button.primary:not([disabled])");
     assert.equal(await page.inputValue("textarea"), text);
   });
@@ -63,7 +54,7 @@ const touchless =
   process.env.PAGE_BROWSER === "firefox-esr" && "this Firefox takes no touches from a program";
 test("one finger moves the pictures, and two zoom them", { skip: touchless }, async () => {
   const context = { viewport: { width: 412, height: 900 }, hasTouch: true };
-  await onPage(browser, server, context, async (page) => {
+  await onPage(stage, context, async (page) => {
     await open(page, POLICED);
     await explain(page, 0);
     const over = page.locator(".panel .u-over").first();

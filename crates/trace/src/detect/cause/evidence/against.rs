@@ -251,7 +251,7 @@ impl Case<'_> {
 
     fn no_managed_queue(&self) -> Option<Sentence> {
         match self.verdict {
-            Cause::Policer => Some(
+            Cause::Policer | Cause::RandomLoss => Some(
                 format!(
                     "A managed queue drops packets only after others have waited. Packets beside losses \
                      waited {}.",
@@ -278,14 +278,6 @@ impl Case<'_> {
                 };
                 Some(text.into())
             }
-            Cause::RandomLoss => Some(
-                format!(
-                    "A managed queue drops packets only after others have waited. Packets beside losses \
-                     waited {}.",
-                    milliseconds(self.waited()?)
-                )
-                .into(),
-            ),
             Cause::ShaperBurst => {
                 let allowance = match self.shift {
                     Some(shift) => shift.allowance,
