@@ -257,7 +257,7 @@ test-package: package
 	packaging/test-package "$(TARGET)/package"
 
 columns = { \
-	echo '<!-- Written by make docs: change src/rows in crates/trace or lab, src/origin.rs in dataset, or src/row.rs in testbed, instead. -->'; \
+	echo '<!-- Written by make docs: change src/rows in crates/trace or lab, src/origin.rs in dataset, or src/row.rs and src/shell/rows.rs in testbed, instead. -->'; \
 	echo '\# Columns'; \
 	echo; \
 	echo 'Of the CSV, JSON and Parquet formats. Names and units are stable; new columns come last.'; \
@@ -288,6 +288,10 @@ columns = { \
 	for what in point flow window element sample transfer connection kernel; do \
 		echo; echo "\#\# tidegate lab: $$what"; echo; \
 		$(TIDEGATE) columns --markdown --by lab-$$what; \
+	done; \
+	for what in window element; do \
+		echo; echo "\#\# tidegate shell: $$what"; echo; \
+		$(TIDEGATE) columns --markdown --by shell-$$what; \
 	done; \
 }
 

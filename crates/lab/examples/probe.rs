@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             payload: 1460,
             hash: path.hash(0),
             dscp: 0,
+            key: None,
         };
         path.enter(at, entering, &packet);
     }

@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use tidegate_limiter::{Ecn, Nanos};
+use tidegate_limiter::{Ecn, FlowKey, Nanos};
 
 use crate::RunError;
 use crate::element::Element;
-use crate::outcome::ElementOutcome;
+use crate::outcome::{ElementOutcome, Sample};
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
 use crate::sim::stages::{Stage, Stages};
@@ -33,6 +33,8 @@ pub struct Entering {
     pub hash: u32,
     /// Its differentiated services code point.
     pub dscp: u8,
+    /// Its headers as they are on the way to the client, for rules. Without them, those of the flow in the plan count.
+    pub key: Option<FlowKey>,
 }
 
 /// A packet that leaves the path.
@@ -74,6 +76,8 @@ pub struct Path {
     packets: Packets,
     /// The bytes of the packets with these numbers.
     bytes: Vec<Vec<u8>>,
+    /// The headers of the packets with these numbers.
+    keys: Vec<Option<FlowKey>>,
     leaving: VecDeque<(Nanos, PacketId)>,
     captured: VecDeque<Captured>,
     /// Packets that are under way.
@@ -107,6 +111,7 @@ impl Path {
             header,
             packets: Packets::default(),
             bytes: Vec::new(),
+            keys: Vec::new(),
             leaving: VecDeque::new(),
             captured: VecDeque::new(),
             held: 0,
@@ -140,7 +145,9 @@ impl Path {
         let id = self.packets.insert(packet);
         if self.bytes.len() <= id.index() {
             self.bytes.resize(id.index() + 1, Vec::new());
+            self.keys.resize(id.index() + 1, None);
         }
+        self.keys[id.index()] = entering.key;
         self.bytes[id.index()].extend_from_slice(bytes);
         self.held += 1;
         self.follow(at, id);
@@ -184,6 +191,13 @@ impl Path {
     /// forward and back.
     pub fn take_dropped(&mut self) -> impl Iterator<Item = [u64; 2]> {
         self.dropped.iter_mut().map(std::mem::take)
+    }
+
+    /// How full the plan's elements are; `None` for those without queues and buckets.
+    pub fn occupancy(&mut self, plan: &Plan, now: Nanos) -> Vec<Option<Sample>> {
+        self.advance(now);
+        let stages = self.stages.iter_mut().take(plan.elements.len());
+        stages.map(|stage| stage.element.sample(now)).collect()
     }
 
     /// The counts of the plan's elements so far.
@@ -236,7 +250,12 @@ impl Path {
                 });
                 continue;
             }
-            let passed = stage.element.offer(now, id, &mut self.packets);
+            let passed = match (&mut stage.element, &self.keys[id.index()]) {
+                (Element::Limiter(limiter), Some(key)) => {
+                    limiter.offer_as(now, id, key, &mut self.packets)
+                }
+                (element, _) => element.offer(now, id, &mut self.packets),
+            };
             self.count_drops(index);
             if passed.is_none() {
                 self.set_stage(now, index);

@@ -93,15 +93,17 @@ impl Drop for CaptureFile {
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     /// Elements that are no taps have none.
-    taps: Vec<Option<Sender<Seen>>>,
-    writers: Vec<(PathBuf, JoinHandle<io::Result<()>>)>,
+    taps: Vec<Option<(Sender<Seen>, u32)>>,
+    writers: Vec<Writing>,
 }
 
-/// A packet that passed a tap: its time, and its bytes.
-type Seen = (Nanos, Vec<u8>);
+/// A packet that passed a tap: its time, the bytes that are kept, and its length.
+type Seen = (Nanos, Vec<u8>, u32);
+/// A file that is being written, and the channel to its thread.
+type Writing = (PathBuf, Sender<Seen>, JoinHandle<io::Result<()>>);
 
 impl Recording {
-    /// Opens a file for each tap among the elements, in their order.
+    /// Opens a file for each tap among the elements, in their order. Taps with the same file write it together.
     ///
     /// # Errors
     /// If there are not as many files as taps, or one cannot be written.
@@ -118,19 +120,24 @@ impl Recording {
                 continue;
             };
             let file = unused.next().ok_or_else(|| uneven(files.len()))?;
+            let same = recording.writers.iter().find(|writer| writer.0 == *file);
+            if let Some((_, to, _)) = same {
+                let tap = (to.clone(), snaplen);
+                recording.taps.push(Some(tap));
+                continue;
+            }
             let failed = |error| TestbedError::Capture(file.clone(), error);
             let out = CaptureFile::create(file).map_err(failed)?;
             let mut out = PcapWriter::new(out, link, Resolution::Nanos).map_err(failed)?;
             let (to, from): (_, Receiver<Seen>) = mpsc::channel();
-            recording.taps.push(Some(to));
+            recording.taps.push(Some((to.clone(), snaplen)));
             let writer = thread::spawn(move || {
-                for (at, bytes) in from {
-                    let kept = &bytes[..bytes.len().min(snaplen as usize)];
-                    out.frame(at, kept, bytes.len() as u32)?;
+                for (at, kept, length) in from {
+                    out.frame(at, &kept, length)?;
                 }
                 Box::new(out.finish()?).finish()
             });
-            recording.writers.push((file.clone(), writer));
+            recording.writers.push((file.clone(), to, writer));
         }
         match unused.next() {
             Some(_) => Err(uneven(files.len())),
@@ -139,10 +146,12 @@ impl Recording {
     }
 
     /// Writes a packet that passed the tap of this index among the elements.
-    pub(crate) fn write(&self, element: usize, at: Nanos, bytes: Vec<u8>) {
-        if let Some(Some(tap)) = self.taps.get(element) {
+    pub(crate) fn write(&self, element: usize, at: Nanos, mut bytes: Vec<u8>) {
+        if let Some(Some((tap, snaplen))) = self.taps.get(element) {
+            let length = bytes.len() as u32;
+            bytes.truncate(*snaplen as usize);
             // This fails only if writing has failed, which `finish` reports.
-            let _ = tap.send((at, bytes));
+            let _ = tap.send((at, bytes, length));
         }
     }
 
@@ -152,7 +161,9 @@ impl Recording {
     /// If a capture could not be written.
     pub(crate) fn finish(self) -> Result<(), TestbedError> {
         drop(self.taps);
-        for (file, writer) in self.writers {
+        for (file, to, writer) in self.writers {
+            // The thread ends when nobody can send any more.
+            drop(to);
             let written = writer.join();
             let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             written.map_err(|error| TestbedError::Capture(file, error))?;

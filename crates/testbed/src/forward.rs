@@ -90,6 +90,8 @@ pub(crate) struct Forwarder<'a> {
     pub(crate) packets: [u64; 2],
     /// Packets that went out.
     pub(crate) passed: [u64; 2],
+    /// Bytes of these.
+    pub(crate) bytes: [u64; 2],
     /// Packets that the devices did not take.
     pub(crate) refused: u64,
     /// How late each packet left.
@@ -112,6 +114,7 @@ impl<'a> Forwarder<'a> {
             buffer: vec![0; LONGEST],
             packets: [0; 2],
             passed: [0; 2],
+            bytes: [0; 2],
             refused: 0,
             lateness: Histogram::default(),
         }
@@ -137,7 +140,10 @@ impl<'a> Forwarder<'a> {
             self.lateness.record(at.saturating_sub(leaving.due));
             between.hand_over(at, &leaving);
             match self.devices[1 - way].hand(&leaving.bytes) {
-                Ok(()) => self.passed[way] += 1,
+                Ok(()) => {
+                    self.passed[way] += 1;
+                    self.bytes[way] += leaving.bytes.len() as u64;
+                }
                 Err(error) if is_down(&error) => self.refused += 1,
                 Err(error) => {
                     return Err(TestbedError::system("hand a packet to the kernel")(error));

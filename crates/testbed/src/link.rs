@@ -62,13 +62,16 @@ impl LinkPlan {
 /// How well a link worked so far, and what was lost on it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkReport {
-    /// The counts of the present plan's elements, those forward first. Links count bytes with
+    /// The counts of the present plan's elements, those forward first, each with one sample of how full it is, if it has
+    /// queues or buckets. Links count bytes with
     /// Ethernet headers, other elements at the IP layer.
     pub elements: Vec<ElementOutcome>,
     /// Frames that came in, forward and back.
     pub packets: [u64; 2],
     /// Frames that went out.
     pub passed: [u64; 2],
+    /// Their bytes.
+    pub bytes: [u64; 2],
     /// Frames that elements dropped.
     pub dropped: [u64; 2],
     /// How late frames left, in nanoseconds: the error of real time.
@@ -340,11 +343,17 @@ impl<'a> Service<'a> {
         }
     }
 
-    fn report(&self) -> LinkReport {
+    fn report(&mut self) -> LinkReport {
+        let now = self.forwarder.now();
         LinkReport {
-            elements: self.lines.stages.last().map_or(Vec::new(), Stages::counts),
+            elements: self
+                .lines
+                .stages
+                .last_mut()
+                .map_or(Vec::new(), |stages| stages.counts(now)),
             packets: self.forwarder.packets,
             passed: self.forwarder.passed,
+            bytes: self.forwarder.bytes,
             dropped: self.lines.dropped,
             lateness: self.forwarder.lateness.distribution(),
             real_time: self.real_time,

@@ -31,11 +31,13 @@ use outside::Outside;
 use translation::Translation;
 
 pub use first::run_first;
+pub use rows::{ShellElementRow, ShellWindowRow};
 
 mod addresses;
 mod first;
 mod outside;
 mod refusal;
+mod rows;
 mod translation;
 
 #[cfg(test)]

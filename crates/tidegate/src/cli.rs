@@ -505,6 +505,12 @@ pub enum Rows {
     /// Of `lab kernel`: a measure, for the kernel's TCP and for the lab's
     #[cfg(target_os = "linux")]
     LabKernel,
+    /// Of `shell`: the packets of one direction in a window of time
+    #[cfg(target_os = "linux")]
+    ShellWindow,
+    /// Of `shell`: counts of an element
+    #[cfg(target_os = "linux")]
+    ShellElement,
 }
 
 /// Print completions for a shell.

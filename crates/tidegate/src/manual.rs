@@ -35,6 +35,10 @@ pub fn columns(options: &Columns) -> anyhow::Result<Exit> {
         Rows::LabConnection => list::<LabConnectionRow>,
         #[cfg(target_os = "linux")]
         Rows::LabKernel => list::<tidegate_testbed::LabKernelRow>,
+        #[cfg(target_os = "linux")]
+        Rows::ShellWindow => list::<tidegate_testbed::shell::ShellWindowRow>,
+        #[cfg(target_os = "linux")]
+        Rows::ShellElement => list::<tidegate_testbed::shell::ShellElementRow>,
     };
     list(&mut out, options.markdown)?;
     out.commit()?;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use program::{parts, run, tidegate};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::Namespace;
+use tidegate_trace::read::Capture;
 
 /// A machine with a neighbour, 192.0.2.1, that answers connections.
 fn machine(test: &str) -> Option<(Namespace, Namespace)> {
@@ -164,4 +165,91 @@ fn wrong_words_are_refused_with_a_remedy() {
     }
     let (code, _, err) = run(&["shell", "--rtt", "soon", "--", "true"]);
     assert_eq!(code, 2, "{err}");
+}
+
+const HOME: &str = r#"title = "Home"
+duration = "1s"
+element = [ { name = "gate", kind = "policer", rate = "4mbit", burst = "32kB" }, { name = "slow", kind = "delay", delay = "20ms" } ]
+flow = [ { name = "download", rtt = "10ms", path = ["slow", "gate"] } ]
+"#;
+
+#[test]
+fn a_scenario_s_path_is_the_shell_s_and_its_results_are_kept() {
+    let test = "a_scenario_s_path_is_the_shell_s_and_its_results_are_kept";
+    let Some((machine, server)) = machine(test) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().join("results");
+    let file = folder.path().join("home.toml");
+    fs::write(&file, HOME).expect("written");
+    let listen = || std::net::TcpListener::bind("192.0.2.1:7");
+    let _listener = server.enter(listen).expect("a server").expect("a port");
+    let time =
+        "t=${EPOCHREALTIME/./}; exec 3<>/dev/tcp/192.0.2.1/7 && echo $((${EPOCHREALTIME/./} - t))";
+    let [file, results_text] = [&file, &results].map(|path| path.to_str().expect("text"));
+    let mut command = tidegate(&["shell", file, "-o", results_text, "--", "bash", "-c", time]);
+    let (code, out, said) = parts(&machine.output(&mut command).expect("it runs"));
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("99 % at most"), "{said}");
+    // 10 ms of the flow, and 20 ms of an element that only downloads pass.
+    let micros: u64 = out.trim().parse().expect("a time");
+    assert!((30_000..120_000).contains(&micros), "{micros} us");
+
+    let mut names: Vec<String> = fs::read_dir(&results)
+        .expect("results")
+        .map(|entry| {
+            entry
+                .expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    let wanted = [
+        "elements.parquet",
+        "inside.pcap",
+        "outside.pcap",
+        "windows.parquet",
+    ];
+    assert_eq!(names, wanted);
+    for end in ["inside.pcap", "outside.pcap"] {
+        let file = fs::File::open(results.join(end)).expect("a capture");
+        let mut capture = Capture::new(file).expect("a capture");
+        let mut flags = Vec::new();
+        while let Some(frame) = capture.frame().expect("a whole capture") {
+            // TCP over IPv4, without link layer.
+            if frame.data[0] == 0x45 && frame.data[9] == 6 {
+                flags.push(frame.data[33] & 0x17);
+            }
+        }
+        // Both directions of the handshake.
+        assert!(flags.starts_with(&[0x02, 0x12, 0x10]), "{end}: {flags:x?}");
+    }
+    assert_eq!(left(&machine), "");
+}
+
+#[test]
+fn scenarios_that_are_no_path_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("home.toml");
+    let another = r#"flow = [ { name = "download", rtt = "10ms", path = ["slow", "gate"] }, { name = "other", rtt = "10ms", path = ["gate"] } ]"#;
+    let flow = HOME.lines().last().expect("a flow");
+    for (text, said) in [
+        (
+            HOME.replace(flow, another),
+            "flow `other` has another `path`",
+        ),
+        (
+            format!("{HOME}sweep = {{ \"gate.rate\" = [\"1mbit\", \"2mbit\"] }}\n"),
+            "a sweep has several points",
+        ),
+        (format!("aggregate = {{}}\n{HOME}"), "home.toml:1"),
+    ] {
+        fs::write(&file, text).expect("written");
+        let (code, out, err) = run(&["shell", file.to_str().expect("text"), "--", "true"]);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
 }

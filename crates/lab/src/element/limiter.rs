@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_limiter::{Class, Classifier, Ecn, Fate, LimiterConfig, Nanos, Occupancy, PacketMeta};
+use tidegate_limiter::{
+    Class, Classifier, Ecn, Fate, FlowKey, LimiterConfig, Nanos, Occupancy, PacketMeta,
+};
 
 use crate::RunError;
 use crate::outcome::Sample;
@@ -128,7 +130,32 @@ impl Limiter {
     /// A packet comes. It is returned if it passes at once.
     #[inline]
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) -> Option<PacketId> {
-        let meta = self.meta(packets.get(id));
+        let meta = self.meta(packets.get(id), None);
+        self.decide(now, id, meta, packets)
+    }
+
+    /// The same for a packet with these headers, as they are on the way to the client. Rules see them, and not those of
+    /// the flow in the plan.
+    #[inline]
+    pub fn offer_as(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        key: &FlowKey,
+        packets: &mut Packets,
+    ) -> Option<PacketId> {
+        let meta = self.meta(packets.get(id), Some(key));
+        self.decide(now, id, meta, packets)
+    }
+
+    #[inline]
+    fn decide(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        meta: PacketMeta,
+        packets: &mut Packets,
+    ) -> Option<PacketId> {
         match self.limiter.offer(now, &meta, id) {
             Fate::Pass(id) => Some(id),
             Fate::Mark(id, dscp) => {
@@ -148,13 +175,18 @@ impl Limiter {
     }
 
     #[inline]
-    fn meta(&self, packet: &Packet) -> PacketMeta {
+    fn meta(&self, packet: &Packet, key: Option<&FlowKey>) -> PacketMeta {
         let (bytes, ecn) = (packet.bytes + self.overhead, packet.segment.ecn);
         let class = match &self.sorting {
             Sorting::Flows(classes, _) => classes[packet.flow as usize],
             Sorting::Rules(classifier, wires) => {
-                let wire = &wires[packet.flow as usize];
-                let key = wire.key(packet.connection, packet.dscp);
+                let key = match key {
+                    Some(&key) => FlowKey {
+                        dscp: packet.dscp,
+                        ..key
+                    },
+                    None => wires[packet.flow as usize].key(packet.connection, packet.dscp),
+                };
                 return PacketMeta {
                     ecn,
                     ..classifier.classify(&key, bytes)

@@ -111,6 +111,7 @@ impl Between for Emulator<'_> {
             // The hash of its first connection in the virtual lab, so both lead to the same queue.
             hash: self.path.hash(index),
             dscp: bytes[1] >> 2,
+            key: None,
         };
         self.path.enter(at, entering, bytes);
     }

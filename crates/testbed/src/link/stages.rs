@@ -2,7 +2,7 @@
 
 use tidegate_lab::outcome::ElementOutcome;
 use tidegate_lab::path::{Captured, Entering, Leaving, Path};
-use tidegate_lab::plan::{ElementKind, ElementPlan, FlowPlan, Plan, Traffic};
+use tidegate_lab::plan::{ElementPlan, FlowPlan, Plan, Traffic};
 use tidegate_lab::tcp::TcpConfig;
 use tidegate_lab::{RunError, check};
 use tidegate_limiter::{FlowKey, HashKey, Nanos, Ports, Prefix, Rate};
@@ -54,16 +54,6 @@ impl Stages {
     pub(super) fn new(link: &LinkPlan, layer: Layer) -> Result<Self, RunError> {
         let plan = plan(link);
         check(&plan)?;
-        let ruled = |element: &ElementPlan| match &element.kind {
-            ElementKind::Limiter { classes, .. } => classes.is_some(),
-            _ => false,
-        };
-        if let Some(element) = plan.elements.iter().find(|element| ruled(element)) {
-            let name = &element.name;
-            return Err(RunError::Plan(format!(
-                "{name}: a limiter on a link cannot have rules, because a link does not know the flows of a plan"
-            )));
-        }
         let far = link.round_trips.iter().map(|&(far, _)| far);
         let header = match layer {
             Layer::Frames => ipv4_in_frame,
@@ -87,6 +77,7 @@ impl Stages {
             let end = if forward { key.destination } else { key.source };
             self.far.iter().position(|far| far.contains(end))
         });
+        let downloaded = key.map(|key| to_client(key, forward));
         // ARP and similar protocols belong to no flow, but hosts need them.
         let length = frame.len().saturating_sub(self.layer.header()) as u32;
         let entering = Entering {
@@ -94,8 +85,9 @@ impl Stages {
             forward,
             length,
             payload: length,
-            hash: key.map_or(0, |key| hash(&key, forward, self.secret)),
+            hash: downloaded.map_or(0, |key| key.hash(self.secret)),
             dscp: key.map_or(0, |key| key.dscp),
+            key: downloaded,
         };
         self.path.enter(at, entering, frame);
     }
@@ -120,9 +112,15 @@ impl Stages {
         self.path.take_captured()
     }
 
-    /// The counts of the plan's elements so far, those forward first.
-    pub(super) fn counts(&self) -> Vec<ElementOutcome> {
-        self.path.counts(&self.plan)
+    /// The counts of the plan's elements so far, those forward first, and how full they are now.
+    pub(super) fn counts(&mut self, now: Nanos) -> Vec<ElementOutcome> {
+        let samples = self.path.occupancy(&self.plan, now);
+        let counts = self.path.counts(&self.plan).into_iter();
+        let counted = counts.zip(samples).map(|(count, sample)| ElementOutcome {
+            samples: sample.into_iter().collect(),
+            ..count
+        });
+        counted.collect()
     }
 
     /// Packets lost since the last call, forward and back.
@@ -256,19 +254,18 @@ fn key(frame: &[u8], layer: Layer) -> Option<FlowKey> {
     })
 }
 
-/// A hash that is the same for both directions of a flow.
-fn hash(key: &FlowKey, forward: bool, secret: HashKey) -> u32 {
+/// The headers as they are on the way to the client: the same in both directions of a flow.
+fn to_client(key: FlowKey, forward: bool) -> FlowKey {
     if forward {
-        return key.hash(secret);
+        return key;
     }
-    let turned = FlowKey {
+    FlowKey {
         source: key.destination,
         destination: key.source,
         ports: key.ports.map(|ports| Ports {
             source: ports.destination,
             destination: ports.source,
         }),
-        ..*key
-    };
-    turned.hash(secret)
+        ..key
+    }
 }

@@ -180,7 +180,10 @@ fn fifty_shells_leave_nothing() {
     for _ in 0..50 {
         drop(place.open(&LinkPlan::default()));
     }
-    assert_eq!((place.left(), descriptors()), (String::new(), before));
+    assert_eq!(place.left(), "");
+    // Other tests open files meanwhile. One for each shell would be 50.
+    let after = descriptors();
+    assert!(after < before + 40, "{before} descriptors became {after}");
 }
 
 #[test]

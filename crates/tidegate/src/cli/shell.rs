@@ -1,6 +1,7 @@
 //! The command line of `tidegate shell`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -14,6 +15,11 @@ Examples:
   sudo tidegate shell bc-pqp 3mbit 'policy' '{ fair = 4 }' up link 1mbit
   sudo tidegate shell delay 25ms -- tidegate shell bc-pqp 3mbit -- chromium --no-sandbox
   sudo tidegate shell link trace LTE.down up link trace LTE.up
+  sudo tidegate shell home.toml --status     the elements of a scenario file
+  sudo tidegate shell policer 3mbit -o results/ -- ./my-test
+
+With --output, the folder gets outside.pcap and inside.pcap, the packets of both directions before and
+after the elements, and windows.parquet and elements.parquet (`tidegate columns --by shell-window`).
 
 An element is a kind (policer, srtcm, trtcm, fair-policer, pqp, bc-pqp, bc-pqp-paper, shaper, link,
 delay, loss, reorder), its main value, and other keys of scenario files with their values. Elements
@@ -32,7 +38,8 @@ docs/how-to/run-behind-a-limiter.md shows more.
 #[derive(Debug, Args)]
 #[command(after_help = SHELL_EXAMPLES, after_long_help = format!("{SHELL_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Shell {
-    /// The elements that packets pass, such as `delay 25ms policer 3mbit burst 32kB`
+    /// The elements that packets pass, such as `delay 25ms policer 3mbit burst 32kB`; or a scenario file, whose flows'
+    /// path is that of the shell
     #[arg(value_name = "ELEMENT")]
     pub elements: Vec<String>,
     /// The round trip for which sizes are chosen that you do not write, such as 100ms
@@ -42,6 +49,15 @@ pub struct Shell {
     /// The seed of random losses and delays
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Show rate, drops and queue of both directions in the terminal's title, each second
+    #[arg(long)]
+    pub status: bool,
+    /// A folder for captures at both ends and tables of what happened; it is created if necessary
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Bytes that captures keep of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=262_144), requires = "output")]
+    pub snaplen: u32,
     /// The command and its arguments [default: the shell that SHELL names]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -39,7 +39,7 @@ pub fn run(options: &Lab, common: &Common) -> anyhow::Result<Exit> {
 }
 
 /// A scenario from a file, or from standard input.
-fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
+pub fn read(path: &Path, settings: &[String]) -> anyhow::Result<Scenario> {
     let name = input::display(path);
     let mut text = Vec::new();
     if path.as_os_str() == "-" {

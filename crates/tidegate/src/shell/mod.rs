@@ -1,22 +1,31 @@
 //! `tidegate shell`: a command behind elements, in real time.
 
+mod folder;
+mod monitor;
 mod path;
+mod scenario;
+mod words;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::mpsc;
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tidegate_testbed::TestbedError;
+use tidegate_testbed::link::LinkReport;
 use tidegate_testbed::shell::{Shell, run_first};
 
 use crate::cli::shell::Shell as Options;
 use crate::cli::{Common, RightsError};
-use path::Path;
+use crate::units::{plural, time};
+use folder::Folder;
+use monitor::Monitor;
 
 /// What programs in a shell are told: the elements of all shells around them, …
 const ELEMENTS: &str = "TIDEGATE_SHELL";
@@ -30,7 +39,20 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         let code = run_first(parent, Command::new(program).args(arguments));
         return Ok(code? as u8);
     }
-    let path = Path::read(options)?;
+    let mut path = match &options.elements[..] {
+        [file] if file.ends_with(".toml") => {
+            let scenario = crate::lab::read(std::path::Path::new(file), &[])?;
+            scenario::path(&scenario, options.seed)?
+        }
+        _ => words::path(options)?,
+    };
+    let folder = match &options.output {
+        Some(folder) => Some(Folder::new(folder)?),
+        None => None,
+    };
+    if let Some(folder) = &folder {
+        folder.tap(&mut path, options.snaplen);
+    }
     let shell = Shell::open(&path.plan).map_err(rights)?;
     if !common.quiet {
         resolver();
@@ -61,8 +83,30 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
             }
         }
     });
-    let status = running.wait()?;
-    let report = shell.finish()?;
+    let title = options.status && std::io::stderr().is_terminal();
+    let monitor = (title || folder.is_some()).then(|| Monitor::new(&path.plan, title));
+    let (status, windows) = match monitor {
+        None => (running.wait(), Vec::new()),
+        Some(monitor) => thread::scope(|scope| {
+            let (stop, stopped) = mpsc::channel::<()>();
+            let opened = &shell;
+            let windows = scope.spawn(move || monitor.run(opened, &stopped));
+            let status = running.wait();
+            drop(stop);
+            let windows = windows.join();
+            (
+                status,
+                windows.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
+        }),
+    };
+    let (status, report) = (status?, shell.finish()?);
+    if let Some(folder) = folder {
+        folder.write(&windows, &path.elements(&report))?;
+        if !common.quiet {
+            eprintln!("tidegate: {}", lateness(&report));
+        }
+    }
     if report.strays > 0 && !common.quiet {
         eprintln!(
             "tidegate: {} packets were lost beside the elements, because this machine was too busy",
@@ -70,6 +114,22 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         );
     }
     Ok(code(status))
+}
+
+/// How late packets left in real time.
+fn lateness(report: &LinkReport) -> String {
+    let late = &report.lateness;
+    let priority = if report.real_time {
+        ""
+    } else {
+        ", without real-time priority"
+    };
+    format!(
+        "{} left; half of them at most {} late, 99 % at most {}{priority}",
+        plural(late.count, "packet", "packets"),
+        time(late.p50),
+        time(late.p99)
+    )
 }
 
 /// The command, or else the user's shell.

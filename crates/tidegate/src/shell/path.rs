@@ -1,75 +1,30 @@
-//! From the words of the command line to the elements of a link.
+//! The way of a shell's packets.
 
-use tidegate_lab::plan::ElementKind;
-use tidegate_lab::scenario::{Direction, elements};
-use tidegate_lab::{MILLISECOND, Nanos};
-use tidegate_testbed::link::LinkPlan;
-
-use crate::cli::UsageError;
-use crate::cli::shell::Shell as Options;
-
-/// The round trip for which sizes are chosen, at least: one across a continent.
-const USUAL_RTT: Nanos = 100 * MILLISECOND;
+use tidegate_testbed::link::{LinkPlan, LinkReport};
+use tidegate_testbed::shell::ShellElementRow;
 
 /// The elements of a shell.
 pub struct Path {
     /// What they are, in words.
     pub text: String,
+    /// What each is, forward and back, in the order of the plan. `None` for those that only capture.
+    pub texts: [Vec<Option<String>>; 2],
     /// Forward is the way to the shell.
     pub plan: LinkPlan,
 }
 
 impl Path {
-    pub fn read(options: &Options) -> anyhow::Result<Self> {
-        let wrong = |message: String| UsageError(message);
-        let read = |rtt| {
-            elements(&options.elements, rtt, &|file| {
-                crate::lab::read_trace(std::path::Path::new(file))
+    /// What each element did.
+    pub fn elements(&self, report: &LinkReport) -> Vec<ShellElementRow> {
+        let texts = |way: usize| self.texts[way].iter().map(move |text| (text, way == 0));
+        let rows = texts(0).chain(texts(1)).zip(&report.elements);
+        let rows = rows.filter_map(|((text, down), outcome)| {
+            Some(ShellElementRow {
+                element: text.clone()?,
+                down,
+                outcome: outcome.clone(),
             })
-        };
-        let mut written = read(USUAL_RTT).map_err(wrong)?;
-        let rtt = match &options.rtt {
-            Some(text) => tidegate_limiter::parse_time(text)
-                .map_err(|error| UsageError(format!("--rtt {text}: {error}")))?,
-            None => {
-                let delays = written.iter().map(|element| match element.kind {
-                    ElementKind::Delay { delay, .. } if element.direction == Direction::Both => {
-                        2 * delay
-                    }
-                    ElementKind::Delay { delay, .. } => delay,
-                    _ => 0,
-                });
-                delays.sum::<Nanos>().max(USUAL_RTT)
-            }
-        };
-        if rtt != USUAL_RTT {
-            written = read(rtt).map_err(wrong)?;
-        }
-        if let Some(tap) = written.iter().find(|element| element.kind.is_tap()) {
-            let text = &tap.text;
-            return Err(UsageError(format!("{text}: a shell has no taps: leave it out")).into());
-        }
-        let passes = |element: &tidegate_lab::scenario::Written, way| {
-            element.direction == way || element.direction == Direction::Both
-        };
-        let way = |way| {
-            let passed = written.iter().filter(move |element| passes(element, way));
-            passed.map(|element| element.kind.clone())
-        };
-        let texts: Vec<&str> = options.elements.iter().map(String::as_str).collect();
-        Ok(Self {
-            text: tidegate_notation::clean(&texts.join(" ")),
-            plan: LinkPlan {
-                forward: way(Direction::Down).collect(),
-                // The way back passes the last element first.
-                back: way(Direction::Up)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .rev()
-                    .collect(),
-                seed: options.seed,
-                ..LinkPlan::default()
-            },
-        })
+        });
+        rows.collect()
     }
 }

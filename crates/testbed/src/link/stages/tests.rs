@@ -80,7 +80,7 @@ fn what_has_no_place_is_dropped_and_counted() {
     assert!(!stages.is_empty());
     assert_eq!(departures(&mut stages).len(), 3);
     assert_eq!(stages.dropped(), [2, 0]);
-    let counts = &stages.counts()[0];
+    let counts = &stages.counts(SECOND)[0];
     assert_eq!(
         (counts.packets, counts.bytes, counts.dropped),
         (5, 5 * 1514, 2)
@@ -132,7 +132,7 @@ fn a_tagged_packet_is_re_marked_where_its_header_is() {
     let marked = stages.leave(0).unwrap().bytes;
     assert_eq!(marked[18 + 1], 1 << 2);
     assert_eq!(marked[..19], tagged[..19]);
-    assert_eq!(stages.counts()[0].marked, 1);
+    assert_eq!(stages.counts(SECOND)[0].marked, 1);
 }
 
 #[test]
@@ -149,10 +149,58 @@ fn packets_without_ethernet_headers_are_the_same_packets() {
         frames.arrive(0, true, &frame);
         packets.arrive(0, true, &frame[14..]);
     }
-    assert_eq!(packets.counts(), frames.counts());
+    assert_eq!(packets.counts(0), frames.counts(0));
     assert_eq!(departures(&mut packets), departures(&mut frames));
     for cut in [&[][..], &[0x45], &[0x60; 39], &[0xff; 60]] {
         packets.arrive(SECOND, true, cut);
         assert_eq!(packets.leave(SECOND).unwrap().bytes, cut);
+    }
+}
+
+#[test]
+fn rules_sort_real_packets_in_both_directions() {
+    use tidegate_lab::scenario::elements;
+    let words = [
+        "pqp",
+        "1mbit",
+        "queue",
+        "1500B",
+        "policy",
+        "{ weighted = [[4, \"queue\"], [1, \"queue\"]] }",
+        "rule",
+        "[{ class = 0, remote-ports = \"80\" }]",
+    ];
+    let words = words.map(str::to_owned);
+    let read = elements(&words, 0, &|_| Err(String::new())).unwrap();
+    for (forward, back) in [
+        (vec![read[0].kind.clone()], vec![]),
+        (vec![], vec![read[0].kind.clone()]),
+    ] {
+        let is_forward = back.is_empty();
+        let plan = LinkPlan {
+            forward,
+            back,
+            ..LinkPlan::default()
+        };
+        let mut stages = Stages::new(&plan, Layer::Packets).unwrap();
+        let mut passes = |server: &str| {
+            let (server, client) = (server, "100.64.0.2:1000");
+            let frame = match is_forward {
+                true => frame(server, client),
+                false => frame(client, server),
+            };
+            stages.arrive(0, is_forward, &frame[14..]);
+            stages.leave(0).is_some()
+        };
+        // Each class has a queue for one packet.
+        let wanted = [
+            ("192.0.2.1:80", true),
+            ("192.0.2.1:80", false),
+            ("192.0.2.1:443", true),
+        ];
+        for (server, passed) in wanted {
+            assert_eq!(passes(server), passed, "{server}");
+        }
+        assert_eq!(stages.counts(0)[0].samples.len(), 1);
     }
 }

@@ -1,0 +1,64 @@
+//! The folder of a shell's results: captures at both ends, windows, elements.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use tidegate_lab::plan::ElementKind;
+use tidegate_store::{Format, Writer};
+use tidegate_table::Row;
+use tidegate_testbed::shell::{ShellElementRow, ShellWindowRow};
+
+use super::path::Path;
+use crate::output::Output;
+
+/// A folder that is being filled. Its files appear when the shell has ended.
+pub struct Folder {
+    path: PathBuf,
+    windows: Writer<Output>,
+    elements: Writer<Output>,
+}
+
+impl Folder {
+    pub fn new(path: &std::path::Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        Ok(Self {
+            windows: writer::<ShellWindowRow>(path, "windows")?,
+            elements: writer::<ShellElementRow>(path, "elements")?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Adds captures at both ends of the way. Each has the packets of both directions.
+    pub fn tap(&self, path: &mut Path, snaplen: u32) {
+        let tap = ElementKind::Tap { snaplen };
+        for way in [&mut path.plan.forward, &mut path.plan.back] {
+            way.insert(0, tap.clone());
+            way.push(tap.clone());
+        }
+        for texts in &mut path.texts {
+            texts.insert(0, None);
+            texts.push(None);
+        }
+        let ends = ["outside", "inside", "inside", "outside"];
+        let files = ends.map(|end| self.path.join(format!("{end}.pcap")));
+        path.plan.captures = files.into();
+    }
+
+    pub fn write(
+        mut self,
+        windows: &[ShellWindowRow],
+        elements: &[ShellElementRow],
+    ) -> anyhow::Result<()> {
+        self.windows.rows(windows)?;
+        self.elements.rows(elements)?;
+        self.windows.finish()?.commit()?;
+        self.elements.finish()?.commit()
+    }
+}
+
+fn writer<R: Row>(folder: &std::path::Path, name: &str) -> anyhow::Result<Writer<Output>> {
+    let output = Output::file(&folder.join(format!("{name}.parquet")))?;
+    Ok(Writer::new::<R>(output, Format::Parquet)?)
+}
