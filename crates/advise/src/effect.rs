@@ -38,6 +38,8 @@ pub struct Effect {
     pub page_s: f64,
     /// 95th percentile of it.
     pub page_p95_s: f64,
+    /// Share of short transfers that were not complete at the end: their times are lower bounds.
+    pub page_incomplete: f64,
     /// What each download got in bit/s of payload, in the order of the situation's senders.
     pub each: Vec<f64>,
     /// Payload and headers that all downloads together got in each window of the first simulation, in bit/s; and the
@@ -79,6 +81,8 @@ pub struct Collector {
     delays: Vec<f64>,
     peaks: Vec<f64>,
     pages: Vec<f64>,
+    /// Short transfers that were not complete.
+    open: usize,
 }
 
 impl Collector {
@@ -185,14 +189,14 @@ impl Collector {
     fn pages(&mut self, finished: &Finished) {
         let end = finished.group.plan.duration;
         let flows = finished.outcome.flows.iter();
-        let times = flows
-            .filter(|flow| flow.name == PAGE_FLOW)
-            .flat_map(|flow| {
-                let done = flow.completions.iter();
-                let done = done.map(|one| one.end.saturating_sub(one.start));
-                // One that is not complete counts with the time that it took so far.
-                done.chain(flow.open.map(|start| end.saturating_sub(start)))
-            });
+        let pages = flows.filter(|flow| flow.name == PAGE_FLOW);
+        self.open += pages.clone().filter(|flow| flow.open.is_some()).count();
+        let times = pages.flat_map(|flow| {
+            let done = flow.completions.iter();
+            let done = done.map(|one| one.end.saturating_sub(one.start));
+            // One that is not complete counts with the time that it took so far.
+            done.chain(flow.open.map(|start| end.saturating_sub(start)))
+        });
         let mut times: Vec<f64> = times.map(|time| time as f64 / 1e9).collect();
         times.sort_unstable_by(f64::total_cmp);
         let median = summary::percentile(&times, 50.0).unwrap_or(0.0);
@@ -210,6 +214,7 @@ impl Collector {
             mut delays,
             mut peaks,
             mut pages,
+            open,
         } = self;
         let (downloads, videos) = (downloads.max(1.0), videos.max(1.0));
         for values in [&mut delays, &mut peaks, &mut pages] {
@@ -230,6 +235,7 @@ impl Collector {
             rebuffered: sum.rebuffered / videos,
             page_s: at(&pages, 50.0),
             page_p95_s: at(&pages, 95.0),
+            page_incomplete: open as f64 / pages.len().max(1) as f64,
             each: sum.each.iter().map(|sum| sum / downloads).collect(),
             over_time: sum.over_time,
             runs: sum.runs,

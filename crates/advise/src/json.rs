@@ -90,6 +90,7 @@ fn effect(effect: &Effect) -> Value {
         "videos_stalled_share": effect.rebuffered,
         "short_transfer_p50_s": effect.page_s,
         "short_transfer_p95_s": effect.page_p95_s,
+        "short_transfers_incomplete_share": effect.page_incomplete,
         "standard_errors": {
             "slowest_share": Mean::of(&effect.runs.slowest).error,
             "loss_rate": Mean::of(&effect.runs.loss).error,

@@ -26,9 +26,8 @@ pub fn svg(advice: &Advice) -> String {
     let title = format!("What a limit of {rate} does to downloads");
     let mut picture = Panels::new(&title, "time, s", 0.0, seconds);
     picture.text(&format!(
-        "Rates at the IP layer in windows of {} ms, of the first of {} simulations. The dashed line is the limit.",
-        WINDOW / 1_000_000,
-        advice.effort.seeds
+        "Rates at the IP layer in windows of {} ms, of the simulation with the first seed. The dashed line is the limit.",
+        WINDOW / 1_000_000
     ));
     picture
         .describe("Rates of downloads over time, behind today's limit and behind the advised one.");

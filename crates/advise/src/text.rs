@@ -124,10 +124,16 @@ const COLUMNS: [Column; 11] = [
     }),
     ("300 kB", |effect| {
         let times = format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s));
+        let times = match effect.page_incomplete > INCOMPLETE {
+            true => format!(">{times}"),
+            false => times,
+        };
         about(&effect.runs.page_s, times)
     }),
 ];
 
+/// With more short transfers than this incomplete at the end, their times are lower bounds.
+const INCOMPLETE: f64 = 0.1;
 /// A mean that is not known within this share of itself is marked.
 const KNOWN: f64 = 0.2;
 
@@ -193,7 +199,7 @@ fn table(out: &mut String, advice: &Advice) {
          DELAY: the 95th percentile of round trips beyond the path's. SILENT: time in which a download gets nothing\n\
          for 250 ms. PEAK: the 99th percentile of the rate in 250 ms over the limit. JOIN, STALLED: until a video begins,\n\
          and how long it stands still. 300 kB: median..95th percentile of a short transfer's time.\n\
-         ~: known to no better than 20 % (with 95 % confidence); more --seeds help.\n"
+         ~: known to no better than 20 % (with 95 % confidence); more --seeds help. >: many were incomplete at the end.\n"
     );
 }
 

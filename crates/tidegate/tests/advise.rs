@@ -146,7 +146,10 @@ fn a_capture_shows_the_limit_and_the_round_trip() {
 }
 
 #[test]
-fn a_file_that_is_no_capture_is_an_error() {
+fn files_that_cannot_be_used_are_errors() {
+    let (code, out, err) = advise(&["--rate", "10mbit", "--burst", "32kB", "--svg", "-"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("name a file for --svg"), "{err}");
     let (code, _, err) = advise(&["Cargo.toml"]);
     assert_eq!(code, 1);
     assert!(err.contains("Cargo.toml: "), "{err}");

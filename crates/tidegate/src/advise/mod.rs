@@ -37,6 +37,14 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     if options.jobs == Some(0) {
         return Err(UsageError("--jobs must be at least 1".to_owned()).into());
     }
+    if [&options.svg, &options.gate]
+        .into_iter()
+        .flatten()
+        .any(|path| path.as_os_str() == "-")
+    {
+        let text = "the advice is written to standard output: name a file for --svg and --gate";
+        return Err(UsageError(text.to_owned()).into());
+    }
     let stop = pipeline::interrupt_flag()?;
     let today = match today::capture(options) {
         Some(path) => {
