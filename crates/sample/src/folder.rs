@@ -75,7 +75,7 @@ impl Folder {
     }
 
     /// Complete files, the oldest first.
-    fn complete(&self) -> io::Result<Vec<PathBuf>> {
+    pub fn complete(&self) -> io::Result<Vec<PathBuf>> {
         self.list(|name| !name.starts_with('.') && name.ends_with(COMPLETE))
     }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod choice;
+mod counters;
 mod error;
 mod files;
 mod filter;
@@ -22,6 +23,7 @@ mod sys;
 
 pub use address::Addresses;
 pub use choice::{By, Choice};
+pub use counters::Counters;
 pub use error::SampleError;
 pub use files::{Closed, Rotation};
 pub use fraction::Fraction;

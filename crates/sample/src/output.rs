@@ -1,9 +1,13 @@
 //! Packets to files: which file, in which form, and what is done when the disk is full.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use tidegate_trace::read::Nanos;
 
 use crate::address::Mapping;
 use crate::choice::{By, Choice};
+use crate::counters::Counters;
 use crate::error::SampleError;
 use crate::files::{self, Open, Origin};
 use crate::folder::{Folder, is_full};
@@ -35,6 +39,7 @@ pub(crate) struct Output {
     /// Packets that were not written since the last file was closed.
     discarded: u64,
     full_until: Nanos,
+    counters: Arc<Counters>,
 }
 
 impl Output {
@@ -42,7 +47,10 @@ impl Output {
         let folder = Folder::open(&options.folder, &origin.host, &origin.interface)?;
         let key = options.choice.key.clone();
         let mapping = Mapping::new(options.addresses, &key);
+        let counters = Arc::new(Counters::default());
+        counters.set_fraction(options.choice.fraction.get());
         Ok(Self {
+            counters,
             choices: vec![(0, options.choice.clone())],
             options,
             origin,
@@ -61,15 +69,27 @@ impl Output {
         &self.options
     }
 
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The complete files, the oldest first.
+    pub fn complete(&self) -> Result<Vec<PathBuf>, SampleError> {
+        let files = self.folder.complete();
+        files.map_err(SampleError::write(self.folder.path()))
+    }
+
     /// Counts what the kernel says of packets that it has for the file that is open, or for the next one.
     pub fn count(&mut self, accepted: u32, dropped: u32) {
         self.accepted += u64::from(accepted);
         self.dropped += u64::from(dropped);
+        Counters::add(&self.counters.dropped, dropped.into());
     }
 
     /// Another choice is in force, for packets from now on. They begin another file.
     pub fn choose(&mut self, choice: Choice) {
         let now = files::now();
+        self.counters.set_fraction(choice.fraction.get());
         if let Some(open) = &mut self.open {
             open.end_at(now);
         }
@@ -82,7 +102,7 @@ impl Output {
         report: &mut dyn FnMut(Event),
     ) -> Result<(), SampleError> {
         if packet.at < self.full_until {
-            self.discarded += 1;
+            self.discard(1);
             return Ok(());
         }
         let result = self.try_to_write(packet, report);
@@ -108,7 +128,7 @@ impl Output {
         let wire_len = packet.frame(&mut self.frame);
         if !hide(self.origin.link, &mut self.frame, &mut self.mapping.1) {
             // The filter accepts no such packet. If it did, its addresses must not be written.
-            self.discarded += 1;
+            self.discard(1);
             return Ok(());
         }
         open.write(packet.at, &self.frame, wire_len, packet.marks)
@@ -125,6 +145,7 @@ impl Output {
     ) -> Result<(), SampleError> {
         let removed = self.folder.removed();
         if !removed.is_empty() {
+            Counters::add(&self.counters.removed, removed.len() as u64);
             report(Event::Removed(removed));
         }
         match result {
@@ -134,7 +155,7 @@ impl Output {
                     .take()
                     .map_or(0, |open| open.packets())
                     .max(unwritten);
-                self.discarded += packets;
+                self.discard(packets);
                 self.full_until = at.saturating_add(FULL);
                 let reason = SampleError::Write { path, source };
                 report(Event::Discarded { packets, reason });
@@ -142,6 +163,11 @@ impl Output {
             }
             other => other,
         }
+    }
+
+    fn discard(&mut self, packets: u64) {
+        self.discarded += packets;
+        Counters::add(&self.counters.discarded, packets);
     }
 
     /// Begins a file with a packet of this time, for as long as the same is sampled.
@@ -202,6 +228,9 @@ impl Output {
         };
         let closed = open.close(self.accepted, self.dropped)?;
         (self.accepted, self.dropped, self.discarded) = (0, 0, 0);
+        Counters::add(&self.counters.files, 1);
+        Counters::add(&self.counters.packets, closed.packets);
+        Counters::add(&self.counters.bytes, closed.bytes);
         report(Event::Closed(closed));
         if let Some(keep) = self.options.keep {
             // The file that is written next must fit too.

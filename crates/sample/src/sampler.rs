@@ -1,5 +1,7 @@
 //! From the ring to files, with less of it if there is too much.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::choice::Choice;
+use crate::counters::Counters;
 use crate::error::SampleError;
 use crate::files::{self, Origin};
 use crate::fraction::Fraction;
@@ -40,9 +43,9 @@ pub struct Sampler {
 #[derive(Debug, Default)]
 pub struct Requests {
     /// To end.
-    pub stop: std::sync::Arc<AtomicBool>,
+    pub stop: Arc<AtomicBool>,
     /// To read the key again, and begin another file.
-    pub reload: std::sync::Arc<AtomicBool>,
+    pub reload: Arc<AtomicBool>,
 }
 
 impl Sampler {
@@ -64,6 +67,19 @@ impl Sampler {
             load: Load::new(choice.fraction, files::now()),
             choice,
         })
+    }
+
+    /// Counts since it began.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(self.output.counters())
+    }
+
+    /// Its complete files, the oldest first, also those of earlier processes.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, SampleError> {
+        self.output.complete()
     }
 
     /// Samples until it is asked to stop, and completes the last file then.
@@ -142,6 +158,9 @@ impl Sampler {
         let before = self.choice.fraction;
         if let Some(now) = self.load.change(before, fill, files::now()) {
             self.choice.fraction = now;
+            if now < before {
+                Counters::add(&self.output.counters().lowered, 1);
+            }
             self.choose();
             report(Event::Share { before, now });
         }

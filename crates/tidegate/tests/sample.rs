@@ -142,8 +142,36 @@ fn sampled_flows_are_read_by_detect() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let sampler = Sampler::start(&server, folder.path(), &["--fraction", "100%"]);
+    let to = folder.path().join("to");
+    let out = folder.path().join("out");
+    let shipped = [
+        "--fraction",
+        "100%",
+        "--to",
+        to.to_str().expect("text"),
+        "--metrics",
+        "127.0.0.1:0",
+    ];
+    let sampler = Sampler::start(&server, &out, &shipped);
     transfers(&server, &client, 20, 200_000);
+    let (_, address) = sampler.heard.split_once("http://").expect("an address");
+    let address: SocketAddr = address
+        .split_once('/')
+        .expect("a path")
+        .0
+        .parse()
+        .expect("an address");
+    let metrics = server.enter(|| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map(|_| text)
+    });
+    let metrics = metrics.expect("the namespace").expect("text");
+    assert!(
+        metrics.contains("\ntidegate_sample_share 1.0\n"),
+        "{metrics}"
+    );
     let (code, said) = sampler.end("TERM");
     assert_eq!(code, Some(0), "{said}");
     assert!(
@@ -151,9 +179,9 @@ fn sampled_flows_are_read_by_detect() {
         "{said}"
     );
     assert!(said.contains(", 0 dropped by the kernel, "), "{said}");
-    assert!(!complete(folder.path()).is_empty());
+    assert!(complete(&out).is_empty() && !complete(&to).is_empty());
     // Rows are of a direction with data: requests and responses.
-    assert_eq!(detected(folder.path()), 40);
+    assert_eq!(detected(&to), 40);
 }
 
 #[test]
@@ -338,6 +366,9 @@ fn what_cannot_be_sampled_is_said() {
     let (code, _, error) = sample(&["lo", "--addresses", "pseudonym"]);
     assert_eq!(code, 2);
     assert!(error.contains("needs --key"), "{error}");
+    let (code, _, error) = sample(&["lo", "--metrics", "0.0.0.0:9105"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("of this machine only"), "{error}");
     let (code, _, error) = sample(&["lo", "--keep", "150MB"]);
     assert_eq!(code, 2);
     assert!(error.contains("at least twice --rotate"), "{error}");

@@ -1,5 +1,6 @@
 //! `tidegate sample`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,6 +68,12 @@ pub struct Sample {
     /// [default: until the disk is full]
     #[arg(long, value_name = "SIZE")]
     pub keep: Option<Bytes>,
+    /// Move complete files to this folder, such as a mount. Those that cannot be moved stay, and are moved later
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Serve metrics for Prometheus at this address of this machine, such as 127.0.0.1:9105
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
     /// Memory for packets that are not written yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub ring: Bytes,

@@ -1,5 +1,8 @@
 //! `tidegate sample`: a share of flows, from an interface to files.
 
+mod metrics;
+mod ship;
+
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -13,6 +16,7 @@ use tidegate_sample::{
 use crate::cli::sample::{Sample, SampleBy};
 use crate::cli::{Common, RightsError, UsageError};
 use crate::exit::Exit;
+use ship::Ship;
 
 pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let sampler = sampler(options)?;
@@ -23,6 +27,14 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     drop_privileges().context("cannot give up privileges")?;
     let mut running = Sampler::new(source, sampler).map_err(wrong)?;
     let quiet = common.quiet;
+    if let Some(address) = options.metrics {
+        let address = metrics::serve(address, running.counters())?;
+        eprintln!("tidegate: metrics at http://{address}/metrics");
+    }
+    let ship = match &options.to {
+        Some(to) => Some(Ship::start(to, running.files().map_err(wrong)?)?),
+        None => None,
+    };
     if !quiet {
         let what = match options.by {
             SampleBy::Flow => "flows",
@@ -34,9 +46,16 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
             options.out.display()
         );
     }
-    running
-        .run(&requests, &mut |event| tell(&event, quiet))
-        .map_err(wrong)?;
+    let ended = running.run(&requests, &mut |event| {
+        tell(&event, quiet);
+        if let (Some(ship), Event::Closed(closed)) = (&ship, event) {
+            ship.send(closed.path);
+        }
+    });
+    if let Some(ship) = ship {
+        ship.end();
+    }
+    ended.map_err(wrong)?;
     Ok(Exit::Done)
 }
 
@@ -57,6 +76,12 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         return usage(
             "--addresses pseudonym needs --key: a file with the key, such as openssl rand -hex 32 makes",
         );
+    }
+    if options
+        .metrics
+        .is_some_and(|address| !address.ip().is_loopback())
+    {
+        return usage("--metrics takes an address of this machine only, such as 127.0.0.1:9105");
     }
     let keep = options.keep.map(Bytes::get);
     if keep.is_some_and(|keep| keep < options.rotate.get().saturating_mul(2)) {
