@@ -112,7 +112,17 @@ fn serve(listener: &TcpListener, connections: usize) -> Result<(), Failure> {
 
 fn tcpdump(space: &Namespace, to: &Path) -> Result<tidegate_testbed::namespace::Process, Failure> {
     let mut command = Command::new("tcpdump");
-    command.args(["-i", "inside", "-s", "160", "-B", "16384", "-w"]);
+    // At once: otherwise it would not write what came in the second before it is interrupted.
+    command.args([
+        "--immediate-mode",
+        "-i",
+        "inside",
+        "-s",
+        "160",
+        "-B",
+        "16384",
+        "-w",
+    ]);
     command
         .arg(to)
         .args(["-Z", "root", "tcp"])
