@@ -5,16 +5,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
-import {
-  accessible,
-  explain,
-  open,
-  program,
-  root,
-  saved,
-  staged,
-  onPage as withPage,
-} from "./serve.mjs";
+import { accessible, explain, open, program, root, saved, staged, onPage as withPage } from "./serve.mjs";
 
 const corpus = (name) => resolve(root, "corpus", name);
 const POLICED = corpus("policed-1500kbit/policed-1500kbit.pcap.xz");

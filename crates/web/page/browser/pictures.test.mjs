@@ -3,16 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { resolve } from "node:path";
 import { test } from "node:test";
-import {
-  accessible,
-  explain,
-  open,
-  program,
-  root,
-  saved,
-  staged,
-  onPage as withPage,
-} from "./serve.mjs";
+import { accessible, explain, open, program, root, saved, staged, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 
