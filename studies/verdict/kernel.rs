@@ -45,16 +45,21 @@ const ROOM: Duration = Duration::from_secs(1);
 /// Fewer data packets are iperf3's messages, not the transfer.
 const LEAST_PACKETS: u64 = 500;
 
-/// Sends through every limiter, prints a line for each transfer, and at last how many are right.
+/// Sends through every limiter, prints a line for each transfer, and at last how many are right. Keeps what the server
+/// sent in a folder, if one is given.
 ///
 /// # Errors
 /// Rights or programs are missing, or a limiter cannot be set.
-pub fn print(tidegate: &Path) -> Result<()> {
+pub fn print(tidegate: &Path, captures: Option<&Path>) -> Result<()> {
     ensure!(iperf::is_installed(), "iperf3 is missing");
     let (mut right, mut unclear, mut all) = (0, 0, 0);
     for (name, means, truth) in MEANS {
         for (rate, bytes) in LIMITS {
-            for (transfer, judgement) in transfers(means, rate, bytes, tidegate)? {
+            let kept = captures.map(|folder| {
+                let name = name.replace(", ", "-").replace(' ', "-");
+                folder.join(format!("{name}-{rate}-{bytes}.pcap"))
+            });
+            for (transfer, judgement) in transfers(means, rate, bytes, tidegate, kept.as_deref())? {
                 let host = match transfer.receiver.ip() {
                     std::net::IpAddr::V4(address) => address.octets()[3],
                     std::net::IpAddr::V6(_) => 0,
@@ -87,6 +92,7 @@ fn transfers(
     rate: u64,
     bytes: u64,
     tidegate: &Path,
+    kept: Option<&Path>,
 ) -> Result<Vec<(TransferSummary, Judgement)>> {
     let plan = LinkPlan {
         round_trips: vec![("192.0.2.128/25".parse()?, 40 * MILLISECOND)],
@@ -102,7 +108,7 @@ fn transfers(
     };
     let _kept = means.install(&site.middle, &settings)?;
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("server.pcap");
+    let file = kept.map_or_else(|| folder.path().join("server.pcap"), Path::to_path_buf);
     let mut tcpdump = Command::new("tcpdump");
     tcpdump
         .args([

@@ -22,11 +22,11 @@ struct Args {
     folder: Option<PathBuf>,
     /// Judge transfers of the lab instead, whose causes are known: those that the detector was
     /// tuned on, and those that were held out
-    #[arg(long)]
+    #[arg(long, group = "made")]
     lab: bool,
     /// Read the lab's captures from this folder instead of simulating again, and keep there those
-    /// that it lacks
-    #[arg(long, requires = "lab")]
+    /// that it lacks; with --kernel, keep what the kernel sent
+    #[arg(long, requires = "made")]
     captures: Option<PathBuf>,
     /// Also list each transfer of the lab that is not judged right
     #[arg(long, requires = "lab")]
@@ -41,7 +41,7 @@ struct Args {
     #[arg(long, requires = "lab")]
     pairs: bool,
     /// Judge the kernel's own TCP behind nft, tbf, htb and the gate, in real time: ten minutes, as root
-    #[arg(long)]
+    #[arg(long, group = "made")]
     kernel: bool,
     /// The program whose gate is used [default: beside this one]
     #[arg(long, value_name = "FILE", requires = "kernel")]
@@ -55,7 +55,8 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if args.kernel {
         let beside = std::env::current_exe()?.with_file_name("tidegate");
-        return kernel::print(args.tidegate.as_deref().unwrap_or(&beside));
+        let program = args.tidegate.as_deref().unwrap_or(&beside);
+        return kernel::print(program, args.captures.as_deref());
     }
     if args.cost {
         print!("{}", Cost::of(&lab::folder_or_exit(args.folder))?);
