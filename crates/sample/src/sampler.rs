@@ -175,15 +175,18 @@ impl Sampler {
 
     /// Reads the key again, and begins another file.
     fn reload(&mut self, report: &mut dyn FnMut(Event)) {
-        if let Some(path) = &self.output.options().key_file {
-            match Key::read(path) {
-                Ok(key) => {
-                    report(Event::Key(key.name()));
-                    self.choice.key = key;
-                }
-                Err(error) => report(Event::KeyKept(error)),
+        let read = self.output.options().key_file.as_deref().map(Key::read);
+        let event = read.map(|read| match read {
+            Ok(key) => {
+                self.choice.key = key.clone();
+                Event::Key(key.name())
             }
-        }
+            Err(error) => Event::KeyKept(error),
+        });
         self.choose();
+        // Once it is in force: packets that come from now on are chosen and hidden by it.
+        if let Some(event) = event {
+            report(event);
+        }
     }
 }

@@ -394,19 +394,30 @@ fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> 
     let mut sampler = Sampler::new(source, options.clone())?;
     let requests = Requests::default();
     let (mut files, mut dropped, mut shares) = (Vec::new(), 0, Vec::new());
+    let (happened, events) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let running = scope.spawn(|| {
             sampler.run(&requests, &mut |event| match event {
                 Event::Closed(closed) => {
                     dropped += closed.dropped;
                     files.push(closed.path);
+                    happened.send("written").expect("the test listens");
                 }
-                Event::Share { before, now } => shares.push((before.get(), now.get())),
+                Event::Share { before, now } => {
+                    shares.push((before.get(), now.get()));
+                    happened.send("lowered").expect("the test listens");
+                }
                 other => panic!("{other:?}"),
             })
         });
-        // Until the share is lower, and what was sampled before is written.
-        thread::sleep(Duration::from_millis(1500));
+        // Until the share is lower, and what was sampled before is written; then a while in which nothing comes.
+        let mut waiting = vec!["written", "lowered"];
+        while !waiting.is_empty() {
+            let event = events.recv_timeout(Duration::from_secs(30));
+            waiting.retain(|&awaited| Ok(awaited) != event);
+            assert!(event.is_ok(), "{waiting:?}");
+        }
+        thread::sleep(Duration::from_millis(500));
         for flow in 1001..=1200 {
             send(flow, 1);
         }

@@ -73,7 +73,7 @@ fn a_command_has_its_exit_code_its_addresses_and_nested_delays() {
     assert_eq!(code, 0, "{said}");
     // 2 · (10 + 20) ms; the bound above is wide, because the machine may be busy.
     let micros: u64 = out.trim().parse().expect("a time");
-    assert!((60_000..150_000).contains(&micros), "{micros} us");
+    assert!((60_000..1_000_000).contains(&micros), "{micros} us");
     assert_eq!(left(&machine), "");
 }
 
@@ -194,7 +194,7 @@ fn a_scenario_s_path_is_the_shell_s_and_its_results_are_kept() {
     assert!(said.contains("99 % at most"), "{said}");
     // 10 ms of the flow, and 20 ms of an element that only downloads pass.
     let micros: u64 = out.trim().parse().expect("a time");
-    assert!((30_000..120_000).contains(&micros), "{micros} us");
+    assert!((30_000..1_000_000).contains(&micros), "{micros} us");
 
     let mut names: Vec<String> = fs::read_dir(&results)
         .expect("results")
