@@ -26,11 +26,12 @@ fn transfer(test: &str, place: LinkPosition, v6: bool) -> Option<(f64, u64)> {
     let [received] = &received[..] else {
         panic!("{received:?}");
     };
-    assert_eq!(received.seconds.len(), 3);
+    // Where the last packets come late, there is a fourth, short one.
+    assert!(received.seconds.len() >= 3, "{received:?}");
     let report = site.link.report().unwrap();
     // A machine that is busy with other tests may sometimes be late.
     assert!(report.strays < 10, "{} strays", report.strays);
-    let rate = received.seconds.iter().sum::<f64>() * 8.0 / 3.0;
+    let rate = received.seconds[..3].iter().sum::<f64>() * 8.0 / 3.0;
     Some((rate, site.middle.counters("wan").unwrap().received_packets))
 }
 
