@@ -17,6 +17,10 @@ const SATURATED: std::ops::Range<f64> = 0.95..1.6;
 /// within the second. Chosen on the tuned half of the lab's transfers, as what follows.
 const AGREE: f64 = 0.2;
 const TELL_MORE: f64 = 0.05;
+/// So many trains whose quartiles agree within this share tell the rate whatever the goodput is: others' packets among
+/// them would make them differ. A sender that was slow to repair its losses did not keep the queue filled.
+const MANY_TRAINS: usize = 30;
+const SAME: f64 = 0.01;
 /// The interval reaches to each side by at least this, since the shapers of the published captures are up to 2.8 % off
 /// what they are set to, and beyond that by this share of what the trains' quartiles differ by.
 const LEAST_REACH: f64 = 0.03;
@@ -39,15 +43,22 @@ pub(super) fn limit(transfer: &TransferSummary, fitted: Option<Limit>) -> Option
         });
     };
     let rate_bps = rate(TELL_MORE).unwrap_or_else(|| fitted_without_trains(fitted));
-    let depth_bytes = fitted.depth_bytes.map(|depth| Estimate {
-        low: (depth.low - PACKET).max(0.0),
-        high: depth.high + PACKET,
-        ..depth
-    });
+    let depth_bytes = fitted_size(fitted, rate_bps.value);
     Some(Limit {
         rate_bps,
         depth_bytes,
         ..fitted
+    })
+}
+
+/// What a fitted queue holds, where its rate is known. Losses of one episode tell the size for a rate only: a slower queue
+/// that held more would lose the same packets.
+fn fitted_size(fitted: Limit, rate_bps: f64) -> Option<Estimate> {
+    let slower = fitted.rate_bps.value / rate_bps;
+    fitted.depth_bytes.map(|size| Estimate {
+        low: (size.low * slower.min(1.0) - PACKET).max(0.0),
+        high: size.high * slower.max(1.0) + PACKET,
+        ..size
     })
 }
 
@@ -64,8 +75,10 @@ fn fitted_without_trains(fitted: Limit) -> Estimate {
 fn rate(metrics: &Metrics, tally: &Tally, within: f64) -> Option<Estimate> {
     let (trains, goodput) = (metrics.capacity?, metrics.goodput_bps()?);
     let differ = trains.bps / trains.lower_bps - 1.0;
+    let over_goodput = trains.bps / goodput;
+    let same = trains.trains >= MANY_TRAINS && differ <= SAME && over_goodput >= SATURATED.start;
     let is_certain =
-        trains.trains >= TRAINS && differ <= within && SATURATED.contains(&(trains.bps / goodput));
+        trains.trains >= TRAINS && differ <= within && SATURATED.contains(&over_goodput) || same;
     let value = tally.convert(trains.bps, Layer::Payload, Layer::Link);
     let reach = LEAST_REACH + REACH * differ;
     is_certain.then_some(Estimate {

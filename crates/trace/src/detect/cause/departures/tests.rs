@@ -36,21 +36,45 @@ fn a_rate_is_that_of_trains_which_agree() {
     for (bps, lower_bps, trains) in [(1.1e6, 0.9e6, 20), (1.1e6, 1.1e6, 7), (1.7e6, 1.7e6, 20)] {
         assert_eq!(found(bps, lower_bps, trains), None);
     }
+    // Many that are the same tell the link's rate also where the sender did not keep the queue filled.
+    let rate = found(2e6, 1.99e6, 30).expect("trains that are the same");
+    assert_eq!(rate.value.round(), 2_096_685.0);
+    for (bps, lower_bps, trains) in [(2e6, 1.95e6, 30), (2e6, 2e6, 29), (0.9e6, 0.9e6, 30)] {
+        assert_eq!(found(bps, lower_bps, trains), None);
+    }
+}
+
+fn fitted() -> Limit {
+    Limit {
+        rate_bps: Estimate {
+            value: 2e6,
+            low: 2e6 - 1e3,
+            high: 2e6 + 200e3,
+        },
+        layer: Layer::Link,
+        depth_bytes: Some(Estimate {
+            value: 100e3,
+            low: 90e3,
+            high: 110e3,
+        }),
+        burst: None,
+    }
 }
 
 #[test]
 fn a_fitted_rate_is_not_said_to_be_exact() {
-    let value = 2e6;
-    let fitted = Limit {
-        rate_bps: Estimate {
-            value,
-            low: value - 1e3,
-            high: value + 200e3,
-        },
-        layer: Layer::Link,
-        depth_bytes: None,
-        burst: None,
-    };
-    let widened = fitted_without_trains(fitted);
+    let widened = fitted_without_trains(fitted());
     assert_eq!((widened.low, widened.high), (1.94e6, 2.2e6));
+}
+
+#[test]
+fn the_size_goes_with_the_rate_that_it_was_fitted_with() {
+    let size = |rate| {
+        let size = fitted_size(fitted(), rate)?;
+        Some([size.low, size.high].map(|bytes| bytes.round() as u64))
+    };
+    // Of the rate that was fitted, of one that is twice as high, and of half of it: and a packet.
+    assert_eq!(size(2e6), Some([88_482, 111_518]));
+    assert_eq!(size(4e6), Some([43_482, 111_518]));
+    assert_eq!(size(1e6), Some([88_482, 221_518]));
 }
