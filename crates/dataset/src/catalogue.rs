@@ -53,6 +53,12 @@ impl Catalogue {
         free.then(|| known.contained_in(content))
     }
 
+    /// Reserves rows that are of no file. Not, if there are rows of this name.
+    pub(crate) fn reserve_live(&self, capture: &str) -> bool {
+        let mut known = self.known();
+        !known.entries.contains_key(capture) && known.drafts.insert(capture.to_owned())
+    }
+
     /// Gives up what was reserved.
     pub(crate) fn release(&self, capture: &str) {
         self.known().drafts.remove(capture);

@@ -45,6 +45,11 @@ impl Content {
     }
 }
 
+/// The name in the dataset of rows that are of no file: it depends on what they are called.
+pub(crate) fn name_id(name: &str) -> String {
+    hex(&Sha256::digest(name))[..32].to_owned()
+}
+
 /// The lengths of known pieces, by what they begin with.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {

@@ -126,10 +126,28 @@ impl Dataset {
         let Some(replaces) = self.catalogue.reserve(&content) else {
             return Ok(Claim::Known);
         };
-        let capture = content.id();
-        let draft = Draft::new(&self.catalogue, content, replaces)
-            .inspect_err(|_| self.catalogue.release(&capture))?;
+        let draft = self.draft(content.id())?.of_files(content, replaces);
         Ok(Claim::New(Box::new(draft)))
+    }
+
+    /// Begins to add rows that are of no file, such as those of a period of live traffic. The name says what they are of. It
+    /// should be used once. If it was used before, a number is added.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn live(&self, name: &str) -> Result<Draft<'_>, Error> {
+        let mut unique = name.to_owned();
+        let mut number = 1;
+        while !self.catalogue.reserve_live(&content::name_id(&unique)) {
+            number += 1;
+            unique = format!("{name}, {number}");
+        }
+        Ok(self.draft(content::name_id(&unique))?.of_live(&unique))
+    }
+
+    fn draft(&self, capture: String) -> Result<Draft<'_>, Error> {
+        Draft::new(&self.catalogue, capture.clone())
+            .inspect_err(|_| self.catalogue.release(&capture))
     }
 }
 

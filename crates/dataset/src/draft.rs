@@ -10,7 +10,7 @@ use tidegate_store::JoinedWriter;
 use tidegate_trace::rows::SegmentRow;
 
 use crate::catalogue::Catalogue;
-use crate::content::Content;
+use crate::content::{Content, Piece};
 use crate::entry::{Entry, Report};
 use crate::error::{Error, VERSION};
 use crate::hour::Hour;
@@ -28,8 +28,10 @@ const SORTED_BY: [&str; 2] = ["client_address", "start_s"];
 /// A capture on its way into the dataset. Dropped without [`commit`](Self::commit), it leaves nothing behind.
 pub struct Draft<'a> {
     catalogue: &'a Catalogue,
-    content: Content,
+    pieces: Vec<Piece>,
     replaces: Vec<String>,
+    /// What the rows are of, if not of files.
+    live: Option<String>,
     capture: Arc<str>,
     /// Its files so far, numbered.
     folder: PathBuf,
@@ -41,18 +43,14 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(
-        catalogue: &'a Catalogue,
-        content: Content,
-        replaces: Vec<String>,
-    ) -> Result<Self, Error> {
-        let capture = content.id();
+    pub(crate) fn new(catalogue: &'a Catalogue, capture: String) -> Result<Self, Error> {
         let folder = catalogue.folder(&capture);
         staged::folder(&folder)?;
         Ok(Self {
             catalogue,
-            content,
-            replaces,
+            pieces: Vec::new(),
+            replaces: Vec::new(),
+            live: None,
             capture: capture.into(),
             folder,
             partitions: Vec::new(),
@@ -60,6 +58,18 @@ impl<'a> Draft<'a> {
             last: None,
             rows: 0,
         })
+    }
+
+    /// Says which files the rows are of, and which captures they replace.
+    pub(crate) fn of_files(mut self, content: Content, replaces: Vec<String>) -> Self {
+        (self.pieces, self.replaces) = (content.pieces, replaces);
+        self
+    }
+
+    /// Says what the rows are of, where there are no files.
+    pub(crate) fn of_live(mut self, name: &str) -> Self {
+        self.live = Some(name.to_owned());
+        self
     }
 
     /// How many rows it has.
@@ -110,7 +120,8 @@ impl<'a> Draft<'a> {
         let entry = Entry {
             id: self.capture.to_string(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            pieces: std::mem::take(&mut self.content.pieces),
+            pieces: std::mem::take(&mut self.pieces),
+            live: self.live.take(),
             report,
             rows: self.rows,
             partitions: std::mem::take(&mut self.partitions),

@@ -22,6 +22,9 @@ pub(crate) struct Entry {
     /// The version of Tidegate that analysed it.
     pub(crate) program: String,
     pub(crate) pieces: Vec<Piece>,
+    /// What the rows are of, where there are no files: a period of traffic that was analysed at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) live: Option<String>,
     pub(crate) report: Report,
     /// How many rows it has.
     pub(crate) rows: u64,

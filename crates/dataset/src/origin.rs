@@ -40,5 +40,5 @@ const COLUMNS: &[Column<Origin>] = columns! { Origin;
     client_organisation: Text [""] "The organisation that runs it." = |r| r.network.organisation.clone();
     client_country: Text [""] "The client's country: two letters of ISO 3166." = |r| r.network.country.clone();
     client_continent: Text [""] "The client's continent: AF, AN, AS, EU, NA, OC or SA." = |r| r.network.continent.clone();
-    sampled_fraction: Real [""] "The share of all flows that the capture holds, 0 to 1: as --sampled said, or 1. Divide counts by it." = |r| r.sampled;
+    sampled_fraction: Real [""] "The share of all flows that the capture holds, 0 to 1: as --sampled said, or as the captures of `tidegate sample` say, or 1. If it changed during the transfer, this is the smallest one. Divide counts by it." = |r| r.sampled;
 };

@@ -415,3 +415,36 @@ fn clients_have_networks() {
         "{error}"
     );
 }
+
+/// A period of live traffic is added as a capture is, and a process that was killed in it leaves nothing.
+#[test]
+fn rows_of_no_file_are_whole_or_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |time: u64| {
+        let mut row = rows().swap_remove(0);
+        row.transfer.metrics.first_sent = time * 1_000_000_000;
+        row
+    };
+    let networks = Networks::default();
+    {
+        let dataset = open(folder.path());
+        for time in [7_200, 3_600] {
+            // The same name by a mistake, or by a clock that was set back.
+            let mut draft = dataset.live("web1-eth0, 1").expect("a draft");
+            draft.add([row(time)], &networks, 0.01).expect("added");
+            draft.commit(Report::default()).expect("committed");
+        }
+        let mut draft = dataset.live("web1-eth0, 2").expect("a draft");
+        draft.add([row(1)], &networks, 0.01).expect("added");
+        // As a kill leaves it.
+        std::mem::forget(draft);
+    }
+    assert_eq!(times(folder.path()), [3_600, 7_200]);
+    let dataset = open(folder.path());
+    assert_eq!(dataset.captures(), 2);
+    assert!(files(&folder.path().join("staged")).is_empty());
+    // They are beside captures of files, and replace none.
+    assert!(add(&dataset, &[b"one"], &[10]));
+    assert_eq!(dataset.captures(), 3);
+    assert_eq!(times(folder.path()), [10, 3_600, 7_200]);
+}

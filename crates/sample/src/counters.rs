@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts that other threads may read at any time.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Packets in files that were completed.
+    /// Packets in files that were completed, or that were handed on.
     pub packets: AtomicU64,
     /// Packets that the kernel dropped because the ring was full.
     pub dropped: AtomicU64,
@@ -15,6 +15,8 @@ pub struct Counters {
     pub files: AtomicU64,
     /// Their bytes.
     pub bytes: AtomicU64,
+    /// Rows that were added to a dataset. Whoever adds them counts them.
+    pub rows: AtomicU64,
     /// Files that were removed to make room.
     pub removed: AtomicU64,
     /// How often the share was lowered.

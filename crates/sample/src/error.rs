@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use crate::key::KeyError;
 
+/// Why a [`Consumer`](crate::Consumer) takes nothing more.
+pub type Refused = Box<dyn std::error::Error + Send + Sync>;
+
 /// An error of a sampler.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,6 +50,9 @@ pub enum SampleError {
         .0.display()
     )]
     Busy(PathBuf),
+    /// The consumer takes nothing more.
+    #[error("{0}")]
+    Refused(#[from] Refused),
     /// There is no key.
     #[error(transparent)]
     Key(#[from] KeyError),

@@ -3,8 +3,10 @@
 
 mod address;
 mod choice;
+mod choices;
 mod counters;
 mod error;
+mod feed;
 mod files;
 mod filter;
 mod folder;
@@ -24,7 +26,8 @@ mod sys;
 pub use address::Addresses;
 pub use choice::{By, Choice};
 pub use counters::Counters;
-pub use error::SampleError;
+pub use error::{Refused, SampleError};
+pub use feed::Consumer;
 pub use files::{Closed, Rotation};
 pub use fraction::Fraction;
 pub use key::{Key, KeyError};

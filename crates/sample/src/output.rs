@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use tidegate_trace::read::Nanos;
 
-use crate::address::Mapping;
 use crate::choice::{By, Choice};
+use crate::choices::Choices;
 use crate::counters::Counters;
 use crate::error::SampleError;
 use crate::files::{self, Open, Origin};
 use crate::folder::{Folder, is_full};
 use crate::fraction::Fraction;
-use crate::hide::hide;
-use crate::key::Key;
 use crate::options::{Event, Options};
 use crate::packet::Packet;
 
@@ -29,10 +27,8 @@ pub(crate) struct Output {
     folder: Folder,
     open: Option<Open>,
     frame: Vec<u8>,
-    /// What was sampled from which time on. Packets of earlier times may still be in the ring.
-    choices: Vec<(Nanos, Choice)>,
-    /// The form of addresses in the file that is open, and the key for it.
-    mapping: (Key, Mapping),
+    /// What was sampled from which time on, and the form of addresses in the file that is open.
+    choices: Choices,
     /// Packets that passed the filter, and lost ones, since the last file was closed.
     accepted: u64,
     dropped: u64,
@@ -45,28 +41,21 @@ pub(crate) struct Output {
 impl Output {
     pub fn new(options: Options, origin: Origin) -> Result<Self, SampleError> {
         let folder = Folder::open(&options.folder, &origin.host, &origin.interface)?;
-        let key = options.choice.key.clone();
-        let mapping = Mapping::new(options.addresses, &key);
         let counters = Arc::new(Counters::default());
         counters.set_fraction(options.choice.fraction.get());
         Ok(Self {
             counters,
-            choices: vec![(0, options.choice.clone())],
+            choices: Choices::new(options.choice.clone(), options.addresses),
             options,
             origin,
             folder,
             open: None,
             frame: Vec::new(),
-            mapping: (key, mapping),
             accepted: 0,
             dropped: 0,
             discarded: 0,
             full_until: 0,
         })
-    }
-
-    pub fn options(&self) -> &Options {
-        &self.options
     }
 
     pub fn counters(&self) -> &Arc<Counters> {
@@ -93,7 +82,7 @@ impl Output {
         if let Some(open) = &mut self.open {
             open.end_at(now);
         }
-        self.choices.push((now, choice));
+        self.choices.push(now, choice);
     }
 
     pub fn write(
@@ -126,7 +115,7 @@ impl Output {
             return Ok(());
         };
         let wire_len = packet.frame(&mut self.frame);
-        if !hide(self.origin.link, &mut self.frame, &mut self.mapping.1) {
+        if !self.choices.hide(self.origin.link, &mut self.frame) {
             // The filter accepts no such packet. If it did, its addresses must not be written.
             self.discard(1);
             return Ok(());
@@ -172,21 +161,8 @@ impl Output {
 
     /// Begins a file with a packet of this time, for as long as the same is sampled.
     fn begin(&mut self, at: Nanos) -> Result<(), SampleError> {
-        let later = self
-            .choices
-            .iter()
-            .skip(1)
-            .take_while(|(from, _)| *from <= at)
-            .count();
-        self.choices.drain(..later);
-        let Some((_, choice)) = self.choices.first() else {
-            return Ok(());
-        };
-        if choice.key != self.mapping.0 {
-            let mapping = Mapping::new(self.options.addresses, &choice.key);
-            self.mapping = (choice.key.clone(), mapping);
-        }
-        let comment = self.comment(choice);
+        let choice = self.choices.at(at).1.clone();
+        let comment = self.comment(&choice);
         let mut open = Open::begin(
             &self.folder,
             &self.origin,
@@ -194,8 +170,8 @@ impl Output {
             &comment,
             at,
         )?;
-        if let Some((from, _)) = self.choices.get(1) {
-            open.end_at(*from);
+        if let Some(from) = self.choices.next() {
+            open.end_at(from);
         }
         self.open = Some(open);
         Ok(())

@@ -11,13 +11,14 @@ use rustix::io::Errno;
 use crate::choice::Choice;
 use crate::counters::Counters;
 use crate::error::SampleError;
+use crate::feed::{Consumer, Feed};
 use crate::files::{self, Origin};
 use crate::fraction::Fraction;
 use crate::key::Key;
 use crate::load::{Fill, Load};
 use crate::options::{Event, Options};
 use crate::output::Output;
-use crate::packet;
+use crate::packet::{self, Packet};
 use crate::source::Source;
 
 /// How long to wait for packets before flags and times are looked at.
@@ -33,10 +34,68 @@ pub struct Sampler {
     source: Source,
     /// The block that the kernel hands over next.
     next: usize,
-    output: Output,
+    target: Target,
+    /// The interface's name.
+    interface: String,
+    /// Where the key is read again.
+    key_file: Option<PathBuf>,
     /// What the filter chooses now.
     choice: Choice,
     load: Load,
+}
+
+/// Where packets go.
+enum Target {
+    Files(Box<Output>),
+    Feed(Feed),
+}
+
+impl Target {
+    fn counters(&self) -> &Arc<Counters> {
+        match self {
+            Self::Files(output) => output.counters(),
+            Self::Feed(feed) => feed.counters(),
+        }
+    }
+
+    fn count(&mut self, accepted: u32, dropped: u32) {
+        match self {
+            Self::Files(output) => output.count(accepted, dropped),
+            Self::Feed(feed) => feed.count(dropped),
+        }
+    }
+
+    fn choose(&mut self, choice: Choice) {
+        match self {
+            Self::Files(output) => output.choose(choice),
+            Self::Feed(feed) => feed.choose(choice),
+        }
+    }
+
+    fn write(
+        &mut self,
+        packet: &Packet<'_>,
+        report: &mut dyn FnMut(Event),
+    ) -> Result<(), SampleError> {
+        match self {
+            Self::Files(output) => output.write(packet, report),
+            Self::Feed(feed) => feed.write(packet),
+        }
+    }
+
+    fn rest(&mut self, report: &mut dyn FnMut(Event)) -> Result<(), SampleError> {
+        match self {
+            Self::Files(output) => output.rest(report),
+            Self::Feed(feed) => feed.rest(),
+        }
+    }
+
+    fn end(&mut self, report: &mut dyn FnMut(Event)) -> Result<(), SampleError> {
+        match self {
+            Self::Files(output) => output.end(report),
+            Self::Feed(feed) => feed.rest(),
+        }
+    }
 }
 
 /// What other threads, or signals, ask of a sampler.
@@ -59,19 +118,36 @@ impl Sampler {
             interface: options.interface.clone(),
             link: source.link,
         };
-        let choice = options.choice.clone();
-        Ok(Self {
+        let output = Output::new(options.clone(), origin)?;
+        Ok(Self::with(source, options, Target::Files(Box::new(output))))
+    }
+
+    /// A sampler that hands on what arrives from the source, and writes no files. It adds to the counters.
+    pub fn feeding(
+        source: Source,
+        options: Options,
+        consumer: Box<dyn Consumer>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let feed = Feed::new(&source, &options, consumer, counters);
+        Self::with(source, options, Target::Feed(feed))
+    }
+
+    fn with(source: Source, options: Options, target: Target) -> Self {
+        Self {
             source,
             next: 0,
-            output: Output::new(options, origin)?,
-            load: Load::new(choice.fraction, files::now()),
-            choice,
-        })
+            target,
+            interface: options.interface,
+            key_file: options.key_file,
+            load: Load::new(options.choice.fraction, files::now()),
+            choice: options.choice,
+        }
     }
 
     /// Counts since it began.
     pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(self.output.counters())
+        Arc::clone(self.target.counters())
     }
 
     /// Its complete files, the oldest first, also those of earlier processes.
@@ -79,7 +155,10 @@ impl Sampler {
     /// # Errors
     /// The folder cannot be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, SampleError> {
-        self.output.complete()
+        match &self.target {
+            Target::Files(output) => output.complete(),
+            Target::Feed(_) => Ok(Vec::new()),
+        }
     }
 
     /// Samples until it is asked to stop, and completes the last file then.
@@ -94,7 +173,7 @@ impl Sampler {
         while !requests.stop.load(Ordering::Relaxed) {
             self.wait()?;
             self.take(report)?;
-            self.output.rest(report)?;
+            self.target.rest(report)?;
             if requests.reload.swap(false, Ordering::Relaxed) {
                 self.reload(report);
             }
@@ -105,7 +184,7 @@ impl Sampler {
         self.source.filter.choose(&none);
         std::thread::sleep(LAST);
         self.take(report)?;
-        self.output.end(report)
+        self.target.end(report)
     }
 
     /// Waits a moment for packets.
@@ -118,7 +197,7 @@ impl Sampler {
             Err(error) => return Err(SampleError::system("wait for packets")(error.into())),
         }
         if ready[0].revents().contains(PollFlags::ERR) {
-            let what = format!("the interface {}", self.output.options().interface);
+            let what = format!("the interface {}", self.interface);
             let error = socket.error().map_err(SampleError::system(&*what))?;
             return error.map_or(Ok(()), |error| Err(SampleError::system(what)(error)));
         }
@@ -134,7 +213,7 @@ impl Sampler {
                 break;
             };
             for packet in packet::packets(block, self.source.mtu) {
-                self.output.write(&packet, report)?;
+                self.target.write(&packet, report)?;
             }
             self.source.ring.give_back(self.next);
             self.next = (self.next + 1) % self.source.ring.blocks();
@@ -148,7 +227,7 @@ impl Sampler {
         let Source { socket, ring, .. } = &self.source;
         let counts = socket.counts();
         let (accepted, lost) = counts.map_err(SampleError::system("read the kernel's counts"))?;
-        self.output.count(accepted, lost);
+        self.target.count(accepted, lost);
         let blocks = ring.blocks();
         let fill = Fill {
             waiting: (0..blocks).filter(|block| ring.is_ready(*block)).count(),
@@ -159,7 +238,7 @@ impl Sampler {
         if let Some(now) = self.load.change(before, fill, files::now()) {
             self.choice.fraction = now;
             if now < before {
-                Counters::add(&self.output.counters().lowered, 1);
+                Counters::add(&self.target.counters().lowered, 1);
             }
             self.choose();
             report(Event::Share { before, now });
@@ -170,12 +249,12 @@ impl Sampler {
     /// Puts the choice in force, first in the kernel: packets of a later time are chosen by it.
     fn choose(&mut self) {
         self.source.filter.choose(&self.choice);
-        self.output.choose(self.choice.clone());
+        self.target.choose(self.choice.clone());
     }
 
     /// Reads the key again, and begins another file.
     fn reload(&mut self, report: &mut dyn FnMut(Event)) {
-        let read = self.output.options().key_file.as_deref().map(Key::read);
+        let read = self.key_file.as_deref().map(Key::read);
         let event = read.map(|read| match read {
             Ok(key) => {
                 self.choice.key = key.clone();

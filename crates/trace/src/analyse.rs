@@ -24,6 +24,12 @@ pub trait Sink {
         let _ = at;
     }
 
+    /// Frames from this time on are of this share of all flows, as the capture's header says; `None`: it no longer
+    /// says so. Comes behind the first frame that it is true for, and again when it changes.
+    fn sampled(&mut self, from: Nanos, share: Option<f64>) {
+        let _ = (from, share);
+    }
+
     /// A transfer is done: all that one endpoint sent in one segment, packet by packet.
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {
         let _ = (transfer, metrics);
@@ -181,6 +187,8 @@ pub struct Analysis {
     table: FlowTable,
     judge: Judge,
     cancel: Option<Arc<AtomicBool>>,
+    /// What the capture says of its share of all flows.
+    sampled: Option<f64>,
 }
 
 impl Analysis {
@@ -190,6 +198,7 @@ impl Analysis {
             table: FlowTable::new(options.flows),
             judge: Judge::new(options.detector),
             cancel: options.cancel,
+            sampled: None,
         }
     }
 
@@ -230,7 +239,14 @@ impl Analysis {
             }
             for _ in 0..STRIDE {
                 match capture.frame() {
-                    Ok(Some(frame)) => self.frame(&frame, sink),
+                    Ok(Some(frame)) => {
+                        let at = frame.at;
+                        self.frame(&frame, sink);
+                        if capture.sampled() != self.sampled {
+                            self.sampled = capture.sampled();
+                            sink.sampled(at, self.sampled);
+                        }
+                    }
                     Ok(None) => break 'frames Ok(()),
                     Err(error) => break 'frames Err(error),
                 }
@@ -238,6 +254,26 @@ impl Analysis {
         };
         passed_over.add(capture.passed_over());
         end
+    }
+
+    /// It is this time, and later frames are not older: ends the flows that are over. For live traffic, which may pause.
+    pub fn time(&mut self, now: Nanos, sink: &mut (impl Sink + ?Sized)) {
+        let mut judged = Judged {
+            judge: &mut self.judge,
+            sink,
+        };
+        self.table.time(now, &mut judged);
+    }
+
+    /// Judges all transfers that are done, by what is known so far. Flows go on. For traffic without an end, whose verdicts
+    /// must not wait for it.
+    pub fn judge(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        self.judge.finish(sink);
+    }
+
+    /// What became of the frames so far.
+    pub fn counters(&self) -> &Counters {
+        self.table.counters()
     }
 
     /// There are no more frames: hands on all that is left, and returns what became of the frames.

@@ -20,9 +20,10 @@ pub struct Into {
         help_heading = "Dataset"
     )]
     pub asn: Vec<PathBuf>,
-    /// The share of all flows that the captures hold, such as 0.01; reports divide by it
-    #[arg(long, value_name = "SHARE", requires = "dataset", value_parser = share, default_value = "1", help_heading = "Dataset")]
-    pub sampled: f64,
+    /// The share of all flows that the captures hold, such as 0.01; reports divide by it [default: as the captures of
+    /// `tidegate sample` say, and 1 for others]
+    #[arg(long, value_name = "SHARE", requires = "dataset", value_parser = share, help_heading = "Dataset")]
+    pub sampled: Option<f64>,
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Analysis;
 use clap::{Args, ValueEnum};
 use tidegate_limiter::Bytes;
 use tidegate_sample::{Addresses, Fraction, Network, Prefixes};
@@ -18,6 +19,7 @@ Examples:
                                                               the same flows on all servers with this key
   tidegate sample eth0 --out samples --keep 10GB --addresses pseudonym --key key
                                                               for years, without anybody's address
+  tidegate sample eth0 --rows dataset --asn networks.mmdb     only what limited them: no files of packets
   tidegate detect --join samples/                             what limited these flows
 
 docs/reference/sample.md says what is in the files. Root, or CAP_NET_RAW and CAP_BPF, are needed to start; they are
@@ -36,8 +38,23 @@ pub struct Sample {
     #[arg(value_name = "INTERFACE")]
     pub interface: String,
     /// Write files to this folder, named by host, interface and the time of the first packet
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "rows",
+        conflicts_with = "rows"
+    )]
+    pub out: Option<PathBuf>,
+    /// Write no files: analyse at once, and add the rows of segments to the dataset in this folder at each multiple of
+    /// --every, as `tidegate detect --dataset` would
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["rotate", "keep", "to"], help_heading = "Rows")]
+    pub rows: Option<PathBuf>,
+    /// A table of networks in MaxMind's format (MMDB), for AS number, organisation, country and continent of the
+    /// client; you may repeat the option, for tables that complete each other
+    #[arg(long, value_name = "FILE", requires = "rows", help_heading = "Rows")]
+    pub asn: Vec<PathBuf>,
+    #[command(flatten)]
+    pub analysis: Analysis,
     /// The share of flows, or of clients, such as 1%, 0.01 or 1/100
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     pub fraction: Fraction,

@@ -1,28 +1,29 @@
 //! `tidegate detect --dataset`: each capture once, into Parquet files by date and hour.
 
+mod segments;
+mod shares;
 mod watch;
+
+pub use segments::Segments;
+pub use shares::Shares;
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use indicatif::ProgressBar;
-use tidegate_dataset::{Claim, Dataset, Draft, Error, Networks};
+use tidegate_dataset::{Claim, Dataset, Error, Networks};
 use tidegate_story::remarks::problems;
-use tidegate_trace::annotate::TransferSummary;
-use tidegate_trace::detect::Judgement;
-use tidegate_trace::read::Nanos;
-use tidegate_trace::rows::SegmentRow;
-use tidegate_trace::{Options, Sink};
+use tidegate_trace::Options;
 
-use crate::cli::{Chosen, Common, Detect, UsageError};
+use crate::cli::{Analysis, Chosen, Common, Detect, UsageError};
 use crate::detect::print_problems;
 use crate::exit::Exit;
 use crate::input::{self, Input};
-use crate::pipeline::{self, Report, is_wanted};
+use crate::pipeline::{self, Report};
 use crate::units::plural;
 
 /// What all captures have in common.
@@ -51,12 +52,9 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         return Err(UsageError("name the dataset's folder with --dataset".to_owned()).into());
     };
     let inputs = inputs(options)?;
-    let mut networks = Networks::default();
-    for table in &options.into.asn {
-        networks.add(table).map_err(anyhow::Error::msg)?;
-    }
+    let networks = networks(&options.into.asn)?;
     let detector = options.analysis.detector()?;
-    let dataset = Dataset::open(root, &settings(options, &detector)).map_err(usage)?;
+    let dataset = open(root, &options.analysis, &detector, &options.port)?;
     let job = Job {
         options,
         detector,
@@ -119,10 +117,28 @@ fn inputs(options: &Detect) -> anyhow::Result<Vec<Input>> {
     })
 }
 
+/// The tables of networks in these files.
+pub fn networks(files: &[PathBuf]) -> anyhow::Result<Networks> {
+    let mut networks = Networks::default();
+    for file in files {
+        networks.add(file).map_err(anyhow::Error::msg)?;
+    }
+    Ok(networks)
+}
+
+/// Opens a dataset whose captures are all analysed like this.
+pub fn open(
+    root: &Path,
+    analysis: &Analysis,
+    detector: &Chosen,
+    ports: &[u16],
+) -> anyhow::Result<Dataset> {
+    Dataset::open(root, &settings(analysis, detector, ports)).map_err(usage)
+}
+
 /// What all rows of a dataset have in common.
-fn settings(options: &Detect, detector: &Chosen) -> BTreeMap<String, String> {
-    let analysis = &options.analysis;
-    let mut ports = options.port.clone();
+fn settings(analysis: &Analysis, detector: &Chosen, ports: &[u16]) -> BTreeMap<String, String> {
+    let mut ports = ports.to_vec();
     ports.sort_unstable();
     ports.dedup();
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -218,11 +234,17 @@ impl Job<'_> {
             detector: Some(self.detector.make()),
             cancel: Some(Arc::clone(&self.stop)),
         };
-        let mut rows = Rows {
-            job: self,
+        let sampled = self.options.into.sampled;
+        let mut rows = Segments {
+            networks: &self.networks,
+            detector: self.detector.name(),
+            ports: &self.options.port,
             file: Arc::clone(&input.name),
             start: 0,
             draft,
+            shares: Shares::new(sampled.unwrap_or(1.0)),
+            // What the user says counts.
+            believes: sampled.is_none(),
             error: None,
         };
         report = pipeline::analyse(input, &self.bar, &self.stop, options, &mut rows);
@@ -276,37 +298,5 @@ impl Job<'_> {
         } else {
             Exit::Done
         })
-    }
-}
-
-/// Hands the segments of a capture on to its draft.
-struct Rows<'a> {
-    job: &'a Job<'a>,
-    file: Arc<str>,
-    /// When the capture's first packet was captured.
-    start: Nanos,
-    draft: Option<Draft<'a>>,
-    error: Option<Error>,
-}
-
-impl Sink for Rows<'_> {
-    fn begin(&mut self, at: Nanos) {
-        self.start = at;
-    }
-
-    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
-        let Some(draft) = &mut self.draft else { return };
-        if self.error.is_some() || !is_wanted(&transfer.flow, &self.job.options.port) {
-            return;
-        }
-        let row = SegmentRow {
-            file: Arc::clone(&self.file),
-            capture_start: self.start,
-            transfer: *transfer,
-            detector: self.job.detector.name(),
-            judgement,
-        };
-        let sampled = self.job.options.into.sampled;
-        self.error = draft.add([row], &self.job.networks, sampled).err();
     }
 }

@@ -65,7 +65,7 @@ struct Scrape(Arc<Counters>);
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let counters = &self.0;
-        let all: [(&str, &str, &AtomicU64); 7] = [
+        let all: [(&str, &str, &AtomicU64); 8] = [
             ("packets", "Packets that were written", &counters.packets),
             (
                 "dropped_packets",
@@ -82,6 +82,11 @@ impl Collector for Scrape {
                 "file_bytes",
                 "Bytes of files that were completed",
                 &counters.bytes,
+            ),
+            (
+                "rows",
+                "Rows that were added to the dataset",
+                &counters.rows,
             ),
             (
                 "removed_files",

@@ -1,16 +1,18 @@
 //! `tidegate sample`: a share of flows, from an interface to files.
 
 mod metrics;
+mod rows;
 mod ship;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tidegate_limiter::Bytes;
 use tidegate_sample::{
-    Addresses, By, Choice, Event, Key, Options, Requests, Rotation, SampleError, Sampler, Source,
-    drop_privileges,
+    Addresses, By, Choice, Counters, Event, Key, Options, Requests, Rotation, SampleError, Sampler,
+    Source, drop_privileges,
 };
 
 use crate::cli::sample::{Sample, SampleBy};
@@ -25,8 +27,16 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let requests = requests()?;
     let source = Source::open(&sampler).map_err(wrong)?;
     drop_privileges().context("cannot give up privileges")?;
-    let mut running = Sampler::new(source, sampler).map_err(wrong)?;
     let quiet = common.quiet;
+    let (mut running, writer) = match options.rows.as_deref() {
+        None => (Sampler::new(source, sampler).map_err(wrong)?, None),
+        Some(root) => {
+            let counters = Arc::new(Counters::default());
+            let (rows, writer) = rows::start(options, root, &sampler, quiet, &counters)?;
+            let running = Sampler::feeding(source, sampler, Box::new(rows), counters);
+            (running, Some(writer))
+        }
+    };
     if let Some(address) = options.metrics {
         let address = metrics::serve(address, running.counters())?;
         eprintln!("tidegate: metrics at http://{address}/metrics");
@@ -43,7 +53,7 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
         eprintln!(
             "tidegate: sampling {fraction} % of the {what} on {} into {}",
             options.interface,
-            options.out.display()
+            folder(options).display()
         );
     }
     let ended = running.run(&requests, &mut |event| {
@@ -55,8 +65,19 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     if let Some(ship) = ship {
         ship.end();
     }
+    if let Some(writer) = writer {
+        // The consumer goes with the sampler. Then the writer completes its last rows. If it failed, its reason counts.
+        drop(running);
+        writer.end()?;
+    }
     ended.map_err(wrong)?;
     Ok(Exit::Done)
+}
+
+/// Where files or rows are written.
+fn folder(options: &Sample) -> &Path {
+    let folder = options.rows.as_deref().or(options.out.as_deref());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// What the options ask for.
@@ -108,7 +129,7 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         key_file: options.key.clone(),
         keep,
         ring: options.ring.get(),
-        ..Options::new(&options.interface, &options.out, choice)
+        ..Options::new(&options.interface, folder(options), choice)
     })
 }
 

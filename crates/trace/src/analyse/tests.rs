@@ -198,3 +198,25 @@ fn a_cancelled_analysis_is_no_error() {
     assert!(outcome.cancelled && outcome.error.is_none());
     assert_eq!(outcome.counters.frames, 0);
 }
+
+/// Live traffic has no end, and may pause: flows end by the clock, and transfers are judged when asked for.
+#[test]
+fn live_traffic_is_judged_without_an_end() {
+    let mut analysis = Analysis::new(Options {
+        detector: Some(DETECTORS[0].whole()),
+        ..Options::default()
+    });
+    let mut sink = Events::default();
+    two_connections(&mut analysis, &mut sink);
+    let linger = Settings::default().linger;
+    analysis.time(START + MS + linger, &mut sink);
+    assert_eq!(sink.0, [Begin(START)]);
+    // Both were reset, and no late packets came.
+    analysis.time(START + MS + 3 * linger, &mut sink);
+    let flows = sink.0.iter().filter(|event| matches!(event, Flow(_)));
+    assert_eq!(flows.count(), 2, "{:?}", sink.0);
+    let before = sink.0.len();
+    analysis.judge(&mut sink);
+    assert_eq!(analysis.finish(&mut sink).frames, 4);
+    assert_eq!(sink.0.len(), before, "{:?}", sink.0);
+}

@@ -26,7 +26,7 @@ pub trait Detector: Send {
         let _ = (summary, verdicts);
     }
 
-    /// The capture is over: the last time to judge.
+    /// The capture is over, or a part of traffic without an end: the last time to judge all transfers so far.
     fn finish(&mut self, verdicts: &mut Verdicts) {
         let _ = verdicts;
     }

@@ -208,6 +208,14 @@ impl FlowTable {
         }
     }
 
+    /// It is this time, and later packets are not older: ends the flows that are over. For live traffic, which may pause.
+    pub fn time(&mut self, now: Nanos, sink: &mut impl FlowSink) {
+        if now.abs_diff(self.swept_at) >= self.settings.linger {
+            self.earliest = now;
+            self.sweep(sink);
+        }
+    }
+
     /// The capture is over: hands everything that is left to the sink, in the order of the flows.
     pub fn finish(&mut self, sink: &mut impl FlowSink) {
         self.by_key.clear();

@@ -57,6 +57,16 @@ impl Capture {
         }
     }
 
+    /// The share of all flows that the section of the last frame holds, if `tidegate sample` wrote it: above 0 and at
+    /// most 1.
+    #[inline]
+    pub fn sampled(&self) -> Option<f64> {
+        match &self.format {
+            Format::Pcap(_) => None,
+            Format::Pcapng(sections) => sections.sampled,
+        }
+    }
+
     /// What was passed over so far without ending the read: packets of pcapng interfaces with an
     /// unsupported link layer, malformed packet blocks, and packets that the capturing system
     /// says it dropped.

@@ -11,6 +11,7 @@ mod frame;
 mod link;
 mod pcap;
 mod pcapng;
+mod sampled;
 mod source;
 #[cfg(all(feature = "zstd-rust", not(feature = "zstd")))]
 mod zstd;

@@ -4,6 +4,7 @@
 use super::error::{ReadError, Reason};
 use super::frame::{Frame, MAX_RECORD, Nanos, PassedOver};
 use super::link::LinkType;
+use super::sampled::sampled_share;
 use super::source::Window;
 
 const SECTION: u32 = 0x0A0D_0D0A;
@@ -18,6 +19,9 @@ const BYTE_ORDER: u32 = 0x1A2B_3C4D;
 /// No packet is later (it is in the year 2262): a time and twice a time fit their type.
 const LATEST: Nanos = i64::MAX as Nanos;
 
+/// Section headers up to this length are searched for what a sampler says: far more than any has.
+const MAX_HEADER: usize = 1 << 16;
+
 /// The most interfaces that a section may describe, far more than any capture has.
 const MAX_INTERFACES: usize = 1 << 16;
 
@@ -31,6 +35,8 @@ pub(super) struct Sections {
     big_endian: bool,
     begun: bool,
     interfaces: Vec<Interface>,
+    /// The share of all flows that the section holds, as its header says.
+    pub(super) sampled: Option<f64>,
     pub(super) passed_over: PassedOver,
 }
 
@@ -183,6 +189,18 @@ impl Sections {
         }
         self.begun = true;
         self.interfaces.clear();
+        self.sampled = None;
+        if length <= MAX_HEADER {
+            let Some(header) = window.record(length, "a section header")? else {
+                return Err(window.cut_off(length, "a section header"));
+            };
+            let mut comments = self
+                .options(&header[24..length - 4])
+                .filter(|(code, _)| *code == 1);
+            let share = comments.find_map(|(_, value)| sampled_share(value));
+            drop(comments);
+            self.sampled = share;
+        }
         if !window.skip(length as u64)? {
             return Err(window.cut_off(length, "a section header"));
         }

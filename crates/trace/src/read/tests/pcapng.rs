@@ -19,11 +19,18 @@ impl Ng {
     }
 
     fn section(&mut self, big: bool) {
+        self.section_with(big, &[]);
+    }
+
+    fn section_with(&mut self, big: bool, options: &[(u16, &[u8])]) {
         self.big = big;
         let mut body = self.u32(0x1A2B_3C4D).to_vec();
         body.extend(self.u16(1));
         body.extend(self.u16(0));
         body.extend([0xff; 8]);
+        if !options.is_empty() {
+            body.extend(self.options(options));
+        }
         self.block(SECTION, &body);
     }
 
@@ -424,4 +431,49 @@ proptest! {
         ng.bytes.extend(tail);
         terminates(ng.bytes);
     }
+}
+
+/// The shares that a capture says, frame by frame.
+fn shares(bytes: Vec<u8>) -> Vec<Option<f64>> {
+    let mut capture = Capture::new(Cursor::new(bytes)).expect("a capture");
+    let mut shares = Vec::new();
+    while capture.frame().expect("whole").is_some() {
+        shares.push(capture.sampled());
+    }
+    shares
+}
+
+#[test]
+fn each_section_says_its_share() {
+    for big in [false, true] {
+        let mut ng = Ng::new(big);
+        let sampler =
+            |share: &str| format!("tidegate sample: fraction={share} by=flow").into_bytes();
+        let (one, other) = (sampler("0.01"), sampler("0.005"));
+        let long = vec![b'x'; 60_000];
+        let headers: [&[(u16, &[u8])]; 5] = [
+            &[],
+            &[(4, b"tidegate"), (1, &one)],
+            &[(1, b"from the lab"), (1, &other)],
+            &[(1, &long), (1, &one), (3, b"Linux")],
+            &[(1, &one[..20])],
+        ];
+        for options in headers {
+            ng.section_with(!big, options);
+            ng.interface(1, &[]);
+            ng.enhanced(0, 1, &[1]);
+        }
+        assert_eq!(
+            shares(ng.bytes),
+            [None, Some(0.01), Some(0.005), Some(0.01), None]
+        );
+    }
+    // A header too long to be a sampler's is passed over.
+    let mut ng = Ng::new(false);
+    let long = vec![b'x'; 60_000];
+    let said: &[u8] = b"tidegate sample: fraction=0.5";
+    ng.section_with(false, &[(1, &long), (1, &long), (1, said)]);
+    ng.interface(1, &[]);
+    ng.enhanced(0, 1, &[1]);
+    assert_eq!(shares(ng.bytes), [None]);
 }
