@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -24,6 +25,28 @@ pub fn schema_with<R: Row>(extras: &[Extra]) -> SchemaRef {
     let fields = R::columns().iter().map(own);
     let fields: Vec<Field> = fields.chain(extras.iter().map(more)).collect();
     Arc::new(Schema::new(fields))
+}
+
+/// The columns of two row types beside each other; of the second, those in the range.
+pub fn schema_of_both<A: Row, B: Row>(range: RangeFrom<usize>) -> SchemaRef {
+    let (first, second) = (schema::<A>(), schema::<B>());
+    let fields = first.fields().iter().chain(&second.fields()[range]);
+    Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>()))
+}
+
+/// Rows with these columns as one batch. There are as many of both.
+///
+/// # Errors
+/// None is known: a column's values have its kind.
+pub fn batch_of_both<A: Row, B: Row>(
+    first: &[A],
+    second: &[B],
+    range: RangeFrom<usize>,
+) -> Result<RecordBatch, ArrowError> {
+    let columns = batch(&schema::<A>(), first)?.columns().to_vec();
+    let more = batch(&schema::<B>(), second)?;
+    let columns = [columns, more.columns()[range.clone()].to_vec()].concat();
+    RecordBatch::try_new(schema_of_both::<A, B>(range), columns)
 }
 
 fn field(name: &str, kind: Kind, unit: &str, doc: &str) -> Field {

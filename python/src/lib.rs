@@ -9,6 +9,7 @@ mod limiter;
 mod problem;
 mod reading;
 mod rows;
+mod source;
 mod table;
 mod wait;
 
@@ -20,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::Batch>()?;
     module.add_class::<rows::Batches>()?;
+    module.add_class::<rows::Tables>()?;
     module.add_class::<table::Table>()?;
     module.add_function(wrap_pyfunction!(rows::read, module)?)?;
     module.add_function(wrap_pyfunction!(clusters::rate_clusters, module)?)?;

@@ -1,24 +1,26 @@
 //! Captures to record batches, on other threads.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use tidegate_dataset::{Network, Networks, Origin};
 use tidegate_table::Row;
 use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary};
 use tidegate_trace::detect::{Basis, Entry, Extent, Judgement};
 use tidegate_trace::flow::{FlowSummary, Settings};
 use tidegate_trace::read::Nanos;
 use tidegate_trace::rows::{ClientRow, ClientRows, FlowRow, FlowRows, PacketRow, SegmentRow};
-use tidegate_trace::{Options, Sink, analyse};
+use tidegate_trace::{Options, Sink, analyse_pieces};
 
 use crate::arrow;
 use crate::problem::Problem;
+use crate::source::Pieces;
 
 /// Rows in a batch.
 const BATCH: usize = 8192;
@@ -45,8 +47,10 @@ impl By {
         })
     }
 
-    pub fn schema(self) -> SchemaRef {
+    /// The columns; those of datasets too, if rows are to have the networks of their clients.
+    pub fn schema(self, placed: bool) -> SchemaRef {
         match self {
+            Self::Segment if placed => arrow::schema_of_both::<SegmentRow, Origin>(PLACES),
             Self::Segment => arrow::schema::<SegmentRow>(),
             Self::Flow => arrow::schema::<FlowRow>(),
             Self::Client => arrow::schema::<ClientRow>(),
@@ -55,11 +59,20 @@ impl By {
     }
 }
 
+/// Where clients are, and which share of the flows the captures hold.
+#[derive(Clone)]
+pub struct Places {
+    pub networks: Arc<Networks>,
+    pub sampled: f64,
+}
+
 /// What to read.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
-    pub paths: Arc<[PathBuf]>,
+    pub captures: Arc<[Pieces]>,
     pub by: By,
+    /// Of segments: adds the columns of datasets.
+    pub places: Option<Places>,
     pub detector: Entry,
     pub basis: Basis,
     pub threads: usize,
@@ -88,6 +101,8 @@ pub struct Reading {
     stop: Arc<AtomicBool>,
     /// Captures that are not done.
     left: usize,
+    /// Bytes of files that were read.
+    bytes: Arc<AtomicU64>,
 }
 
 impl Reading {
@@ -95,15 +110,17 @@ impl Reading {
     pub fn start(request: &Request) -> Self {
         let (sender, receiver) = sync_channel(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
-        let left = request.paths.len();
+        let left = request.captures.len();
+        let bytes = Arc::new(AtomicU64::new(0));
         let queue = Arc::new(Mutex::new(0..left));
         for _ in 0..request.threads.clamp(1, left.max(1)) {
             let (request, sender) = (request.clone(), sender.clone());
             let (stop, queue) = (Arc::clone(&stop), Arc::clone(&queue));
+            let bytes = Arc::clone(&bytes);
             std::thread::spawn(move || {
                 let next = || queue.lock().ok().and_then(|mut queue| queue.next());
                 while let Some(number) = next() {
-                    read(&request, &request.paths[number], &sender, &stop);
+                    read(&request, &request.captures[number], &sender, &stop, &bytes);
                     // The receiver may have gone.
                     let _ = sender.send(Message::Done);
                 }
@@ -113,7 +130,13 @@ impl Reading {
             receiver,
             stop,
             left,
+            bytes,
         }
+    }
+
+    /// Bytes of files that were read so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Waits this long at most.
@@ -147,17 +170,16 @@ impl Drop for Reading {
     }
 }
 
-fn read(request: &Request, path: &Path, out: &SyncSender<Message>, stop: &Arc<AtomicBool>) {
+fn read(
+    request: &Request,
+    capture: &Pieces,
+    out: &SyncSender<Message>,
+    stop: &Arc<AtomicBool>,
+    bytes: &Arc<AtomicU64>,
+) {
     if stop.load(Ordering::Relaxed) {
         return;
     }
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) => {
-            let _ = out.send(Message::Problem(Problem::of_file(path, &error)));
-            return;
-        }
-    };
     let extent = Extent {
         basis: request.basis,
         causal: false,
@@ -167,11 +189,29 @@ fn read(request: &Request, path: &Path, out: &SyncSender<Message>, stop: &Arc<At
         detector: Some((request.detector.make)(extent)),
         cancel: Some(Arc::clone(stop)),
     };
-    let mut rows = Gather::new(request, path, out, stop);
-    let outcome = analyse(file, options, &mut rows);
+    let mut rows = Gather::new(request, &capture.name(), out, stop);
+    let pieces = capture.in_order();
+    let mut names = Vec::new();
+    let opened = pieces.iter().filter_map(|piece| match piece.open(bytes) {
+        Ok(source) => {
+            names.push(&piece.name);
+            Some(source)
+        }
+        Err(error) => {
+            let _ = out.send(Message::Problem(Problem::of_file(
+                Path::new(&piece.name),
+                &error,
+            )));
+            None
+        }
+    });
+    let outcome = analyse_pieces(opened, options, &mut rows);
     rows.finish();
-    if let Some(error) = outcome.error {
-        let _ = out.send(Message::Problem(Problem::of_capture(path, &error)));
+    if let (Some(error), Some(name)) = (outcome.error, names.get(outcome.piece)) {
+        let _ = out.send(Message::Problem(Problem::of_capture(
+            Path::new(name),
+            &error,
+        )));
     }
 }
 
@@ -202,9 +242,50 @@ impl<R: Row> Pending<R> {
 
 enum Kept {
     Segments(Pending<SegmentRow>),
+    Placed(Pending<SegmentRow>, Finder),
     Flows(Pending<FlowRow>, FlowRows),
     Clients(Pending<ClientRow>, ClientRows),
     Packets(Pending<PacketRow>),
+}
+
+/// Of the columns of datasets, those that rows get. A capture's name in a dataset, which is the first, needs all of its content.
+const PLACES: std::ops::RangeFrom<usize> = 1..;
+
+/// Finds the networks of clients.
+struct Finder {
+    places: Places,
+    /// One for each segment that is not sent yet.
+    origins: Vec<Origin>,
+    /// The client before: rows of a client often come together.
+    last: Option<(IpAddr, Arc<Network>)>,
+    file: Arc<str>,
+}
+
+impl Finder {
+    fn add(&mut self, transfer: &TransferSummary) {
+        let flow = &transfer.flow;
+        let client = flow.client.ip();
+        let network = match &self.last {
+            Some((address, network)) if *address == client => Arc::clone(network),
+            _ => Arc::new(self.places.networks.find(client)),
+        };
+        self.last = Some((client, Arc::clone(&network)));
+        self.origins.push(Origin {
+            capture: Arc::clone(&self.file),
+            client,
+            server: flow.server.ip(),
+            network,
+            sampled: self.places.sampled,
+        });
+    }
+
+    /// Segments with what was found of them.
+    fn batch(&mut self, rows: &mut Vec<SegmentRow>) -> Result<RecordBatch, ArrowError> {
+        let batch = arrow::batch_of_both(rows, &self.origins, PLACES);
+        rows.clear();
+        self.origins.clear();
+        batch
+    }
 }
 
 /// Gathers the rows of a capture into batches.
@@ -220,19 +301,29 @@ struct Gather<'a> {
 impl<'a> Gather<'a> {
     fn new(
         request: &Request,
-        path: &Path,
+        name: &str,
         out: &'a SyncSender<Message>,
         stop: &'a AtomicBool,
     ) -> Self {
+        let file: Arc<str> = name.into();
         Self {
-            file: path.display().to_string().into(),
+            file: Arc::clone(&file),
             start: 0,
             detector: request.detector.name,
-            kept: match request.by {
-                By::Segment => Kept::Segments(Pending::new()),
-                By::Flow => Kept::Flows(Pending::new(), FlowRows::default()),
-                By::Client => Kept::Clients(Pending::new(), ClientRows::default()),
-                By::Packet => Kept::Packets(Pending::new()),
+            kept: match (request.by, &request.places) {
+                (By::Segment, Some(places)) => {
+                    let finder = Finder {
+                        places: places.clone(),
+                        origins: Vec::new(),
+                        last: None,
+                        file,
+                    };
+                    Kept::Placed(Pending::new(), finder)
+                }
+                (By::Segment, None) => Kept::Segments(Pending::new()),
+                (By::Flow, _) => Kept::Flows(Pending::new(), FlowRows::default()),
+                (By::Client, _) => Kept::Clients(Pending::new(), ClientRows::default()),
+                (By::Packet, _) => Kept::Packets(Pending::new()),
             },
             out,
             stop,
@@ -243,6 +334,13 @@ impl<'a> Gather<'a> {
     fn send(&mut self, least: usize) {
         let read = match &mut self.kept {
             Kept::Segments(rows) => rows.send(least, self.out),
+            Kept::Placed(rows, finder) => {
+                rows.rows.len() < least.max(1)
+                    || self
+                        .out
+                        .send(Message::Batch(finder.batch(&mut rows.rows)))
+                        .is_ok()
+            }
             Kept::Flows(rows, _) => rows.send(least, self.out),
             Kept::Clients(rows, _) => rows.send(least, self.out),
             Kept::Packets(rows) => rows.send(least, self.out),
@@ -274,8 +372,11 @@ impl Sink for Gather<'_> {
     }
 
     fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
+        if let Kept::Placed(_, finder) = &mut self.kept {
+            finder.add(transfer);
+        }
         match &mut self.kept {
-            Kept::Segments(rows) => rows.rows.push(SegmentRow {
+            Kept::Segments(rows) | Kept::Placed(rows, _) => rows.rows.push(SegmentRow {
                 file: Arc::clone(&self.file),
                 capture_start: self.start,
                 transfer: *transfer,
@@ -298,7 +399,7 @@ impl Sink for Gather<'_> {
                 rows.rows
                     .extend(sums.flow(&self.file, self.start, &summary));
             }
-            Kept::Segments(_) | Kept::Packets(_) => {}
+            Kept::Segments(_) | Kept::Placed(..) | Kept::Packets(_) => {}
         }
         self.send(BATCH);
     }

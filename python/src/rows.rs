@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 use arrow_array::ffi::to_ffi;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
@@ -11,12 +12,17 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use tidegate_dataset::Networks;
 use tidegate_trace::detect;
 
 use crate::capsule::{self, failed};
 use crate::problem::Problem;
-use crate::reading::{By, Next, Reading, Request};
+use crate::reading::{By, Next, Places, Reading, Request};
+use crate::source::{Pieces, Source};
 use crate::wait::LOOK;
+
+/// How often to tell how far a reading is.
+const TELL: Duration = Duration::from_millis(200);
 
 type Problems = Arc<Mutex<Vec<Problem>>>;
 
@@ -27,6 +33,23 @@ pub struct Rows {
     schema: SchemaRef,
     raise: bool,
     problems: Problems,
+    progress: Option<Arc<Py<PyAny>>>,
+}
+
+/// Tables of networks, for `read`.
+#[pyclass(frozen, name = "Networks")]
+pub struct Tables(Arc<Networks>);
+
+#[pymethods]
+impl Tables {
+    #[new]
+    fn new(files: Vec<PathBuf>) -> PyResult<Self> {
+        let mut networks = Networks::default();
+        for file in files {
+            networks.add(&file).map_err(PyValueError::new_err)?;
+        }
+        Ok(Self(Arc::new(networks)))
+    }
 }
 
 /// See `tidegate.read`, which checks paths.
@@ -34,14 +57,21 @@ pub struct Rows {
 /// # Errors
 /// A word is unknown.
 #[pyfunction]
-#[pyo3(signature = (paths, by, detector, basis, raise_errors, threads))]
+#[pyo3(signature = (captures, by, detector, basis, raise_errors, threads, networks, sampled, progress))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are those of the function for users"
+)]
 pub fn read(
-    paths: Vec<PathBuf>,
+    captures: Vec<Vec<(String, Source)>>,
     by: &str,
     detector: &str,
     basis: Option<&str>,
     raise_errors: bool,
     threads: Option<usize>,
+    networks: Option<PyRef<'_, Tables>>,
+    sampled: Option<f64>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Rows> {
     let wrong = |what: String| PyValueError::new_err(what);
     let by = By::named(by).ok_or_else(|| {
@@ -67,18 +97,37 @@ pub fn read(
             entry.widest.name()
         )));
     }
+    let places = match (networks, sampled) {
+        (None, None) => None,
+        _ if by != By::Segment => {
+            return Err(wrong(
+                "asn and sampled add columns to segments only: leave them out, or by".to_owned(),
+            ));
+        }
+        (_, Some(sampled)) if !(sampled > 0.0 && sampled <= 1.0) => {
+            return Err(wrong(format!(
+                "sampled={sampled}: it is the share of flows that was sampled, above 0 and at most 1"
+            )));
+        }
+        (networks, sampled) => Some(Places {
+            networks: networks.map_or_else(Arc::default, |tables| Arc::clone(&tables.0)),
+            sampled: sampled.unwrap_or(1.0),
+        }),
+    };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     Ok(Rows {
-        schema: by.schema(),
+        schema: by.schema(places.is_some()),
         request: Request {
-            paths: paths.into(),
+            captures: captures.into_iter().map(Pieces::new).collect(),
             by,
+            places,
             detector: entry,
             basis,
             threads: threads.unwrap_or(cores),
         },
         raise: raise_errors,
         problems: Problems::default(),
+        progress: progress.map(Arc::new),
     })
 }
 
@@ -98,7 +147,9 @@ impl Rows {
             schema: Arc::clone(&self.schema),
             raise: self.raise,
             problems: Arc::clone(&self.problems),
+            progress: self.progress.clone(),
             thread: std::thread::current().id(),
+            told: Instant::now(),
         }
     }
 }
@@ -141,7 +192,7 @@ impl Rows {
     }
 
     fn __repr__(&self) -> String {
-        let many = self.request.paths.len();
+        let many = self.request.captures.len();
         let by = format!("{:?}", self.request.by).to_lowercase();
         format!(
             "<rows by {by} of {many} capture{}>",
@@ -160,9 +211,13 @@ struct Stream {
     schema: SchemaRef,
     raise: bool,
     problems: Problems,
+    /// Is told how many bytes were read, and at the end None.
+    progress: Option<Arc<Py<PyAny>>>,
     /// Which thread asked for it: only there may Ctrl-C be looked for, since another one may hold the interpreter's
     /// lock while it waits for this one.
     thread: ThreadId,
+    /// When it was last told how far the reading is.
+    told: Instant,
 }
 
 impl Stream {
@@ -174,14 +229,52 @@ impl Stream {
         }
         self.raise
     }
+
+    /// What is to be told of how far the reading is: now and then, and at its end.
+    fn due(&mut self, next: &Next) -> Option<Told> {
+        let end = matches!(next, Next::End);
+        let whom = Arc::clone(self.progress.as_ref()?);
+        (end || self.told.elapsed() >= TELL).then(|| {
+            self.told = Instant::now();
+            Told {
+                whom,
+                bytes: (!end).then(|| self.reading.bytes()),
+            }
+        })
+    }
+}
+
+/// How far a reading is: so many bytes were read, or it ended.
+struct Told {
+    whom: Arc<Py<PyAny>>,
+    bytes: Option<u64>,
+}
+
+/// What is due whenever something comes, or nothing for a while. No lock may be held: other threads of Python may run.
+///
+/// # Errors
+/// Ctrl-C came.
+fn look(py: Python<'_>, told: Option<Told>) -> PyResult<()> {
+    py.check_signals()?;
+    match told {
+        Some(told) => told.whom.call1(py, (told.bytes,)).map(drop),
+        None => Ok(()),
+    }
 }
 
 impl Iterator for Stream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let here = std::thread::current().id() == self.thread;
         loop {
-            match self.reading.next(LOOK) {
+            let next = self.reading.next(LOOK);
+            if here && Python::attach(|py| interrupted(py, look(py, self.due(&next)))) {
+                self.reading.end();
+                let error = "interrupted by Ctrl-C";
+                return Some(Err(ArrowError::ExternalError(error.into())));
+            }
+            match next {
                 Next::Batch(batch) => return Some(batch),
                 Next::Problem(problem) => {
                     if self.note(&problem) {
@@ -189,22 +282,15 @@ impl Iterator for Stream {
                     }
                 }
                 Next::End => return None,
-                Next::Waiting => {
-                    let here = std::thread::current().id() == self.thread;
-                    if here && Python::attach(interrupted) {
-                        self.reading.end();
-                        let error = "interrupted by Ctrl-C";
-                        return Some(Err(ArrowError::ExternalError(error.into())));
-                    }
-                }
+                Next::Waiting => {}
             }
         }
     }
 }
 
 /// Whether Ctrl-C came. Python hears of it again when the caller's library is back.
-fn interrupted(py: Python<'_>) -> bool {
-    match py.check_signals() {
+fn interrupted(py: Python<'_>, looked: PyResult<()>) -> bool {
+    match looked {
         Ok(()) => false,
         Err(_) => {
             let again = py
@@ -235,7 +321,14 @@ impl Batches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
-            match py.detach(|| lock(&self.0).reading.next(LOOK)) {
+            let (next, due) = py.detach(|| {
+                let mut stream = lock(&self.0);
+                let next = stream.reading.next(LOOK);
+                let due = stream.due(&next);
+                (next, due)
+            });
+            look(py, due)?;
+            match next {
                 Next::Batch(batch) => return Ok(Some(Batch(batch.map_err(failed)?))),
                 Next::Problem(problem) => {
                     if lock(&self.0).note(&problem) {
@@ -243,7 +336,7 @@ impl Batches {
                     }
                 }
                 Next::End => return Ok(None),
-                Next::Waiting => py.check_signals()?,
+                Next::Waiting => {}
             }
         }
     }

@@ -15,6 +15,9 @@ import polars
 import pyarrow
 import pytest
 import tidegate
+from mmdb_writer import MMDBWriter
+from netaddr import IPSet
+from tidegate import _progress
 
 
 def test_rows_are_those_of_the_program(corpus: Path) -> None:
@@ -92,6 +95,36 @@ def test_errors_have_file_place_and_reason(policed: Path, tmp_path: Path) -> Non
     files = set(polars.DataFrame(rows)["file"])
     assert files == {str(cut), str(policed)}
     assert {Path(problem.file).name for problem in rows.problems} == {"text.pcap", "cut.pcap.xz"}
+
+
+def test_segments_get_the_networks_of_their_clients(policed: Path, tmp_path: Path) -> None:
+    table = MMDBWriter(ip_version=6, ipv4_compatible=True, database_type="test")
+    table.insert_network(IPSet(["10.0.0.0/24"]), {"asn": "AS64500", "as_name": "Test", "country": "DE", "continent": "EU"})
+    table.to_db_file(str(tmp_path / "networks.mmdb"))
+    rows = polars.DataFrame(tidegate.read(policed, asn=tmp_path / "networks.mmdb", sampled=0.5))
+    columns = ["client_prefix", "client_asn", "client_organisation", "client_country", "client_continent", "sampled_fraction"]
+    assert set(rows.select(columns).rows()) == {("10.0.0.0/24", 64500, "Test", "DE", "EU", 0.5)}
+    assert rows.drop(rows.columns[rows.columns.index("client_address") :]).equals(polars.DataFrame(tidegate.read(policed)))
+    with pytest.raises(ValueError, match="MMDB"):
+        tidegate.read(policed, asn=policed)
+
+
+def test_a_reading_tells_how_far_it_is(policed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "_SHORT", 0.0)
+    bar = _progress.Bar(policed.stat().st_size * 40)
+    told: list[int | None] = []
+
+    def note(read: int | None) -> None:
+        told.append(read)
+        bar(read)
+
+    pieces = [(str(policed), policed)]
+    rows = tidegate._native.read([pieces] * 40, "packet", "tidegate", None, True, 1, None, None, note)
+    assert sum(map(len, rows)) > 0
+    assert told[-1] is None and told[:-1] == sorted(number for number in told if number is not None)
+    shown = capsys.readouterr().err
+    assert shown.endswith("\r\x1b[K") and (len(told) == 1 or "MB/s" in shown)
+    assert _progress.Bar(200_000_000).text(50_000_000, 0.5).endswith(" 25% of 200 MB, 100 MB/s")
 
 
 def test_wrong_words_are_value_errors(policed: Path, tmp_path: Path) -> None:

@@ -7,22 +7,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from . import _native
+from . import _native, _progress
 
 By = Literal["segment", "flow", "client", "packet"]
 Basis = Literal["segment", "connection", "client"]
 PathLike = str | os.PathLike[str]
 
-_NAMED_LIKE_A_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\.?\d*(\.(gz|xz|zst))?$", re.IGNORECASE)
+#: The names of files in folders that are taken for captures.
+NAMED_LIKE_A_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\.?\d*(\.(gz|xz|zst))?$", re.IGNORECASE)
 
 
-def _captures(paths: PathLike | Iterable[PathLike]) -> list[Path]:
+def each(given: PathLike | Iterable[PathLike]) -> list[Path]:
+    """One path, or several."""
+    return [Path(path) for path in ([given] if isinstance(given, (str, os.PathLike)) else given)]
+
+
+def _captures(given: PathLike | Iterable[PathLike]) -> list[Path]:
     """The captures that the paths name; folders are searched by the names of files."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: list[Path] = []
-    for path in map(Path, given):
+    for path in each(given):
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if _NAMED_LIKE_A_CAPTURE.search(file.name))
+            inside = sorted(file for file in path.rglob("*") if NAMED_LIKE_A_CAPTURE.search(file.name))
             if not inside:
                 raise FileNotFoundError(f"{path}: no captures in this folder: none of its files is named like one")
             found.extend(inside)
@@ -39,6 +44,10 @@ def read(
     basis: Basis | None = None,
     errors: Literal["raise", "keep"] = "raise",
     threads: int | None = None,
+    join: bool = False,
+    asn: PathLike | Iterable[PathLike] = (),
+    sampled: float | None = None,
+    progress: bool | None = None,
 ) -> _native.Rows:
     """Rows of captures: what `tidegate detect --by …` gives, with the same columns.
 
@@ -51,10 +60,25 @@ def read(
     other captures are read. In both cases the attribute `problems` of the result has the errors afterwards.
 
     `threads` is how many captures are read at the same time: by default, as many as there are processor cores.
+
+    `join=True` takes all files as the pieces of one capture, as `tcpdump -G` and `tidegate sample` write them: a flow may
+    begin in one and end in another.
+
+    `asn` names tables of networks (MMDB). Segments get the columns that datasets have beside those of segments: the
+    client's network, country and continent, and `sampled_fraction`, which is `sampled` or 1.
+
+    `progress` shows how far the reading is: by default, in terminals and notebooks, if it takes longer than a second.
     """
     if errors not in ("raise", "keep"):
         raise ValueError(f'errors={errors!r}: it is "raise" or "keep"')
-    return _native.read(_captures(paths), by, detector, basis, errors == "raise", threads)
+    files = _captures(paths)
+    pieces = [(str(file), file) for file in files]
+    captures = [pieces] if join else [[piece] for piece in pieces]
+    tables = each(asn)
+    networks = _native.Networks(tables) if tables else None
+    shown = _progress.somebody_looks() if progress is None else progress
+    bar = _progress.Bar(sum(file.stat().st_size for file in files if file.is_file())) if shown else None
+    return _native.read(captures, by, detector, basis, errors == "raise", threads, networks, sampled, bar)
 
 
 class Explanation:

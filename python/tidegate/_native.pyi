@@ -1,6 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ._errors import CaptureError
 
@@ -31,13 +31,23 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
     def __arrow_c_schema__(self) -> Any: ...
 
+class Networks:
+    def __init__(self, files: list[Path]) -> None: ...
+
+class Opened(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+# A capture is a list of files: a name, and a path or a function that opens it.
 def read(
-    paths: list[Path],
+    captures: Sequence[Sequence[tuple[str, Path | Callable[[], Opened]]]],
     by: str,
     detector: str,
     basis: str | None,
     raise_errors: bool,
     threads: int | None,
+    networks: Networks | None,
+    sampled: float | None,
+    progress: Callable[[int | None], None] | None,
 ) -> Rows: ...
 def explain(
     path: Path,
