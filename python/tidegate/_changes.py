@@ -10,8 +10,7 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from ._report import rows_of
-from ._shares import shares
+from ._report import rows_of, shares_by
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,8 +49,8 @@ def changes(
         raise ValueError(f"{dataset}: the dataset has no rows")
     now = known[-1] if hour is None else hour.replace(minute=0, second=0, microsecond=0, tzinfo=UTC)
     days = [now - timedelta(days=day) for day in range(7 * weeks + 1)]
-    rows = rows_of(dataset).filter(pl.col("hour") == now.hour, pl.col("date").is_in([f"{day:%Y-%m-%d}" for day in days]))
-    table = shares(rows, ["client_asn", "client_organisation", "date"], least_clients)
+    at = (pl.col("hour") == now.hour) & pl.col("date").is_in([f"{day:%Y-%m-%d}" for day in days])
+    table = shares_by(rows_of(dataset).where(at), ["client_asn", "client_organisation", "date"], least_clients)
     today = pl.col("date") == f"{now:%Y-%m-%d}"
     found = [_deviations(table.filter(~today), table.filter(today), measure) for measure in MEASURES]
     told = pl.concat(found).filter(

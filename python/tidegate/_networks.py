@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _native
-from ._distributions import median
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ._rows import Rows
 
 #: The share of an AS's rates that its clusters cover. [Flach16 §3.2]
 COVERED = 0.75
@@ -20,30 +21,35 @@ SPREAD = 0.05
 PATTERNS = ["staircase", "congestion-avoidance", "doubling-window"]
 
 
-def traits(rows: pl.LazyFrame) -> pl.DataFrame:
+def median(name: str, test: pl.Expr | None = None) -> pl.Expr:
+    """The median of what is known, in a group. Each row counts as often as its weight says."""
+    import polars as pl
+
+    known = pl.col(name).is_not_null() & (pl.lit(True) if test is None else test)
+    value, weight = pl.col(name).filter(known), pl.col("weight").filter(known)
+    half = 2 * weight.sort_by(value).cum_sum() >= weight.sum()
+    return value.sort().filter(half).first()
+
+
+def traits(rows: Rows) -> pl.DataFrame:
     """By AS: the country of most segments, the round trip, and what policers and losses are like."""
     import polars as pl
 
-    of_all = rows.group_by("client_asn").agg(
-        pl.col("client_country").drop_nulls().mode().sort().first().alias("country"),
-        median("rtt_median_ms").alias("rtt_median_ms"),
+    policed = pl.col("policed")
+    share = {name: pl.when(policed > 0).then(pl.col(name) / policed) for name in ["rate_known", *PATTERNS]}
+    return rows.traits().select(
+        "client_asn",
+        "country",
+        "rtt_median_ms",
+        pl.col("limit_rate_bps").cast(pl.UInt64).alias("policing_rate_median_bps"),
+        share["rate_known"].alias("share_rate_known"),
+        pl.col("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
+        *[share[name].alias(_share(name)) for name in PATTERNS],
     )
-    rate = median("limit_rate_bps").alias("policing_rate_median_bps")
-    known = (pl.col("rate_known") * pl.col("weight")).sum() / pl.col("weight").sum()
-    of_policed = rows.filter("policed").group_by("client_asn").agg(rate, known.alias("share_rate_known"), *_policers())
-    both = of_all.join(of_policed, on="client_asn", how="left", nulls_equal=True)
-    return both.collect(engine="streaming")
 
 
-def _policers() -> list[pl.Expr]:
-    import polars as pl
-
-    weight = pl.col("weight")
-    shares = [
-        ((pl.col("pattern") == name) * weight).sum().truediv(weight.sum()).alias(f"share_{name.replace('-', '_')}")
-        for name in PATTERNS
-    ]
-    return [median("limit_depth_bytes").alias("bucket_median_bytes"), *shares]
+def _share(pattern: str) -> str:
+    return f"share_{pattern.replace('-', '_')}"
 
 
 def policed_networks(networks: pl.DataFrame) -> list[int]:
@@ -55,52 +61,55 @@ def policed_networks(networks: pl.DataFrame) -> list[int]:
     return numbers
 
 
-def clusters(policed: pl.DataFrame, least: int) -> pl.DataFrame:
-    """The rates that cover most policed segments of each AS, and what the policers of each rate are like.
+def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
+    """The rates that cover most policed segments of an AS, and what the policers of each rate are like.
 
     Segments count whose rate is known as closely as a cluster is wide. Tiny buckets leave it open.
     """
     import polars as pl
 
     def row(inside: pl.DataFrame, centre: float, share: float) -> pl.DataFrame:
+        weight = pl.col("weight")
+        patterns = [((pl.col("pattern") == name) * weight).sum().truediv(weight.sum()).alias(_share(name)) for name in PATTERNS]
         return inside.group_by("client_asn").agg(
             pl.lit(round(centre), dtype=pl.UInt64).alias("rate_bps"),
             pl.lit(share).alias("share"),
-            pl.len().alias("sampled_segments"),
-            pl.col("client_address").n_unique().alias("clients"),
+            pl.len().cast(pl.UInt32).alias("sampled_segments"),
+            pl.col("client_address").n_unique().cast(pl.UInt32).alias("clients"),
             median("loss_rate").alias("loss_rate_median"),
-            *_policers(),
+            median("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
+            *patterns,
         )
 
-    known = policed.filter("rate_known")
     tables = [row(known.clear(), 0, 0.0)]
-    for _, rows in known.group_by("client_asn"):
-        if rows["client_address"].n_unique() < least:
-            continue
-        rates = rows["limit_rate_bps"].cast(pl.Float64)
+    if known["client_address"].n_unique() >= max(least, 1):
+        rates = known["limit_rate_bps"]
         for centre, count in _native.rate_clusters(rates.to_list(), COVERED):
-            inside = rows.filter((rates - centre).abs() <= SPREAD * centre)
-            tables.append(row(inside, centre, count / len(rows)))
-    return pl.concat(tables).sort("client_asn", "share", "rate_bps", descending=[False, True, False])
+            inside = known.filter((rates - centre).abs() <= SPREAD * centre)
+            tables.append(row(inside, centre, count / len(known)))
+    return pl.concat(tables)
 
 
-def spread(rows: pl.LazyFrame, policed: list[int], least: int) -> pl.DataFrame:
+def clusters(rows: Rows, least: int) -> pl.DataFrame:
+    """The clusters of all these systems."""
+    return rows.clusters(least).sort("client_asn", "share", "rate_bps", descending=[False, True, False])
+
+
+def spread(rates: pl.DataFrame, least: int) -> int | None:
+    """How many clusters cover these rates of an AS, if there are clients enough."""
+    if rates["client_address"].n_unique() < least:
+        return None
+    return len(_native.rate_clusters(rates["rate"].to_list(), COVERED))
+
+
+def spreads(rows: Rows, policed: list[int], least: int) -> pl.DataFrame:
     """How many clusters cover the policing rates of each AS, beside those that cover the goodputs of what was not policed.
 
     Plans make few rates; where nothing polices, goodputs lie far apart. [Flach16, figure 3]
     """
     import polars as pl
 
-    found = []
-    chosen = rows.filter(pl.col("rate_known") | ~pl.col("policed")).select(
-        "client_asn",
-        "client_address",
-        "policed",
-        rate=pl.when("policed").then("limit_rate_bps").otherwise("goodput_bps").cast(pl.Float64),
-    )
-    for (asn, is_policed), group in chosen.drop_nulls().collect(engine="streaming").group_by("client_asn", "policed"):
-        if group["client_address"].n_unique() >= least and (asn in policed or not is_policed):
-            found.append((asn, is_policed, len(_native.rate_clusters(group["rate"].to_list(), COVERED))))
+    found = [group for group in rows.spreads(least) if group[0] in policed or not group[1]]
     schema = {"client_asn": pl.UInt32, "policed": pl.Boolean, "clusters": pl.UInt32}
     table = pl.DataFrame(found, schema=schema, orient="row")
     count = pl.col("clusters")

@@ -11,27 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._distributions import distributions
-from ._networks import clusters, policed_networks, spread, traits
+from ._local import LocalRows
+from ._networks import clusters, policed_networks, spreads, traits
+from ._rows import Rows, key_types
 from ._shares import shares
 
 if TYPE_CHECKING:
     import polars as pl
-
-#: A policing rate is known if the ends of its interval are as close to each other as those of a cluster. [Flach16 §3.2]
-KNOWN = 1.05 / 0.95
-#: A segment with this many losses is lossy: fewer do not show a policer. [Flach16 Table 2]
-LOSSY = 15
-
-_CONTINENTS = {
-    "AF": "Africa",
-    "AN": "Antarctica",
-    "AS": "Asia (without India)",
-    "EU": "Europe",
-    "NA": "North America",
-    "OC": "Oceania",
-    "SA": "South America",
-}
-
 
 @dataclass(frozen=True)
 class Report:
@@ -91,27 +77,39 @@ def report(
 
     rows = rows_of(dataset)
     if since is not None:
-        rows = rows.filter(pl.col("date") >= since)
+        rows = rows.where(pl.col("date") >= since)
     if until is not None:
-        rows = rows.filter(pl.col("date") <= until)
-    networks = shares(rows, ["client_asn", "client_organisation"], least_clients)
+        rows = rows.where(pl.col("date") <= until)
+    return tables_of(rows, least_clients)
+
+
+def tables_of(rows: Rows, least: int) -> Report:
+    """The tables, whichever engine has the rows."""
+    networks = shares_by(rows, ["client_asn", "client_organisation"], least)
     prevalent = policed_networks(networks)
-    inside = rows.filter(pl.col("client_asn").is_in(prevalent))
-    for table in (traits(rows), spread(rows, prevalent, least_clients)):
+    inside = rows.of_networks(prevalent)
+    for table in (traits(rows), spreads(rows, prevalent, least)):
         networks = networks.join(table, on="client_asn", how="left", nulls_equal=True)
+    kinds = key_types()
     return Report(
-        regions=shares(rows, ["region"], least_clients),
-        countries=shares(rows, ["client_country"], least_clients),
+        regions=shares_by(rows, ["region"], least),
+        countries=shares_by(rows, ["client_country"], least),
         networks=networks,
-        clusters=clusters(inside.filter("policed").collect(engine="streaming"), least_clients),
-        distributions=distributions(rows, "region", least_clients),
-        network_distributions=distributions(inside, "client_asn", least_clients),
-        hours=shares(rows, ["region", "hour"], least_clients).sort("region", "hour"),
+        clusters=clusters(inside, least),
+        distributions=distributions(rows, "region", kinds["region"], least),
+        network_distributions=distributions(inside, "client_asn", kinds["client_asn"], least),
+        hours=shares_by(rows, ["region", "hour"], least).sort("region", "hour"),
     )
 
 
-def rows_of(dataset: str | os.PathLike[str]) -> pl.LazyFrame:
-    """The data that servers sent, with what reports need of it."""
+def shares_by(rows: Rows, keys: list[str], least: int) -> pl.DataFrame:
+    """Shares and loss rates by these keys."""
+    kinds = key_types()
+    return shares(rows.sums(keys), {key: kinds[key] for key in keys}, least)
+
+
+def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
+    """The rows of a dataset."""
     import polars as pl
 
     segments = Path(dataset) / "segments"
@@ -119,38 +117,4 @@ def rows_of(dataset: str | os.PathLike[str]) -> pl.LazyFrame:
         raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
     if not any(segments.rglob("*.parquet")):
         raise ValueError(f"{dataset}: the dataset has no rows")
-    return _rows(pl.scan_parquet(segments / "**" / "*.parquet", hive_partitioning=True, try_parse_hive_dates=False))
-
-
-def _rows(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """The columns that the report needs, of the data that servers sent."""
-    import polars as pl
-
-    region = (
-        pl.when(pl.col("client_country") == "IN")
-        .then(pl.lit("India"))
-        .otherwise(pl.col("client_continent").replace_strict(_CONTINENTS, default=None))
-        .fill_null("unknown")
-    )
-    return rows.filter(~pl.col("from_client")).select(
-        region.alias("region"),
-        "client_country",
-        "client_asn",
-        "client_organisation",
-        "client_address",
-        "date",
-        "hour",
-        "loss_rate",
-        "capacity_bps",
-        "limit_rate_bps",
-        "limit_depth_bytes",
-        "policer_rate_bps",
-        "pattern",
-        "goodput_bps",
-        "rtt_median_ms",
-        "wait_ms",
-        policed=pl.col("policed_any"),
-        rate_known=pl.col("limit_rate_high_bps") <= KNOWN * pl.col("limit_rate_low_bps"),
-        lossy=pl.col("lost_packets") >= LOSSY,
-        weight=1 / pl.col("sampled_fraction"),
-    )
+    return LocalRows(pl.scan_parquet(segments / "**" / "*.parquet", hive_partitioning=True, try_parse_hive_dates=False))

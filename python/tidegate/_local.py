@@ -1,0 +1,146 @@
+"""Rows of a dataset on this machine, and what reports need of them, by polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._distributions import MEASURES, STEPS, reached
+from ._networks import PATTERNS, cluster, median, spread
+from ._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
+from ._shares import SCALE, SHARES, Sums
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class LocalRows:
+    """See `_rows.Rows`."""
+
+    def __init__(self, rows: pl.LazyFrame) -> None:
+        """Takes rows with the columns of a dataset."""
+        self._rows = rows.filter(~_column("from_client")).select(*_needed())
+
+    def where(self, test: pl.Expr) -> LocalRows:
+        """A part of the rows."""
+        part = LocalRows.__new__(LocalRows)
+        part._rows = self._rows.filter(test)
+        return part
+
+    def of_networks(self, numbers: list[int]) -> LocalRows:
+        return self.where(_column("client_asn").is_in(numbers))
+
+    def sums(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+        import polars as pl
+
+        weight, loss, policed = pl.col("weight"), pl.col("weighted_loss"), pl.col("policed")
+        parts = {
+            "all": weight,
+            "lossy": weight * pl.col("lossy"),
+            "policed": weight * policed,
+            "policed_lossy": weight * (policed & pl.col("lossy")),
+            "unpoliced": weight * ~policed,
+            "lost_policed": loss * policed,
+            "lost_unpoliced": loss * ~policed,
+        }
+        clients = (
+            self._rows.group_by([*keys, "client_address"])
+            .agg(*[part.sum().alias(name) for name, part in parts.items()], pl.len().alias("sampled_segments"))
+            .collect(engine="streaming")
+        )
+        columns = []
+        for name, (part_name, whole_name) in SHARES.items():
+            part, whole = pl.col(part_name).cast(pl.Int128), pl.col(whole_name).cast(pl.Int128)
+            terms = [(whole > 0), part, whole, part * part, part * whole, whole * whole]
+            columns += [term.sum().alias(f"{name} {field}") for field, term in zip(Sums._fields, terms, strict=True)]
+        groups = clients.group_by(keys).agg(
+            pl.len().alias("clients"),
+            pl.col("sampled_segments").sum(),
+            pl.col("all").cast(pl.Int128).sum().alias("whole"),
+            *columns,
+        )
+        for group in groups.rename({"whole": "all"}).iter_rows(named=True):
+            yield group | {name: Sums(*(group[f"{name} {field}"] for field in Sums._fields)) for name in SHARES}
+
+    def traits(self) -> pl.DataFrame:
+        import polars as pl
+
+        policed, weight = pl.col("policed"), pl.col("weight")
+        of_policed = weight.filter(policed)
+        table = self._rows.group_by("client_asn").agg(
+            pl.col("client_country").drop_nulls().mode().sort().first().alias("country"),
+            median("rtt_median_ms").alias("rtt_median_ms"),
+            median("limit_rate_bps", policed).alias("limit_rate_bps"),
+            median("limit_depth_bytes", policed).alias("limit_depth_bytes"),
+            of_policed.sum().alias("policed"),
+            (pl.col("rate_known").fill_null(False).filter(policed) * of_policed).sum().alias("rate_known"),
+            *[((pl.col("pattern") == name).fill_null(False).filter(policed) * of_policed).sum().alias(name) for name in PATTERNS],
+        )
+        return table.collect(engine="streaming")
+
+    def quantiles(self, key: str) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
+        import polars as pl
+
+        clients, values = {}, []
+        for name, (policed, column) in MEASURES.items():
+            rows = self._rows.filter(pl.col("policed") == policed).select(key, "client_address", "weight", value=column)
+            known = rows.drop_nulls().sort("value").collect(engine="streaming")
+            for (group,), samples in known.group_by(key, maintain_order=True):
+                clients[group, name] = samples["client_address"].n_unique()
+                wanted = pl.Series(reached(samples["weight"].sum()), dtype=pl.Int64)
+                places = samples["weight"].cum_sum().search_sorted(wanted, side="left")
+                found = samples["value"].gather(places).to_list()
+                values += [(group, name, step, value) for step, value in zip(STEPS, found, strict=True)]
+        return clients, values
+
+    def clusters(self, least: int) -> pl.DataFrame:
+        import polars as pl
+
+        columns = ["client_asn", "client_address", "weight", "limit_rate_bps", "loss_rate", "limit_depth_bytes", "pattern"]
+        known = self._rows.filter("policed", "rate_known").select(columns).collect(engine="streaming")
+        return pl.concat([cluster(known.clear(), least), *(cluster(of, least) for _, of in known.group_by("client_asn"))])
+
+    def spreads(self, least: int) -> list[tuple[int | None, bool, int]]:
+        import polars as pl
+
+        rate = pl.when("policed").then("limit_rate_bps").otherwise("goodput_bps")
+        chosen = self._rows.filter(pl.col("rate_known") | ~pl.col("policed"))
+        rows = chosen.select("client_asn", "client_address", "policed", rate=rate).drop_nulls()
+        found = []
+        for (asn, policed), of in rows.collect(engine="streaming").group_by("client_asn", "policed"):
+            many = spread(of, least)
+            if many is not None:
+                found.append((asn, policed, many))
+        return found
+
+
+def _column(name: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col(name)
+
+
+def _needed() -> list[pl.Expr]:
+    import polars as pl
+
+    region = (
+        pl.when(pl.col("client_country") == COUNTRY_OF_ITS_REGION[0])
+        .then(pl.lit(COUNTRY_OF_ITS_REGION[1]))
+        .otherwise(pl.col("client_continent").replace_strict(REGIONS, default=None, return_dtype=pl.String))
+        .fill_null("unknown")
+    )
+    weight = SCALE / pl.col("sampled_fraction")
+    of_policer = pl.col("policer_rate_bps").cast(pl.Float64)
+    return [
+        region.alias("region"),
+        *[pl.col(name).cast(kind) for name, kind in key_types().items() if name != "region"],
+        "client_address",
+        "pattern",
+        pl.col("policed_any").alias("policed"),
+        (pl.col("limit_rate_high_bps") <= KNOWN * pl.col("limit_rate_low_bps")).alias("rate_known"),
+        (pl.col("lost_packets") >= LOSSY).alias("lossy"),
+        (weight + 0.5).floor().cast(pl.Int64).alias("weight"),
+        (weight * pl.col("loss_rate") + 0.5).floor().cast(pl.Int64).alias("weighted_loss"),
+        pl.when(of_policer > 0).then(pl.col("capacity_bps") / of_policer).alias("capacity_over_rate"),
+        *[pl.col(name).cast(pl.Float64) for name in NUMBERS],
+    ]

@@ -1,0 +1,58 @@
+"""What reports need of rows, whichever engine has them: polars on one machine, Spark on many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: A policing rate is known if the ends of its interval are as close to each other as those of a cluster. [Flach16 §3.2]
+KNOWN = 1.05 / 0.95
+#: A segment with this many losses is lossy: fewer do not show a policer. [Flach16 Table 2]
+LOSSY = 15
+#: Regions by continent. [Flach16 Table 2]
+REGIONS = {
+    "AF": "Africa",
+    "AN": "Antarctica",
+    "AS": "Asia (without India)",
+    "EU": "Europe",
+    "NA": "North America",
+    "OC": "Oceania",
+    "SA": "South America",
+}
+#: A country that is a region. [Flach16 Table 2]
+COUNTRY_OF_ITS_REGION = ("IN", "India")
+#: Numbers of a segment, as floating point. Each has fewer than 2^53 units, so that nothing is rounded.
+NUMBERS = ["limit_rate_bps", "limit_depth_bytes", "goodput_bps", "loss_rate", "rtt_median_ms", "wait_ms"]
+
+
+def key_types() -> dict[str, pl.DataType]:
+    """What rows are grouped by."""
+    import polars as pl
+
+    text = ["region", "client_country", "client_organisation", "date"]
+    return {**dict.fromkeys(text, pl.String()), "client_asn": pl.UInt32(), "hour": pl.Int64()}
+
+
+class Rows(Protocol):
+    """Data that servers sent. What the methods give is exact, so that every engine gives the same."""
+
+    def of_networks(self, numbers: list[int]) -> Self:
+        """Those of these autonomous systems."""
+
+    def sums(self, keys: list[str]) -> Iterable[dict[str, Any]]:
+        """By these keys: `clients`, `sampled_segments`, `all` (weights), and the `Sums` of each share."""
+
+    def traits(self) -> pl.DataFrame:
+        """By autonomous system: the country of most segments, medians, and weights of policed segments."""
+
+    def quantiles(self, key: str) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
+        """By key and measure: how many clients there are; and the values with the steps that they reach. No key is missing."""
+
+    def clusters(self, least: int) -> pl.DataFrame:
+        """The clusters of the policing rates of each autonomous system."""
+
+    def spreads(self, least: int) -> list[tuple[int | None, bool, int]]:
+        """How many clusters cover the rates of each autonomous system, of policed segments and of others."""
