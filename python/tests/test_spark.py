@@ -1,0 +1,211 @@
+"""Spark beside this machine: the same rows, and the same tables to the last digit."""
+
+import lzma
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+import tidegate
+from conftest import ROOT
+from moto.server import ThreadedMotoServer
+from polars.testing import assert_frame_equal
+from pyarrow import fs
+from pyspark.sql import SparkSession
+from test_report import dataset  # noqa: F401: a fixture
+from tidegate import spark as on_spark
+from tidegate.spark import _analyse, _share, _storage
+
+TABLES = [ROOT / "crates" / "dataset" / "tests" / name for name in ("asn.mmdb", "country.mmdb")]
+
+
+@pytest.fixture(scope="session")
+def storage() -> Iterator[str]:
+    """A server for S3 on this machine."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def session(storage: str) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    build = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+    for key, value in {"endpoint": storage, "endpoint.region": "eu-west-1", "access.key": "key", "secret.key": "secret"}.items():
+        build = build.config(f"spark.hadoop.fs.s3a.{key}", value)
+    made = build.config("spark.sql.shuffle.partitions", "4").config("spark.sql.session.timeZone", "America/Lima").getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
+
+
+def equal(here: tidegate.Report, there: tidegate.Report) -> None:
+    """Fails unless all tables are the same: names, types, order, and every digit."""
+    for name, table in here.tables().items():
+        assert_frame_equal(table, there.tables()[name], check_exact=True)
+
+
+def local(found: on_spark.Analysis) -> polars.DataFrame:
+    rows = polars.from_arrow(found.rows.toArrow())
+    assert isinstance(rows, polars.DataFrame)
+    return rows
+
+
+def test_the_report_is_the_same_to_the_digit(session: SparkSession, dataset: Path) -> None:  # noqa: F811
+    here = tidegate.report(dataset)
+    assert len(here.clusters) > 0 and len(here.distributions) > 0
+    equal(here, on_spark.report(on_spark.dataset(session, str(dataset))))
+    there = on_spark.report(on_spark.dataset(session, str(dataset)), least_clients=401)
+    equal(tidegate.report(dataset, least_clients=401), there)
+
+
+def test_rows_are_those_of_this_machine(session: SparkSession, corpus: Path) -> None:
+    found = on_spark.analyse(session, f"{corpus}/*/*.pcap.xz", asn=TABLES, sampled=0.5).persist()
+    there = local(found)
+    here = polars.DataFrame(tidegate.read(sorted(corpus.glob("*/*.pcap.xz")), asn=TABLES, sampled=0.5))
+    assert found.problems.isEmpty()
+    start = polars.col("start_s")
+    here = here.with_columns(start.dt.strftime("%Y-%m-%d").alias("date"), start.dt.hour().cast(polars.Int32).alias("hour"))
+    assert there.columns == here.columns
+    here = here.cast({name: kind for name, kind in there.schema.items()})
+    order = ["file", "flow", "segment", "from_client"]
+    assert_frame_equal(there.sort(order), here.sort(order), check_exact=True)
+    found.unpersist()
+
+
+def test_a_dataset_of_spark_is_one(session: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    found = on_spark.analyse(session, str(corpus), asn=TABLES).persist()
+    found.rows.write.partitionBy("date", "hour").parquet(str(tmp_path / "segments"))
+    here = tidegate.report(tmp_path, least_clients=1)
+    assert here.networks["segments"].sum() > 0
+    equal(here, on_spark.report(found.rows, least_clients=1))
+    found.unpersist()
+
+
+def test_bad_captures_are_told_and_the_others_read(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    shutil.copy(policed, tmp_path / "whole.pcap.xz")
+    (tmp_path / "cut.pcap.xz").write_bytes(policed.read_bytes()[:50_000])
+    (tmp_path / "text.pcap").write_text("this is not a capture, it is a text")
+    (tmp_path / "empty.pcap").touch()
+    found = on_spark.analyse(session, f"{tmp_path}/*.pcap*")
+    problems = {Path(row.file).name: row for row in found.problems.collect()}
+    assert set(problems) == {"cut.pcap.xz", "text.pcap", "empty.pcap"}
+    assert "not a packet capture" in problems["text.pcap"].reason and problems["text.pcap"].offset == 0
+    counts = dict(found.rows.groupBy("file").count().toArrow().to_pandas().itertuples(index=False))
+    whole = len(polars.DataFrame(tidegate.read(policed)))
+    assert counts[str(tmp_path / "whole.pcap.xz")] == whole
+    assert 0 < counts[str(tmp_path / "cut.pcap.xz")] < whole
+    assert set(counts) == {str(tmp_path / "whole.pcap.xz"), str(tmp_path / "cut.pcap.xz")}
+
+
+def test_captures_are_read_from_s3(session: SparkSession, storage: str, policed: Path, tmp_path: Path) -> None:
+    name = "samples-of-a-server"
+    server = fs.S3FileSystem(access_key="key", secret_key="secret", endpoint_override=storage, region="eu-west-1", allow_bucket_creation=True)
+    server.create_dir(name)
+    for key, content in {"a/1.pcap.xz": policed.read_bytes(), "b/2.pcap.xz": policed.read_bytes(), "b/text.pcap": b"no capture"}.items():
+        with server.open_output_stream(f"{name}/{key}") as out:
+            out.write(content)
+    found = on_spark.analyse(session, f"s3a://{name}/*/*.pcap*")
+    rows = local(found)
+    here = polars.DataFrame(tidegate.read(policed))
+    assert set(rows["file"]) == {f"s3a://{name}/a/1.pcap.xz", f"s3a://{name}/b/2.pcap.xz"}
+    assert len(rows) == 2 * len(here) and rows["lost_packets"].sum() == 2 * here["lost_packets"].sum()
+    assert [row.file for row in found.problems.collect()] == [f"s3a://{name}/b/text.pcap"]
+
+
+class Failing:
+    """A storage that gives some of a file, or none."""
+
+    def __init__(self, content: bytes, error: OSError) -> None:
+        self.content = content
+        self.error = error
+
+    def open_input_stream(self, path: str, compression: None) -> "Failing":
+        return self
+
+    def read(self, size: int) -> bytes:
+        if not self.content:
+            raise self.error
+        read, self.content = self.content[:size], self.content[size:]
+        return read
+
+
+def test_a_storage_that_fails_is_no_bad_capture(policed: Path) -> None:
+    def rows(error: OSError) -> int:
+        storage: Any = Failing(policed.read_bytes()[:100_000], error)
+        nothing: Any = None
+        work = _analyse._Work(storage, nothing, "segment", "tidegate", None, [], 1.0)
+        return sum(map(len, work.rows([[_storage.File("s3a://a/b", "a/b", 1)]])))
+
+    # Spark repeats the task, and drops its rows.
+    with pytest.raises(OSError, match="the cable is out"):
+        rows(OSError("the cable is out"))
+    # A file without permission is the same the next time: rows, and a problem.
+    assert rows(PermissionError("no")) > 1
+
+
+def test_pieces_of_a_capture_are_read_together(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    capture = lzma.decompress(policed.read_bytes())
+    header, packets = capture[:24], 24
+    middle = packets
+    while middle < len(capture) // 2:
+        middle += 16 + int.from_bytes(capture[middle + 8 : middle + 12], "little")
+    # Named in the wrong order: the first packets say which comes first.
+    for name, content in [("b", capture[:middle]), ("a", header + capture[middle:])]:
+        place = tmp_path / "host" / f"{name}.pcap"
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    (tmp_path / "whole.pcap").write_bytes(capture)
+    found = on_spark.analyse(session, f"{tmp_path}/host", join=lambda address: str(Path(address).parent))
+    whole = polars.DataFrame(tidegate.read(tmp_path / "whole.pcap"))
+    joined = polars.DataFrame(tidegate.read(tmp_path / "host", join=True))
+    apart = polars.DataFrame(tidegate.read(tmp_path / "host"))
+    there = local(found)
+    for rows in (there, joined):
+        assert set(rows["file"]) == {f"{tmp_path}/host/b.pcap to {tmp_path}/host/a.pcap"} or len(set(rows["file"])) == 1
+        assert len(rows) == len(whole) < len(apart)
+        assert rows["lost_packets"].sum() == whole["lost_packets"].sum()
+
+
+def test_wrong_words_are_told_at_once(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no file is there"):
+        on_spark.analyse(session, f"{tmp_path}/*.pcap")
+    with pytest.raises(ValueError, match="pdx"):
+        on_spark.analyse(session, str(policed), detector="pdx")
+    with pytest.raises(ValueError, match="sampled=2"):
+        on_spark.analyse(session, str(policed), sampled=2)
+    with pytest.raises(ValueError, match="segments only"):
+        on_spark.analyse(session, str(policed), "flow", asn=TABLES)
+
+
+def test_tasks_are_alike() -> None:
+    files = [_storage.File(f"{number}", f"{number}", size) for number, size in enumerate([5, 900, 1, 300, 2, 3, 3, 3])]
+    shared = _share.tasks(_share.captures(files, None), 1)
+    sizes = [[file.size for capture in task for file in capture] for task in shared]
+    assert sizes == [[900], [300], [5, 3, 3, 3, 2, 1]]
+    assert sorted(size for task in sizes for size in task) == sorted(file.size for file in files)
+    together = _share.captures(files, lambda address: "odd" if int(address) % 2 else "even")
+    assert [len(capture) for capture in together] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("glob", "yes", "no"),
+    [
+        ("/a/*.pcap", ["/a/b.pcap"], ["/a/b/c.pcap", "/a/bpcap"]),
+        ("/a/**/*.pcap", ["/a/b.pcap", "/a/b/c/d.pcap"], ["/b/a.pcap"]),
+        ("/a/[0-2]?.{pcap,cap.zst}", ["/a/1x.pcap", "/a/2y.cap.zst"], ["/a/3x.pcap", "/a/1.pcap"]),
+        ("/a/[!x]+(1).pcap", ["/a/y+(1).pcap"], ["/a/x+(1).pcap", "/a/yy(1).pcap"]),
+        ("/a/[]^.pcap", ["/a/[]^.pcap"], ["/a/^.pcap"]),
+    ],
+)
+def test_wildcards(glob: str, yes: list[str], no: list[str]) -> None:
+    pattern = re.compile(_storage._expression(glob))
+    assert all(pattern.fullmatch(path) for path in yes)
+    assert not any(pattern.fullmatch(path) for path in no)
