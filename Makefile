@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Programs as the demo builds them, which takes a third of the time of a release.
 TIDEGATE := $(TARGET)/demo/tidegate
 
-.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check \
+.PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check python-bench \
 	package test-package reproduce clean
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo 'To measure it:'
 	@echo '  make bench          measures speed and memory, beside other tools'
 	@echo '  make web-bench      measures the page in Chromium, beside tidegate detect'
+	@echo '  make python-bench   measures the Python package and Spark, beside tidegate detect and other packages'
 	@echo '  make study          repeats the tables of the papers'
 	@echo
 	@echo '  make clean          removes everything that was built'
@@ -201,8 +202,17 @@ docs-check: program
 
 # Each place where the package is built has an environment, so that checks do not change the user's Python.
 python-check: program
+	@packaging/setup python
 	@echo '== the Python package (the first time takes minutes)'
 	TIDEGATE_PROGRAM="$(abspath $(TIDEGATE))" packaging/python "$(TARGET)/python"
+
+python-bench: build
+	@packaging/setup python
+	@packaging/setup bench
+	packaging/python "$(TARGET)/python" install
+	"$(TARGET)/python/bin/pip" install --quiet --disable-pip-version-check nfstream pyshark
+	@echo '== measuring the Python package, and Spark on two cores'
+	TIDEGATE_PROGRAM="$(abspath $(TARGET)/release/tidegate)" "$(TARGET)/python/bin/python" bench/python.py --record
 
 book:
 	@packaging/setup book
