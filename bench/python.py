@@ -8,15 +8,20 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import tidegate
 
 BENCH = Path(__file__).parent
@@ -39,10 +44,24 @@ def captures(folder: Path, least: int) -> list[Path]:
     return made
 
 
-def took(do: Callable[[], object]) -> float:
-    began = time.perf_counter()
+@dataclass(frozen=True)
+class Time:
+    """How long something took, in seconds."""
+
+    wall: float
+    #: Processor time of this process and of programs that ended, which other work on the machine changes less.
+    cpu: float
+
+
+def cpu() -> float:
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def took(do: Callable[[], object]) -> Time:
+    began, used = time.perf_counter(), cpu()
     do()
-    return time.perf_counter() - began
+    return Time(time.perf_counter() - began, cpu() - used)
 
 
 def native(files: list[Path], jobs: int) -> None:
@@ -54,16 +73,16 @@ def read(files: list[Path], threads: int) -> int:
     return sum(map(len, tidegate.read(files, threads=threads, progress=False)))
 
 
-def with_nfstream(file: Path) -> int:
+def with_nfstream(files: list[Path]) -> int:
     from nfstream import NFStreamer
 
-    streamer = NFStreamer(source=str(file), statistical_analysis=True, n_dissections=0, n_meters=1)
-    return sum(1 for _ in streamer)
+    return sum(1 for file in files for _ in NFStreamer(source=str(file), statistical_analysis=True, n_dissections=0, n_meters=1))
 
 
-def with_pyshark(file: Path) -> int:
+def with_pyshark(files: list[Path]) -> int:
     import pyshark
 
+    (file,) = files
     capture = pyshark.FileCapture(str(file), keep_packets=False, display_filter="tcp")
     flows = {packet.tcp.stream for packet in capture}
     capture.close()
@@ -83,37 +102,45 @@ def reading(figures: Figures, files: list[Path], packets: int, rounds: int) -> N
     """One thread, the same files, in turn."""
     ways: dict[str, Callable[[], object]] = {"native": lambda: native(files, 1), "python": lambda: read(files, 1)}
     times = in_turn(ways, rounds)
+    rates(figures, times, packets, "one_thread")
+    figures.add("python.rate_over_native", median(times["native"]).wall / median(times["python"]).wall, "x")
+    figures.add("python.cpu_rate_over_native", median(times["native"]).cpu / median(times["python"]).cpu, "x")
+
+
+def rates(figures: Figures, times: dict[str, list[Time]], packets: int, how: str) -> None:
     for name, found in times.items():
-        figures.add(f"{name}.one_thread", packets / statistics.median(found) / 1e6, "Mpackets/s")
-    figures.add("python.rate_over_native", ratio(times, "native", "python"), "x")
+        figures.add(f"{name}.{how}", packets / median(found).wall / 1e6, "Mpackets/s")
 
 
-def in_turn(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+def in_turn(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[Time]]:
     """How long each takes, so that what else happens on the machine concerns all alike."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[str, list[Time]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             times[name].append(took(way))
     return times
 
 
-def ratio(times: dict[str, list[float]], one: str, other: str) -> float:
-    return statistics.median(times[one]) / statistics.median(times[other])
+def median(times: list[Time]) -> Time:
+    return Time(statistics.median(time.wall for time in times), statistics.median(time.cpu for time in times))
 
 
-def others(figures: Figures, file: Path) -> None:
-    """Flows per second of other packages, on one capture. Each once: they take long."""
-    flows = sum(map(len, tidegate.read(file, by="flow", threads=1, progress=False)))
-    ours = statistics.median(took(lambda: read([file], 1)) for _ in range(5))
-    figures.add("python.flow_rate", flows / ours, "flows/s")
-    for name, package in [("nfstream", with_nfstream), ("pyshark", with_pyshark)]:
+def others(figures: Figures, folder: Path, files: list[Path], rounds: int) -> None:
+    """Flows per second of other packages. pyshark is so slow that it gets the beginning of a capture."""
+    short = folder / "short.pcap"
+    whole = files[0].read_bytes()
+    short.write_bytes(whole[: packets_in(whole)[:5001][-1]])
+    for name, package, given in [("nfstream", with_nfstream, files[:5]), ("pyshark", with_pyshark, [short])]:
+        flows = sum(map(len, tidegate.read(given, by="flow", threads=1, progress=False)))
+        ways: dict[str, Callable[[], object]] = {"python": partial(read, given, 1), name: partial(package, given)}
         try:
-            seconds = took(lambda package=package: package(file))  # type: ignore[misc]
+            times = in_turn(ways, rounds)
         except ImportError as missing:
             print(f"{name} is missing ({missing}): left out", file=sys.stderr)
             continue
-        figures.add(f"{name}.flow_rate", flows / seconds, "flows/s")
-        figures.add(f"python.flow_rate_over_{name}", seconds / ours, "x")
+        figures.add(f"python.flow_rate_beside_{name}", flows / median(times["python"]).wall, "flows/s")
+        figures.add(f"{name}.flow_rate", flows / median(times[name]).wall, "flows/s")
+        figures.add(f"python.flow_rate_over_{name}", median(times[name]).wall / median(times["python"]).wall, "x")
 
 
 def spark(figures: Figures, files: list[Path], packets: int, rounds: int) -> None:
@@ -130,12 +157,24 @@ def spark(figures: Figures, files: list[Path], packets: int, rounds: int) -> Non
         # Makes all rows, and drops them.
         found.found.write.format("noop").mode("overwrite").save()
 
-    figures.add("spark.first_run", took(analyse), "s")
+    figures.add("spark.first_run", took(analyse).wall, "s")
     times = in_turn({"native": lambda: native(files, 2), "spark": analyse}, rounds)
-    for name, found in times.items():
-        figures.add(f"{name}.two_threads", packets / statistics.median(found) / 1e6, "Mpackets/s")
-    figures.add("spark.rate_over_native", ratio(times, "native", "spark"), "x")
+    rates(figures, times, packets, "two_threads")
+    figures.add("spark.rate_over_native", median(times["native"]).wall / median(times["spark"]).wall, "x")
     session.stop()
+
+
+def sizes(figures: Figures, folder: Path, files: list[Path], packets: int) -> None:
+    """What captures and rows take, for plans."""
+    codec = pa.Codec("zstd", 3)
+    compressed = sum(len(codec.compress(file.read_bytes(), asbytes=True)) for file in files)
+    figures.add("captures.compressed", compressed / packets, "bytes/packet")
+    rows = folder / "rows.parquet"
+    command = [PROGRAM, "detect", "--quiet", "--format", "parquet", "--output", str(rows), *map(str, files)]
+    subprocess.run(command, check=True)
+    segments = pq.read_metadata(rows).num_rows
+    figures.add("rows.segments", segments, "rows")
+    figures.add("rows.size", rows.stat().st_size / segments, "bytes/row")
 
 
 def record(figures: Figures, rounds: int) -> Path:
@@ -159,25 +198,25 @@ def main() -> None:
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         files = captures(Path(folder), given.size * 10**6)
-        packets = sum(count(file) for file in files)
+        packets = sum(len(packets_in(file.read_bytes())) - 1 for file in files)
         figures.add("captures", len(files), "files")
         figures.add("captures.size", sum(file.stat().st_size for file in files) / 1e6, "MB")
         figures.add("captures.packets", packets, "packets")
+        sizes(figures, Path(folder), files, packets)
         reading(figures, files, packets, given.rounds)
-        others(figures, files[0])
+        others(figures, Path(folder), files, given.rounds)
         spark(figures, files, packets, given.rounds)
     if given.record:
         print(f"written to {record(figures, given.rounds)}", file=sys.stderr)
 
 
-def count(file: Path) -> int:
-    """Packets in a pcap file of this machine's byte order."""
-    content = memoryview(file.read_bytes())
-    place, packets = 24, 0
-    while place < len(content):
-        place += 16 + int.from_bytes(content[place + 8 : place + 12], "little")
-        packets += 1
-    return packets
+def packets_in(content: bytes) -> list[int]:
+    """Where the packets of a pcap file of this machine's byte order begin, and where the last one ends."""
+    places = [24]
+    while places[-1] < len(content):
+        length = content[places[-1] + 8 : places[-1] + 12]
+        places.append(places[-1] + 16 + int.from_bytes(length, sys.byteorder))
+    return places
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,14 +156,23 @@ def build(found: list[Network], folder: Path, program: str, seed: int) -> Path:
         )
     table.to_db_file(str(folder / "networks.mmdb"))
     dataset = folder / "dataset"
-    for network in found:
-        run = tidegate.lab.run(scenario(network, seed), captures=True)
-        for name, content in run.captures.items():
-            capture = folder / f"{network.asn}-{Path(name).name}"
-            capture.write_bytes(content)
-            detect = [program, "detect", "--quiet", "--dataset", str(dataset), "--asn", str(folder / "networks.mmdb"), str(capture)]
-            subprocess.run(detect, check=True, stdout=subprocess.DEVNULL)
-            capture.unlink()
+
+    def simulate(network: Network) -> list[Path]:
+        captures = []
+        for name, content in tidegate.lab.run(scenario(network, seed), captures=True).captures.items():
+            captures.append(folder / f"{network.asn}-{Path(name).name}")
+            captures[-1].write_bytes(content)
+        return captures
+
+    # A few networks at a time: the captures of all would fill the disk.
+    cores = os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as pool:
+        for few in (found[at : at + cores] for at in range(0, len(found), cores)):
+            captures = [capture for made in pool.map(simulate, few) for capture in made]
+            detect = [program, "detect", "--quiet", "--dataset", str(dataset), "--asn", str(folder / "networks.mmdb")]
+            subprocess.run([*detect, *map(str, captures)], check=True, stdout=subprocess.DEVNULL)
+            for capture in captures:
+                capture.unlink()
     return dataset
 
 
