@@ -1,7 +1,9 @@
 //! `tidegate sample`.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::Analysis;
@@ -20,6 +22,7 @@ Examples:
   tidegate sample eth0 --out samples --keep 10GB --addresses pseudonym --key key
                                                               for years, without anybody's address
   tidegate sample eth0 --rows dataset --asn networks.mmdb     only what limited them: no files of packets
+  tidegate sample eth0 --out samples --to s3://samples/eu     complete files go to an S3 store
   tidegate detect --join samples/                             what limited these flows
 
 docs/reference/sample.md says what is in the files. Root, or CAP_NET_RAW and CAP_BPF, are needed to start; they are
@@ -85,9 +88,10 @@ pub struct Sample {
     /// [default: until the disk is full]
     #[arg(long, value_name = "SIZE")]
     pub keep: Option<Bytes>,
-    /// Move complete files to this folder, such as a mount. Those that cannot be moved stay, and are moved later
+    /// Move complete files to this folder, such as a mount, or to s3://BUCKET/PREFIX in an S3 store (AWS_ENDPOINT_URL,
+    /// AWS_ACCESS_KEY_ID … say which). Those that cannot be moved stay, and are moved later
     #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
+    pub to: Option<To>,
     /// Serve metrics for Prometheus at this address of this machine, such as 127.0.0.1:9105
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
@@ -102,4 +106,73 @@ pub enum SampleBy {
     Flow,
     /// Clients with all of their connections, as limiters that these share need
     Client,
+}
+
+/// Where complete files are moved to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum To {
+    Folder(PathBuf),
+    /// What is below a prefix in a bucket of an S3 store.
+    S3 {
+        bucket: String,
+        prefix: String,
+    },
+}
+
+impl FromStr for To {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix("s3://") else {
+            return match text.contains("://") {
+                true => Err("write a folder, or s3://BUCKET/PREFIX".to_owned()),
+                false => Ok(Self::Folder(text.into())),
+            };
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if bucket.is_empty() || !bucket.chars().all(plain) {
+            return Err(format!(
+                "'{bucket}' is not a bucket: write s3://BUCKET/PREFIX"
+            ));
+        }
+        Ok(Self::S3 {
+            bucket: bucket.to_owned(),
+            prefix: prefix.trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for To {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_and_folders_are_told_apart() {
+        let s3 = |bucket: &str, prefix: &str| To::S3 {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        assert_eq!("s3://samples".parse(), Ok(s3("samples", "")));
+        assert_eq!("s3://samples/web/eu/".parse(), Ok(s3("samples", "web/eu")));
+        assert_eq!("s3/samples".parse(), Ok(To::Folder("s3/samples".into())));
+        for wrong in [
+            "s3://",
+            "s3:///web",
+            "s3://a b/c",
+            "gs://samples",
+            "http://a/b",
+        ] {
+            assert!(wrong.parse::<To>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,29 +1,74 @@
-//! Moves complete files to another folder, such as a mount of a store.
+//! Moves complete files elsewhere: to another folder, such as a mount, or to an S3 store.
+
+#[cfg(feature = "s3")]
+mod s3;
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context;
 
-/// A thread that moves files, so that a slow folder does not hold up the sampler.
+use crate::cli::sample::To;
+
+/// Files that could not be moved are tried again after this time, or when another one arrives.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A thread that moves files, so that a slow folder or store does not hold up the sampler.
 pub struct Ship {
     files: Sender<PathBuf>,
     thread: JoinHandle<()>,
 }
 
+/// Where files are moved to.
+enum Place {
+    Folder(PathBuf),
+    #[cfg(feature = "s3")]
+    S3(s3::Bucket),
+}
+
+impl Place {
+    fn new(to: &To) -> anyhow::Result<Self> {
+        match to {
+            To::Folder(path) => {
+                fs::create_dir_all(path)
+                    .with_context(|| format!("cannot write to {}", path.display()))?;
+                Ok(Self::Folder(path.clone()))
+            }
+            #[cfg(feature = "s3")]
+            To::S3 { bucket, prefix } => Ok(Self::S3(s3::Bucket::new(bucket, prefix)?)),
+            #[cfg(not(feature = "s3"))]
+            To::S3 { .. } => Err(crate::cli::UsageError(
+                "this program was built without S3 stores: build it with the feature s3".to_owned(),
+            )
+            .into()),
+        }
+    }
+
+    /// Copies a file under its name, which appears when it is complete, and removes the file.
+    fn ship(&self, file: &Path) -> io::Result<()> {
+        match self {
+            Self::Folder(to) => copy(file, to)?,
+            #[cfg(feature = "s3")]
+            Self::S3(bucket) => bucket.put(file)?,
+        }
+        fs::remove_file(file)
+    }
+}
+
 impl Ship {
     /// Begins with the files that are there already.
-    pub fn start(to: &Path, waiting: Vec<PathBuf>) -> anyhow::Result<Self> {
-        fs::create_dir_all(to).with_context(|| format!("cannot write to {}", to.display()))?;
-        let to = to.to_owned();
+    pub fn start(to: &To, waiting: Vec<PathBuf>) -> anyhow::Result<Self> {
+        let place = Place::new(to)?;
+        let to = to.to_string();
         let (files, arriving) = channel();
         let thread = thread::Builder::new()
             .name("ship".to_owned())
-            .spawn(move || work(&to, waiting.into(), &arriving))
+            .spawn(move || work(&place, &to, waiting.into(), &arriving))
             .context("cannot start the thread that ships files")?;
         Ok(Self { files, thread })
     }
@@ -42,38 +87,51 @@ impl Ship {
     }
 }
 
-/// Tries to move the files that wait, and again when another one arrives.
-fn work(to: &Path, mut waiting: VecDeque<PathBuf>, arriving: &Receiver<PathBuf>) {
+/// Tries to move the files that wait, and again after a while, or when another one arrives.
+fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Receiver<PathBuf>) {
     let mut failing = false;
     loop {
         while let Some(file) = waiting.front() {
-            match ship(file, to) {
-                Ok(()) => failing = false,
+            match place.ship(file) {
+                Ok(()) => {
+                    if failing {
+                        eprintln!("tidegate: files are moved to {to} again");
+                    }
+                    failing = false;
+                }
                 // The sampler has removed it to make room.
                 Err(_) if !file.exists() => {}
                 Err(error) => {
                     if !failing {
                         eprintln!(
-                            "tidegate: cannot move {} to {}: {error}. Files stay here, and are moved with a later one",
-                            file.display(),
-                            to.display()
+                            "tidegate: cannot move {} to {to}: {error}. Files stay here, and are moved later",
+                            file.display()
                         );
                     }
                     failing = true;
+                    // Names of files that were removed to make room must not pile up.
+                    waiting.retain(|file| file.exists());
                     break;
                 }
             }
             waiting.pop_front();
         }
-        match arriving.recv() {
+        let arrived = match failing {
+            true => arriving.recv_timeout(AGAIN),
+            false => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match arrived {
             Ok(file) => waiting.push_back(file),
-            Err(_) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
+        // All that came meanwhile: a store that is away is not asked for each of them.
+        waiting.extend(arriving.try_iter());
     }
 }
 
-/// Copies a file under another name, gives the copy its name, and removes the file.
-fn ship(file: &Path, to: &Path) -> io::Result<()> {
+/// Copies a file under another name, and gives the copy its name.
+fn copy(file: &Path, to: &Path) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default();
     let aside = to.join(format!(".{}.part", name.to_string_lossy()));
     let copy = || {
@@ -84,8 +142,7 @@ fn ship(file: &Path, to: &Path) -> io::Result<()> {
     };
     copy().inspect_err(|_| {
         let _ = fs::remove_file(&aside);
-    })?;
-    fs::remove_file(file)
+    })
 }
 
 #[cfg(test)]
@@ -102,7 +159,7 @@ mod tests {
         };
         let to = root.path().join("to");
         let gone = root.path().join("gone");
-        let ship = Ship::start(&to, vec![file("a"), gone]).unwrap();
+        let ship = Ship::start(&To::Folder(to.clone()), vec![file("a"), gone]).unwrap();
         ship.send(file("b"));
         ship.send(file("c"));
         ship.end();
@@ -123,8 +180,8 @@ mod tests {
         fs::write(&file, "a").unwrap();
         let to = root.path().join("to");
         fs::write(&to, "no folder").unwrap();
-        assert!(super::ship(&file, &to).is_err());
+        assert!(Place::Folder(to.clone()).ship(&file).is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "a");
-        assert!(Ship::start(&to, Vec::new()).is_err());
+        assert!(Ship::start(&To::Folder(to), Vec::new()).is_err());
     }
 }
