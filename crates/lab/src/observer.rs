@@ -34,8 +34,8 @@ pub trait SoFar {
     /// How full an element was, if the plan wants samples.
     fn samples(&self, element: usize) -> &[Sample];
 
-    /// How many packets an element has dropped.
-    fn dropped(&self, element: usize) -> u64;
+    /// How many packets an element has dropped in each [step](crate::outcome::drop_step), up to the last step with a drop.
+    fn drops(&self, element: usize) -> &[u64];
 }
 
 impl<F: FnMut(Nanos) -> bool> Observer for F {

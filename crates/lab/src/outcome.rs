@@ -143,6 +143,14 @@ pub struct AggregateOutcome {
     pub windows: Vec<u64>,
 }
 
+/// Steps of equal length in which the dropped packets of a simulation are counted.
+pub const DROP_STEPS: u64 = 400;
+
+/// The length of these steps.
+pub fn drop_step(duration: Nanos) -> Nanos {
+    duration.div_ceil(DROP_STEPS).max(1)
+}
+
 /// The results of an element.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ElementOutcome {
@@ -156,6 +164,8 @@ pub struct ElementOutcome {
     pub dropped: u64,
     /// Bytes of these.
     pub dropped_bytes: u64,
+    /// Packets it dropped in each [step](drop_step) of the simulation, up to the last step with a drop.
+    pub drops: Vec<u64>,
     /// Packets it re-marked.
     pub marked: u64,
     /// Its occupancy over time, if the plan wants samples and it has any.

@@ -137,6 +137,8 @@ pub struct ElementRecord {
     pub dropped: u64,
     /// Their bytes at the IP layer.
     pub dropped_bytes: u64,
+    /// These packets by when they were dropped; see [`ElementOutcome::drops`].
+    pub drops: Vec<u64>,
     /// Packets that it re-marked.
     pub marked: u64,
     /// Samples of how full it was.
@@ -144,6 +146,17 @@ pub struct ElementRecord {
 }
 
 impl ElementRecord {
+    /// Counts a dropped packet of this many bytes, in a step of the simulation.
+    pub fn drop_packet(&mut self, step: usize, bytes: u32) {
+        self.dropped += 1;
+        self.dropped_bytes += u64::from(bytes);
+        // Most elements never drop, so steps are kept from the first drop on.
+        if self.drops.len() <= step {
+            self.drops.resize(step + 1, 0);
+        }
+        self.drops[step] += 1;
+    }
+
     /// The outcome of an element that adds `overhead` bytes to each packet when it counts.
     pub fn outcome(self, name: &str, overhead: u32) -> ElementOutcome {
         let overhead = u64::from(overhead);
@@ -153,6 +166,7 @@ impl ElementRecord {
             bytes: self.bytes + self.packets * overhead,
             dropped: self.dropped,
             dropped_bytes: self.dropped_bytes + self.dropped * overhead,
+            drops: self.drops,
             marked: self.marked,
             samples: self.samples,
         }

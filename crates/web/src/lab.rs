@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tidegate_lab::Nanos;
 use tidegate_lab::capture::InMemory;
 use tidegate_lab::examples::EXAMPLES;
 use tidegate_lab::experiment::{self, ExperimentError, Finished, Look, Settings};
-use tidegate_lab::outcome::Sample;
+use tidegate_lab::outcome::{Sample, drop_step};
 use tidegate_lab::rows::{LabParameters, LabPointRow, LabPoints};
 use tidegate_lab::scenario::{Group, Scenario, ScenarioError};
 use tidegate_lab::summary::{self, Throughput};
@@ -27,8 +26,6 @@ const INKS: [&str; MOST_CURVES] = [
 ];
 /// Simulations with captures are kept in memory only where there are few.
 const MOST_CAPTURED: usize = 16;
-/// Times at which dropped packets are counted.
-const DROP_STEPS: u64 = 400;
 /// Pixels of a picture that moves, in both directions.
 const LIVE_PIXELS: u32 = 1000;
 
@@ -84,12 +81,9 @@ pub fn simulate(text: &str, files: &impl Files) -> Result<Ran, String> {
     let done = AtomicU64::new(0);
     let work = scenario.work().max(1) as f64;
     let share = || done.load(Ordering::Relaxed) as f64 / work;
-    let drops = Mutex::new(Drops::default());
     let look = |look: Look<'_>| {
-        let mut drops = drops.lock().unwrap_or_else(PoisonError::into_inner);
-        drops.add(&look);
         if files.progress(share()) {
-            files.show(live(&scenario, &look, &drops));
+            files.show(live(&scenario, &look));
         }
     };
     let settings = Settings {
@@ -108,9 +102,8 @@ pub fn simulate(text: &str, files: &impl Files) -> Result<Ran, String> {
         if panels.len() <= finished.point {
             panels.resize_with(finished.point + 1, Vec::new);
         }
-        let drops = std::mem::take(&mut *drops.lock().unwrap_or_else(PoisonError::into_inner));
         if panels[finished.point].is_empty() {
-            panels[finished.point] = whole(&finished, drops);
+            panels[finished.point] = whole(&finished);
         }
         files.progress(share());
         Ok(())
@@ -190,29 +183,6 @@ fn written(cell: Cell) -> Value {
     }
 }
 
-/// How many packets each element has dropped, over time.
-#[derive(Default)]
-struct Drops {
-    last: Option<Nanos>,
-    curves: Vec<Vec<Point>>,
-}
-
-impl Drops {
-    fn add(&mut self, look: &Look<'_>) {
-        let plan = &look.group.plan;
-        let now = look.so_far.now();
-        let step = plan.duration / DROP_STEPS;
-        if self.last.is_some_and(|last| now < last + step) {
-            return;
-        }
-        self.last = Some(now);
-        self.curves.resize(plan.elements.len(), Vec::new());
-        for (element, curve) in self.curves.iter_mut().enumerate() {
-            curve.push((now as f64 / 1e9, look.so_far.dropped(element) as f64));
-        }
-    }
-}
-
 /// What a simulation has counted, at its end or before.
 struct Counted<'a> {
     group: &'a Group,
@@ -220,11 +190,14 @@ struct Counted<'a> {
     windows: Vec<&'a [u64]>,
     /// Samples of each element.
     samples: Vec<&'a [Sample]>,
-    drops: Drops,
+    /// Packets that each element dropped, by steps of the simulation.
+    drops: Vec<&'a [u64]>,
+    /// How much was simulated.
+    now: Nanos,
 }
 
 /// The panels of a simulation that runs.
-fn live(scenario: &Scenario, look: &Look<'_>, drops: &Drops) -> Live {
+fn live(scenario: &Scenario, look: &Look<'_>) -> Live {
     let plan = &look.group.plan;
     let windows = (0..plan.flows.len()).map(|flow| {
         let begun = look.so_far.windows(flow);
@@ -237,10 +210,10 @@ fn live(scenario: &Scenario, look: &Look<'_>, drops: &Drops) -> Live {
         samples: (0..plan.elements.len())
             .map(|element| look.so_far.samples(element))
             .collect(),
-        drops: Drops {
-            last: drops.last,
-            curves: drops.curves.clone(),
-        },
+        drops: (0..plan.elements.len())
+            .map(|element| look.so_far.drops(element))
+            .collect(),
+        now: look.so_far.now(),
     });
     let seconds = plan.duration as f64 / 1e9;
     let view = View {
@@ -265,11 +238,8 @@ fn live(scenario: &Scenario, look: &Look<'_>, drops: &Drops) -> Live {
 }
 
 /// The panels of a simulation that is over.
-fn whole(finished: &Finished, mut drops: Drops) -> Vec<Panel> {
+fn whole(finished: &Finished) -> Vec<Panel> {
     let (plan, outcome) = (&finished.group.plan, &finished.outcome);
-    for (curve, element) in drops.curves.iter_mut().zip(&outcome.elements) {
-        curve.push((plan.duration as f64 / 1e9, element.dropped as f64));
-    }
     draw(Counted {
         group: &finished.group,
         windows: outcome.flows.iter().map(|flow| &flow.windows[..]).collect(),
@@ -278,8 +248,27 @@ fn whole(finished: &Finished, mut drops: Drops) -> Vec<Panel> {
             .iter()
             .map(|element| &element.samples[..])
             .collect(),
-        drops,
+        drops: outcome
+            .elements
+            .iter()
+            .map(|element| &element.drops[..])
+            .collect(),
+        now: plan.duration,
     })
+}
+
+/// How many packets an element had dropped in all, from the beginning to `now`.
+fn dropped(drops: &[u64], step: Nanos, now: Nanos) -> Vec<Point> {
+    let mut all = 0;
+    let mut points = vec![(0.0, 0.0)];
+    for (i, packets) in drops.iter().enumerate() {
+        all += packets;
+        // They are counted at the end of their step. The last one may not be over yet.
+        let at = ((i as u64 + 1) * step).min(now);
+        points.push((at as f64 / 1e9, all as f64));
+    }
+    points.push((now as f64 / 1e9, all as f64));
+    points
 }
 
 /// The throughput of flows, how full the queues and buckets were, and what was dropped.
@@ -338,17 +327,16 @@ fn draw(counted: Counted<'_>) -> Vec<Panel> {
             levels.curve((format!("{index}-{queue}"), Mark::Line, ink), label, points);
         }
     }
-    let mut dropped = Panel::new("drops", "Dropped packets, in all", "packets");
+    let mut drops = Panel::new("drops", "Dropped packets, in all", "packets");
     let mut inks = INKS.iter();
-    for (index, points) in counted.drops.curves.into_iter().enumerate() {
-        if points.iter().all(|(_, packets)| *packets == 0.0) {
-            continue;
-        }
+    let droppers = counted.drops.iter().enumerate();
+    for (index, steps) in droppers.filter(|(_, steps)| !steps.is_empty()) {
         let Some(ink) = inks.next() else { break };
         let name = group.elements[index].name.clone();
-        dropped.curve((index.to_string(), Mark::Steps, ink), name, points);
+        let points = dropped(steps, drop_step(plan.duration), counted.now);
+        drops.curve((index.to_string(), Mark::Steps, ink), name, points);
     }
-    [throughput, levels, dropped]
+    [throughput, levels, drops]
         .into_iter()
         .filter(|panel| !panel.curves.is_empty())
         .collect()

@@ -12,7 +12,7 @@ use super::stages::{Stage, Stages};
 use super::timers::Timers;
 use crate::element::Element;
 use crate::observer::{Observer, SoFar, TappedPacket};
-use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome, Sample, State};
+use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome, Sample, State, drop_step};
 use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::{Noting, Plan};
@@ -59,6 +59,8 @@ pub struct Engine<'a> {
     stages: Vec<Stage>,
     flows: Vec<Flow>,
     aggregates: Vec<Windows>,
+    /// The length of the steps in which dropped packets are counted.
+    drop_step: Nanos,
     wires: Arc<[Wire]>,
     total: u64,
     /// States of connections that were noted.
@@ -110,6 +112,7 @@ impl<'a> Engine<'a> {
             stages,
             flows,
             aggregates: vec![windows; plan.aggregates.len()],
+            drop_step: drop_step(plan.duration),
             wires,
             total: 0,
             states: 0,
@@ -235,9 +238,9 @@ impl<'a> Engine<'a> {
         }
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);
+            let step = (self.now / self.drop_step) as usize;
             let record = &mut self.stages[stage].record;
-            record.dropped += 1;
-            record.dropped_bytes += u64::from(packet.bytes);
+            record.drop_packet(step, packet.bytes);
             if packet.is_data() {
                 self.flows[packet.flow as usize].record.dropped += 1;
             }
@@ -456,9 +459,9 @@ impl SoFar for Engine<'_> {
         stage.map_or(&[], |stage| &stage.record.samples)
     }
 
-    fn dropped(&self, element: usize) -> u64 {
+    fn drops(&self, element: usize) -> &[u64] {
         let stage = self.stages.get(element);
-        stage.map_or(0, |stage| stage.record.dropped)
+        stage.map_or(&[], |stage| &stage.record.drops)
     }
 }
 

@@ -4,6 +4,7 @@ mod custom;
 mod limiters;
 
 use super::*;
+use crate::outcome::DROP_STEPS;
 use crate::plan::*;
 use crate::testing::*;
 use crate::{MILLISECOND, SECOND};
@@ -146,6 +147,10 @@ fn the_same_plan_gives_the_same_outcome_and_another_seed_another() {
     assert_ne!(first, outcome(&mixed(2)));
     assert!(first.flows.iter().all(|flow| flow.dropped > 0));
     assert_eq!(first.elements[3].samples.len(), 100);
+    for element in &first.elements {
+        assert_eq!(element.drops.iter().sum::<u64>(), element.dropped);
+        assert!(element.drops.len() as u64 <= DROP_STEPS);
+    }
 }
 
 #[test]
