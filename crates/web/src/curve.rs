@@ -1,7 +1,8 @@
 //! Curves with as many points as their pixels can show.
 
-use std::collections::HashSet;
+use std::ops::Range;
 
+use crate::peaks::Peaks;
 use crate::request::View;
 
 /// Seconds, and a value. A value that is not a number interrupts a line.
@@ -12,38 +13,42 @@ const MOST_PIXELS: u32 = 16_384;
 
 /// The points of a line, in the order of time, that suffice to draw a part of it: the first, the last, the least and the greatest of
 /// each column of pixels, and one point on either side (M4: Jugel et al., VLDB 2014).
-pub fn line(points: &[Point], view: View) -> Vec<Point> {
+pub fn line(points: &[Point], peaks: &Peaks, view: View) -> Vec<Point> {
     let Some(columns) = Columns::of(view) else {
         return Vec::new();
     };
-    let begin = points.partition_point(|(at, _)| *at < view.from);
-    let end = points.partition_point(|(at, _)| *at <= view.to);
+    let (begin, end) = bounds(points, view);
     let (begin, end) = (begin.saturating_sub(1), (end + 1).min(points.len()));
-    let inside = &points[begin.min(end)..end];
-    let mut drawn = Vec::with_capacity(inside.len().min(4 * columns.count as usize));
-    for column in inside.chunk_by(|one, other| columns.place(one.0) == columns.place(other.0)) {
-        m4(column, &mut drawn);
+    let mut drawn = Vec::with_capacity((end - begin.min(end)).min(4 * columns.count as usize));
+    let mut from = begin;
+    while from < end {
+        let place = columns.place(points[from].0);
+        let inside = &points[from..end];
+        let to = from + inside.partition_point(|(at, _)| columns.place(*at) <= place);
+        m4(points, peaks, from..to, &mut drawn);
+        from = to;
     }
     drawn
 }
 
 /// The first, least, greatest and last point of a column, in the order of time, with an interruption if there is one.
-fn m4(column: &[Point], drawn: &mut Vec<Point>) {
-    let known = |i: &usize| !column[*i].1.is_nan();
-    let by_value = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
-    let all = || (0..column.len()).filter(known);
-    let gap = (0..column.len()).find(|i| column[*i].1.is_nan());
-    let chosen = [
-        Some(0),
-        all().min_by(by_value),
-        all().max_by(by_value),
-        gap,
-        Some(column.len() - 1),
-    ];
-    let mut chosen: Vec<usize> = chosen.into_iter().flatten().collect();
+fn m4(points: &[Point], peaks: &Peaks, column: Range<usize>, drawn: &mut Vec<Point>) {
+    if column.len() <= 4 {
+        drawn.extend_from_slice(&points[column]);
+        return;
+    }
+    let (first, last) = (column.start, column.end - 1);
+    let (least, most) = peaks
+        .ends(points, first, column.end)
+        .unwrap_or((first, last));
+    let mut chosen = [first, least, most, peaks.gap(column).unwrap_or(first), last];
     chosen.sort_unstable();
-    chosen.dedup();
-    drawn.extend(chosen.into_iter().map(|i| column[i]));
+    let mut before = None;
+    for place in chosen {
+        if before.replace(place) != Some(place) {
+            drawn.push(points[place]);
+        }
+    }
 }
 
 /// The points of a part, in the order of time, one for each pixel.
@@ -51,19 +56,19 @@ pub fn dots(points: &[Point], view: View, (low, high): (f64, f64)) -> Vec<Point>
     let Some(columns) = Columns::of(view) else {
         return Vec::new();
     };
-    let height = (high - low).max(f64::MIN_POSITIVE) / f64::from(view.rows.max(1));
-    let mut column = None;
-    let mut taken = HashSet::new();
+    let rows = view.rows.clamp(1, MOST_PIXELS);
+    let scale = f64::from(rows) / (high - low).max(f64::MIN_POSITIVE);
+    // In which column each row was drawn last.
+    let mut taken = vec![i64::MIN; rows as usize + 1];
     let mut drawn = Vec::new();
     for &(at, value) in within(points, view) {
         if !(low..=high).contains(&value) {
             continue;
         }
-        let place = columns.place(at);
-        if column.replace(place) != Some(place) {
-            taken.clear();
-        }
-        if taken.insert(((value - low) / height) as u32) {
+        let column = columns.place(at);
+        let row = (((value - low) * scale) as usize).min(rows as usize);
+        if taken[row] != column {
+            taken[row] = column;
             drawn.push((at, value));
         }
     }
@@ -102,34 +107,41 @@ pub fn bars(points: &[Point], view: View, (low, high): (f64, f64)) -> Vec<Point>
 }
 
 /// The points of a part.
-pub fn within(points: &[Point], view: View) -> &[Point] {
+fn within(points: &[Point], view: View) -> &[Point] {
+    let (begin, end) = bounds(points, view);
+    &points[begin..end]
+}
+
+/// The place of the first point of a part, and the one behind its last point.
+pub fn bounds(points: &[Point], view: View) -> (usize, usize) {
     let begin = points.partition_point(|(at, _)| *at < view.from);
     let end = points.partition_point(|(at, _)| *at <= view.to);
-    &points[begin.min(end)..end]
+    (begin.min(end), end)
 }
 
 /// Columns of pixels over a time.
 struct Columns {
     from: f64,
-    width: f64,
+    /// Columns a second.
+    scale: f64,
     count: u32,
 }
 
 impl Columns {
     fn of(view: View) -> Option<Self> {
         let count = view.columns.clamp(1, MOST_PIXELS);
-        let width = (view.to - view.from) / f64::from(count);
-        let is_sound = view.from.is_finite() && width.is_finite() && width > 0.0;
+        let scale = f64::from(count) / (view.to - view.from);
+        let is_sound = view.from.is_finite() && scale.is_finite() && scale > 0.0;
         is_sound.then_some(Self {
             from: view.from,
-            width,
+            scale,
             count,
         })
     }
 
-    /// The column of a time; −1 and the number of columns are what lies outside.
+    /// The column of a time, as the page finds it; −1 and the number of columns are what lies outside.
     fn place(&self, at: f64) -> i64 {
-        let place = ((at - self.from) / self.width).floor();
+        let place = ((at - self.from) * self.scale).floor();
         (place as i64).clamp(-1, i64::from(self.count))
     }
 }
@@ -166,11 +178,11 @@ mod tests {
         for pair in points.windows(2) {
             let [(t0, v0), (t1, v1)] = [pair[0], pair[1]];
             for edge in 0..=view.columns {
-                let at = view.from + f64::from(edge) * columns.width;
+                let at = view.from + f64::from(edge) / columns.scale;
                 if t0 < at && at < t1 {
                     let value = v0 + (v1 - v0) * (at - t0) / (t1 - t0);
-                    cover(at - columns.width * 1e-6, value);
-                    cover(at + columns.width * 1e-6, value);
+                    cover(at - 1e-6 / columns.scale, value);
+                    cover(at + 1e-6 / columns.scale, value);
                 }
             }
         }
@@ -187,7 +199,7 @@ mod tests {
             .collect();
         for (from, to, columns) in [(0.0, 20.0, 64), (3.21, 3.9, 100), (19.0, 25.0, 31)] {
             let view = view(from, to, columns);
-            let few = line(&points, view);
+            let few = line(&points, &Peaks::of(&points), view);
             assert!(few.len() <= 4 * columns as usize + 8, "{}", few.len());
             let (few, all) = (drawn(&few, view), drawn(&points, view));
             for (one, other) in few.iter().zip(&all) {
@@ -234,7 +246,7 @@ mod tests {
     #[test]
     fn an_interruption_is_kept() {
         let points = [(0.0, 1.0), (0.1, f64::NAN), (0.2, 2.0), (0.3, 1.5)];
-        let found = line(&points, view(0.0, 1.0, 1));
+        let found = line(&points, &Peaks::of(&points), view(0.0, 1.0, 1));
         assert!(found.iter().any(|(_, value)| value.is_nan()));
     }
 
@@ -247,7 +259,7 @@ mod tests {
             (0.0, f64::INFINITY),
             (0.0, 0.0),
         ] {
-            assert!(line(&points, view(from, to, 10)).is_empty());
+            assert!(line(&points, &Peaks::of(&points), view(from, to, 10)).is_empty());
             assert!(dots(&points, view(from, to, 10), (0.0, 1.0)).is_empty());
             assert!(bars(&points, view(from, to, 10), (0.0, 1.0)).is_empty());
         }

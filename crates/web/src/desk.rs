@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_story::account::Keeper;
-use tidegate_story::remarks;
-use tidegate_trace::annotate::TransferSummary;
-use tidegate_trace::detect::{DETECTORS, Judgement};
+use tidegate_trace::detect::DETECTORS;
 use tidegate_trace::pair::{Diagnosis, Gathered};
-use tidegate_trace::read::{Capture, Nanos, ReadError};
-use tidegate_trace::{Analysis, Options, Sink, analyse};
+use tidegate_trace::read::{Capture, ReadError};
+use tidegate_trace::{Analysis, Options};
 
 use crate::acks::Acks;
 use crate::between::{self, Between};
 use crate::complete;
 use crate::files::Files;
 use crate::lab::{self, Ran};
-use crate::line::Line;
 use crate::panel::Panel;
 use crate::picture::{self, Picture};
+use crate::reading::Reading;
 use crate::request::{Place, Request, View};
 use crate::sizes;
 use crate::summary;
@@ -48,6 +46,7 @@ pub struct Desk<F> {
     ran: Option<Ran>,
     between: Option<Between>,
     summary: Vec<Panel>,
+    reading: Option<Reading>,
 }
 
 impl<F: Files> Desk<F> {
@@ -61,6 +60,7 @@ impl<F: Files> Desk<F> {
             ran: None,
             between: None,
             summary: Vec::new(),
+            reading: None,
         }
     }
 
@@ -78,7 +78,7 @@ impl<F: Files> Desk<F> {
             .map_err(|error| format!("the request is not understood: {error}"))?;
         let json = |value: Value| Ok(Reply::Text(value.to_string()));
         match request {
-            Request::Read { capture, name } => self.read(capture, name).and_then(json),
+            Request::Read { capture, name } => self.read(capture, name),
             Request::Columns => json(Table::columns()),
             Request::Arrange(arrangement) => json(self.table.arrange(&arrangement)),
             Request::Lines { from, count } => json(self.table.part(from, count)),
@@ -128,35 +128,38 @@ impl<F: Files> Desk<F> {
         }
     }
 
-    fn read(&mut self, capture: u32, name: String) -> Result<Value, String> {
+    /// Begins to read a capture.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn begin(&mut self, capture: u32, name: String) -> Result<(), String> {
         let name: Arc<str> = name.into();
         let input = self.open(capture, &name)?;
-        let mut lines = Lines {
-            capture,
-            name: Arc::clone(&name),
-            start: 0,
-            lines: Vec::new(),
-        };
-        let outcome = analyse(input, Options::default(), &mut lines);
-        let error = outcome.error.map(|error| error.to_string());
-        let problems = remarks::problems(&outcome.passed_over, error.as_deref());
-        let counters = &outcome.counters;
-        let remarks = remarks::remarks(counters);
-        let mut lines = lines.lines;
-        // As the command line lists them: the client first.
-        lines.sort_by_key(|line| (line.id.flow, line.id.segment, !line.id.from_client));
-        let count = lines.len();
+        self.reading = Some(Reading::new(capture, name, input));
+        Ok(())
+    }
+
+    /// Reads on, until [`Files::pauses`] or to the end of the capture; then its transfers are in the table, and the answer is a report in JSON.
+    pub fn proceed(&mut self) -> Option<String> {
+        let mut reading = self.reading.take()?;
+        if !reading.proceed(&self.files) {
+            self.reading = Some(reading);
+            return None;
+        }
+        let (capture, name) = (reading.capture, Arc::clone(&reading.name));
+        let (lines, report) = reading.finish();
         self.table.extend(lines);
-        self.names.push((capture, Arc::clone(&name)));
-        let problems = problems.iter().chain(&remarks);
-        let problems = problems.map(|problem| format!("{name}: {problem}"));
-        Ok(json!({
-            "name": *name,
-            "packets": counters.frames,
-            "flows": counters.flows,
-            "transfers": count,
-            "problems": problems.collect::<Vec<_>>(),
-        }))
+        self.names.push((capture, name));
+        Some(report.to_string())
+    }
+
+    fn read(&mut self, capture: u32, name: String) -> Result<Reply, String> {
+        self.begin(capture, name)?;
+        loop {
+            if let Some(report) = self.proceed() {
+                return Ok(Reply::Text(report));
+            }
+        }
     }
 
     fn open(&self, capture: u32, name: &str) -> Result<Box<dyn Read + Send>, String> {
@@ -254,24 +257,4 @@ fn keep(
 fn find<'a>(panels: &'a [Panel], key: &str) -> Result<&'a Panel, String> {
     let found = panels.iter().find(|panel| panel.key == key);
     found.ok_or_else(|| format!("there is no panel {key}"))
-}
-
-/// Collects the lines of a capture.
-struct Lines {
-    capture: u32,
-    name: Arc<str>,
-    start: Nanos,
-    lines: Vec<Line>,
-}
-
-impl Sink for Lines {
-    fn begin(&mut self, at: Nanos) {
-        self.start = at;
-    }
-
-    fn verdict(&mut self, transfer: &TransferSummary, judgement: Judgement) {
-        let of = (self.capture, &self.name);
-        self.lines
-            .push(Line::new(of, self.start, transfer, &judgement));
-    }
 }

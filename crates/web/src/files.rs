@@ -10,6 +10,11 @@ pub trait Files: Sync {
     /// It is not there, or cannot be read.
     fn open(&self, capture: u32) -> io::Result<Box<dyn Read + Send>>;
 
+    /// Whether reading should pause, for more of the file is on its way.
+    fn pauses(&self) -> bool {
+        false
+    }
+
     /// A share of a long task is done. Answers whether somebody wants to see what there is up to now.
     fn progress(&self, share: f64) -> bool {
         let _ = share;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::curve::{self, Point};
+use crate::peaks::Peaks;
 use crate::request::View;
 
 /// How a curve is drawn.
@@ -43,6 +44,7 @@ pub struct Curve {
     /// Whether it is only shown as far as the panel reaches for the others.
     pub aside: bool,
     pub points: Vec<Point>,
+    peaks: Peaks,
 }
 
 /// What a panel is drawn over, if that is not time.
@@ -127,6 +129,7 @@ impl Panel {
                 mark,
                 ink,
                 aside,
+                peaks: Peaks::of(&points),
                 points,
             });
         }
@@ -146,7 +149,9 @@ impl Panel {
         for curve in &self.curves {
             let points = match curve.mark {
                 Mark::Dots | Mark::Crosses => curve::dots(&curve.points, view, (low, high)),
-                Mark::Line | Mark::Steps | Mark::Dashed => curve::line(&curve.points, view),
+                Mark::Line | Mark::Steps | Mark::Dashed => {
+                    curve::line(&curve.points, &curve.peaks, view)
+                }
                 Mark::Bars => curve::bars(&curve.points, view, (low, high)),
             };
             numbers.push(points.len() as f64);
@@ -158,15 +163,19 @@ impl Panel {
     /// The values at the lower and the upper edge.
     fn extent(&self, view: View) -> (f64, f64) {
         let counted = self.curves.iter().filter(|curve| !curve.aside);
-        let all = counted.flat_map(|curve| {
-            let inside = curve::within(&curve.points, view);
+        let ends = counted.filter_map(|curve| {
+            let points = &curve.points;
             // A level line has points at its ends only.
             let line = curve.mark == Mark::Dashed && !self.follows;
-            if line { &curve.points[..] } else { inside }
+            let (begin, end) = match line {
+                true => (0, points.len()),
+                false => curve::bounds(points, view),
+            };
+            let (least, most) = curve.peaks.ends(points, begin, end)?;
+            Some((points[least].1, points[most].1))
         });
-        let values = all.map(|(_, value)| *value).filter(|value| !value.is_nan());
-        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most), value| {
-            (f64::min(least, value), f64::max(most, value))
+        let (least, most) = ends.fold((f64::INFINITY, 0.0), |(least, most), ends| {
+            (f64::min(least, ends.0), f64::max(most, ends.1))
         });
         let low = if self.follows && least.is_finite() {
             least

@@ -500,6 +500,43 @@ fn the_transfers_that_are_listed_are_summed_up() {
     );
 }
 
+/// Pauses after every frame.
+struct Slow;
+
+impl Files for Slow {
+    fn open(&self, capture: u32) -> io::Result<Box<dyn Read + Send>> {
+        Corpus.open(capture)
+    }
+
+    fn pauses(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_capture_that_is_read_in_steps_gets_the_same_lines() {
+    let mut desk = Desk::new(Slow);
+    assert!(desk.begin(7, "x".to_owned()).is_err());
+    desk.begin(0, "0.pcap".to_owned()).expect("a capture");
+    let mut steps = 0;
+    let report = loop {
+        steps += 1;
+        if let Some(report) = desk.proceed() {
+            break serde_json::from_str::<Value>(&report).expect("JSON");
+        }
+    };
+    assert_eq!(report["packets"], steps - 1);
+    assert!(desk.proceed().is_none());
+    let mut at_once = self::desk(1);
+    for request in [
+        json!({ "ask": "arrange", "all": true }),
+        json!({ "ask": "csv" }),
+    ] {
+        let request = request.to_string();
+        assert_eq!(desk.answer(&request), at_once.answer(&request));
+    }
+}
+
 #[test]
 fn dropped_packets_are_drawn_from_the_beginning_of_a_short_run() {
     let scenario = r#"
