@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tidegate_trace::read::{Capture, Frame, LinkType, Nanos};
 
+use super::short;
 use super::traffic::{Losing, million as million_packets, parts};
 
 /// The client in all of the shared captures.
@@ -64,6 +65,16 @@ pub fn million() -> Result<PathBuf> {
     let path = folder.join("million.pcap");
     let mut file = File::create(&path).with_context(|| path.display().to_string())?;
     std::io::copy(&mut million_packets()?.open()?, &mut file)?;
+    Ok(path)
+}
+
+/// A capture of a million transfers or some more, in target/bench.
+pub fn many() -> Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join("many.pcap");
+    // Each connection has a request and a response, and each of these is a transfer.
+    short::write(&path, 500_000)?;
     Ok(path)
 }
 

@@ -7,6 +7,7 @@ mod child;
 mod limiters;
 mod page;
 mod record;
+mod short;
 mod stages;
 mod tools;
 mod traffic;

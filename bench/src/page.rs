@@ -41,10 +41,12 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     let million = capture::million()?;
     let packets = Big::existing(&million)?.packets;
     figures.add("million.packets", packets as f64, "packets");
+    let many = capture::many()?;
     let driven = Command::new("node")
         .arg(DRIVER)
         .arg(&big.path)
         .arg(&million)
+        .arg(&many)
         .arg(rounds.to_string())
         .env("TIDEGATE", &tidegate)
         .stderr(Stdio::inherit())
@@ -82,6 +84,10 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         "page.zoom.frame_p95",
         "page.pan.frame_p50",
         "page.pan.frame_p95",
+        "page.table.transfers",
+        "page.table.frame_p50",
+        "page.table.frame_p95",
+        "page.table.frames_without_text",
     ] {
         value(name)?;
     }
@@ -90,5 +96,6 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     let bound = 2.0 * memory + big.bytes as f64 / 1e6;
     figures.add("page.memory_over_bound", grown / bound, "x");
     fs::remove_file(&million)?;
+    fs::remove_file(&many)?;
     Ok(())
 }

@@ -1,14 +1,20 @@
-// What the page costs in Chromium, with software rendering: node bench.mjs CAPTURE MILLION ROUNDS prints a line a figure. MILLION is a
-// capture of one transfer with a million packets. The benchmark `page` of the package tidegate-bench calls this.
+// What the page costs in Chromium, with software rendering: node bench.mjs CAPTURE MILLION MANY ROUNDS prints a line a figure. MILLION is a
+// capture of one transfer with a million packets, MANY one of a million transfers. The benchmark `page` of the package tidegate-bench calls this.
 import { readdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { browse, serve } from "./serve.mjs";
 
-const [capture, million, rounds] = process.argv.slice(2);
+const [capture, million, many, rounds] = process.argv.slice(2);
 const figure = (name, value, unit) => console.log(`${name} ${value.toPrecision(6)} ${unit}`);
 const at = (values, share) =>
   values.toSorted((one, other) => one - other)[Math.floor((values.length - 1) * share)];
+
+/** The times of frames, in milliseconds. */
+const frames = (name, gaps) => {
+  figure(`${name}.frame_p50`, at(gaps, 0.5), "ms");
+  figure(`${name}.frame_p95`, at(gaps, 0.95), "ms");
+};
 
 const assets = resolve(import.meta.dirname, "../dist/assets");
 const engine = readdirSync(assets).find((name) => name.endsWith(".wasm"));
@@ -92,7 +98,8 @@ try {
   figure("page.analyse_cpu", at(cpu, 0.5), "s");
   figure("page.peak_memory", at(grown, 0.5) / 1e6, "MB");
   // Frames as soon as they are drawn instead of sixty a second, so that the time of a frame is its cost.
-  await onPage(["--disable-frame-rate-limit", "--disable-gpu-vsync"], async (page) => {
+  const unbounded = ["--disable-frame-rate-limit", "--disable-gpu-vsync"];
+  await onPage(unbounded, async (page) => {
     await read(page, million);
     await page.locator(".lines .row .verdict").first().click();
     await page.waitForSelector(".panel canvas", { timeout: 60_000 });
@@ -123,12 +130,46 @@ try {
         }
         return gaps;
       }, wheel);
-      figure(`page.${name}.frame_p50`, at(gaps, 0.5), "ms");
-      figure(`page.${name}.frame_p95`, at(gaps, 0.95), "ms");
+      frames(`page.${name}`, gaps);
       // Panning begins in the middle of the transfer.
       for (let i = 0; i < 4; i++) await page.locator(".picture").press("+");
       await page.waitForTimeout(1000);
     }
+  });
+  await onPage(unbounded, async (page) => {
+    await page.evaluate(() => {
+      location.hash = "#all=1";
+    });
+    await page.reload();
+    await page.waitForSelector("input[type=file]", { state: "attached" });
+    await read(page, many);
+    await page.waitForFunction(() => document.querySelectorAll(".lines .row").length > 5);
+    figure(
+      "page.table.transfers",
+      Number(await page.getAttribute(".grid", "aria-rowcount")) - 1,
+      "transfers",
+    );
+    await page.locator(".grid").scrollIntoViewIfNeeded();
+    await page.waitForTimeout(1000);
+    // Slowly, as a wheel does; then as fast as a dragged scroll bar.
+    const { gaps, without } = await page.evaluate(async () => {
+      const grid = document.querySelector(".grid");
+      const gaps = [];
+      let without = 0;
+      let before = await new Promise(requestAnimationFrame);
+      for (let i = 0; i < 600; i++) {
+        grid.scrollTop += i < 300 ? 120 : grid.scrollHeight / 400;
+        const now = await new Promise(requestAnimationFrame);
+        gaps.push(now - before);
+        before = now;
+        const box = grid.getBoundingClientRect();
+        const middle = document.elementFromPoint(box.left + 20, box.top + box.height / 2);
+        if (!middle?.closest(".row") || middle.textContent === "…") without++;
+      }
+      return { gaps, without };
+    });
+    frames("page.table", gaps);
+    figure("page.table.frames_without_text", (100 * without) / gaps.length, "%");
   });
 } finally {
   server.end();

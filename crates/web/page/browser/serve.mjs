@@ -35,12 +35,20 @@ const FIREFOX = process.env.PAGE_BROWSER === "firefox-esr";
 /** Where Firefox puts files that are saved. */
 const downloads = FIREFOX ? mkdtempSync(join(tmpdir(), "tidegate-saved-")) : null;
 
-/** Starts Chromium, or Firefox where PAGE_BROWSER names it. */
-export async function browse(flags = []) {
+/**
+ * Starts Chromium, or Firefox where PAGE_BROWSER names it. Firefox takes `preferences`, which say among other things how its system is set;
+ * Chromium is told that by each page's context.
+ */
+export async function browse(flags = [], preferences = {}) {
   if (FIREFOX) {
     // The browser of the distribution, by the standard protocol WebDriver BiDi.
     const executablePath = "/usr/bin/firefox-esr";
-    return firefox.launch({ channel: "moz-firefox", executablePath, downloadsPath: downloads });
+    return firefox.launch({
+      channel: "moz-firefox",
+      executablePath,
+      downloadsPath: downloads,
+      firefoxUserPrefs: preferences,
+    });
   }
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
   // Without a sandbox of its own, since tests may run as root; with software rendering, since there may be no display.

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, explain, onPage, open, root, staged } from "./serve.mjs";
+import { accessible, browse, explain, onPage, open, root, staged } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const VIEWS = {
@@ -48,6 +48,36 @@ test("a link to an edited scenario opens it in another browser", async () => {
     assert.equal(await page.inputValue("textarea"), text);
   });
 });
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`the page is ${colorScheme} where the system is`, async () => {
+    const dark = colorScheme === "dark";
+    const browser = await browse([], { "ui.systemUsesDarkTheme": Number(dark) });
+    try {
+      const context = process.env.PAGE_BROWSER === "firefox-esr" ? {} : { colorScheme };
+      await onPage({ ...stage, browser }, context, async (page) => {
+        assert.equal(await page.inputValue("header select"), "auto");
+        const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+        assert.equal(background, dark ? "rgb(20, 23, 26)" : "rgb(255, 255, 255)");
+        await open(page, POLICED);
+        await explain(page, 0);
+        // Curves are drawn in the colours of the same theme: data packets in its blue.
+        const blue = dark ? [86, 168, 232] : [11, 98, 168];
+        await page.waitForFunction((blue) => {
+          const canvas = document.querySelector("[data-panel=sequence] canvas");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          let found = 0;
+          for (let i = 0; i < data.length; i += 4) {
+            if (blue.every((value, k) => data[i + k] === value) && data[i + 3] === 255) found++;
+          }
+          return found > 100;
+        }, blue);
+      });
+    } finally {
+      await browser.close();
+    }
+  });
+}
 
 /** Touches come by Chromium's protocol. */
 const touchless =

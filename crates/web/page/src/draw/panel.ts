@@ -2,8 +2,8 @@
 import uPlot from "uplot";
 import type { PanelInfo, View } from "../engine/types";
 import { places, ticks } from "../units";
-import { canvasPen } from "./canvas";
 import { type Curves, draw, unpack } from "./curves";
+import { Raster } from "./raster";
 
 export interface Range {
   from: number;
@@ -26,6 +26,14 @@ export class PanelPlot {
   private asked = false;
   private stale = false;
   private over = false;
+  /** The frame in which it will be drawn, if it must be. */
+  private due = 0;
+  private marked = false;
+  /** The pixels that the points were chosen for. */
+  private chosen = { width: 0, height: 0 };
+  private raster = new Raster(1, 1);
+  /** Where the pixels of the curves become a picture that can be laid over the grid. */
+  private readonly layer = document.createElement("canvas");
 
   constructor(
     readonly info: PanelInfo,
@@ -95,29 +103,42 @@ export class PanelPlot {
   }
 
   private paint(plot: uPlot): void {
-    const { ctx: context, bbox } = plot;
-    context.save();
-    context.beginPath();
-    context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    context.clip();
-    // One multiplication a point instead of a call into uPlot.
-    const wide = bbox.width / (this.range.to - this.range.from);
+    const { width, height } = this.size();
+    if (this.raster.width !== width || this.raster.height !== height) {
+      this.raster = new Raster(width, height);
+      this.layer.width = width;
+      this.layer.height = height;
+    }
+    const { raster, layer } = this;
+    const { from, to } = this.range;
     const { low, high } = this.curves;
-    const tall = bbox.height / (high - low);
-    const pen = canvasPen(context, {
-      x: (seconds) => bbox.left + (seconds - this.range.from) * wide,
-      y: (value) => bbox.top + bbox.height - (value - low) * tall,
-      ratio: devicePixelRatio,
-      color: this.hooks.color,
+    raster.begin({ from, to, low, high, ratio: devicePixelRatio, color: this.hooks.color });
+    draw(this.curves, raster);
+    const image = new ImageData(new Uint8ClampedArray(raster.pixels.buffer), width, height);
+    layer.getContext("2d")?.putImageData(image, 0, 0);
+    plot.ctx.drawImage(layer, Math.round(plot.bbox.left), Math.round(plot.bbox.top));
+    // The axes took more or less room than before.
+    if (width !== this.chosen.width || height !== this.chosen.height) void this.ask();
+  }
+
+  /** The pixels that the curves are drawn on. */
+  private size(): { width: number; height: number } {
+    const { width, height } = this.plot.bbox;
+    return { width: Math.max(Math.round(width), 1), height: Math.max(Math.round(height), 1) };
+  }
+
+  /** Draws with the next frame: once, however often it is asked for until then. */
+  private schedule(): void {
+    this.due ||= requestAnimationFrame(() => {
+      this.due = 0;
+      this.plot.setData(this.data());
     });
-    draw(this.curves, pen);
-    context.restore();
   }
 
   /** Shows another part: at once with the points that are there, and soon with the right ones. */
   look(range: Range): void {
     this.range = range;
-    this.plot.setData(this.data());
+    this.schedule();
     void this.ask();
   }
 
@@ -129,11 +150,12 @@ export class PanelPlot {
     }
     this.asked = true;
     const { from, to } = this.range;
-    const { width, height } = this.plot.bbox;
-    const view = { from, to, columns: Math.max(Math.round(width), 1), rows: Math.max(Math.round(height), 1) };
+    const { width, height } = this.size();
+    this.chosen = { width, height };
+    const view = { from, to, columns: width, rows: height };
     try {
       this.curves = unpack(await this.hooks.numbers(this.info.key, view), this.info.curves);
-      this.plot.setData(this.data());
+      this.schedule();
     } catch {
       // The transfer was closed meanwhile.
     }
@@ -144,16 +166,24 @@ export class PanelPlot {
     }
   }
 
+  /** Where a time is, in pixels of the page from the left edge of the curves. */
+  private place(seconds: number): number {
+    const { from, to } = this.range;
+    return ((seconds - from) / (to - from)) * (this.plot.bbox.width / uPlot.pxRatio);
+  }
+
   /** Puts the cursor at a time. */
   pointAt(seconds: number): void {
-    this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 0 }, false);
+    this.plot.setCursor({ left: this.place(seconds), top: 0 }, false);
   }
 
   /** Marks a part, or none. */
   mark(part: Range | null): void {
-    const left = part ? this.plot.valToPos(part.from, "x") : 0;
-    const right = part ? this.plot.valToPos(part.to, "x") : 0;
-    const height = this.plot.over.clientHeight;
+    if (!part && !this.marked) return;
+    this.marked = part !== null;
+    const left = part ? this.place(part.from) : 0;
+    const right = part ? this.place(part.to) : 0;
+    const height = this.plot.bbox.height / uPlot.pxRatio;
     this.plot.setSelect({ left, top: 0, width: right - left, height }, false);
   }
 
@@ -173,6 +203,7 @@ export class PanelPlot {
   }
 
   destroy(): void {
+    cancelAnimationFrame(this.due);
     this.plot.destroy();
   }
 }

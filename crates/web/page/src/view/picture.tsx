@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { keyed } from "../draw/gestures";
 import type { Range } from "../draw/panel";
 import type { Measured, Packet, Story, View } from "../engine/types";
@@ -42,6 +42,16 @@ function Windows() {
       />{" "}
       ms
     </label>
+  );
+}
+
+/** The part that is shown. It changes with each frame of a movement, so nothing else is drawn with it. */
+function Shown() {
+  const { from, to } = range.value;
+  return (
+    <>
+      {from.toFixed(6)} s to {to.toFixed(6)} s.
+    </>
   );
 }
 
@@ -110,9 +120,9 @@ export function Picture({ story }: { story: Story }) {
     said.value = "";
   }, [story]);
 
-  // A sentence led here: the panel comes into view, and takes the keys.
+  // A sentence led here: the panel comes into view, and takes the keys. At once, or a key that follows is lost.
   const target = led.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!target) return;
     const panel = root.current?.querySelector(`[data-panel="${target.panel}"]`);
     panel?.scrollIntoView({ block: "center" });
@@ -145,7 +155,6 @@ export function Picture({ story }: { story: Story }) {
     look(next.from, next.to);
   };
 
-  const { from, to } = range.value;
   const save = () => {
     const { from, to } = part.peek() ?? range.peek();
     void savePackets(from, to);
@@ -182,8 +191,7 @@ export function Picture({ story }: { story: Story }) {
       onKeyDown={key}
     >
       <p class="quiet">
-        {from.toFixed(6)} s to {to.toFixed(6)} s. The wheel zooms, dragging moves, dragging with Shift
-        measures, a double click shows all.{" "}
+        <Shown /> The wheel zooms, dragging moves, dragging with Shift measures, a double click shows all.{" "}
         <button type="button" onClick={save}>
           {part.value ? "Selected packets as CSV" : "Shown packets as CSV"}
         </button>

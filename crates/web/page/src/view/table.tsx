@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column, Line } from "../engine/types";
 import { arrange, arranged, arrangement, columns, edition, explain, lines, place, saveCsv } from "../state";
-import { PART, part, scrolled, TALLEST } from "./window";
+import { MOST_PARTS, PART, part, scrolled, TALLEST } from "./window";
 
 const ROW = 30;
 
@@ -120,26 +120,46 @@ export function Table() {
   const top = useSignal(0);
   const height = useSignal(400);
   const active = useSignal(0);
-  const known = useSignal(new Map<number, Line[]>());
+  const known = useRef(new Map<number, Line[]>());
+  /** Grows when lines have come. */
+  const arrived = useSignal(0);
+  const asking = useRef(false);
   const count = arranged.value?.shown ?? 0;
   const current = edition.value;
 
   useEffect(() => {
-    known.value = new Map();
+    known.current = new Map();
     active.value = 0;
   }, [current]);
 
-  const { first, last, shift } = scrolled({ top: top.value, height: height.value, row: ROW, count });
+  const view = () => scrolled({ top: top.value, height: height.value, row: ROW, count });
+  const { first, last, shift } = view();
+  const wanted = useRef<() => number | undefined>(() => undefined);
+  wanted.current = () => part(first, last).find((number) => !known.current.has(number));
+
+  /** Asks for the lines in view, one part after the other: those that were scrolled past meanwhile are not asked for. */
+  const ask = async () => {
+    if (asking.current) return;
+    asking.current = true;
+    for (let number = wanted.current(); number !== undefined; number = wanted.current()) {
+      const of = known.current;
+      const found = await lines(number * PART, PART).catch(() => []);
+      of.set(number, found);
+      for (const old of of.keys()) {
+        if (of.size <= MOST_PARTS) break;
+        of.delete(old);
+      }
+      arrived.value += 1;
+      // The effects that look at the view have run by then.
+      await new Promise((done) => setTimeout(done));
+    }
+    asking.current = false;
+  };
+  arrived.value;
 
   useEffect(() => {
-    for (const number of part(first, last)) {
-      if (known.value.has(number)) continue;
-      known.value.set(number, []);
-      void lines(number * PART, PART).then((found) => {
-        if (edition.value === current) known.value = new Map(known.value).set(number, found);
-      });
-    }
-  }, [first, last, current, known.value]);
+    void ask();
+  }, [first, last, current]);
 
   useEffect(() => {
     const element = box.current;
@@ -151,7 +171,7 @@ export function Table() {
     return () => observer.disconnect();
   }, []);
 
-  const line = (index: number) => known.value.get(Math.floor(index / PART))?.[index % PART];
+  const line = (index: number) => known.current.get(Math.floor(index / PART))?.[index % PART];
 
   const move = (to: number) => {
     const next = Math.min(Math.max(to, 0), count - 1);

@@ -2,6 +2,8 @@
 
 /** Lines that are asked for at a time. */
 export const PART = 100;
+/** Parts that are kept. */
+export const MOST_PARTS = 100;
 /** Browsers draw no taller element: Firefox ends at 17.8 million pixels. A longer table is scrolled in larger steps. */
 export const TALLEST = 15_000_000;
 
