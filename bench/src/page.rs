@@ -85,9 +85,12 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         "page.pan.frame_p50",
         "page.pan.frame_p95",
         "page.table.transfers",
-        "page.table.frame_p50",
-        "page.table.frame_p95",
-        "page.table.frames_without_text",
+        "page.table.scroll.frame_p50",
+        "page.table.scroll.frame_p95",
+        "page.table.scroll.frames_without_text",
+        "page.table.drag.frame_p50",
+        "page.table.drag.frame_p95",
+        "page.table.drag.text_after",
     ] {
         value(name)?;
     }

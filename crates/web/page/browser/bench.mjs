@@ -151,25 +151,35 @@ try {
     );
     await page.locator(".grid").scrollIntoViewIfNeeded();
     await page.waitForTimeout(1000);
-    // Slowly, as a wheel does; then as fast as a dragged scroll bar.
-    const { gaps, without } = await page.evaluate(async () => {
-      const grid = document.querySelector(".grid");
-      const gaps = [];
-      let without = 0;
-      let before = await new Promise(requestAnimationFrame);
-      for (let i = 0; i < 600; i++) {
-        grid.scrollTop += i < 300 ? 120 : grid.scrollHeight / 400;
-        const now = await new Promise(requestAnimationFrame);
-        gaps.push(now - before);
-        before = now;
-        const box = grid.getBoundingClientRect();
-        const middle = document.elementFromPoint(box.left + 20, box.top + box.height / 2);
-        if (!middle?.closest(".row") || middle.textContent === "…") without++;
-      }
-      return { gaps, without };
-    });
-    frames("page.table", gaps);
-    figure("page.table.frames_without_text", (100 * without) / gaps.length, "%");
+    // A turn of a wheel a frame, and then as fast as a scroll bar is dragged from the top to the end.
+    for (const [name, steps] of [
+      ["scroll", 0],
+      ["drag", 300],
+    ]) {
+      const { gaps, without, until } = await page.evaluate(async (steps) => {
+        const grid = document.querySelector(".grid");
+        const has = () => {
+          const box = grid.getBoundingClientRect();
+          const middle = document.elementFromPoint(box.left + 20, box.top + box.height / 2);
+          return Boolean(middle?.closest(".row")) && middle.textContent !== "…";
+        };
+        const gaps = [];
+        let without = 0;
+        let before = await new Promise(requestAnimationFrame);
+        for (let i = 0; i < 300; i++) {
+          grid.scrollTop += steps ? grid.scrollHeight / steps : 120;
+          const now = await new Promise(requestAnimationFrame);
+          gaps.push(now - before);
+          before = now;
+          if (!has()) without++;
+        }
+        while (!has()) await new Promise(requestAnimationFrame);
+        return { gaps, without, until: performance.now() - before };
+      }, steps);
+      frames(`page.table.${name}`, gaps);
+      if (steps) figure("page.table.drag.text_after", until, "ms");
+      else figure("page.table.scroll.frames_without_text", (100 * without) / gaps.length, "%");
+    }
   });
 } finally {
   server.end();

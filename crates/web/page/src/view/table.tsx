@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column, Line } from "../engine/types";
 import { arrange, arranged, arrangement, columns, edition, explain, lines, place, saveCsv } from "../state";
-import { MOST_PARTS, PART, part, scrolled, TALLEST } from "./window";
+import { MOST_PARTS, PART, part, SPARE, scrolled, TALLEST } from "./window";
 
 const ROW = 30;
 
@@ -202,6 +202,8 @@ export function Table() {
   };
 
   const indices = Array.from({ length: Math.max(last - first, 0) }, (_, i) => first + i);
+  // Rows that are scrolled out of view become those that come into view: their elements are not made again.
+  const places = Math.ceil(height.value / ROW) + 2 * SPARE + 2;
   return (
     <section class="table" aria-label="Transfers">
       <Tools />
@@ -228,7 +230,7 @@ export function Table() {
         <div role="rowgroup" class="lines" style={{ height: `${Math.min(count * ROW, TALLEST)}px` }}>
           {indices.map((index) => (
             <Row
-              key={index}
+              key={index % places}
               line={line(index)}
               index={index}
               active={index === active.value}

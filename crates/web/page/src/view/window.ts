@@ -7,7 +7,8 @@ export const MOST_PARTS = 100;
 /** Browsers draw no taller element: Firefox ends at 17.8 million pixels. A longer table is scrolled in larger steps. */
 export const TALLEST = 15_000_000;
 
-const SPARE = 8;
+/** Lines that are drawn above and below those in view. */
+export const SPARE = 8;
 
 /** The first line to draw, the one behind the last, and by how many pixels lines are drawn above their place. */
 export function scrolled(view: { top: number; height: number; row: number; count: number }): {
