@@ -78,12 +78,15 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     }
     let analyse = value("page.analyse")?;
     let analyse_cpu = value("page.analyse_cpu")?;
+    value("page.file_alone")?;
     let grown = value("page.peak_memory")?;
     for name in [
         "page.zoom.frame_p50",
         "page.zoom.frame_p95",
+        "page.zoom.frame_cpu",
         "page.pan.frame_p50",
         "page.pan.frame_p95",
+        "page.pan.frame_cpu",
         "page.table.transfers",
         "page.table.scroll.frame_p50",
         "page.table.scroll.frame_p95",

@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use crate::peaks::Peaks;
+pub use crate::peaks::Point;
 use crate::request::View;
-
-/// Seconds, and a value. A value that is not a number interrupts a line.
-pub type Point = (f64, f64);
 
 /// Most pixels of a picture in one direction, so that a request cannot ask for more memory than a screen is worth.
 const MOST_PIXELS: u32 = 16_384;

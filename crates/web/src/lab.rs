@@ -341,3 +341,45 @@ fn draw(counted: Counted<'_>) -> Vec<Panel> {
         .filter(|panel| !panel.curves.is_empty())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Files for Nothing {
+        fn open(&self, _: u32) -> io::Result<Box<dyn Read + Send>> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    #[test]
+    fn dropped_packets_are_drawn_from_the_beginning_of_a_short_run() {
+        let scenario = r#"
+            duration = "300ms"
+            [[element]]
+            name = "gate"
+            kind = "policer"
+            rate = "2mbit"
+            burst = "15kB"
+            [[flow]]
+            name = "download"
+            rtt = "20ms"
+            path = ["gate"]
+            "#;
+        let ran = simulate(scenario, &Nothing).expect("a scenario");
+        let mut panels = ran.panels(0).iter();
+        let drops = panels.find(|panel| panel.key == "drops").expect("drops");
+        let points = &drops.curves[0].points;
+        let (first, last) = (points[0], points[points.len() - 1]);
+        assert_eq!((first, last.0), ((0.0, 0.0), 0.3));
+        assert!(last.1 > 3.0, "{last:?}");
+        assert!(points.is_sorted_by(|one, other| one.1 <= other.1));
+        // A bucket of 10 packets is empty in the second round trip, not a window later.
+        let begins = points.iter().find(|point| point.1 > 0.0);
+        assert!(begins.is_some_and(|(at, _)| *at < 0.1), "{begins:?}");
+    }
+}

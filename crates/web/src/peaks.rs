@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::curve::Point;
+/// Seconds, and a value. A value that is not a number interrupts a line.
+pub type Point = (f64, f64);
 
 /// Points that make a block, and blocks that make one of the next level.
 const FAN: usize = 32;

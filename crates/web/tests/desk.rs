@@ -538,40 +538,6 @@ fn a_capture_that_is_read_in_steps_gets_the_same_lines() {
 }
 
 #[test]
-fn dropped_packets_are_drawn_from_the_beginning_of_a_short_run() {
-    let scenario = r#"
-        duration = "300ms"
-        [[element]]
-        name = "gate"
-        kind = "policer"
-        rate = "2mbit"
-        burst = "15kB"
-        [[flow]]
-        name = "download"
-        rtt = "20ms"
-        path = ["gate"]
-        "#;
-    let mut desk = desk(0);
-    let told = ask(
-        &mut desk,
-        json!({ "ask": "simulate", "scenario": scenario }),
-    );
-    let view = json!({ "from": 0, "to": 0.3, "columns": 1000, "rows": 1000 });
-    let request = json!({ "ask": "point-panel", "point": 0, "panel": "drops", "view": view });
-    let Ok(Reply::Numbers(numbers)) = desk.answer(&request.to_string()) else {
-        panic!("{told}");
-    };
-    let points: Vec<&[f64]> = numbers[3..].chunks(2).collect();
-    let (first, last) = (points[0], points[points.len() - 1]);
-    assert_eq!((first, last[0]), (&[0.0, 0.0][..], 0.3));
-    assert!(last[1] > 3.0, "{last:?}");
-    assert!(points.is_sorted_by(|one, other| one[1] <= other[1]));
-    // A bucket of 10 packets is empty in the second round trip, not a window later.
-    let begins = points.iter().find(|point| point[1] > 0.0).expect("drops");
-    assert!(begins[0] < 0.1, "{begins:?}");
-}
-
-#[test]
 fn what_makes_no_sense_is_answered_with_a_sentence() {
     let mut desk = desk(1);
     for (request, said) in [

@@ -46,17 +46,40 @@ async function read(page, path) {
   return page.evaluate(() => performance.getEntriesByName("read").at(-1).duration / 1e3);
 }
 
-/** The processor time of the threads that engines run in, in seconds: what other programs take does not count. */
-async function engineTime(browser) {
+/** How long the browser takes to hand over a file that nobody analyses: what the engine cannot be faster than. */
+async function handOver(page, path) {
+  const input = await page.evaluateHandle(() =>
+    Object.assign(document.createElement("input"), { type: "file" }),
+  );
+  await input.setInputFiles(path);
+  return input.evaluate(async ({ files: [file] }) => {
+    const begun = performance.now();
+    const reader = file.stream().getReader({ mode: "byob" });
+    let buffer = new ArrayBuffer(4 << 20);
+    for (;;) {
+      const { done, value } = await reader.read(new Uint8Array(buffer));
+      if (done) return (performance.now() - begun) / 1e3;
+      buffer = value.buffer;
+    }
+  });
+}
+
+/** The processor time of threads of the page's process, in seconds: what other programs take does not count. */
+async function threadTime(browser, counts) {
   let nanoseconds = 0;
   for (const id of await renderers(browser)) {
     for (const task of readdirSync(`/proc/${id}/task`)) {
       const of = (what) => readFileSync(`/proc/${id}/task/${task}/${what}`, "utf8");
-      if (of("comm").startsWith("DedicatedWorker")) nanoseconds += Number(of("schedstat").split(" ")[0]);
+      if (counts(of("comm"), Number(task) === id)) nanoseconds += Number(of("schedstat").split(" ")[0]);
     }
   }
   return nanoseconds / 1e9;
 }
+
+/** Of those that engines run in. */
+const engineTime = (browser) => threadTime(browser, (name) => name.startsWith("DedicatedWorker"));
+/** Of the one that runs the page's scripts and draws its canvases. */
+const pageTime = (browser) => threadTime(browser, (_, first) => first);
 
 async function renderers(browser) {
   const session = await browser.newBrowserCDPSession();
@@ -73,7 +96,7 @@ async function memory(browser) {
 }
 
 try {
-  const [paints, firsts, times, cpu, grown] = [[], [], [], [], []];
+  const [paints, firsts, times, cpu, grown, handed] = [[], [], [], [], [], []];
   for (let round = 0; round < Number(rounds); round++) {
     await onPage([], async (page, browser) => {
       paints.push(
@@ -90,16 +113,18 @@ try {
         times.push(await read(page, capture));
         cpu.push((await engineTime(browser)) - before);
       }
+      handed.push(await handOver(page, capture));
     });
   }
   figure("page.first_paint", at(paints, 0.5), "ms");
   figure("page.analyse.first", at(firsts, 0.5), "s");
   figure("page.analyse", at(times, 0.5), "s");
   figure("page.analyse_cpu", at(cpu, 0.5), "s");
+  figure("page.file_alone", at(handed, 0.5), "s");
   figure("page.peak_memory", at(grown, 0.5) / 1e6, "MB");
   // Frames as soon as they are drawn instead of sixty a second, so that the time of a frame is its cost.
   const unbounded = ["--disable-frame-rate-limit", "--disable-gpu-vsync"];
-  await onPage(unbounded, async (page) => {
+  await onPage(unbounded, async (page, browser) => {
     await read(page, million);
     await page.locator(".lines .row .verdict").first().click();
     await page.waitForSelector(".panel canvas", { timeout: 60_000 });
@@ -109,6 +134,7 @@ try {
       ["zoom", "in and out"],
       ["pan", "sideways"],
     ]) {
+      const before = await pageTime(browser);
       const gaps = await page.evaluate(async (wheel) => {
         const over = document.querySelector(".panel .u-over");
         const box = over.getBoundingClientRect();
@@ -130,7 +156,9 @@ try {
         }
         return gaps;
       }, wheel);
+      const taken = (await pageTime(browser)) - before;
       frames(`page.${name}`, gaps);
+      figure(`page.${name}.frame_cpu`, (1e3 * taken) / gaps.length, "ms");
       // Panning begins in the middle of the transfer.
       for (let i = 0; i < 4; i++) await page.locator(".picture").press("+");
       await page.waitForTimeout(1000);

@@ -1,5 +1,8 @@
+import program from "../../wasm/tidegate_web_bg.wasm?url";
 import type { Live, Request } from "./types";
 import type { FromWorker, ToWorker } from "./worker";
+
+const NOT_STARTED = "the engine could not be started";
 
 interface Waiting {
   resolve: (reply: never) => void;
@@ -19,6 +22,13 @@ export interface Answers {
   restart(why: string): void;
 }
 
+/** The engine's program, compiled once for all workers: each further one starts with code that is optimised already. */
+const compiled = WebAssembly.compileStreaming(fetch(program)).catch(async () =>
+  // A server that does not know the type of such files.
+  WebAssembly.compile(await (await fetch(program)).arrayBuffer()),
+);
+compiled.catch(() => {});
+
 /** Asks the engine in the worker. */
 export class Engine implements Answers {
   private worker: Worker;
@@ -37,7 +47,11 @@ export class Engine implements Answers {
   private start(): Worker {
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.receive(data);
-    worker.onerror = (event) => this.fail(event.message || "the engine could not be started");
+    worker.onerror = (event) => this.fail(event.message || NOT_STARTED);
+    compiled.then(
+      (module) => worker.postMessage({ module } satisfies ToWorker),
+      () => this.fail(NOT_STARTED),
+    );
     return worker;
   }
 

@@ -3,7 +3,10 @@ import init, { Engine } from "../../wasm/tidegate_web.js";
 import { Ahead } from "./ahead";
 import type { Answer, Request } from "./types";
 
-export type ToWorker = { file: File; capture: number } | { id: number; request: Request };
+export type ToWorker =
+  | { module: WebAssembly.Module }
+  | { file: File; capture: number }
+  | { id: number; request: Request };
 export type FromWorker =
   | { id: number; reply: Answer }
   | { id: number; error: string; fatal: boolean }
@@ -70,7 +73,12 @@ Object.assign(globalThis, {
   tidegateProgress: progress,
   tidegateLive: live,
 });
-const engine = init().then(() => new Engine());
+let start: (module: WebAssembly.Module) => void;
+const engine = new Promise<WebAssembly.Module>((started) => {
+  start = started;
+})
+  .then((module) => init({ module_or_path: module }))
+  .then(() => new Engine());
 
 /** Reads a capture into the table, while its next bytes are on their way. */
 async function readAll(engine: Engine, capture: number, name: string): Promise<string> {
@@ -114,6 +122,7 @@ async function answer({ id, request }: { id: number; request: Request }): Promis
 let last: Promise<void> = Promise.resolve();
 
 addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
-  if ("file" in data) files.set(data.capture, data.file);
+  if ("module" in data) start(data.module);
+  else if ("file" in data) files.set(data.capture, data.file);
   else last = last.then(() => answer(data));
 });
