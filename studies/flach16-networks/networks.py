@@ -226,10 +226,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = build(found, Path(folder), os.environ.get("TIDEGATE_PROGRAM", "tidegate"), given.seed)
         built = time.monotonic()
+        files = list(dataset.rglob("segments/**/*.parquet"))
+        rows, size = len(pl.read_parquet(files, columns=["from_client"])), sum(file.stat().st_size for file in files)
         report = tidegate.report(dataset)
         reported = time.monotonic()
     wrong = compare(found, report)
     print(f"{report.networks['sampled_segments'].sum()} segments")
+    print(f"{rows:,} rows of {size / rows:.0f} bytes in the dataset", file=sys.stderr)
     print(f"simulated and analysed in {built - began:.0f} s, reported in {reported - built:.1f} s", file=sys.stderr)
     if given.save:
         report.save(given.save)
