@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable
 
 from ._storage import File
 
-#: A task has so many bytes, unless a capture has more: enough that its start does not count, and little to lose with a machine.
+#: A task has about so many bytes at most, unless a capture has more: little is lost with a machine.
 MOST_BYTES = 256 * 10**6
-#: And so many captures: one costs some time even if it is small.
-MOST_CAPTURES = 10_000
-#: Each core gets so many tasks, where there are captures enough, so that all are done at nearly the same time.
-TASKS_A_CORE = 8
+#: A capture costs as much time as so many bytes, even if it is small.
+LEAST_BYTES = 100_000
+#: Each core gets so many tasks, where there are captures enough: few, since the start of a task costs time, and more than one, since
+#: captures of the same size take different times.
+TASKS_A_CORE = 4
 
 #: The pieces of a capture.
 Capture = list[File]
@@ -28,15 +30,13 @@ def captures(files: list[File], join: Callable[[str], str] | None) -> list[Captu
 
 
 def tasks(found: Iterable[Capture], cores: int) -> list[list[Capture]]:
-    """Captures by task. A capture that is larger than a task should be has one alone."""
-    sized = sorted(((sum(file.size for file in capture), capture) for capture in found), key=lambda pair: -pair[0])
-    bound = min(MOST_BYTES, sum(size for size, _ in sized) // (TASKS_A_CORE * max(cores, 1)))
-    made: list[list[Capture]] = []
-    room = many = 0
-    for size, capture in sized:
-        if not made or size > room or many >= MOST_CAPTURES:
-            made.append([])
-            room, many = max(bound, size), 0
-        made[-1].append(capture)
-        room, many = room - size, many + 1
-    return made
+    """Captures by task, the longest tasks first. Each capture goes to the task that has least, the largest capture first."""
+    costs = sorted(((sum(file.size for file in capture) + LEAST_BYTES, capture) for capture in found), key=lambda pair: -pair[0])
+    many = max(TASKS_A_CORE * max(cores, 1), -(-sum(cost for cost, _ in costs) // MOST_BYTES))
+    made: list[list[Capture]] = [[] for _ in costs[:many]]
+    least = [(0, number) for number in range(len(made))]
+    for cost, capture in costs:
+        had, number = heapq.heappop(least)
+        made[number].append(capture)
+        heapq.heappush(least, (had + cost, number))
+    return [made[number] for _, number in sorted(least, key=lambda pair: (-pair[0], pair[1]))]
