@@ -34,7 +34,7 @@ struct Settings {
     by: u32,
     raw: u32,
     networks: u32,
-    unused: u32,
+    tunnels: u32,
 }
 
 /// The program in the kernel, for as long as this lives or a socket has it.
@@ -46,14 +46,16 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Loads the filter. `raw` says that frames begin with IP; in `networks` are addresses of clients.
+    /// Loads the filter. `raw` says that frames begin with IP; in `networks` are addresses of clients; `tunnels` says whether
+    /// packets in tunnels are looked at.
     pub(crate) fn load(
         choice: &Choice,
         raw: bool,
         networks: &[Network],
+        tunnels: bool,
     ) -> Result<Self, SampleError> {
         let heard = Heard::listen();
-        Self::load_quietly(choice, raw, networks).map_err(|error| match error.kind() {
+        Self::load_quietly(choice, raw, networks, tunnels).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => SampleError::Rights("load the filter".to_owned()),
             _ => SampleError::Filter(format!("{error:#} {}", heard.words())),
         })
@@ -63,6 +65,7 @@ impl Filter {
         choice: &Choice,
         raw: bool,
         networks: &[Network],
+        tunnels: bool,
     ) -> Result<Self, libbpf_rs::Error> {
         let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
         let missing = |what| libbpf_rs::Error::from(io::Error::new(io::ErrorKind::NotFound, what));
@@ -85,6 +88,8 @@ impl Filter {
             used: 1,
         };
         this.describe(choice, raw, networks.len() as u32);
+        let to = offset_of!(Settings, tunnels);
+        this.settings.write32(to, u32::from(tunnels));
         this.choose(choice);
         Ok(this)
     }

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use tidegate_trace::read::LinkType;
 
+use crate::address::Addresses;
 use crate::error::SampleError;
 use crate::filter::Filter;
 use crate::options::Options;
@@ -37,7 +38,10 @@ impl Source {
             libc::ARPHRD_NONE | RAW_IP => LinkType::RAW,
             other => return Err(SampleError::LinkLayer(name.clone(), other)),
         };
-        let filter = Filter::load(&options.choice, link == LinkType::RAW, &options.clients)?;
+        let raw = link == LinkType::RAW;
+        // Packets in tunnels have more addresses than are hidden.
+        let tunnels = options.addresses == Addresses::Keep;
+        let filter = Filter::load(&options.choice, raw, &options.clients, tunnels)?;
         let attached = socket.filter(filter.as_fd());
         attached.map_err(SampleError::system("attach the filter"))?;
         let blocks = (options.ring / BLOCK as u64).clamp(2, 1 << 14) as u32;
