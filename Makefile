@@ -113,10 +113,12 @@ bench:
 	@if [ "$$(id -u)" -eq 0 ]; then \
 		echo "== measuring the gate's programs in the kernel"; \
 		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
+		echo "== measuring the sampler beside tcpdump, on a veth"; \
+		$(CARGO) run --release --locked --package tidegate-sample --example bench; \
 		echo "== measuring the clamp in the kernel, on ten thousand sockets"; \
 		$(CARGO) test --release --locked --package tidegate-pace --test kernel -- --ignored --nocapture ten_thousand; \
 	else \
-		echo "== the gate's programs and the clamp in the kernel: SKIPPED, it needs root"; \
+		echo "== the gate's programs, the sampler and the clamp in the kernel: SKIPPED, it needs root"; \
 	fi
 
 study:
