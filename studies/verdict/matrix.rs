@@ -15,7 +15,7 @@ use tidegate_trace::read::Nanos;
 use tidegate_trace::{Options, Sink, analyse};
 
 use super::kinds::Kinds;
-use super::queues::Queues;
+use super::limits::Limits;
 use super::shapers::Shapers;
 use super::transfers::{Half, Simulation, simulations};
 use super::truth::Truth;
@@ -30,7 +30,7 @@ pub struct Matrix {
     calibration: BTreeMap<u32, (usize, usize)>,
     shapers: Shapers,
     kinds: Kinds,
-    queues: Queues,
+    limits: Limits,
     /// Of transfers whose cause is not clear though no policer was there: those taken for policed, and all.
     not_clear: (usize, usize),
     /// What was not judged right, in words.
@@ -88,7 +88,13 @@ impl Matrix {
             && matches!(truth, Cause::Queue | Cause::Aqm)
             && verdict == *truth
         {
-            self.queues.count(transfer, judgement, link);
+            self.limits.count(transfer, judgement, link);
+        }
+        if let Some((rate, size)) = judged.bucket
+            && *truth == Cause::Policer
+            && verdict == Cause::Policer
+        {
+            self.limits.count(transfer, judgement, (rate, Some(size)));
         }
         if let Some(switch) = judged.switch
             && verdict == *truth
@@ -184,7 +190,7 @@ impl fmt::Display for Matrix {
         if self.shapers.found > 0 {
             write!(f, "\n{}", self.shapers)?;
         }
-        write!(f, "\n{}", self.queues)?;
+        write!(f, "\n{}", self.limits)?;
         Ok(())
     }
 }
@@ -199,6 +205,8 @@ struct Judged {
     queue: Option<QueueKind>,
     /// The bottleneck's rate in bit/s on the link, if it is a link, and what a drop-tail queue holds, in bytes.
     link: Option<(f64, Option<f64>)>,
+    /// The policer's rate in bit/s and the bytes that its bucket holds, on the link.
+    bucket: Option<(f64, f64)>,
     /// When a burst-tolerant shaper began to queue, and its rate in bit/s.
     switch: Option<(Nanos, f64)>,
 }
@@ -218,6 +226,7 @@ fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
         truth: truth.cause(&transfer),
         queue: truth.queue().cloned(),
         link: truth.link(),
+        bucket: truth.bucket(),
         switch: truth.switch(&transfer),
         transfer,
         judgement,

@@ -37,6 +37,7 @@ fn truth(cause: Cause) -> Option<Between> {
         Cause::Policer => Some(Between::Policer),
         Cause::Queue => Some(Between::Queue),
         Cause::Aqm => Some(Between::Aqm),
+        Cause::ShaperBurst => Some(Between::ShaperBurst),
         Cause::RandomLoss => Some(Between::RandomLoss),
         _ => None,
     }

@@ -70,6 +70,8 @@ pub struct Truth {
     transits: Vec<(Nanos, Nanos)>,
     /// The rate of a limiter in bit/s, as frames with their check sequence.
     shaping: Option<f64>,
+    /// The same of a policer, and the bytes that its bucket holds.
+    bucket: Option<(f64, f64)>,
 }
 
 impl Truth {
@@ -113,7 +115,12 @@ impl Truth {
                 }),
             }
         }
-        let (mut link, mut shaping) = (None, None);
+        let (mut link, mut shaping, mut bucket) = (None, None, None);
+        // What a limiter charges for a frame counts as much more on the link.
+        let on_link = |overhead: u32| {
+            let charged = largest - ETHERNET + overhead;
+            f64::from(largest + CHECK_SEQUENCE) / f64::from(charged.max(1))
+        };
         for element in &simulation.plan.elements {
             match &element.kind {
                 ElementKind::Link { rate, queue } if is_bottleneck(&element.name) => {
@@ -124,9 +131,16 @@ impl Truth {
                     overhead,
                     ..
                 } => {
-                    let charged = largest - ETHERNET + overhead;
-                    let on_link = f64::from(largest + CHECK_SEQUENCE) / f64::from(charged.max(1));
-                    shaping = Some(shaper.rate().bits_per_second() as f64 * on_link);
+                    shaping = Some(shaper.rate().bits_per_second() as f64 * on_link(*overhead));
+                }
+                ElementKind::Limiter {
+                    config: LimiterConfig::Policer(policer),
+                    overhead,
+                    ..
+                } => {
+                    let [rate, burst] = [policer.rate().bits_per_second(), policer.burst()]
+                        .map(|limit| limit as f64 * on_link(*overhead));
+                    bucket = Some((rate, burst));
                 }
                 _ => {}
             }
@@ -139,6 +153,7 @@ impl Truth {
             passed,
             transits,
             shaping,
+            bucket,
         })
     }
 
@@ -167,6 +182,11 @@ impl Truth {
     /// The bottleneck's queue, if it is a link.
     pub fn queue(&self) -> Option<&QueueKind> {
         Some(&self.link.as_ref()?.1)
+    }
+
+    /// The rate of a policer in bit/s and the bytes that its bucket holds, both as frames on the link.
+    pub fn bucket(&self) -> Option<(f64, f64)> {
+        self.bucket
     }
 
     /// The bottleneck's rate in bit/s, if it is a link, and what its drop-tail queue holds in bytes, both as full frames

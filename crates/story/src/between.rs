@@ -47,7 +47,11 @@ pub fn told(names: &[Arc<str>; 2], diagnosis: &Diagnosis) -> Told {
             && without_loss(diagnosis.main_way()).is_none()
             && matches!(
                 diagnosis.main_way().mainly().1,
-                Between::Policer | Between::Queue | Between::Aqm | Between::RandomLoss
+                Between::Policer
+                    | Between::Queue
+                    | Between::Aqm
+                    | Between::ShaperBurst
+                    | Between::RandomLoss
             ),
         captures: [0, 1].map(|i| capture(i, &names[i], diagnosis)),
         clocks: diagnosis
@@ -179,6 +183,17 @@ fn verdict(diagnosis: &Diagnosis) -> String {
             "A queue from {from} to {to}{} drops {drops} before it is full.",
             queue_rate(way)
         ),
+        Between::ShaperBurst => {
+            let limit = limit(fits);
+            let burst = fits.explaining_bucket().and_then(|fit| fit.burst);
+            let burst = burst.map_or(String::new(), |burst| {
+                format!(" of {}", bytes(burst.allowance.round() as u64))
+            });
+            format!(
+                "A shaper from {from} to {to}{limit} lets a burst{burst} pass, then queues packets, and drops {drops} when its \
+                 queue is full."
+            )
+        }
         Between::RandomLoss => format!(
             "Packets from {from} to {to} are lost by chance: {drops}, at any rate and delay."
         ),
@@ -440,7 +455,8 @@ fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, Stri
         lines.push(("fitted to", text));
     }
     if let Some(fit) = fits.explaining_bucket() {
-        if verdict == Between::Policer || fits.explaining_queue().is_none() {
+        let is_bucket = matches!(verdict, Between::Policer | Between::ShaperBurst);
+        if is_bucket || fits.explaining_queue().is_none() {
             lines.push(("limiter", limiter(fit, way)));
         }
         if let (Between::Policer, Some(full), Some(beside)) =
@@ -461,6 +477,16 @@ fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, Stri
                     milliseconds(full),
                     held.unwrap_or_default(),
                     milliseconds(unexplained.max(0.0)),
+                ),
+            ));
+        }
+        if let (Between::ShaperBurst, Some(burst)) = (verdict, fit.burst) {
+            lines.push((
+                "burst",
+                format!(
+                    "{} pass without delay, then packets wait; a queue behind that explains {} of the variation of transit times",
+                    bytes(burst.allowance.round() as u64),
+                    percent(burst.explained)
                 ),
             ));
         }

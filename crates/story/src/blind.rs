@@ -89,10 +89,17 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
                      when the lost packets were sent. Capture at the sender to measure them.",
                 )
             }
-            None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => say(
-                "The limiter's rate and size are not known: traffic that does not go to this client passes \
-                 through it too.",
-            ),
+            None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => {
+                say(match judgement.shared {
+                    Some(true) => {
+                        "The limiter's rate and size are not known, because other traffic passes through it too."
+                    }
+                    _ => {
+                        "The limiter's rate and size are not known: there are too few losses, or other traffic passes \
+                         through it too."
+                    }
+                });
+            }
             Some(limit) if limit.depth_bytes.is_none() => say(
                 "The bucket's size is not known, because it is not known how full it was when this transfer \
                  began.",

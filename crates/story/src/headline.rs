@@ -191,10 +191,16 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
                 "A policer limited this transfer: it dropped {lost} of the packets, and {goodput} of payload got \
                  through"
             ),
-            None => format!(
-                "A policer that other traffic uses too limited this transfer: it dropped {lost} of the \
-                 packets, and {goodput} of payload got through"
-            ),
+            None => {
+                let shared = match judgement.shared {
+                    Some(true) => " that other traffic uses too",
+                    _ => "",
+                };
+                format!(
+                    "A policer{shared} limited this transfer: it dropped {lost} of the packets, and {goodput} of payload got \
+                     through"
+                )
+            }
         },
         Cause::Queue => {
             let to = limit.unwrap_or_else(about);

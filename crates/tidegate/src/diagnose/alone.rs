@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tidegate_story::headline;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::{Judgement, by_name};
 use tidegate_trace::flow::Settings;
@@ -36,7 +37,8 @@ impl Sink for Largest {
 
 pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow::Result<Exit> {
     if options.json || options.format != Format::Table || options.svg.is_some() {
-        let message = "with one capture there is nothing to compare: name a second one, or use detect and explain";
+        let message = "with one capture there is nothing to compare: name a second one, or see what it shows alone with \
+                       tidegate explain (--json, --svg) or tidegate detect (--format)";
         return Err(UsageError(message.to_owned()).into());
     }
     let stop = pipeline::interrupt_flag()?;
@@ -69,11 +71,8 @@ fn write(
     judgement: &Judgement,
 ) -> anyhow::Result<()> {
     let metrics = &transfer.metrics;
-    writeln!(
-        out,
-        "One capture alone: {}, {}.\n",
-        judgement.cause, judgement.reason
-    )?;
+    let headline = headline::sentence(transfer, judgement);
+    writeln!(out, "One capture alone: {headline}\n")?;
     writeln!(
         out,
         "largest transfer: flow {} segment {}, {} > {}, {} data packets, {} lost ({})",

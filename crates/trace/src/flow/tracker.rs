@@ -165,7 +165,9 @@ impl Flow {
         if syn {
             self.info.syn_seen |= side == CLIENT;
             self.syn[side] = Some(packet.seq);
-            self.scales[side] = Some(packet.options.window_scale);
+            // Where the capture cut the options, the scale may be among what is missing.
+            let is_known = packet.options.window_scale.is_some() || !packet.options.cut;
+            self.scales[side] = is_known.then_some(packet.options.window_scale);
             self.sizes[side].learn(packet);
         }
         if syn || self.info.handshake.is_open() {

@@ -3,7 +3,9 @@
 use super::likely::Likely;
 use super::passage::{Fate, Passage};
 use super::waiting::{Waiting, modelled, stays};
-use crate::detect::cause::{Arrival, Bucket, Interval, bursty, fit_bucket, intervals, uniform};
+use crate::detect::cause::{
+    Arrival, Bucket, Doubt, Interval, bursty, fit_bucket, intervals, uniform,
+};
 
 /// A bucket, or a queue's free space, that explains which packets were lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +26,35 @@ pub struct BucketFit {
     /// decile over those that it would have held for at least half of its size. A queue holds every packet,
     /// so it is near 1 for one, whatever else delays packets; near 0 for a policer. `None` with too few.
     pub held: Option<f64>,
+    /// What the bucket would be in part if a queue of the same rate stood behind it: bytes that pass without delay before
+    /// packets wait, and how well that explains transit times.
+    pub burst: Option<Burst>,
 }
+
+/// An allowance of bytes with a queue behind it, as burst-tolerant shapers have [Flach16 §5.1.2].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// Bytes beyond the rate that pass without delay.
+    pub allowance: f64,
+    /// The share of the variation of transit times that the queue behind it explains.
+    pub explained: f64,
+}
+
+impl BucketFit {
+    /// Whether a queue behind an allowance explains how long packets took.
+    pub fn tolerates_bursts(&self) -> bool {
+        let burst = self.burst.as_ref();
+        burst.is_some_and(|burst| {
+            burst.allowance >= LEAST_ALLOWANCE && burst.explained >= BURST_EXPLAINED
+        })
+    }
+}
+
+/// A smaller allowance, in bytes, is none.
+const LEAST_ALLOWANCE: f64 = 50e3;
+/// The queue behind it explains this share, and packets beside losses waited in it for at least this, in nanoseconds.
+const BURST_EXPLAINED: f64 = 0.9;
+const WAITED: f64 = 5e6;
 
 /// How long packets beside losses took.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,6 +100,7 @@ pub(crate) fn bucket(
     passages: &[Passage],
     least: f64,
     waiting: Option<&Waiting>,
+    beside: Option<&Beside>,
 ) -> Option<BucketFit> {
     if passages.iter().filter(|p| p.lost()).count() < LEAST_LOSSES {
         return None;
@@ -85,8 +116,9 @@ pub(crate) fn bucket(
     let likelier =
         |x: &(Likely, _, _), y: &(Likely, _, _)| x.0.log_likelihood.total_cmp(&y.0.log_likelihood);
     let (likely, arrivals, behind_queue) = tried.max_by(likelier)?;
-    let (rate, depth) = intervals(&arrivals, &likely.fit(), true);
+    let (rate, depth) = intervals(&arrivals, &likely.fit(), Doubt::default());
     let held = held(passages, least, &likely.bucket, waiting);
+    let burst = beside.and_then(|beside| burst(passages, least, &likely.bucket, beside.excess));
     Some(BucketFit {
         bucket: likely.bucket,
         rate,
@@ -95,6 +127,7 @@ pub(crate) fn bucket(
         beats_bursts: likely.log_likelihood - bursty(arrivals.iter()),
         behind_queue,
         held,
+        burst,
     })
 }
 
@@ -124,6 +157,26 @@ fn held(
     shares.sort_by(f64::total_cmp);
     let enough = shares.len() >= LEAST_HELD;
     enough.then(|| shares[shares.len() / 10])
+}
+
+/// A queue behind the bucket's allowance, where packets beside losses took longer than the quickest by `excess`: for as long
+/// as the full queue takes to drain.
+fn burst(passages: &[Passage], least: f64, bucket: &Bucket, excess: f64) -> Option<Burst> {
+    let allowance = bucket.depth - excess / 1e9 * bucket.rate;
+    if excess < WAITED || allowance <= 0.0 {
+        return None;
+    }
+    let free = allowance / bucket.rate * 1e9;
+    let waits: Vec<(f64, f64)> = as_queue(passages, bucket)
+        .filter_map(|(i, wait)| Some((passages[i].transit()? - least, (wait - free).max(0.0))))
+        .collect();
+    let mean = waits.iter().map(|wait| wait.0).sum::<f64>() / waits.len() as f64;
+    let all: f64 = waits.iter().map(|wait| (wait.0 - mean).powi(2)).sum();
+    let left: f64 = waits.iter().map(|wait| (wait.0 - wait.1).powi(2)).sum();
+    (all > 0.0).then(|| Burst {
+        allowance,
+        explained: 1.0 - left / all,
+    })
 }
 
 /// How long each packet that was not lost would have waited if a limiter were a queue that holds as much as its

@@ -31,7 +31,7 @@ mod tests;
 pub use change::{Change, Changes};
 pub use clock::Clocks;
 pub use diagnosis::Diagnosis;
-pub use fit::{Beside, BucketFit, LEAST_LOSSES, MOST_FITTED};
+pub use fit::{Beside, BucketFit, Burst, LEAST_LOSSES, MOST_FITTED};
 pub use gather::{Counts, Gathered, MOST_PACKETS};
 pub use group::Group;
 pub use joined::Order;

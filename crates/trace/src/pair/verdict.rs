@@ -19,6 +19,8 @@ pub enum Between {
     Delay,
     /// A queue that drops before it is full.
     Aqm,
+    /// A shaper that lets a burst pass, then queues and overflows [Flach16 §5.1.2].
+    ShaperBurst,
     /// Losses by chance.
     RandomLoss,
     /// Losses that none of these explains.
@@ -27,12 +29,13 @@ pub enum Between {
 
 impl Between {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Nothing,
         Self::Policer,
         Self::Queue,
         Self::Delay,
         Self::Aqm,
+        Self::ShaperBurst,
         Self::RandomLoss,
         Self::Unclear,
     ];
@@ -42,12 +45,13 @@ impl Between {
     /// are few. `None` where it was not measured.
     pub fn confidence(self, strong: bool) -> Option<f64> {
         match (self, strong) {
-            (Self::Policer | Self::Aqm, true) => Some(0.97),
-            (Self::Queue, true) => Some(0.93),
-            (Self::Policer, false) => Some(0.89),
-            (Self::Aqm, false) => Some(0.8),
-            (Self::Queue, false) => Some(0.79),
-            (Self::RandomLoss, _) => Some(0.74),
+            (Self::Policer, true) => Some(0.98),
+            (Self::Aqm, true) => Some(0.96),
+            (Self::Queue, true) => Some(0.9),
+            (Self::Policer | Self::Aqm, false) | (Self::ShaperBurst, true) => Some(0.89),
+            (Self::Queue, false) => Some(0.88),
+            (Self::RandomLoss, _) => Some(0.71),
+            (Self::ShaperBurst, false) => Some(0.67),
             (Self::Nothing | Self::Delay | Self::Unclear, _) => None,
         }
     }
@@ -60,6 +64,7 @@ impl Between {
             Self::Queue => "queue",
             Self::Delay => "delay",
             Self::Aqm => "aqm",
+            Self::ShaperBurst => "shaper-burst",
             Self::RandomLoss => "random-loss",
             Self::Unclear => "unclear",
         }
@@ -122,6 +127,13 @@ const BY_DELAY: f64 = 3.0;
 const SURE_QUEUE: f64 = 0.9;
 /// No managed queue drops this share of its packets while it is nearly empty.
 const OFTEN_EMPTY: f64 = 0.3;
+/// Packets beside the median loss that took longer than the quickest by this, in nanoseconds, and on average longer than this
+/// share of all packets, waited in a queue.
+const LONG_WAIT: f64 = 5e6;
+const HIGH_RANK: f64 = 0.8;
+/// No managed queue drops packets that hardly wait, in nanoseconds beside the median loss. A rank that says otherwise is
+/// that of packets which were lost in one burst.
+const HARDLY_WAITED: f64 = 100_000.0;
 /// With fewer losses chance is not distinguished from anything.
 const FEW: usize = 10;
 
@@ -172,6 +184,9 @@ impl Fits {
                 Some(_) => beside.unexplained / full,
                 None => beside.excess / full,
             };
+            if queue.is_none() && fit.tolerates_bursts() {
+                return Between::ShaperBurst;
+            }
             return match fit.held.unwrap_or(beside) {
                 held if held < EMPTY => Between::Policer,
                 held if held >= FULL => Between::Queue,
@@ -182,8 +197,12 @@ impl Fits {
             && fit.explained >= SHARED
             && fit.beats_bursts >= LIKELIER
         {
+            // What the losses come with is a queue, if not this one.
+            let waited = beside.excess > LONG_WAIT && beside.rank > HIGH_RANK;
             match fit.held {
-                Some(held) if held < NO_DELAY && queue.is_none() => return Between::Policer,
+                Some(held) if held < NO_DELAY && queue.is_none() && !waited => {
+                    return Between::Policer;
+                }
                 Some(held) if held >= FULL => return Between::Queue,
                 _ => {}
             }
@@ -197,11 +216,18 @@ impl Fits {
         let no_bucket = self.bucket.is_none_or(no_better);
         // Where a queue delays packets, a managed one drops at about the same delays as chance, but it
         // drops nothing while it is empty.
-        let not_managed = queue.is_none() || beside.empty.is_some_and(|empty| empty >= OFTEN_EMPTY);
+        let hardly_waited = beside.excess < HARDLY_WAITED;
+        let not_managed = queue.is_none()
+            || hardly_waited
+            || beside.empty.is_some_and(|empty| empty >= OFTEN_EMPTY);
         let by_chance = no_bucket && not_managed && beside.losses >= FEW;
         match (beside.rank - 0.5) / DEVIATION * losses.sqrt() {
-            deviations if deviations < BY_CHANCE && by_chance => Between::RandomLoss,
-            deviations if deviations >= BY_DELAY && queue.is_some() => Between::Aqm,
+            deviations if (deviations < BY_CHANCE || hardly_waited) && by_chance => {
+                Between::RandomLoss
+            }
+            deviations if deviations >= BY_DELAY && queue.is_some() && !hardly_waited => {
+                Between::Aqm
+            }
             _ => Between::Unclear,
         }
     }
@@ -215,7 +241,7 @@ impl Fits {
     pub fn is_strong(&self) -> bool {
         let queue = self.explaining_queue();
         match self.verdict() {
-            Between::Policer | Between::Queue => {
+            Between::Policer | Between::Queue | Between::ShaperBurst => {
                 let bucket = self.explaining_bucket();
                 bucket.is_some_and(|fit| fit.explained >= WELL_EXPLAINED)
             }

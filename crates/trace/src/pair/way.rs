@@ -126,13 +126,14 @@ fn fits(passages: &[Passage], transit: Option<Transit>) -> Fits {
     let window = fit::window(passages);
     let least = transit.map_or(0.0, |transit| transit.least);
     let waiting = waiting::fit(window, least);
+    let beside = beside(window, least, waiting.as_ref());
     Fits {
         lost: passages.iter().filter(|passage| passage.lost()).count(),
         packets: passages.len(),
         fitted: window.len(),
-        bucket: bucket(window, least, waiting.as_ref()),
+        bucket: bucket(window, least, waiting.as_ref(), beside.as_ref()),
         waiting,
-        beside: beside(window, least, waiting.as_ref()),
+        beside,
         transit,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_table::convert::{bits, rounded, seconds};
-use tidegate_table::{Column, Row, columns};
+use tidegate_table::convert::{bits, rounded};
+use tidegate_table::{Column, Row, Time, columns};
 
 use crate::pair::{Clocks, Diagnosis, Fits, Order, StreamReport, Transit, Way};
 
@@ -76,16 +76,16 @@ const COLUMNS: &[Column<PairRow>] = columns! { PairRow;
     file_b: Text [""] "The second capture." = |r| r.files[1].to_string();
     stream: Integer [""] "The number of the row in the comparison, from 0: what goes from A to B first." = |r| r.number;
     sender: Text [""] "Address of the sender, in the first capture." = |r| r.stream.at_a[0].ip().to_string();
-    sender_port: Integer [""] "Its TCP port." = |r| u64::from(r.stream.at_a[0].port());
+    sender_port: Integer16 [""] "Its TCP port." = |r| r.stream.at_a[0].port();
     receiver: Text [""] "Address of the receiver, in the first capture." = |r| r.stream.at_a[1].ip().to_string();
-    receiver_port: Integer [""] "Its TCP port." = |r| u64::from(r.stream.at_a[1].port());
+    receiver_port: Integer16 [""] "Its TCP port." = |r| r.stream.at_a[1].port();
     sender_at_b: Text [""] "Address of the sender, in the second capture: another one behind address translation." = |r| r.stream.at_b[0].ip().to_string();
-    sender_port_at_b: Integer [""] "Its TCP port." = |r| u64::from(r.stream.at_b[0].port());
+    sender_port_at_b: Integer16 [""] "Its TCP port." = |r| r.stream.at_b[0].port();
     receiver_at_b: Text [""] "Address of the receiver, in the second capture." = |r| r.stream.at_b[1].ip().to_string();
-    receiver_port_at_b: Integer [""] "Its TCP port." = |r| u64::from(r.stream.at_b[1].port());
+    receiver_port_at_b: Integer16 [""] "Its TCP port." = |r| r.stream.at_b[1].port();
     from_a: Truth [""] "Whether its packets pass the first capture's place first." = |r| r.stream.to_b;
     order: Text [""] "How that was found out: round-trip (packets of both directions), clocks (that other connections brought together), hops (the time to live), losses, or assumed." = |r| order(r.stream.order);
-    start_s: Real ["s"] "When its first packet passed the first place, by that capture's clock, in seconds since 1970-01-01 UTC." = |r| seconds(r.stream.first_sent);
+    start_s: Time ["s"] "When its first packet passed the first place, by that capture's clock, in seconds since 1970-01-01 UTC; in Parquet a timestamp." = |r| Time(r.stream.first_sent);
     packets: Integer ["packets"] "Packets that the first place saw while the second one was watched." = |r| r.stream.packets;
     data_packets: Integer ["packets"] "Of these, packets with data; super-packets count as the packets on the wire." = |r| r.stream.data_packets;
     payload_bytes: Integer ["B"] "Payload of these." = |r| r.stream.payload_bytes;
@@ -106,7 +106,7 @@ const COLUMNS: &[Column<PairRow>] = columns! { PairRow;
     clock_offset_error_s: Real ["s"] "By how much that may be wrong to either side, as the ways there and back may differ; missing where packets went one way only." = |r| r.clocks.and_then(|c| c.offset_error).map(|e| rounded(e / 1e9, 9));
     clock_drift_ppm: Real ["ppm"] "How much the second clock gains." = |r| r.clocks.map(|c| rounded(c.drift * 1e6, 3));
     clock_drift_error_ppm: Real ["ppm"] "By how much that may be wrong to either side." = |r| r.clocks.map(|c| rounded(c.drift_error * 1e6, 3));
-    between: Text [""] "What is between the places on this way: nothing, policer, queue, delay (a queue that does not overflow), aqm, random-loss or unclear." = |r| r.between;
+    between: Text [""] "What is between the places on this way: nothing, policer, queue, delay (a queue that does not overflow), aqm, shaper-burst, random-loss or unclear." = |r| r.between;
     limit_rate_bps: Integer ["bit/s"] "Rate of the policer or the full queue as frames on the link." = |r| r.limit().map(|fit| bits(fit.bucket.rate * 8.0));
     limit_rate_low_bps: Integer ["bit/s"] "The least rate that explains the losses nearly as well." = |r| r.limit().map(|fit| bits(fit.rate.low * 8.0));
     limit_rate_high_bps: Integer ["bit/s"] "The greatest such rate." = |r| r.limit().map(|fit| bits(fit.rate.high * 8.0));

@@ -58,6 +58,13 @@ pub struct Limiter {
     pub burst: Option<Burst>,
 }
 
+impl Limiter {
+    /// Whether the packets that are seen explain nearly all losses, so that others cannot have taken from it.
+    pub(super) fn leaves_nothing_to_others(&self) -> bool {
+        self.explained > WELL_EXPLAINED
+    }
+}
+
 /// What became of the search for a limiter that explains a transfer's losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Losses {

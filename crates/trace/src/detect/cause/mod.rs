@@ -36,7 +36,7 @@ pub use delay::{Delay, Near, Rank, Slope};
 pub use evidence::Findings;
 pub(crate) use fit::{Fit, fit_bucket};
 pub use interval::Interval;
-pub(crate) use interval::intervals;
+pub(crate) use interval::{Doubt, intervals};
 pub use limiter::{LEAST_LOSSES, Limiter, Losses, Mechanism, Towards, explain};
 pub use managed::Managed;
 pub use shift::Shift;

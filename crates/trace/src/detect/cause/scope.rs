@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::arrival::Arrival;
 use super::chance;
 use super::fit::{Fit, fit_bucket};
-use super::interval::{Interval, intervals};
+use super::interval::{Doubt, Interval, intervals};
 use crate::read::Nanos;
 
 /// Longer scopes are fitted on the part of this many packets that has the most losses. The bucket is
@@ -110,7 +110,8 @@ impl Scope {
     pub fn intervals(&self) -> Option<(Interval, Option<Interval>)> {
         *self.intervals.get_or_init(|| {
             let fit = self.fit?;
-            let (rate, depth) = intervals(densest(&self.arrivals), &fit, self.all_seen);
+            let doubt = Doubt::of(fit.bucket.rate, self.episodes, self.all_seen);
+            let (rate, depth) = intervals(densest(&self.arrivals), &fit, doubt);
             let ends = if self.all_seen { 1 } else { 2 };
             let is_known = |interval: &Interval| interval.ends >= ends;
             is_known(&rate).then_some((rate, Some(depth).filter(is_known)))

@@ -7,7 +7,7 @@ use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
 use super::delay;
 use super::fit::fit_bucket;
-use super::interval::intervals;
+use super::interval::{Doubt, intervals};
 use super::lanes::log_likelihoods;
 use super::limiter::{Losses, Mechanism, Towards, explain};
 use super::scope::{Scope, episodes};
@@ -101,7 +101,7 @@ fn a_fit_finds_rate_and_depth() {
         let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
         let off = |found: f64, truth: f64| (found / truth - 1.0).abs();
         assert!(off(fit.bucket.rate, truth.rate) < 0.005, "{fit:?}");
-        let (rates, depths) = intervals(&arrivals, &fit, true);
+        let (rates, depths) = intervals(&arrivals, &fit, Doubt::default());
         assert!(
             rates.holds(truth.rate) && depths.holds(depth),
             "{rates:?} {depths:?}"
@@ -117,7 +117,10 @@ fn intervals_are_wider_where_users_may_be_hidden() {
         let mut arrivals = send(truth, &Device::Policer, 400, seed);
         arrivals.retain(|arrival| !(arrival.at / PATH).is_multiple_of(3));
         let fit = fit_bucket(&arrivals, &[1.0]).expect("there are losses");
-        let [seen, hidden] = [true, false].map(|all_seen| intervals(&arrivals, &fit, all_seen).0);
+        let [seen, hidden] = [true, false].map(|all_seen| {
+            let doubt = Doubt::of(fit.bucket.rate, 10, all_seen);
+            intervals(&arrivals, &fit, doubt).0
+        });
         assert!(
             hidden.low <= seen.low && hidden.high > seen.high,
             "{seen:?} {hidden:?}"

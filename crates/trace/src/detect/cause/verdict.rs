@@ -6,7 +6,7 @@ use super::evidence::{self, Findings};
 use super::limiter::{Limiter, Losses, Mechanism};
 use super::receiver::Trains;
 use super::shift::Shift;
-use crate::annotate::{Layer, TransferSummary};
+use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, QueueKind, Share};
 
 /// What held a transfer back while neither end did.
@@ -56,6 +56,30 @@ impl Network {
                 true => &[Cause::Policer, Cause::Queue, Cause::Aqm, Cause::RandomLoss],
                 false => &[Cause::Policer, Cause::Aqm, Cause::RandomLoss],
             },
+        }
+    }
+
+    /// What remains of it where the capture was not taken at the sender. Bytes in flight are a guess there, and so is whether
+    /// they filled the receive window; and at the receiver nothing shows what waits at the sender or in a short queue before
+    /// it.
+    fn seen_from_afar(self, vantage: Vantage, course: Option<&Course>) -> Self {
+        let window = course.is_some_and(|course| course.window >= PART);
+        let unclear = |reason, left| Self {
+            cause: Cause::Unclear,
+            confidence: 0.5,
+            reason,
+            left,
+        };
+        match (self.cause, vantage) {
+            (Cause::Sender, Vantage::Between | Vantage::Receiver) if window => unclear(
+                "a capture far from the sender, which does not show how full the receive window was",
+                &[Cause::ReceiveWindow, Cause::Sender],
+            ),
+            (Cause::Sender, Vantage::Receiver) => unclear(
+                "a capture at the receiver, which does not tell a sender's pace from that of a link",
+                &[Cause::Sender, Cause::Queue],
+            ),
+            _ => self,
         }
     }
 }
@@ -153,6 +177,7 @@ pub(super) fn judge(
             }
         }
     };
+    let network = network.seen_from_afar(summary.path.vantage(), course.as_ref());
     let network = match shift {
         Some(_) if network.allows_shift() => Network {
             cause: Cause::ShaperBurst,
@@ -190,6 +215,7 @@ pub(super) fn judge(
             }
             // Nor is it known there what makes the bucket's level uncertain.
             let known = !behind || !limiter.unseen_users;
+            let known = known && (limiter.shared || limiter.leaves_nothing_to_others());
             judgement.shared = known.then_some(limiter.shared);
         }
     } else if let Some(shift) = by_shift {

@@ -1,4 +1,4 @@
-//! How well the rates of queues are found, by where they come from.
+//! How well the rates and sizes of queues and policers are found.
 
 use std::fmt;
 
@@ -8,17 +8,20 @@ use tidegate_trace::detect::{Cause, Judgement};
 
 use crate::table3::percent;
 
-/// Of the transfers that a queue limited, and that are judged so.
+/// Of the transfers that a queue or a policer limited, and that are judged so.
 #[derive(Debug, Default)]
-pub struct Queues {
-    sources: [Counts; 3],
+pub struct Limits {
+    sources: [Counts; 6],
 }
 
 /// Where a rate comes from.
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 6] = [
     "queues with a fit",
     "queues without a fit",
     "managed queues",
+    "policers up to 10 Mbit/s",
+    "policers up to 100 Mbit/s",
+    "faster policers",
 ];
 
 #[derive(Debug, Default)]
@@ -33,11 +36,13 @@ struct Counts {
     sizes_held: usize,
 }
 
+/// Rates of policers in bit/s on the link, from which on they are counted apart.
+const FASTER: [f64; 2] = [10.5e6, 105e6];
 /// A rate is right within this share of the truth.
 const NEAR: f64 = 0.02;
 
-impl Queues {
-    /// Counts a verdict, given the rate on the link in bit/s and, of a drop-tail queue, the bytes that it holds.
+impl Limits {
+    /// Counts a verdict, given the rate on the link in bit/s and, of a drop-tail queue or a bucket, the bytes that it holds.
     pub fn count(
         &mut self,
         transfer: &TransferSummary,
@@ -49,6 +54,7 @@ impl Queues {
             .and_then(|found| found.losses);
         let fitted = losses.is_some_and(|losses| losses.limiter.is_some());
         let source = match (judgement.cause, fitted) {
+            (Cause::Policer, _) => 3 + FASTER.iter().filter(|&&faster| rate > faster).count(),
             (Cause::Aqm, _) => 2,
             (_, true) => 0,
             (_, false) => 1,
@@ -70,7 +76,7 @@ impl Queues {
     }
 }
 
-impl fmt::Display for Queues {
+impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, counts) in SOURCES.iter().zip(&self.sources) {
             let mut line = |what: &str, of: usize, all: usize| {
