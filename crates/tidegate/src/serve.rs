@@ -72,6 +72,7 @@ async fn serve(
         start_up: options.start_up,
         throttle_percent: options.percent,
         rate: options.rate,
+        session: options.session.clone(),
         index: options.index,
         cors: options.cors.clone(),
         cache: options.cache.clone(),

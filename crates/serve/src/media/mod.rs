@@ -40,7 +40,7 @@ pub struct Media {
 
 /// Encoding rates of real videos, in bit/s. With any other rate the headers are wrong, or the file is not a
 /// video.
-const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
+pub(crate) const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
 
 impl Media {
     /// Reads the headers.

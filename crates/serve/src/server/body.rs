@@ -8,12 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use hyper::Version;
 use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
-use tidegate_limiter::Rate;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
-use super::connection::{Connection, Position};
-use super::files::Identity;
+use super::connection::{Connection, Credit};
+use super::pace::Pace;
 use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
@@ -55,8 +54,8 @@ enum Content {
 struct Video {
     file: Arc<File>,
     _slot: Slot,
-    identity: Identity,
-    rate: Option<Rate>,
+    /// Whom the rest of the credit belongs to.
+    owner: Credit,
     /// The bytes that remain to be read, and those that remain to be handed on.
     unread: Span,
     left: u64,
@@ -95,11 +94,10 @@ impl Answer {
         connection: Arc<Connection>,
         request: Request,
         (file, slot): (File, Slot),
-        identity: Identity,
-        rate: Option<Rate>,
+        pace: Pace,
         span: Span,
     ) -> Self {
-        let (number, writer, credit) = connection.begin_video(identity, rate, span);
+        let (number, writer, credit, owner) = connection.begin_video(pace, span);
         let block = match request.version {
             Version::HTTP_2 => STREAM_BLOCK,
             _ => BLOCK,
@@ -107,8 +105,7 @@ impl Answer {
         let video = Video {
             file: Arc::new(file),
             _slot: slot,
-            identity,
-            rate,
+            owner,
             unread: span,
             left: span.end - span.start,
             credit,
@@ -296,16 +293,12 @@ impl Video {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let video = match &self.content {
-            Content::Video(video) if video.rate.is_some() => Some(Position {
-                file: video.identity,
-                next: video.unread.end - video.left,
-                credit: video.credit,
-            }),
-            _ => None,
-        };
         let sent = self.is_end_stream();
-        self.connection.end(self.number, sent, video);
+        self.connection.end(self.number, sent);
+        if let Content::Video(video) = &self.content {
+            let next = video.unread.end - video.left;
+            self.connection.give_back(video.owner, next, video.credit);
+        }
         if let Some(request) = self.request.take() {
             self.connection.log_request(&request, self.sent);
         }

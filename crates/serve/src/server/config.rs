@@ -11,6 +11,7 @@ use tidegate_limiter::pacing::{Way, WayError};
 
 use super::cache::CacheRule;
 use super::cors::Origin;
+use super::viewer::SessionName;
 
 /// All settings.
 #[derive(Debug, Clone)]
@@ -32,6 +33,9 @@ pub struct Config {
     pub throttle_percent: u32,
     /// The encoding rate of files that do not give one; without it they are sent at full speed.
     pub rate: Option<Rate>,
+    /// Where requests for adaptive video name their viewer's session, if the player does not (CMCD). Otherwise a viewer is an
+    /// address and a program.
+    pub session: Option<SessionName>,
     /// Whether folders are listed.
     pub index: bool,
     /// The origins whose pages may read answers.
@@ -109,6 +113,7 @@ impl Config {
             start_up: Duration::from_secs(40),
             throttle_percent: 125,
             rate: None,
+            session: None,
             index: false,
             cors: Vec::new(),
             cache: Vec::new(),

@@ -21,12 +21,13 @@ use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
 use super::kernel::Snapshot;
+use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
 use super::shared::Shared;
+use super::viewers::Loan;
 
-pub(super) use positions::Position;
-use positions::Positions;
+use positions::{Position, Positions};
 use progress::Progress;
 use rate::{Applied, SocketRate};
 use responses::Responses;
@@ -53,6 +54,17 @@ struct Changing {
     rate: SocketRate,
     positions: Positions,
     notes: Notes,
+}
+
+/// Whom a response's start-up credit belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Credit {
+    /// Nobody counts it.
+    Free,
+    /// This connection, for this file.
+    File(Identity),
+    /// A viewer of adaptive video, for a response that begins at this byte of a file of this rate.
+    Viewer(Loan, Rate, u64),
 }
 
 impl Connection {
@@ -209,40 +221,51 @@ impl Connection {
         self.changing().responses.begin()
     }
 
-    /// Begins a response with a file. Returns its number, its schedule, and its start-up credit in bytes. A request that continues the
-    /// last one of this file stays in its phase. Any other request begins with a start-up phase.
-    pub fn begin_video(
-        &self,
-        file: Identity,
-        rate: Option<Rate>,
-        span: Span,
-    ) -> (u64, Writer, u64) {
+    /// Begins a response with a file. Returns its number, its schedule, and its start-up credit in bytes, and whom that belongs to. A
+    /// request that continues the last one of this file stays in its phase. Any other request begins with a start-up phase, except
+    /// that of a viewer of adaptive video.
+    pub fn begin_video(&self, pace: Pace, span: Span) -> (u64, Writer, u64, Credit) {
         let mut changing = self.changing();
         let number = changing.responses.begin();
-        let (writer, credit) = match rate {
-            None => {
+        let config = &self.shared.config;
+        let way = match self.group().way {
+            // As the clamp, it leaves the time of writes to the socket, until the socket does not hold the stream alone.
+            Way::MaxPacingRate => Way::TRICKLE,
+            way => way,
+        };
+        let (way, throttled, credit, owner) = match pace {
+            Pace::Free => {
                 let free = Rate::from_bits_per_second(0);
-                (Writer::new(Way::None, free, Bytes::new(0)), u64::MAX)
+                (Way::None, free, u64::MAX, Credit::Free)
             }
-            Some(rate) => {
-                let config = &self.shared.config;
-                let seconds = config.start_up.as_secs_f64();
-                let whole = (rate.bits_per_second() as f64 / 8.0 * seconds) as u64;
+            Pace::File(file, rate) => {
+                let whole = pace::bytes_of(rate, config.start_up);
                 let credit = changing.positions.continued(file, span).unwrap_or(whole);
-                let way = match self.group().way {
-                    // As the clamp, it leaves the time of writes to the socket, until the socket does not hold the stream alone.
-                    Way::MaxPacingRate => Way::TRICKLE,
-                    way => way,
-                };
                 let throttled = throttled_rate(rate, u64::from(config.throttle_percent) * 10);
-                (Writer::new(way, throttled, Bytes::new(credit)), credit)
+                (way, throttled, credit, Credit::File(file))
             }
+            Pace::Segment(segment) => {
+                let wanted = pace::time_of(segment.rate, span.end - span.start);
+                let (place, viewers) = (segment.place(span), &self.shared.viewers);
+                let loan = viewers.lend(segment.session, place, segment.waits, wanted);
+                // Divisions must not cut the last byte off the start-up phase.
+                let credit = match loan.credit < wanted {
+                    true => pace::bytes_of(segment.rate, loan.credit),
+                    false => span.end - span.start,
+                };
+                let owner = Credit::Viewer(loan, segment.rate, span.start);
+                (way, segment.throttled, credit, owner)
+            }
+        };
+        let writer = match owner {
+            Credit::Free => Writer::new(way, throttled, Bytes::new(0)),
+            _ => Writer::new(way, throttled, Bytes::new(credit)),
         };
         changing.rate.set(number, None);
         if credit > 0 {
             self.apply(&mut changing.rate);
         }
-        (number, writer, credit)
+        (number, writer, credit, owner)
     }
 
     /// A response enters its throttling phase.
@@ -278,15 +301,28 @@ impl Connection {
         }
     }
 
-    /// A response was sent, or given up; a video with the position where it ended.
-    pub fn end(&self, number: u64, sent: bool, position: Option<Position>) {
+    /// A response was sent, or given up.
+    pub fn end(&self, number: u64, sent: bool) {
         let mut changing = self.changing();
         changing.responses.end(number, sent);
         if changing.rate.remove(number) {
             self.apply(&mut changing.rate);
         }
-        if let Some(position) = position {
-            changing.positions.remember(position);
+    }
+
+    /// A response with a file ended before the byte `next`, and did not use this credit.
+    pub fn give_back(&self, owner: Credit, next: u64, credit: u64) {
+        match owner {
+            Credit::Free => {}
+            Credit::File(file) => {
+                let position = Position { file, next, credit };
+                self.changing().positions.remember(position);
+            }
+            Credit::Viewer(loan, rate, start) => {
+                let sent = pace::time_of(rate, next.saturating_sub(start));
+                let unused = pace::time_of(rate, credit).min(loan.credit);
+                self.shared.viewers.give_back(loan, sent, unused);
+            }
         }
     }
 

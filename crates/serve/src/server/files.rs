@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -18,9 +18,14 @@ use tidegate_limiter::Rate;
 use super::conditional::Validators;
 use super::mime;
 use crate::media::Media;
+use crate::percent;
 
+mod manifests;
 #[cfg(test)]
 mod tests;
+
+pub(super) use manifests::Found;
+use manifests::Manifests;
 
 /// Files whose rate is remembered. When there are more, all are forgotten.
 const REMEMBERED: usize = 10_000;
@@ -38,6 +43,7 @@ pub(super) struct Folder {
     /// The rate of videos that do not give one.
     rate: Option<Rate>,
     known: Mutex<HashMap<Identity, Option<Rate>>>,
+    manifests: Manifests,
 }
 
 /// One version of one file.
@@ -58,6 +64,10 @@ pub(super) struct ServedFile {
     pub validators: Validators,
     /// The encoding rate; `None` is sent at full speed.
     pub rate: Option<Rate>,
+    /// The segment of adaptive video that it is.
+    pub segment: Option<Found>,
+    /// Whether its name may be that of video or audio.
+    pub may_be_media: bool,
 }
 
 /// The target of a path.
@@ -93,6 +103,7 @@ impl Folder {
             root: rustix::fs::open(path, flags, Mode::empty())?,
             rate,
             known: Mutex::default(),
+            manifests: Manifests::default(),
         })
     }
 
@@ -122,20 +133,40 @@ impl Folder {
         if !metadata.is_file() {
             return Err(NoFile::NotFound);
         }
-        let identity = Identity {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        let identity = Identity::of(&metadata);
+        let may_be_media = mime::may_be_media(path);
+        let mut segment = match may_be_media {
+            true => self.manifests.find(self, path, metadata.len()),
+            false => None,
         };
-        let rate = self.rate_of(path, &file, identity);
+        // The file beside it is read each time, so that it can be changed.
+        let rate = match (self.beside(path), &mut segment) {
+            (Some(rate), segment) => {
+                if let Some(found) = segment {
+                    (found.segment.rate, found.segment.next) = (rate, rate);
+                }
+                Some(rate)
+            }
+            (None, Some(found)) => Some(found.segment.rate),
+            (None, None) => self
+                .probed(&file, identity)
+                .or(self.rate.filter(|_| may_be_media)),
+        };
         Ok(ServedFile {
             file,
             identity,
             length: metadata.len(),
             validators: identity.validators(),
             rate,
+            segment,
+            may_be_media,
         })
+    }
+
+    /// What is at a path now.
+    fn identity(&self, path: &Path) -> Option<Identity> {
+        let metadata = self.beneath(path).ok()?.metadata().ok()?;
+        Some(Identity::of(&metadata))
     }
 
     /// Opens a path in the folder. The kernel ensures that no link leads out of it.
@@ -182,31 +213,22 @@ impl Folder {
         Ok(names)
     }
 
-    /// The encoding rate: from the file beside it (`NAME.rate`), from its headers, or the rate for
-    /// all media.
-    fn rate_of(&self, path: &Path, file: &File, identity: Identity) -> Option<Rate> {
-        // The rate from the headers is remembered. The file beside it is read each time, so that it
-        // can be changed.
-        if let Some(rate) = self.beside(path) {
-            return Some(rate);
-        }
+    /// The encoding rate that a video's headers give, which is remembered.
+    fn probed(&self, file: &File, identity: Identity) -> Option<Rate> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let remembered = known().get(&identity).copied();
-        let rate = match remembered {
-            Some(rate) => rate,
-            None => {
-                let rate = Media::probe(file).ok().map(|media| media.rate());
-                let mut known = known();
-                if known.len() >= REMEMBERED {
-                    known.clear();
-                }
-                known.insert(identity, rate);
-                rate
+        remembered.unwrap_or_else(|| {
+            let rate = Media::probe(file).ok().map(|media| media.rate());
+            let mut known = known();
+            if known.len() >= REMEMBERED {
+                known.clear();
             }
-        };
-        rate.or(self.rate.filter(|_| mime::may_be_media(path)))
+            known.insert(identity, rate);
+            rate
+        })
     }
 
+    /// The encoding rate in the file beside it, `NAME.rate`.
     fn beside(&self, path: &Path) -> Option<Rate> {
         let mut name = path.as_os_str().to_owned();
         name.push(".rate");
@@ -219,6 +241,15 @@ impl Folder {
 }
 
 impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
     /// The time of the change counts nanoseconds, so that the tag is strong if the file system's clock counts them too.
     /// Copies of a file that keep this time have the same tag, so that several servers agree.
     fn validators(&self) -> Validators {
@@ -237,7 +268,7 @@ pub(super) fn path_of(target: &str) -> Result<PathBuf, NoFile> {
     let encoded = target.strip_prefix('/').ok_or(NoFile::Bad)?;
     let mut path = PathBuf::new();
     for part in encoded.split('/') {
-        let part = decoded(part)?;
+        let part = percent::decoded(part).ok_or(NoFile::Bad)?;
         if part.contains(&b'/') || part.contains(&0) {
             return Err(NoFile::Bad);
         }
@@ -256,22 +287,4 @@ pub(super) fn path_of(target: &str) -> Result<PathBuf, NoFile> {
     } else {
         Err(NoFile::NotFound)
     }
-}
-
-/// Undoes percent-encoding (RFC 3986, section 2.1).
-fn decoded(text: &str) -> Result<Vec<u8>, NoFile> {
-    let digit = |byte: Option<u8>| (byte? as char).to_digit(16);
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        match (digit(bytes.next()), digit(bytes.next())) {
-            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
-            _ => return Err(NoFile::Bad),
-        }
-    }
-    Ok(decoded)
 }

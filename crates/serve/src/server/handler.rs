@@ -12,7 +12,7 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER,
     X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, Response, StatusCode, Version};
+use hyper::{Method, Response, StatusCode, Uri, Version};
 
 use super::body::Answer;
 use super::cache;
@@ -21,6 +21,7 @@ use super::connection::Connection;
 use super::cors;
 use super::files::{NoFile, PAGE, ServedFile, Target, path_of};
 use super::mime;
+use super::pace::Pace;
 use super::range::{self, Span, Wanted};
 use super::request::Request;
 use super::slots::{Slot, SlotKind};
@@ -39,8 +40,8 @@ pub(super) async fn answer(
     let mut response = if !has_host(&request) {
         text(&connection, record, StatusCode::BAD_REQUEST, head)
     } else if head || request.method() == Method::GET {
-        let path = request.uri().path().to_owned();
-        file(connection.clone(), record, request.headers(), path, head).await
+        let asked = (request.uri(), request.headers());
+        file(connection.clone(), record, asked, head).await
     } else if request.method() == Method::OPTIONS && !config.cors.is_empty() {
         let mut response = empty(&connection, record, StatusCode::NO_CONTENT);
         cors::describe(response.headers_mut());
@@ -75,13 +76,13 @@ fn has_host<B>(request: &hyper::Request<B>) -> bool {
 async fn file(
     connection: Arc<Connection>,
     record: Request,
-    headers: &HeaderMap,
-    target: String,
+    (uri, headers): (&Uri, &HeaderMap),
     head: bool,
 ) -> Response<Answer> {
+    let target = uri.path();
     let shared = Arc::clone(&connection.shared);
     let list = shared.config.index;
-    let path = match path_of(&target) {
+    let path = match path_of(target) {
         Ok(path) => path,
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
@@ -101,7 +102,14 @@ async fn file(
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
         Ok(Ok(Target::File(found))) => {
-            let response = send(connection, record, headers, (*found, slot), kind, head);
+            let response = send(
+                connection,
+                record,
+                (uri, headers),
+                (*found, slot),
+                kind,
+                head,
+            );
             cached(response, &name)
         }
         Ok(Ok(Target::Folder(_) | Target::Page(_))) if !target.ends_with('/') => {
@@ -115,7 +123,14 @@ async fn file(
         }
         Ok(Ok(Target::Page(found))) => {
             let kind = mime::of(Path::new(PAGE));
-            let response = send(connection, record, headers, (*found, slot), kind, head);
+            let response = send(
+                connection,
+                record,
+                (uri, headers),
+                (*found, slot),
+                kind,
+                head,
+            );
             cached(response, &name.join(PAGE))
         }
         Ok(Ok(Target::Folder(names))) => index(&connection, record, &names, head),
@@ -139,7 +154,7 @@ fn cached(mut response: Response<Answer>, path: &Path) -> Response<Answer> {
 fn send(
     connection: Arc<Connection>,
     mut record: Request,
-    headers: &HeaderMap,
+    (uri, headers): (&Uri, &HeaderMap),
     (found, slot): (ServedFile, Slot),
     kind: &'static str,
     head: bool,
@@ -166,18 +181,16 @@ fn send(
     };
     record.status = status;
     let (length, total) = (found.length, span.map(|span| span.end - span.start));
-    let validators = found.validators;
     let answer = match span {
-        Some(span) if !head => Answer::video(
-            connection,
-            record,
-            (found.file, slot),
-            found.identity,
-            found.rate,
-            span,
-        ),
+        Some(span) if !head => {
+            let (shared, address) = (&connection.shared, connection.address());
+            let asked = (uri, headers);
+            let pace = Pace::of(&found, &shared.viewers, &shared.config, address, asked);
+            Answer::video(connection, record, (found.file, slot), pace, span)
+        }
         _ => Answer::bytes(connection, record, ""),
     };
+    let validators = found.validators;
     let mut response = Response::new(answer);
     *response.status_mut() = status;
     let headers = response.headers_mut();

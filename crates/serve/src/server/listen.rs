@@ -26,6 +26,7 @@ use super::session::{Counted, FAREWELL, Order, serve};
 use super::shared::Shared;
 use super::slots::{SlotKind, Slots};
 use super::tls::Certificate;
+use super::viewers::Viewers;
 
 #[cfg(test)]
 mod tests;
@@ -117,6 +118,7 @@ impl Server {
             sockets,
             log,
             slots: Slots::new(config.limits),
+            viewers: Viewers::new(config.start_up),
             config,
         });
         Ok(Self {

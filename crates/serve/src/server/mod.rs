@@ -16,6 +16,7 @@ mod log;
 mod metrics;
 mod metrics_page;
 mod mime;
+mod pace;
 mod privileges;
 mod range;
 mod request;
@@ -26,6 +27,8 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod viewer;
+mod viewers;
 
 pub use cache::{CacheError, CacheRule};
 pub use config::{Config, Group, Limits, LogFormat, LogTo};
@@ -35,3 +38,4 @@ pub use listen::Server;
 pub use privileges::drop_privileges;
 pub use tidegate_limiter::pacing::{Way, WayError};
 pub use tls::Certificate;
+pub use viewer::{SessionName, SessionNameError};

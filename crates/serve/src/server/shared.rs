@@ -8,6 +8,7 @@ use super::kernel::Sockets;
 use super::log::Log;
 use super::metrics::Metrics;
 use super::slots::Slots;
+use super::viewers::Viewers;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -18,4 +19,5 @@ pub(super) struct Shared {
     pub metrics: Metrics,
     pub log: Option<Log>,
     pub slots: Arc<Slots>,
+    pub viewers: Viewers,
 }

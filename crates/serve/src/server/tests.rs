@@ -1,5 +1,6 @@
 //! The server over loopback. All requests are small, so that the tests take little time.
 
+mod adaptive;
 mod hostile;
 mod phases;
 mod protocols;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::Way;
 use tidegate_serve::player::Arrivals;
-use tidegate_serve::server::{CacheRule, Group, Origin};
+use tidegate_serve::server::{CacheRule, Group, Origin, SessionName};
 
 use super::EXIT_CODES;
 
@@ -20,6 +20,7 @@ Examples:
   tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
   tidegate serve site/ --cors '*' --cache '*.m4s=max-age=31536000,immutable' --cache '*.m3u8=no-cache'
   tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
+  tidegate serve shows/ --session cookie:viewer        HLS and DASH to viewers whose cookie tells them apart
   tidegate serve videos/ --log access.jsonl --log-format json
   tidegate serve videos/ --seed 7 --log split.jsonl --log-format json \\
     --split baseline1=application-64k,baseline2=application-64k,trickle,shrunk-block=application-16k
@@ -28,6 +29,11 @@ A video is sent in two phases. The first --start-up of it is sent at full speed.
 --percent of its encoding rate. That rate is the file's length divided by the time that its headers
 (MP4, WebM) say it plays. A file `video.mp4.rate` beside `video.mp4`, with a rate such as 1.5mbit in
 it, takes precedence over the headers. Files without a rate are sent at full speed.
+
+Segments of HLS and DASH have the rate that a manifest (.m3u8, .mpd) in their folder, or up to three
+folders above, states. Each viewer has one start-up for all segments. After it a segment is sent at
+--percent of the next better representation's rate, so that players can find out that the network
+carries it.
 
 SIGUSR1 opens the access log again, for logrotate and the like. SIGHUP also reads --cert and --key again.
 Ctrl-C or SIGTERM ends the server when all responses are complete, or after --grace. A second signal
@@ -97,6 +103,9 @@ pub struct Serve {
     /// Encoding rate of video and audio whose headers do not give one
     #[arg(long, value_name = "RATE", help_heading = "Pacing")]
     pub rate: Option<Rate>,
+    /// Where requests for HLS and DASH name their viewer's session: cookie:NAME, query:NAME or header:NAME
+    #[arg(long, value_name = "PLACE:NAME", help_heading = "Pacing")]
+    pub session: Option<SessionName>,
 
     /// File to append the access log to, or `-` for standard output
     #[arg(

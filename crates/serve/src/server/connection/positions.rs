@@ -16,7 +16,7 @@ pub(super) struct Positions(VecDeque<Position>);
 
 /// Where the last response of a file ended.
 #[derive(Debug)]
-pub(in crate::server) struct Position {
+pub(super) struct Position {
     pub file: Identity,
     /// The byte after the last one that was sent.
     pub next: u64,

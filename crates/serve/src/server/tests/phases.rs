@@ -17,10 +17,12 @@ use crate::server::connection::Connection;
 use crate::server::files::{Folder, ServedFile, Target};
 use crate::server::kernel::Sockets;
 use crate::server::metrics::Metrics;
+use crate::server::pace::Pace;
 use crate::server::range::Span;
 use crate::server::request::Request;
 use crate::server::shared::Shared;
 use crate::server::slots::{SlotKind, Slots};
+use crate::server::viewers::Viewers;
 use tidegate_pace::Way;
 
 /// A connection whose client never reads, and a video of 1 Mbit/s and 60 s.
@@ -43,6 +45,7 @@ async fn stage(way: Way, start_up: u64) -> Stage {
         metrics: Metrics::new(&config.groups),
         log: None,
         slots: Slots::new(config.limits),
+        viewers: Viewers::new(config.start_up),
         config,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -75,7 +78,8 @@ impl Stage {
         let connection = self.connection.clone();
         let slots = &connection.shared.slots;
         let slot = slots.take(connection.address(), SlotKind::File).unwrap();
-        Answer::video(connection, request, (file, slot), identity, rate, span)
+        let pace = Pace::File(identity, rate.unwrap());
+        Answer::video(connection, request, (file, slot), pace, span)
     }
 }
 

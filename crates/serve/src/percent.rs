@@ -1,0 +1,19 @@
+//! Percent-encoding (RFC 3986, section 2.1).
+
+/// Undoes percent-encoding; `None` if a percent sign is not followed by two digits.
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: Option<u8>| (byte? as char).to_digit(16);
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        match (digit(bytes.next()), digit(bytes.next())) {
+            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
+            _ => return None,
+        }
+    }
+    Some(decoded)
+}
