@@ -23,7 +23,7 @@ mod tests;
 
 /// Lateness at the 99th percentile from which a run in real time is not used: 1/40 of the round trips
 /// that are compared. It counts twice, so this is half of the wanted agreement.
-const LATE: Nanos = MILLISECOND;
+pub const LATE: Nanos = MILLISECOND;
 /// How often a run that was late is repeated.
 const REPEATS: u32 = 2;
 /// Agreement: the largest difference, as a share of the kernel's value.
