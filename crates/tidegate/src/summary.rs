@@ -181,6 +181,22 @@ impl Summary {
             }
             self.print_rest(out, clusters.len(), covered)?;
         }
+        // Captures often hold these, and nothing is left out for it.
+        if self.counters.backwards > 0 {
+            let packets = plural(self.counters.backwards, "packet", "packets");
+            let first = match &self.backwards {
+                Some(name) if self.captures > 1 => format!(", in {name}"),
+                _ => String::new(),
+            };
+            let others = match self.backward_captures.saturating_sub(1) {
+                0 => String::new(),
+                others => format!(" and {}", plural(others, "other capture", "other captures")),
+            };
+            writeln!(
+                out,
+                "note: {packets} with an earlier time than the packet before{first}{others}"
+            )?;
+        }
         Ok(())
     }
 
@@ -282,21 +298,6 @@ impl Summary {
             let flows = plural(self.counters.evicted, "flow", "flows");
             eprintln!(
                 "tidegate: warning: {flows} dropped early: more were active at once than --max-flows allows"
-            );
-        }
-        // Captures often hold these, and nothing is left out for it.
-        if self.counters.backwards > 0 {
-            let packets = plural(self.counters.backwards, "packet", "packets");
-            let first = match &self.backwards {
-                Some(name) if self.captures > 1 => format!(", in {name}"),
-                _ => String::new(),
-            };
-            let others = match self.backward_captures.saturating_sub(1) {
-                0 => String::new(),
-                others => format!(" and {}", plural(others, "other capture", "other captures")),
-            };
-            eprintln!(
-                "tidegate: note: {packets} with an earlier time than the packet before{first}{others}"
             );
         }
     }
