@@ -15,7 +15,7 @@ pub struct Counters {
     pub files: AtomicU64,
     /// Their bytes.
     pub bytes: AtomicU64,
-    /// Rows that were added to a dataset. Whoever adds them counts them.
+    /// Rows that were added to a dataset. The code that adds them counts them.
     pub rows: AtomicU64,
     /// Files that were removed to make room.
     pub removed: AtomicU64,

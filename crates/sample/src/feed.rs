@@ -28,7 +28,7 @@ pub trait Consumer: Send {
     /// As of [`frame`](Self::frame).
     fn share(&mut self, from: Nanos, share: Fraction) -> Result<(), Refused>;
 
-    /// The kernel dropped so many packets since the last call.
+    /// Counts packets that the kernel dropped since the last call.
     ///
     /// # Errors
     /// As of [`frame`](Self::frame).

@@ -162,7 +162,7 @@ impl Manifest {
         }
     }
 
-    /// Counts a name of so many bytes. Returns false if that is too much.
+    /// Counts a name, given its length in bytes. Returns false if that is too much.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.added += 1;
         self.bytes += bytes;

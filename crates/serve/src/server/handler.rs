@@ -86,7 +86,6 @@ async fn file(
         Ok(path) => path,
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
-    let kind = mime::of(&path);
     let name = path.clone();
     let slot = match shared.slots.take(connection.address(), SlotKind::File) {
         Ok(slot) => slot,
@@ -102,15 +101,8 @@ async fn file(
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
         Ok(Ok(Target::File(found))) => {
-            let response = send(
-                connection,
-                record,
-                (uri, headers),
-                (*found, slot),
-                kind,
-                head,
-            );
-            cached(response, &name)
+            let found = (*found, slot);
+            send(connection, record, (uri, headers), found, &name, head)
         }
         Ok(Ok(Target::Folder(_) | Target::Page(_))) if !target.ends_with('/') => {
             let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
@@ -122,16 +114,8 @@ async fn file(
             response
         }
         Ok(Ok(Target::Page(found))) => {
-            let kind = mime::of(Path::new(PAGE));
-            let response = send(
-                connection,
-                record,
-                (uri, headers),
-                (*found, slot),
-                kind,
-                head,
-            );
-            cached(response, &name.join(PAGE))
+            let (found, name) = ((*found, slot), name.join(PAGE));
+            send(connection, record, (uri, headers), found, &name, head)
         }
         Ok(Ok(Target::Folder(names))) => index(&connection, record, &names, head),
         Ok(Err(missing)) => text(&connection, record, missing.status(), head),
@@ -156,7 +140,7 @@ fn send(
     mut record: Request,
     (uri, headers): (&Uri, &HeaderMap),
     (found, slot): (ServedFile, Slot),
-    kind: &'static str,
+    name: &Path,
     head: bool,
 ) -> Response<Answer> {
     let now = SystemTime::now();
@@ -215,10 +199,10 @@ fn send(
         headers.insert(CONTENT_RANGE, range);
     }
     if let Some(total) = total {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime::of(name)));
         headers.insert(CONTENT_LENGTH, total.into());
     }
-    response
+    cached(response, name)
 }
 
 /// A status, and nothing more.

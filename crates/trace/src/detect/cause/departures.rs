@@ -17,7 +17,7 @@ const SATURATED: std::ops::Range<f64> = 0.95..1.6;
 /// within the second. Chosen on the tuned half of the lab's transfers, as what follows.
 const AGREE: f64 = 0.2;
 const TELL_MORE: f64 = 0.05;
-/// So many trains whose quartiles agree within this share tell the rate whatever the goodput is: others' packets among
+/// This many trains whose quartiles agree within the second share tell the rate whatever the goodput is: others' packets among
 /// them would make them differ. A sender that was slow to repair its losses did not keep the queue filled.
 const MANY_TRAINS: usize = 30;
 const SAME: f64 = 0.01;

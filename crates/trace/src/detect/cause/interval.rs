@@ -69,7 +69,7 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// Of a limiter that is seen from a capture elsewhere, which lost packets in so many episodes. `all_seen`: nobody else uses
+    /// Of a limiter that is seen from a capture elsewhere, given the number of its episodes of losses. `all_seen`: nobody else uses
     /// it.
     pub fn of(rate: f64, episodes: usize, all_seen: bool) -> Self {
         let fast = (rate / FAST).min(1.0);
