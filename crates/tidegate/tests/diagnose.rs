@@ -101,14 +101,34 @@ fn words_rows_json_and_picture_say_the_same() {
 
 #[test]
 fn one_capture_tells_what_it_can() {
-    let (_folder, [a, _]) = captures();
+    let (folder, [a, _]) = captures();
     let (code, out, err) = run(&["diagnose", &a, "-q"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.starts_with("One capture alone: "), "{out}");
     assert!(out.contains("A second capture"), "{out}");
-    let (code, _, err) = run(&["diagnose", &a, "--json"]);
+    let headline = out.lines().next().unwrap_or_default();
+
+    let svg = folder.path().join("picture.svg");
+    let svg = svg.to_str().expect("text");
+    let (code, out, err) = run(&["diagnose", &a, "-q", "--json", "--svg", svg]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let said = json["headline"].as_str().expect("a sentence");
+    assert_eq!(headline, format!("One capture alone: {said}"));
+    let picture = std::fs::read_to_string(svg).expect("a picture");
+    assert!(picture.starts_with("<svg"), "{}", &picture[..40]);
+
+    for (flags, what) in [
+        (["-f", "csv"], "detect --by flow"),
+        (["--from=1s", "--svg=x"], "two captures"),
+    ] {
+        let (code, _, err) = run(&["diagnose", &a, flags[0], flags[1]]);
+        assert_eq!(code, 2);
+        assert!(err.contains(what), "{err}");
+    }
+    let (code, _, err) = run(&["diagnose", "-", "--json"]);
     assert_eq!(code, 2);
-    assert!(err.contains("name a second one"), "{err}");
+    assert!(err.contains("name a file"), "{err}");
 }
 
 #[test]

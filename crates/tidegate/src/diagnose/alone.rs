@@ -1,18 +1,20 @@
 //! One capture alone: its verdict, and what a second capture would tell.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use anyhow::Context;
+use tidegate_story::account::Keeper;
 use tidegate_story::headline;
+use tidegate_story::model::Model;
+use tidegate_trace::Sink;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::{Judgement, by_name};
 use tidegate_trace::flow::Settings;
-use tidegate_trace::{Options, Sink};
 
 use crate::cli::{Common, Diagnose, Format, UsageError};
 use crate::detect;
 use crate::exit::Exit;
+use crate::explain::{self, Reading};
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline;
@@ -36,33 +38,59 @@ impl Sink for Largest {
 }
 
 pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow::Result<Exit> {
-    if options.json || options.format != Format::Table || options.svg.is_some() {
-        let message = "with one capture there is nothing to compare: name a second one, or see what it shows alone with \
-                       tidegate explain (--json, --svg) or tidegate detect (--format)";
-        return Err(UsageError(message.to_owned()).into());
-    }
+    check(options, input)?;
     let stop = pipeline::interrupt_flag()?;
     let bar = pipeline::progress(std::slice::from_ref(input), common.quiet);
     let detector = by_name(DETECTOR).context("unknown detector")?;
-    let judging = Options {
-        detector: Some(detector.whole()),
-        cancel: Some(Arc::clone(&stop)),
-        ..Options::measuring(Settings::default())
+    let reading = Reading {
+        input,
+        bar: &bar,
+        stop: &stop,
+        settings: Settings::default(),
     };
     let mut largest = Largest::default();
-    let report = pipeline::analyse(input, &bar, &stop, judging, &mut largest);
+    let report = reading.run(Some(detector.whole()), &mut largest)?;
+    let account = match &largest.0 {
+        Some((transfer, _)) if options.json || options.svg.is_some() => {
+            let keeper = Keeper::new(transfer.id.flow, Some(transfer.id.segment));
+            let detector = (detector.name, detector.whole());
+            let (account, _) = reading.explain(keeper, detector, Some(transfer.id.from_client))?;
+            Some(account?)
+        }
+        _ => None,
+    };
     bar.finish_and_clear();
     let failed = detect::print_problems(&report);
-    if failed && report.counters.frames == 0 {
-        return Ok(Exit::Failed);
-    }
     let mut out = Output::to(options.output.as_deref())?;
-    match largest.0 {
-        None => writeln!(out, "No transfer with data is in this capture.")?,
-        Some((transfer, judgement)) => write(&mut out, &transfer, &judgement)?,
+    match (&largest.0, &account) {
+        (_, Some(account)) if options.json => {
+            explain::write_json(&mut out, account, &Model::of(account))?;
+        }
+        (None, _) if options.json => writeln!(out, "null")?,
+        (None, _) => writeln!(out, "No transfer with data is in this capture.")?,
+        (Some((transfer, judgement)), _) => write(&mut out, transfer, judgement)?,
     }
     out.commit()?;
+    if let (Some(path), Some(account)) = (&options.svg, &account) {
+        explain::write_picture(path, account, &Model::of(account))?;
+    }
     Ok(detect::ended(&stop, failed, ""))
+}
+
+fn check(options: &Diagnose, input: &Input) -> anyhow::Result<()> {
+    let wrong = if options.format != Format::Table {
+        "with one capture there is nothing to compare: tidegate detect --by flow prints a row for each direction of a connection"
+    } else if options.from.or(options.to).is_some() {
+        "--from and --to are for two captures: with one the picture shows the whole transfer"
+    } else if (options.json || options.svg.is_some()) && input.is_read_once() {
+        "--json and --svg read one capture twice, which standard input and pipes do not allow: name a file"
+    } else {
+        for file in [&options.output, &options.svg].into_iter().flatten() {
+            crate::input::refuse_overwriting(std::slice::from_ref(input), Some(file))?;
+        }
+        return Ok(());
+    };
+    Err(UsageError(wrong.to_owned()).into())
 }
 
 fn write(
