@@ -148,9 +148,8 @@ impl Together {
         let members = self.groups.entry(group).or_default();
         let number = members.transfers.len() as u32;
         members.transfers.push(summary.id);
-        members
-            .arrivals
-            .extend(Arrival::of(transfer, number, summary.is_behind_losses()));
+        let behind = summary.is_behind_losses();
+        Arrival::add(&mut members.arrivals, transfer, number, behind);
     }
 
     /// The packets that are judged together with a transfer, of those transfers that are wanted, by

@@ -27,7 +27,7 @@ pub fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
     }
     if tally.unseen_bytes > 0 {
         say(&format!(
-            "{} are missing from the capture. Losses among them are not counted.",
+            "{} are missing from the capture. They count as delivered; losses among them are not known.",
             bytes(tally.unseen_bytes)
         ));
     }

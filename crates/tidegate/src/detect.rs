@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, Event, Report, Task};
+use crate::succession::Succession;
 use crate::summary::Summary;
 use crate::table::{Paint, Table};
 use crate::{cli, input};
@@ -50,6 +51,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     let jobs = options.jobs.unwrap_or(cores).max(1);
     let mut view = View::new(options, common, inputs.len() > 1)?;
     let mut summary = Summary::of_ports(&options.port);
+    let mut succession = Succession::default();
     let mut failed = false;
     let bar = pipeline::progress(&inputs, common.quiet);
     let shown = options.output.is_none() && io::stdout().is_terminal();
@@ -77,6 +79,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
             Event::Packets(rows) => without_bar(&bar, shown, || view.packets(&rows))?,
             Event::Done(report) => {
                 summary.capture(&report);
+                succession.capture(&report);
                 failed |= bar.suspend(|| print_problems(&report));
             }
         }
@@ -86,6 +89,11 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     result?;
     view.finish(&summary, options.format)?;
     summary.warn();
+    if succession.is_one() {
+        eprintln!(
+            "tidegate: these captures follow each other: if they are the pieces of one, add --join, so that a connection continues in the next"
+        );
+    }
     let read = match inputs.len() {
         1 => String::new(),
         all => format!(

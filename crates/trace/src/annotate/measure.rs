@@ -71,6 +71,7 @@ impl Measurer {
         } else {
             metrics.unique_bytes
         };
+        metrics.missed_bytes = transfer.tally.missed();
         metrics.rtt = Rtt::of(&mut self.rtts);
         metrics.growth = Growth::of(transfer.sent);
         metrics.base_rtt = self.base(transfer, metrics.rtt.map(|rtt| rtt.min));

@@ -21,6 +21,8 @@ pub struct Metrics {
     /// Of these, the bytes that were acknowledged; all of them where the capture shows no
     /// acknowledgements at all.
     pub delivered_bytes: u64,
+    /// Bytes that the capture missed and that were delivered; see [`Tally::missed`](super::Tally::missed).
+    pub missed_bytes: u64,
     /// When the first data packet was sent.
     pub first_sent: Nanos,
     /// From the first data packet to the last acknowledgement of one (or the last data packet).
@@ -56,8 +58,9 @@ impl Metrics {
         self.lost_packets as f64 / self.data_packets.max(1) as f64
     }
 
-    /// Payload bits per second delivered, over [`duration`](Self::duration).
+    /// Payload bits per second delivered, with what the capture missed, over [`duration`](Self::duration).
     pub fn goodput_bps(&self) -> Option<f64> {
-        (self.duration > 0).then(|| self.delivered_bytes as f64 * 8e9 / self.duration as f64)
+        (self.duration > 0)
+            .then(|| (self.delivered_bytes + self.missed_bytes) as f64 * 8e9 / self.duration as f64)
     }
 }

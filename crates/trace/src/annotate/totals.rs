@@ -56,6 +56,7 @@ impl Totals {
         sum.spurious_packets += metrics.spurious_packets;
         sum.unique_bytes += metrics.unique_bytes;
         sum.delivered_bytes += metrics.delivered_bytes;
+        sum.missed_bytes += metrics.missed_bytes;
         sum.max_in_flight = sum.max_in_flight.max(metrics.max_in_flight);
         if metrics.lost_packets > self.most_lost {
             self.most_lost = metrics.lost_packets;

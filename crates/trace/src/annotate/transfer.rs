@@ -188,6 +188,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Bytes that the capture missed although they were sent. 0 if it missed more than it holds: then its hole
+    /// may be anything.
+    pub fn missed(&self) -> u64 {
+        match self.unseen_bytes <= self.payload_bytes {
+            true => self.unseen_bytes,
+            false => 0,
+        }
+    }
+
     /// Adds the packets that were lost before they came to the capture, like the `captured` ones.
     pub(crate) fn add_missing(&mut self, bytes: u64, packets: u64, captured: u64) {
         let headers = (self.ip_bytes - self.payload_bytes) / captured.max(1) * packets;

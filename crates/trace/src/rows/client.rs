@@ -72,6 +72,7 @@ impl ClientSums {
         sum.data_packets += more.data_packets;
         sum.lost_packets += more.lost_packets;
         sum.delivered_bytes += more.delivered_bytes;
+        sum.missed_bytes += more.missed_bytes;
         sum.retransmitted_packets += more.retransmitted_packets;
         sum.spurious_packets += more.spurious_packets;
         sum.unique_bytes += more.unique_bytes;
@@ -135,7 +136,7 @@ const COLUMNS: &[Column<ClientRow>] = columns! { ClientRow;
     loss_rate: Real [""] "Lost over data packets, 0 to 1." = |r| rounded(r.sums.metrics.loss_rate(), 6);
     payload_bytes: Integer ["B"] "Payload sent, retransmissions included." = |r| r.sums.tally.payload_bytes;
     delivered_bytes: Integer ["B"] "Payload that was acknowledged, each byte once." = |r| r.sums.metrics.delivered_bytes;
-    goodput_bps: Integer ["bit/s"] "Payload delivered, over the duration." = |r| r.sums.metrics.goodput_bps().map(bits);
+    goodput_bps: Integer ["bit/s"] "Payload delivered, with what the capture missed, over the duration." = |r| r.sums.metrics.goodput_bps().map(bits);
     goodput_link_bps: Integer ["bit/s"] "Goodput with headers and framing." = |r| r.sums.metrics.goodput_bps().map(|rate| bits(r.sums.tally.at_link(rate)));
     rtt_min_ms: Real ["ms"] "Least round-trip time." = |r| r.sums.rtt_min.map(millis);
 };

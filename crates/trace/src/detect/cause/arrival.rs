@@ -1,5 +1,6 @@
 //! A data packet as a bottleneck meets it.
 
+use super::missed::missed;
 use crate::annotate::{Transfer, Vantage};
 use crate::read::Nanos;
 
@@ -22,17 +23,20 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The packets of a transfer, in the order in which they were sent. Where the capture was taken between what lost
+    /// Adds the packets of a transfer, in the order in which they were sent, with those that the capture missed: they met
+    /// the bottleneck too, and passed it. Where the capture was taken between what lost
     /// packets and the receiver, round-trip times are those from there to the sender and back: the others do not
     /// pass the bottleneck.
-    pub fn of<'a>(
-        transfer: &'a Transfer<'_>,
+    pub fn add(
+        arrivals: &mut Vec<Self>,
+        transfer: &Transfer<'_>,
         number: u32,
         behind_losses: bool,
-    ) -> impl Iterator<Item = Self> + 'a {
+    ) {
+        let before = arrivals.len();
         let overhead = overhead(transfer);
         let echoed = behind_losses && transfer.path.vantage() != Vantage::Receiver;
-        transfer.sent.iter().map(move |sent| {
+        arrivals.extend(transfer.sent.iter().map(|sent| {
             let rtt = match echoed {
                 true => sent.echo.get().filter(|_| !sent.is_retransmission()),
                 false => sent.rtt(),
@@ -44,7 +48,15 @@ impl Arrival {
                 weight: sent.len as f32 + overhead,
                 lost: sent.lost(),
             }
-        })
+        }));
+        let missed = missed(transfer);
+        if !missed.is_empty() {
+            arrivals.extend(missed.into_iter().map(|(at, len)| Self {
+                transfer: number,
+                ..Self::observed(at, len as f32 + overhead, false)
+            }));
+            arrivals[before..].sort_by_key(|arrival| arrival.at);
+        }
     }
 
     /// A packet whose fate was observed. `weight` in bytes on the wire.

@@ -332,7 +332,8 @@ fn idle(summary: &TransferSummary, course: &Course, said: &mut Vec<Clue>) {
     ));
     let busy = course.duration - idle;
     if busy > 0.0 {
-        let goodput = summary.metrics.delivered_bytes as f64 * 8.0 / busy;
+        let delivered = summary.metrics.delivered_bytes + summary.metrics.missed_bytes;
+        let goodput = delivered as f64 * 8.0 / busy;
         said.push(Clue::new(
             About::Whole,
             format!(

@@ -12,6 +12,7 @@ mod interval;
 mod lanes;
 mod limiter;
 mod managed;
+mod missed;
 mod receiver;
 mod repair;
 mod scope;

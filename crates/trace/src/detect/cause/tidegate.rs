@@ -119,8 +119,7 @@ impl Kept {
         self.towards.flows.push(summary.id.flow);
         let before = self.towards.arrivals.len();
         let behind = summary.is_behind_losses();
-        let arrivals = Arrival::of(transfer, number, behind);
-        self.towards.arrivals.extend(arrivals);
+        Arrival::add(&mut self.towards.arrivals, transfer, number, behind);
         let shift = Shift::is_possible(metrics)
             .then(|| Shift::of(&self.towards.arrivals[before..]))
             .flatten();

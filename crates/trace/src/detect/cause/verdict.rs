@@ -59,6 +59,22 @@ impl Network {
         }
     }
 
+    /// What remains of it where no bucket explains the losses, and the capture missed packets that may have filled it.
+    fn seen_through_holes(self, summary: &TransferSummary, losses: Option<&Losses>) -> Self {
+        let missed = summary.tally.missed() as f64;
+        let by_delay = matches!(self.cause, Cause::Queue | Cause::Aqm | Cause::RandomLoss)
+            && losses.is_some_and(|losses| losses.limiter.is_none());
+        if !by_delay || missed <= MISSED * summary.tally.payload_bytes as f64 {
+            return self;
+        }
+        Self {
+            cause: Cause::Unclear,
+            confidence: 0.5,
+            reason: "a capture that missed too many packets to say what dropped others",
+            left: &[Cause::Policer, Cause::Queue, Cause::Aqm, Cause::RandomLoss],
+        }
+    }
+
     /// What remains of it where the capture was not taken at the sender. Bytes in flight are a guess there, and so is whether
     /// they filled the receive window; and at the receiver nothing shows what waits at the sender or in a short queue before
     /// it.
@@ -84,6 +100,8 @@ impl Network {
     }
 }
 
+/// A bucket that does not explain losses is ruled out if the capture missed at most this share of the data.
+const MISSED: f64 = 0.02;
 /// A cause that limits a transfer for this share of its time decides alone.
 const DECIDES: f64 = 0.5;
 /// A cause with a smaller share than this is not part of a mixture.
@@ -177,6 +195,7 @@ pub(super) fn judge(
             }
         }
     };
+    let network = network.seen_through_holes(summary, losses);
     let network = network.seen_from_afar(summary.path.vantage(), course.as_ref());
     let network = match shift {
         Some(_) if network.allows_shift() => Network {
