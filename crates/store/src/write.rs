@@ -58,7 +58,7 @@ impl<W: Write + Send> Writer<W> {
                 let mut out = csv::Writer::from_writer(out);
                 let names = R::columns().iter().map(|column| column.name);
                 let names = names.chain(extras.iter().map(|extra| extra.name.as_str()));
-                out.write_record(names).map_err(io::Error::from)?;
+                out.write_record(names).map_err(cause)?;
                 Sink::Csv(Box::new(out))
             }
             Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out, &extras)?)),
@@ -114,10 +114,9 @@ impl<W: Write + Send> Writer<W> {
                 for row in rows {
                     let values = R::columns().iter().map(|column| (column.get)(row));
                     for value in values.chain(more.iter().cloned()) {
-                        out.write_field(value.to_string())
-                            .map_err(io::Error::from)?;
+                        out.write_field(value.to_string()).map_err(cause)?;
                     }
-                    out.write_record(None::<&[u8]>).map_err(io::Error::from)?;
+                    out.write_record(None::<&[u8]>).map_err(cause)?;
                 }
                 out.flush()
             }
@@ -145,6 +144,14 @@ impl<W: Write + Send> Writer<W> {
             Sink::Csv(out) => out.into_inner().map_err(|error| error.into_error()),
             Sink::Parquet(out) => out.finish(),
         }
+    }
+}
+
+/// The error of the output itself: the kind of one that wraps it is lost.
+fn cause(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 

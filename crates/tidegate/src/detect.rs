@@ -140,6 +140,15 @@ fn without_bar<T>(bar: &ProgressBar, shown: bool, write: impl FnOnce() -> T) -> 
     if shown { bar.suspend(write) } else { write() }
 }
 
+/// Writes a line on standard error for each problem of a capture that is not summed up with others, and for all that
+/// was left out of it; returns whether there was a problem.
+pub fn print_all_problems(report: &Report) -> bool {
+    let mut summary = Summary::default();
+    summary.capture(report);
+    summary.warn();
+    print_problems(report)
+}
+
 /// Writes a line on standard error for each problem of a capture; returns whether there was one.
 pub fn print_problems(report: &Report) -> bool {
     let name = &report.name;

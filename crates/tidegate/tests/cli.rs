@@ -202,21 +202,24 @@ fn wrong_use_is_code_2() {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let mut child = tidegate(&["detect", "-f", "csv", &capture(), &capture(), &capture()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tidegate runs");
-    let mut first = [0; 4];
-    child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_exact(&mut first)
-        .expect("the header begins");
-    let output = child.wait_with_output().expect("ends");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert_eq!(output.status.code(), Some(0));
+    for format in ["csv", "json", "jsonl", "parquet"] {
+        let capture = capture();
+        let mut child = tidegate(&["detect", "--by", "packet", "-f", format, &capture, &capture])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tidegate runs");
+        let mut first = [0; 2];
+        child
+            .stdout
+            .take()
+            .expect("a pipe")
+            .read_exact(&mut first)
+            .expect("the output begins");
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+        assert_eq!(output.status.code(), Some(0), "{format}");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow:
         _ => None,
     };
     bar.finish_and_clear();
-    let failed = detect::print_problems(&report);
+    let failed = detect::print_all_problems(&report);
     let mut out = Output::to(options.output.as_deref())?;
     match (&largest.0, &account) {
         (_, Some(account)) if options.json => {

@@ -49,7 +49,7 @@ pub fn run(options: &Diagnose, common: &Common) -> anyhow::Result<Exit> {
     let mut failed = false;
     let mut gather = |input: &Input| -> anyhow::Result<Gathered> {
         let (gathered, report) = gather(input, options.max_packets, &bar, &stop)?;
-        failed |= bar.suspend(|| detect::print_problems(&report));
+        failed |= bar.suspend(|| detect::print_all_problems(&report));
         let left = gathered.counts().not_kept;
         if left > 0 {
             let name = &input.name;

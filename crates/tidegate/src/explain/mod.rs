@@ -108,7 +108,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
             let Some(flow) = longest.flow() else {
                 // Why not, as far as the packets tell.
                 bar.finish_and_clear();
-                detect::print_problems(&report);
+                detect::print_all_problems(&report);
                 bail!("{}: no flow in this capture has data", input.name);
             };
             flow
@@ -119,7 +119,7 @@ pub fn run(options: &Explain, common: &Common) -> anyhow::Result<Exit> {
     let explained = reading.explain(keeper, detector, from_client);
     bar.finish_and_clear();
     let (account, report) = explained?;
-    let failed = detect::print_problems(&report);
+    let failed = detect::print_all_problems(&report);
     let account = account.map_err(|absent| UsageError(absent.to_string()))?;
     let replay = Model::of(&account);
 

@@ -35,6 +35,14 @@ impl SegmentRow {
         Some(&self.judgement.details::<Answer>()?.cut)
     }
 
+    /// A run's result in words. Without losses there are not too few: there is nothing to judge.
+    fn result(&self, run: &Run) -> &'static str {
+        match self.transfer.metrics.lost_packets {
+            0 => "no losses",
+            _ => run.code.reason(),
+        }
+    }
+
     fn policed_rate(&self, layer: Layer) -> Option<u64> {
         let rate = self.judgement.policed_rate(&self.transfer.tally, layer);
         rate.map(bits)
@@ -123,8 +131,8 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
     rate_bps_cut2: Integer ["bit/s"] "As `rate_bps`, for the second run." = |r| r.second_run().and_then(|run| run.rate_bps).map(bits);
     burst_bytes_cut2: Integer ["B"] "As `burst_bytes`, for the second run." = |r| r.second_run().and_then(|run| run.burst_bytes);
     detector: Text [""] "The detector that judged." = |r| r.detector;
-    reason: Text [""] "The verdict in a few words; with `pd`, the first run's result code." = |r| r.first_run().map_or(r.judgement.reason.to_string(), |run| run.code.reason().to_owned());
-    reason_cut2: Text [""] "The second run's result code in words." = |r| r.second_run().map(|run| run.code.reason());
+    reason: Text [""] "The verdict in a few words; with `pd`, the first run's result code." = |r| r.first_run().map_or(r.judgement.reason.to_string(), |run| r.result(run).to_owned());
+    reason_cut2: Text [""] "The second run's result code in words." = |r| r.second_run().map(|run| r.result(run));
     policed_any: Truth [""] "Whether the detector finds a policer, with `pd` in either run. This is the verdict that counts." = |r| r.judgement.is_policed();
     policer_rate_bps: Integer ["bit/s"] "The policer's rate as payload, with `pd` that of the run that decided." = |r| r.policed_rate(Layer::Payload);
     policer_rate_ip_bps: Integer ["bit/s"] "The same as IP packets: with IP and TCP headers." = |r| r.policed_rate(Layer::Ip);
