@@ -251,6 +251,9 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
              way at once",
             bytes(u64::from(metrics.max_in_flight))
         ),
+        Cause::RoundTrips if metrics.data_packets == 1 => {
+            "Nothing limited this transfer: it was a single packet".to_owned()
+        }
         Cause::RoundTrips => format!(
             "Nothing but distance limited this transfer: it was over in {} before the sender could get up \
              to speed",

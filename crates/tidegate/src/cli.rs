@@ -355,6 +355,7 @@ Examples:
   tidegate explain transfer.pcap --flow 3 --segment 1 --svg burst.svg
   tidegate explain --join eth0-*.pcap                 the files of a capture that tcpdump -G rotated
   tidegate explain transfer.pcap --json | jq -r .headline
+  zcat transfer.pcap.gz | tidegate explain - --flow 3 what can be read only once needs a flow's number
 
 docs/reference/explain.md describes the fields of --json.
 ";

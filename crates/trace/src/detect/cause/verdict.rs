@@ -8,6 +8,7 @@ use super::receiver::Trains;
 use super::shift::Shift;
 use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, QueueKind, Share};
+use crate::read::Nanos;
 
 /// What held a transfer back while neither end did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,6 +155,8 @@ const ALIKE: f64 = 0.05;
 /// the path's.
 const FEW_DELAY: f64 = 0.003;
 const FEW_NOISE: f64 = 4.0;
+/// A second, in nanoseconds.
+const SECOND: Nanos = 1_000_000_000;
 /// Episodes of losses without which their delay says little.
 const EPISODES: usize = 3;
 
@@ -168,8 +171,11 @@ pub(super) fn judge(
     shift: Option<&Shift>,
     basis: Basis,
 ) -> Judgement {
-    // Where all packets have the same time, nothing can be said.
-    let timeless = summary.metrics.duration == 0 && summary.metrics.data_packets > 1;
+    // Where all packets have the same time, or times are whole seconds, nothing can be said.
+    let metrics = &summary.metrics;
+    let whole = |time: Nanos| time.is_multiple_of(SECOND);
+    let untimed = whole(metrics.first_sent) && whole(metrics.duration);
+    let timeless = metrics.data_packets > 1 && (metrics.duration == 0 || untimed);
     let (losses, shift) = match timeless {
         true => (None, None),
         false => (losses, shift),
@@ -183,7 +189,10 @@ pub(super) fn judge(
         true => Network {
             cause: Cause::Unclear,
             confidence: 0.5,
-            reason: "all packets have the same time",
+            reason: match metrics.duration {
+                0 => "all packets have the same time",
+                _ => "times are whole seconds",
+            },
             left: &[],
         },
         false => {

@@ -84,16 +84,21 @@ impl Case<'_> {
             }
             _ if metrics.rtt.is_none() => "Not considered: no round-trip time is known.".into(),
             // Whatever loses packets on the way.
+            Cause::Policer | Cause::RandomLoss
+                if self.is_lossy() && self.verdict == Cause::Unclear =>
+            {
+                "The losses fit what is left better.".into()
+            }
             Cause::Policer | Cause::RandomLoss if self.is_lossy() => {
                 "The losses fit the verdict better.".into()
             }
             Cause::Queue | Cause::Aqm | Cause::ShaperBurst => {
-                let course = self.course?;
-                format!(
-                    "Half of the packets waited {} in queues, and the verdict explains that.",
-                    at_most(course.waiting.max(0.0))
-                )
-                .into()
+                let waited = at_most(self.course?.waiting.max(0.0));
+                let explained = match self.verdict {
+                    Cause::Unclear => "",
+                    _ => ", and the verdict explains that",
+                };
+                format!("Half of the packets waited {waited} in queues{explained}.").into()
             }
             _ => "Nothing measured speaks for it.".into(),
         })
