@@ -95,8 +95,6 @@ impl Sink for Clients {
         let towards = self.0.entry(transfer.receiver.ip()).or_default();
         let number = towards.flows.len() as u32;
         towards.flows.push(transfer.flow.number);
-        towards
-            .arrivals
-            .extend(Arrival::of(transfer, number, false));
+        Arrival::add(&mut towards.arrivals, transfer, number, false);
     }
 }
