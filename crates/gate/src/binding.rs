@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::matches;
-use crate::table::{Match, Origin};
+use crate::table::{Attachment, Direction, Hook, Match, Origin};
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +91,72 @@ impl Binding {
         });
         [port, mac, tags].into_iter().flatten().collect()
     }
+}
+
+/// A change of a [`Binding`]: parts that are `None` stay, and empty ones may be anything then.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BindingChange {
+    /// The interface.
+    pub port: Option<String>,
+    /// The MAC address.
+    pub mac: Option<String>,
+    /// The VLAN tag, or the outer and the inner one.
+    pub tags: Option<String>,
+}
+
+impl BindingChange {
+    /// The binding after the change, of a gate that is attached so.
+    ///
+    /// # Errors
+    /// If a text cannot be read, or no packets from subscribers come in at the interface.
+    pub(crate) fn apply(
+        &self,
+        mut from: Binding,
+        attachments: &[Attachment],
+    ) -> Result<Binding, String> {
+        fn part<T>(
+            text: &Option<String>,
+            key: &str,
+            into: &mut Option<T>,
+            read: impl FnOnce(&str) -> Result<T, String>,
+        ) -> Result<(), String> {
+            let wrong = |error| format!("{key}: {error}");
+            match text.as_deref().map(str::trim) {
+                None => {}
+                Some("") => *into = None,
+                Some(text) => *into = Some(read(text).map_err(wrong)?),
+            }
+            Ok(())
+        }
+        part(
+            &self.port,
+            "from-port",
+            &mut from.port,
+            |name| match is_access(attachments, name) {
+                true => Ok(name.to_owned()),
+                false => Err(no_access(name)),
+            },
+        )?;
+        part(&self.mac, "from-mac", &mut from.mac, Mac::read)?;
+        part(&self.tags, "from-vlan", &mut from.tags, Binding::read_tags)?;
+        Ok(from)
+    }
+}
+
+/// Whether packets from subscribers come in at an interface.
+pub(crate) fn is_access(attachments: &[Attachment], port: &str) -> bool {
+    let comes_in =
+        |place: &Attachment| place.direction == Direction::Up && place.hook != Hook::TcEgress;
+    let mut all = attachments.iter();
+    all.any(|place| place.interface == port && comes_in(place))
+}
+
+/// That they do not.
+pub(crate) fn no_access(port: &str) -> String {
+    format!(
+        "no packets from subscribers come in at {port}: `from-port` names an interface of the file with \
+         side = \"access\""
+    )
 }
 
 /// A number for the name of an interface, never 0: FNV-1a. The interface keeps it when it is made again, which

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Turn;
 use crate::config::{Config, Problem, Subscriber};
 use crate::limits::Limits;
+use crate::live;
 use crate::room::Room;
-use crate::state::{GateState, Lane, Member, Plans};
+use crate::state::{GateState, Lane, Member, Plans, Setting};
 use crate::table::{Attachment, Direction, Match, PerDirection, Seat};
 
 #[cfg(test)]
@@ -112,6 +114,11 @@ pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), Cha
         };
         new.members.insert(name, member);
     }
+    report
+        .moved
+        .extend(live::keep(&old.members, &mut new.members));
+    report.moved.sort();
+    report.moved.dedup();
     let mut freed = Vec::with_capacity(former.len());
     for (name, member) in former {
         for lane in member.lanes.values() {
@@ -168,7 +175,50 @@ fn enter(
         declared: subscriber.declared.clone(),
         lanes,
         setting: None,
+        turn: None,
+        live: None,
     })
+}
+
+/// The plan that a subscriber follows after a reload, unless the time of day or its volume says otherwise.
+fn plan_after<'a>(member: &'a Member, subscriber: &'a Subscriber) -> Option<&'a str> {
+    let set = member
+        .setting
+        .as_ref()
+        .and_then(|setting| setting.plan.as_deref());
+    set.or(subscriber.declared.plan.as_deref())
+}
+
+/// The state in which these subscribers have another plan for now, or none.
+///
+/// # Errors
+/// If there are too many different limits. Subscribers whose other plan cannot be had stay as they are.
+pub fn turned(old: &GateState, turns: &[(String, Option<Turn>)]) -> Result<GateState, ChangeError> {
+    let mut new = old.clone();
+    new.serial += 1;
+    for (name, turn) in turns {
+        let Some(mut member) = new.members.get(name).cloned() else {
+            continue;
+        };
+        let setting = member.setting.clone().unwrap_or_default();
+        let Ok(wanted) = new.set_limits(&member.declared, &setting, turn.as_ref()) else {
+            continue;
+        };
+        member.turn.clone_from(turn);
+        for direction in Direction::BOTH {
+            let lane = &mut member.lanes[direction];
+            let plan = new
+                .plans
+                .acquire(&wanted[direction])
+                .ok_or(ChangeError::Plans)?;
+            new.plans.release(lane.plan);
+            lane.version = lane.version.wrapping_add(u32::from(plan != lane.plan));
+            lane.plan = plan;
+        }
+        new.members.insert(name.clone(), member);
+    }
+    new.plans.settle();
+    Ok(new)
 }
 
 /// A subscriber that was there before.
@@ -182,10 +232,16 @@ fn keep(
 ) -> Result<Member, ChangeError> {
     let declared = &subscriber.declared;
     let mut set_limits = None;
+    if member.base_plan() != plan_after(&member, subscriber) {
+        member.turn = None;
+    }
     if let Some(setting) = &member.setting {
         let before = &member.declared;
-        let same = before.plan == declared.plan && before.rates == declared.rates;
-        let set = new.set_limits(declared, setting);
+        let same = before.plan == declared.plan
+            && before.rates == declared.rates
+            && before.suspended == declared.suspended
+            && before.from == declared.from;
+        let set = new.set_limits(declared, setting, member.turn.as_ref());
         match set.ok().filter(|_| same) {
             Some(set) => set_limits = Some(set),
             None => {
@@ -193,6 +249,15 @@ fn keep(
                 report.reset.push(name.to_owned());
             }
         }
+    }
+    if set_limits.is_none()
+        && let Some(turn) = &member.turn
+    {
+        // If its plan is gone, the next look at the time decides again.
+        set_limits = new
+            .set_limits(declared, &Setting::default(), Some(turn))
+            .ok();
+        member.turn = member.turn.filter(|_| set_limits.is_some());
     }
     let mut touched = false;
     for direction in Direction::BOTH {
@@ -280,45 +345,30 @@ pub fn changes(
         for direction in Direction::BOTH {
             let seat = member.seat(direction);
             let same = old.is_some_and(|old| old.seat(direction) == seat);
-            if same && old.is_some_and(|old| old.declared.matches == member.declared.matches) {
+            if same && old.is_some_and(|old| old.matches() == member.matches()) {
                 continue;
             }
             let there: HashSet<&Match> = match old {
-                Some(old) if same => old.declared.matches.iter().collect(),
+                Some(old) if same => old.matches().iter().collect(),
                 _ => HashSet::new(),
             };
-            let new = member
-                .declared
-                .matches
-                .iter()
-                .filter(|what| !there.contains(what));
+            let new = member.matches().iter();
+            let new = new.filter(|what| !there.contains(what));
             seats[direction].extend(new.map(|what| (*what, seat)));
         }
     }
     for (name, member) in &from.members {
         let kept = to.members.get(name);
-        if kept.is_some_and(|kept| kept.declared.matches == member.declared.matches) {
+        if kept.is_some_and(|kept| kept.matches() == member.matches()) {
             continue;
         }
-        let kept: HashSet<&Match> = kept
-            .iter()
-            .flat_map(|kept| &kept.declared.matches)
-            .collect();
-        left.extend(
-            member
-                .declared
-                .matches
-                .iter()
-                .filter(|what| !kept.contains(what)),
-        );
+        let kept: HashSet<&Match> = kept.iter().flat_map(|kept| kept.matches()).collect();
+        let gone = member.matches().iter();
+        left.extend(gone.filter(|what| !kept.contains(what)));
     }
     if !left.is_empty() {
         // Another subscriber may have these matches now.
-        for what in to
-            .members
-            .values()
-            .flat_map(|member| &member.declared.matches)
-        {
+        for what in to.members.values().flat_map(Member::matches) {
             left.remove(what);
         }
     }
@@ -355,10 +405,7 @@ pub fn changes(
 /// Whether there is room for all matches of a state and for these further ones.
 fn fit(state: &GateState, more: &HashSet<Match>) -> bool {
     let mut room = Room::default();
-    let present = state
-        .members
-        .values()
-        .flat_map(|member| &member.declared.matches);
+    let present = state.members.values().flat_map(Member::matches);
     present.chain(more).all(|what| room.add(what).is_none())
 }
 

@@ -6,10 +6,14 @@ mod shared;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::binding::BindingChange;
+use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::gate::{Missing, Setting};
+use crate::live::MatchChange;
 use crate::reading::{Overview, Reading, Roster, Subscriber};
-use crate::table::{LimiterState, PerDirection};
+use crate::table::{LimiterState, Match, PerDirection};
+use crate::usage::Usage;
 
 pub use local::{LocalGate, pins};
 pub use shared::{Everything, Reloads, SharedGate};
@@ -41,6 +45,10 @@ pub struct Adjustment {
     pub reset: bool,
     /// What to set; `None` leaves as it is.
     pub setting: Setting,
+    /// What to change of where its packets come from.
+    pub from: BindingChange,
+    /// What to change of its addresses and tags. They stay when the rest is reset.
+    pub moves: Vec<MatchChange>,
 }
 
 /// A running gate.
@@ -81,11 +89,34 @@ pub trait Control: Send {
     /// If the gate cannot be read.
     fn limiter(&mut self, number: u32) -> Result<LimiterState, ControlError>;
 
+    /// The name of the subscriber that has exactly this address, prefix or tag.
+    ///
+    /// # Errors
+    /// If nobody has it, or the gate cannot be read.
+    fn holder(&mut self, what: &Match) -> Result<String, ControlError> {
+        let roster = self.roster()?;
+        let mut all = roster.subscribers.iter();
+        all.find(|one| one.matches.contains(what))
+            .map(|one| one.name.to_string())
+            .ok_or_else(|| ControlError::Unknown(format!("no subscriber has {what}")))
+    }
+
     /// Changes one subscriber until it is reset, or changes in the file.
     ///
     /// # Errors
     /// If there is no such subscriber or plan, a rate is out of range, or the data path refuses.
     fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError>;
+
+    /// Puts other plans in force where the time of day or a volume says so, and takes them back where not any longer.
+    /// Returns the subscribers whose plan changed.
+    ///
+    /// # Errors
+    /// If the data path refuses.
+    fn turn(
+        &mut self,
+        at: &Moment,
+        usage: &Usage,
+    ) -> Result<Vec<(String, Option<Turn>)>, ControlError>;
 
     /// Reads the configuration's file again, or another one from now on, and applies the difference. Lines of
     /// imported files with mistakes are skipped if all files are to be read leniently.

@@ -32,11 +32,14 @@ pub use view::{View, pins};
 
 use std::path::Path;
 
+use crate::calendar::{Moment, Turn};
 use crate::change;
 use crate::config::Config;
+use crate::live::MatchChange;
 use crate::path::DataPath;
 use crate::reading::{Overview, Subscriber};
 use crate::state::{GateState, Member};
+use crate::usage::Usage;
 use error::path_error;
 use store::{Store, Undo};
 
@@ -121,7 +124,53 @@ impl<D: DataPath> Gate<D> {
             let message = "nothing is set: give a plan or a rate".to_owned();
             return Err(GateError::Setting(message));
         }
-        self.change_one(name, Some(setting))
+        self.change_one(name, Some(setting), &[])
+    }
+
+    /// Changes what a subscriber's packets are recognised by, and replaces its earlier live change if there is
+    /// another. It loses or gives back what it shares with others.
+    ///
+    /// # Errors
+    /// If there is no such subscriber or plan, a rate is out of range, or there is no room.
+    pub fn adjust(
+        &mut self,
+        name: &str,
+        setting: Option<&Setting>,
+        moves: &[MatchChange],
+    ) -> Result<(), GateError> {
+        self.change_one(name, setting, moves)
+    }
+
+    /// Puts other plans in force where the time of day or a volume says so, and takes them back where not any longer.
+    /// Returns the subscribers whose plan changed.
+    ///
+    /// # Errors
+    /// If the data path refuses.
+    pub fn turn(
+        &mut self,
+        at: &Moment,
+        usage: &Usage,
+    ) -> Result<Vec<(String, Option<Turn>)>, GateError> {
+        self.settle()?;
+        let wanted = |(name, member): (&String, &Member)| {
+            let plan = member
+                .base_plan()
+                .and_then(|plan| self.state.template(plan));
+            let terms = plan
+                .map(|plan| &plan.terms)
+                .filter(|terms| !terms.is_empty());
+            // Volumes count only for subscribers whose plan has terms.
+            let turn = terms.and_then(|terms| {
+                let volume = usage.of(name).map(|volume| volume.bytes);
+                terms.turn(at, volume.unwrap_or_default())
+            });
+            (turn != member.turn).then(|| (name.clone(), turn))
+        };
+        let turns: Vec<_> = self.state.members.iter().filter_map(wanted).collect();
+        if !turns.is_empty() {
+            self.transact(change::turned(&self.state, &turns)?)?;
+        }
+        Ok(turns)
     }
 
     /// Returns a subscriber to the limits of the file.
@@ -129,7 +178,7 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// If there is no such subscriber.
     pub fn reset(&mut self, name: &str) -> Result<(), GateError> {
-        self.change_one(name, None)
+        self.change_one(name, None, &[])
     }
 
     /// The gate without its subscribers.

@@ -10,13 +10,15 @@
 //! - [`table`]: the terms that all parts share, such as [`Direction`] and [`Counters`].
 
 pub mod binding;
+pub mod calendar;
 pub mod change;
 pub mod config;
 pub mod control;
 mod gate;
 mod kernel;
 pub mod limits;
-mod matches;
+pub mod live;
+pub mod matches;
 mod memory;
 mod path;
 pub mod reading;
@@ -26,6 +28,7 @@ mod subscriber;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod usage;
 
 pub use config::{Config, ConfigErrors};
 pub use gate::{Folders, Gate, GateError, Missing, Report, Setting, View};

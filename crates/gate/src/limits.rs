@@ -2,7 +2,7 @@
 //! equal are one plan of the data path.
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{ConfigError, LimiterConfig, Program, Rule};
+use tidegate_limiter::{ConfigError, LimiterConfig, PolicerConfig, Program, Rate, Rule};
 
 use crate::table::{Direction, Excess, Plan, PlanError};
 
@@ -99,6 +99,16 @@ impl Limits {
             rules: Vec::new(),
             default_class: None,
             mark: None,
+        }
+    }
+
+    /// No packet passes: none is as small as a bucket of one byte.
+    pub fn suspended(direction: Direction) -> Self {
+        let policer = PolicerConfig::new(*Rate::LIMITABLE.start(), 1);
+        Self {
+            // The least rate and the least bucket are always valid.
+            limiter: policer.map_or(LimiterConfig::Unlimited, LimiterConfig::from),
+            ..Self::none(direction)
         }
     }
 

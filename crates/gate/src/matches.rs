@@ -58,6 +58,30 @@ pub(crate) const KEYS: [(&str, Reader); 4] = [
     ("pppoe", |text| Ok(vec![pppoe(text)?])),
 ];
 
+/// The key of a match.
+pub(crate) fn key(what: &Match) -> &'static str {
+    KEYS[match what {
+        Match::Prefix(_) => 0,
+        Match::Vlan(_) => 1,
+        Match::QinQ { .. } => 2,
+        Match::Pppoe(_) => 3,
+    }]
+    .0
+}
+
+/// Reads what a subscriber is recognised by: addresses, prefixes, a range, `vlan 7`, `qinq 7.8` or `pppoe 9`.
+///
+/// # Errors
+/// If it is none of these.
+pub fn read(text: &str) -> Result<Vec<Match>, MatchError> {
+    let text = text.trim();
+    let read = match text.contains(' ') && !text.contains('-') {
+        true => parse(text).map(|what| vec![what]),
+        false => addresses(text),
+    };
+    read.map_err(MatchError)
+}
+
 /// Reads addresses.
 pub(crate) fn prefix(text: &str) -> Result<Match, String> {
     text.parse()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::binding::Binding;
+use crate::calendar::{Quota, Why};
 use crate::path::{DataPath, Others, PathError};
 use crate::state::{GateState, Member};
 use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
@@ -32,6 +33,8 @@ pub struct Overview {
     pub attachments: Vec<InterfaceStatus>,
     /// Number of plans in the file.
     pub plans: u64,
+    /// A number that another gate is unlikely to have.
+    pub identity: u64,
     /// A change could neither be completed nor undone; the next change tries it again.
     pub unsettled: bool,
 }
@@ -51,6 +54,7 @@ impl Overview {
                 })
                 .collect(),
             plans: state.templates.len() as u64,
+            identity: state.identity(),
             unsettled,
         }
     }
@@ -74,6 +78,14 @@ pub struct Subscriber {
     pub plan: Option<Arc<str>>,
     /// Whether it was set live and differs from the configuration.
     pub set: bool,
+    /// Whether all its packets are dropped.
+    pub suspended: bool,
+    /// Why another plan than its plan is in force, and the name of its plan.
+    pub turn: Option<(Why, Arc<str>)>,
+    /// The volume of its plan.
+    pub quota: Option<Quota>,
+    /// Whether addresses or tags were assigned or released live.
+    pub moved: bool,
     /// Its limits.
     pub limits: PerDirection<Limit>,
     /// How its packets are recognised.
@@ -89,15 +101,28 @@ impl Subscriber {
             name: name.into(),
             plan: member.plan_in_force().map(Arc::from),
             set: member.setting.is_some(),
+            suspended: member.is_suspended(),
+            turn: member.turn.as_ref().map(|turn| {
+                let base = member.base_plan().unwrap_or("-");
+                (turn.why, base.into())
+            }),
+            quota: member.base_plan().and_then(|plan| {
+                let plan = state.template(plan)?;
+                plan.terms.quota.clone()
+            }),
+            moved: member.live.is_some(),
             limits: PerDirection::new(|direction| {
                 let limits = state.plans.get(member.lanes[direction].plan);
                 Limit {
                     limiter: member.limiter(direction),
-                    rate: limits.and_then(|limits| limits.rate()),
+                    rate: match member.is_suspended() {
+                        true => Some(0),
+                        false => limits.and_then(|limits| limits.rate()),
+                    },
                 }
             }),
-            matches: member.declared.matches.clone(),
-            from: member.declared.from.clone(),
+            matches: member.matches().to_vec(),
+            from: member.from().clone(),
         }
     }
 

@@ -1,16 +1,18 @@
 //! The state of a gate, by names of subscribers. It is kept in files, so that every process can read it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_limiter::{HashKey, Rate, Scheme};
 
+use crate::binding::Binding;
+use crate::calendar::Turn;
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::subscriber::Declaration;
 use crate::table::{
-    Accounting, Attachment, Direction, LinkFrames, Origin, OtherFrames, PerDirection, Seat,
+    Accounting, Attachment, Direction, LinkFrames, Match, Origin, OtherFrames, PerDirection, Seat,
     Settings, Sources, Unknown,
 };
 
@@ -27,6 +29,12 @@ pub struct Setting {
     /// Another rate from the subscriber.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Rate>,
+    /// Whether all packets are dropped, if it is not as in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
+    /// Another place where packets come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Binding>,
 }
 
 /// The plans of a subscriber's limiter in one direction.
@@ -53,6 +61,12 @@ pub struct Member {
     /// The live change, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<Setting>,
+    /// The plan in place of its plan, by the time of day or its volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+    /// What it is recognised by, if that was changed live.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text_if")]
+    pub live: Option<Vec<Match>>,
 }
 
 impl Member {
@@ -61,8 +75,41 @@ impl Member {
         2 * self.number + direction as u32
     }
 
-    /// The plan that it follows: the one that was set live, or else the file's.
+    /// What its packets are recognised by.
+    pub fn matches(&self) -> &[Match] {
+        self.live.as_deref().unwrap_or(&self.declared.matches)
+    }
+
+    /// Changes what its packets are recognised by.
+    pub(crate) fn set_matches(&mut self, matches: Vec<Match>) {
+        let declared: HashSet<&Match> = self.declared.matches.iter().collect();
+        let same = declared == matches.iter().collect();
+        self.live = (!same).then_some(matches);
+    }
+
+    /// Where its packets come from.
+    pub fn from(&self) -> &Binding {
+        let set = self.setting.as_ref();
+        set.and_then(|setting| setting.from.as_ref())
+            .unwrap_or(&self.declared.from)
+    }
+
+    /// Whether all its packets are dropped.
+    pub fn is_suspended(&self) -> bool {
+        let set = self.setting.as_ref();
+        set.and_then(|setting| setting.suspended)
+            .unwrap_or(self.declared.suspended)
+    }
+
+    /// The plan that it follows now.
     pub fn plan_in_force(&self) -> Option<&str> {
+        let turn = self.turn.as_ref().map(|turn| turn.plan.as_str());
+        turn.or(self.base_plan())
+    }
+
+    /// The plan that it follows unless the time of day or its volume says otherwise: the one that was set live, or
+    /// else the file's.
+    pub fn base_plan(&self) -> Option<&str> {
         let set = self.setting.as_ref();
         set.and_then(|setting| setting.plan.as_deref())
             .or(self.declared.plan.as_deref())
@@ -77,7 +124,7 @@ impl Member {
             version: lane.version,
             from: match direction {
                 Direction::Down => Origin::default(),
-                Direction::Up => self.declared.from.origin(),
+                Direction::Up => self.from().origin(),
             },
         }
     }
@@ -320,14 +367,22 @@ impl GateState {
         found.map(|(_, template)| template)
     }
 
-    /// The limits of a subscriber with a live change; an error if there is no such plan, or a rate is out
+    /// A number that another gate is unlikely to have. It does not tell the secret.
+    pub fn identity(&self) -> u64 {
+        self.hash[0] ^ self.hash[1]
+    }
+
+    /// The limits of a subscriber with a live change, or with another plan for now; an error if there is no such plan, or a rate is out
     /// of range.
     pub(crate) fn set_limits(
         &self,
         declared: &Declaration,
         setting: &Setting,
+        turn: Option<&Turn>,
     ) -> Result<PerDirection<Arc<Limits>>, String> {
-        let name = setting.plan.as_deref().or(declared.plan.as_deref());
+        let turn = turn.map(|turn| turn.plan.as_str());
+        let instead = turn.or(setting.plan.as_deref());
+        let name = instead.or(declared.plan.as_deref());
         let plan = match name {
             Some(name) => Some(
                 self.template(name)
@@ -336,6 +391,7 @@ impl GateState {
             None => None,
         };
         let default = Template::default();
+        let suspended = setting.suspended.unwrap_or(declared.suspended);
         let limits = |direction, set: Option<Rate>| {
             let template = plan.map_or(&default, |plan| plan.of(direction));
             if set.is_some() && template.scheme == Scheme::Unlimited {
@@ -345,14 +401,35 @@ impl GateState {
                 ));
             }
             // The subscriber's rates belong to the plan of the file. Another plan has other rates.
-            let rate = declared.rates[direction].filter(|_| setting.plan.is_none());
+            let rate = declared.rates[direction].filter(|_| instead.is_none());
             let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
-            limits.map(Arc::new).map_err(|error| error.to_string())
+            let limits = limits.map_err(|error| error.to_string())?;
+            Ok(Arc::new(match suspended {
+                true => Limits::suspended(direction),
+                false => limits,
+            }))
         };
         Ok(PerDirection {
             down: limits(Direction::Down, setting.down)?,
             up: limits(Direction::Up, setting.up)?,
         })
+    }
+}
+
+/// Writes and reads matches as text, if there are any.
+mod as_text_if {
+    use super::*;
+    use crate::subscriber::as_text;
+
+    pub fn serialize<S: Serializer>(
+        matches: &Option<Vec<Match>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        as_text::serialize(matches.as_deref().unwrap_or_default(), to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Match>>, D::Error> {
+        as_text::deserialize(from).map(Some)
     }
 }
 

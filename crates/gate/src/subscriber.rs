@@ -16,13 +16,16 @@ pub struct Declaration {
     /// How its packets are recognised.
     #[serde(with = "as_text")]
     pub matches: Vec<Match>,
+    /// Whether all its packets are dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
     /// Where its packets come from.
     #[serde(default, skip_serializing_if = "Binding::is_anywhere")]
     pub from: Binding,
 }
 
 /// Writes and reads matches as text.
-mod as_text {
+pub(crate) mod as_text {
     use serde::{Deserialize, Deserializer, Serializer};
 
     use crate::table::Match;

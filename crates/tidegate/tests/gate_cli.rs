@@ -324,6 +324,30 @@ fn a_day(user: Option<&'static str>) {
         "counters go on: {alice}"
     );
 
+    // A suspended subscriber gets nothing, and an address goes to another subscriber and back.
+    let counted = |name: &str| {
+        let text = machine.gate(&["status", name, "--json"]);
+        let down = &serde_json::from_str::<Value>(&text).expect("JSON")["down"];
+        [&down["passed_packets"], &down["excess_packets"]]
+            .map(|count| count.as_u64().expect("a number"))
+    };
+    machine.gate(&["set", "alice", "--suspend"]);
+    machine.send(3);
+    assert_eq!(counted("alice"), [10, 3]);
+    machine.gate(&["set", "alice", "--resume"]);
+    machine.gate(&["assign", "bob", "192.0.2.1"]);
+    machine.send(2);
+    assert_eq!((counted("alice"), counted("bob")), ([10, 3], [2, 0]));
+    machine.gate(&["release", "192.0.2.1"]);
+    let nobody = machine.gate_fails(&["release", "192.0.2.99"], 1);
+    assert!(
+        nobody.contains("no subscriber has 192.0.2.99/32"),
+        "{nobody}"
+    );
+    machine.send(2);
+    assert_eq!((counted("alice"), counted("bob")), ([12, 3], [2, 0]));
+    machine.gate(&["set", "alice", "--reset", "--down", "20mbit"]);
+
     // More subscribers than one map of limiters has room for.
     let more = |number: u32| {
         let address = std::net::Ipv4Addr::from(0x0a00_0000 + number);
@@ -357,7 +381,7 @@ fn a_day(user: Option<&'static str>) {
     let bad = machine.gate_fails(&["reload"], 1);
     assert!(bad.contains("gate.toml:1:"), "{bad}");
     let metrics = ask(&socket, "GET", "/metrics").expect("metrics");
-    let line = "tidegate_gate_subscriber_packets_total{subscriber=\"alice\",direction=\"down\",verdict=\"passed\"} 10";
+    let line = "tidegate_gate_subscriber_packets_total{subscriber=\"alice\",direction=\"down\",verdict=\"passed\"} 12";
     assert!(metrics.contains(line), "{metrics}");
     let second = machine.gate_fails(&["run", &machine.file()], 1);
     assert!(second.contains("gate.toml:1:"), "{second}");
@@ -367,9 +391,9 @@ fn a_day(user: Option<&'static str>) {
     daemon.signal("-KILL");
     drop(daemon);
     machine.send(5);
-    assert_eq!(machine.alice()["down"]["passed_packets"], 15);
+    assert_eq!(machine.alice()["down"]["passed_packets"], 17);
     let daemon = machine.daemon();
-    assert_eq!(machine.alice()["down"]["passed_packets"], 15);
+    assert_eq!(machine.alice()["down"]["passed_packets"], 17);
     assert_eq!(
         machine.alice()["down"]["rate"],
         50_000_000,
@@ -392,7 +416,7 @@ fn a_day(user: Option<&'static str>) {
     );
     assert!(!socket.exists());
     machine.send(1);
-    assert_eq!(machine.alice()["down"]["passed_packets"], 16);
+    assert_eq!(machine.alice()["down"]["passed_packets"], 18);
     let daemon = machine.daemon();
     machine.gate(&["down"]);
     let (code, log) = daemon.ended();
@@ -403,4 +427,58 @@ fn a_day(user: Option<&'static str>) {
     assert!(!left.contains("gate"), "{left}");
     let (_, left, _) = machine.run("tc", &["qdisc", "show", "dev", "core0"]);
     assert!(!left.contains("clsact"), "{left}");
+}
+
+/// The volume of a month is counted over daemons, and a spent one changes the plan.
+#[test]
+fn a_month_of_little_volume() {
+    let machine = match Machine::new(None) {
+        Ok(machine) => machine,
+        Err(error) => {
+            let line =
+                format!("skipped TEST: gate_cli: needs root and a BPF file system: {error}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            return;
+        }
+    };
+    let terms = "[plan.gold]\nquota = \"430B\"\nquota-of = \"down\"\nquota-plan = \"slow\"\n";
+    let slow = "\n[plan.slow]\ndown = \"1mbit\"\nup = \"1mbit\"\n[usage]\nfile = \"usage.json\"\n";
+    machine.write(&(FILE.replace("[plan.gold]\n", terms) + slow));
+    let daemon = machine.daemon();
+    let used = || machine.alice()["plan"].clone();
+    assert_eq!(used(), "gold");
+    let counted = |bytes: &str| {
+        until("the volume is counted", || {
+            machine.gate(&["usage"]).contains(&format!("-01,{bytes},"))
+        });
+    };
+    // A packet has 44 bytes: 430 are 9 of them, and some.
+    counted("0,0");
+    machine.send(5);
+    counted("220,0");
+    // What passes while no daemon runs counts later.
+    daemon.signal("-KILL");
+    drop(daemon);
+    machine.send(3);
+    let daemon = machine.daemon();
+    counted("352,0");
+    assert_eq!(used(), "gold");
+    machine.send(2);
+    until("the plan changes", || used() == "slow");
+    assert_eq!(machine.alice()["down"]["rate"], 1_000_000);
+    let line = machine.gate(&["usage"]);
+    assert!(line.contains(",440,0,430,quota"), "{line}");
+    let shown = machine.gate(&["status", "alice"]);
+    assert!(
+        shown.contains("plan slow instead of gold, because its quota is used up"),
+        "{shown}"
+    );
+
+    // The gate begins again, as after a restart of the machine: the volume does not.
+    machine.gate(&["down"]);
+    assert_eq!(daemon.ended().0, Some(0));
+    let daemon = machine.daemon();
+    until("the plan changes", || used() == "slow");
+    machine.gate(&["down"]);
+    drop(daemon);
 }

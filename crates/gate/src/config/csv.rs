@@ -9,7 +9,7 @@ use tidegate_notation::{Mistake, Place, instead, quantity};
 
 use super::keys::SUBSCRIBER;
 use super::problem::Sink;
-use super::roll::{Draft, Roll};
+use super::roll::{Draft, LIVE, Roll};
 use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::{Match, PerDirection};
@@ -267,6 +267,12 @@ fn keys<'h>(sheet: &Sheet<'_>, header: &'h Row) -> Option<HashMap<&'h str, usize
     Some(columns)
 }
 
+/// Whether a cell says so.
+fn truth(text: &str) -> Result<bool, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is not a truth value: write true or false"))
+}
+
 /// Tidegate's form: the header names keys of subscribers.
 fn by_keys(
     sheet: &Sheet<'_>,
@@ -290,7 +296,11 @@ fn by_keys(
             continue;
         }
         let mut found = Vec::new();
+        let live = row.cell(of("addresses")) == LIVE;
         for (key, read) in matches::KEYS {
+            if live && key == "addresses" {
+                continue;
+            }
             sheet.values(&row, of(key), &between, read, &mut found);
         }
         let place = sheet.place(&row);
@@ -301,6 +311,8 @@ fn by_keys(
             plan: if named.is_empty() { plan } else { Some(named) },
             rates,
             matches: found,
+            live,
+            suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
             place,
             plan_place: place,
             rate_places: PerDirection::new(|_| place),
@@ -466,6 +478,8 @@ fn shaped_devices(
             plan,
             rates: circuit.rates,
             matches: circuit.matches,
+            live: false,
+            suspended: false,
             place: circuit.place,
             plan_place: circuit.place,
             rate_places: PerDirection::new(|_| circuit.place),

@@ -34,6 +34,16 @@ impl<'a> Fields<'a> {
         Some(Self::checked(known, sections, sink))
     }
 
+    /// Reads a table of which unknown keys were reported before.
+    pub fn again(node: &'a Node, what: &'a str, sink: &'a Sink) -> Option<Self> {
+        let known = Known::of(node, what).ok()?;
+        Some(Self {
+            known,
+            mistyped: true,
+            sink,
+        })
+    }
+
     fn checked(known: Known<'a>, sections: &[Section], sink: &'a Sink) -> Self {
         let mut mistyped = false;
         for mistake in known.unknown_keys(sections, &[]) {
@@ -123,6 +133,11 @@ impl<'a> Fields<'a> {
             Ok("auto") => None,
             _ => self.positive(key, quantity::bytes),
         }
+    }
+
+    /// A size in bytes, not 0.
+    pub fn size(&self, key: &str) -> Option<u64> {
+        self.positive(key, quantity::bytes)
     }
 
     /// A whole number.

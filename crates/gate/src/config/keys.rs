@@ -18,6 +18,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "accounting": "table", "layer 2", "Which bytes of a packet are charged.";
     "api": "table", "none", "Where the HTTP API listens.";
     "metrics": "table", "none", "Where the metrics are served.";
+    "usage": "table", "none", "Where the volumes of months are kept.";
 }
 section! { INTERFACE = "[[interface]]", "A network interface that subscribers' packets pass. A bridge or a router has a side of the subscribers (access) and a side of the network (core). Name both; packets are limited as they come in. With one interface only, say which direction comes in there and which goes out.";
     "name": "name", "", "The interface, as `ip link` shows it.";
@@ -38,9 +39,20 @@ section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction withou
     "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with burst control; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
     "burst": "size", "auto", "Depth of a policer's bucket. `auto` is the bandwidth-delay product at `rtt`, at least 128 KiB (two super-packets of the kernel).";
     "ecn": "true or false", "true", "Marks packets of senders that use ECN (RFC 3168; early with ECT(1), as L4S wants), and drops fewer of them. Of `bc-pqp` and `pqp`.";
+    "quota": "size", "none", "Bytes that a subscriber may use in a month, such as `\"500GB\"`. It needs `[usage]` and the daemon (`tidegate gate run`), which looks every 5 seconds.";
+    "quota-plan": "name", "none", "The plan in force for the rest of the month once the quota is used up. It counts before `schedule`. Needed with `quota`.";
+    "quota-of": "\"both\", \"down\" or \"up\"", "both", "The bytes that count: those that passed in both directions, or in one.";
+    "quota-day": "number", "1", "The day of the month on which the month begins, 1 to 28, at midnight of local time.";
+    "schedule": "tables", "none", "Other plans at times of day. The first that fits counts. The daemon looks every 5 seconds.";
     use burst_control::PERIOD;
     use burst_control::UPPER;
     use burst_control::LOWER;
+}
+section! { SCHEDULE = "[[plan.NAME.schedule]]", "A time of day, in local time, at which another plan is in force for the subscribers of this plan. Rates that were set live, with `gate set`, stay in force.";
+    "from": "time of day", "", "When it begins: `\"22:00\"`.";
+    "to": "time of day", "", "When it ends: `\"06:00\"`. If this is not after `from`, it ends on the next day.";
+    "days": "days", "all", "The days of the week on which it begins: `[\"sat\", \"sun\"]`.";
+    "plan": "name", "", "The plan in force then.";
 }
 section! { DIRECTION = "down = { … }", "One direction of a plan, if it differs. It has all keys of the plan except `down` and `up`, and:";
     "rate": "rate", "", "The rate.";
@@ -55,10 +67,11 @@ section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a li
     "plan": "name", "none", "The plan. Without one, `bc-pqp` with 16 fair queues limits `down` and `up`.";
     "down": "rate", "the plan's", "Rate to this subscriber.";
     "up": "rate", "the plan's", "Rate from this subscriber.";
-    "addresses": "prefix or prefixes", "none", "Its IPv4 and IPv6 addresses, prefixes or ranges: `\"192.0.2.10-192.0.2.20\"`, which become as few prefixes as possible.";
+    "addresses": "prefix or prefixes", "none", "Its IPv4 and IPv6 addresses, prefixes or ranges: `\"192.0.2.10-192.0.2.20\"`, which become as few prefixes as possible. `\"live\"`: it gets them from the API, `tidegate gate assign` or RADIUS.";
     "vlan": "number or numbers", "none", "Its VLAN tags, 1 to 4094, for packets with one tag.";
     "qinq": "pair or pairs", "none", "Its pairs of tags, the outer one first: `\"100.200\"`.";
     "pppoe": "number or numbers", "none", "Its PPPoE sessions, 1 to 65534.";
+    "suspended": "true or false", "false", "Drops all its packets, and counts them as beyond the limit.";
     "from-port": "name", "none", "The interface where its packets come in, one of side `access`. Packets from its addresses that come in at another one are dropped and counted as `spoofed_dropped`.";
     "from-mac": "address", "none", "The MAC address that its packets come from, likewise.";
     "from-vlan": "number or pair", "none", "The VLAN tags that its packets have, likewise: `\"100\"`, or the outer and the inner one, `\"100.200\"`.";
@@ -85,9 +98,14 @@ section! { METRICS = "[metrics]", "Prometheus metrics, at `/metrics`.";
     "queues": "number", "0", "Most subscribers with metrics for each queue.";
 }
 
+section! { USAGE = "[usage]", "Counts the bytes that each subscriber used in its month. The daemon does that.";
+    "file": "path", "", "Where the counts are kept, in a folder that survives restarts of the machine, such as `/var/lib/tidegate/usage.json`. It is written every minute and at the end.";
+}
+
 /// All sections, in the order of the documentation.
 pub const SECTIONS: &[Section] = &[
-    FILE, INTERFACE, PLAN, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
+    FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
+    USAGE,
 ];
 
 /// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.

@@ -11,6 +11,7 @@ mod plan;
 mod problem;
 mod roll;
 mod subscriber;
+mod terms;
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use crate::table::{
     Unknown,
 };
 use fields::Fields;
-use keys::{ACCOUNTING, FILE, IMPORT};
+use keys::{ACCOUNTING, FILE, IMPORT, USAGE};
 use problem::Sink;
 use roll::Roll;
 
@@ -91,6 +92,8 @@ pub struct Config {
     pub api: Option<Api>,
     /// Prometheus metrics.
     pub metrics: Option<Metrics>,
+    /// The file with the volumes of months.
+    pub usage: Option<PathBuf>,
 }
 
 impl Config {
@@ -277,6 +280,21 @@ fn read(
         }
         Some(metrics)
     });
+    let usage = f.node("usage").and_then(|node| {
+        let f = Fields::new(node, "`usage`", &[USAGE], sink)?;
+        if f.node("file").is_none() {
+            f.missing("file");
+        }
+        f.text("file").map(|path| folder.join(path))
+    });
+    let limited = plans.iter().find(|(_, plan)| plan.terms.quota.is_some());
+    if let Some((name, _)) = limited.filter(|_| f.node("usage").is_none()) {
+        let message = "where the bytes of months are kept is missing: add [usage] with file = \"/var/lib/tidegate/usage.json\"";
+        f.sink.wrong(
+            f.place(),
+            format!("plan `{name}` has a quota, and {message}"),
+        );
+    }
     Some(Config {
         file: file.to_owned(),
         attachments,
@@ -316,6 +334,7 @@ fn read(
             .unwrap_or_default(),
         api,
         metrics,
+        usage,
         plans,
     })
 }
@@ -351,11 +370,14 @@ fn plans<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<(String, PlanTemplate)> {
         f.wrong(node, "write [plan.NAME], with a name for each plan");
         return Vec::new();
     };
+    let names: Vec<&str> = table.0.iter().map(|(key, _)| key.text.as_str()).collect();
     let plan = |(key, node): &'a (KeyNode, Node)| {
         if let Err(message) = roll::check_name(&key.text) {
             sink.wrong(key.place, message);
         }
-        (key.text.clone(), plan::plan(node, sink))
+        let mut plan = plan::plan(node, sink);
+        plan.terms = terms::terms(node, &key.text, &names, sink);
+        (key.text.clone(), plan)
     };
     table.0.iter().map(plan).collect()
 }

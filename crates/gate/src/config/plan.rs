@@ -37,6 +37,14 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
                             );
                         }
                     }
+                    for key in ["quota", "quota-plan", "quota-of", "quota-day", "schedule"] {
+                        if let Some(node) = inner.node(key) {
+                            inner.wrong(
+                                node,
+                                format!("`{key}` is a key of the plan, not of a direction"),
+                            );
+                        }
+                    }
                     template = read_template(&inner, common.clone());
                     template.rate = inner.rate("rate");
                     if template.rate.is_none()

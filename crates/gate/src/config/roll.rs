@@ -9,11 +9,14 @@ use tidegate_notation::{Mistake, Place, instead};
 
 use super::Subscriber;
 use super::problem::Sink;
-use crate::binding::Binding;
+use crate::binding::{self, Binding};
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
 use crate::room::{Full, Room};
 use crate::subscriber::Declaration;
-use crate::table::{Attachment, Direction, Hook, Match, PerDirection};
+use crate::table::{Attachment, Direction, Match, PerDirection};
+
+/// In place of addresses: the subscriber gets them live.
+pub(super) const LIVE: &str = "live";
 
 /// A subscriber as it was read.
 pub(super) struct Draft<'a> {
@@ -22,6 +25,10 @@ pub(super) struct Draft<'a> {
     /// In bit/s.
     pub rates: PerDirection<Option<u64>>,
     pub matches: Vec<(Match, Place)>,
+    /// Whether it gets addresses live.
+    pub live: bool,
+    /// Whether all its packets are dropped.
+    pub suspended: bool,
     pub place: Place,
     /// The place where the plan is named.
     pub plan_place: Place,
@@ -46,6 +53,8 @@ pub(super) struct Roll<'a> {
     places: Vec<Place>,
     /// One for each plan, direction and rate.
     limits: HashMap<Terms, Result<Arc<Limits>, String>>,
+    /// Of subscribers that may send and receive nothing.
+    suspended: PerDirection<Arc<Limits>>,
     room: Room,
     pub subscribers: Vec<Subscriber>,
 }
@@ -66,6 +75,7 @@ impl<'a> Roll<'a> {
             owners: HashMap::new(),
             places: Vec::new(),
             limits: HashMap::new(),
+            suspended: PerDirection::new(|direction| Arc::new(Limits::suspended(direction))),
             room: Room::default(),
             subscribers: Vec::new(),
         }
@@ -117,20 +127,17 @@ impl<'a> Roll<'a> {
             let message = format!("nothing limits `{name}`: give it a plan, or rates");
             self.sink.wrong(draft.place, message);
         }
-        if draft.matches.is_empty() {
+        if draft.matches.is_empty() && !draft.live {
             let message = format!(
-                "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe"
+                "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe, \
+                 or addresses = \"live\" if it gets them from the API"
             );
             self.sink.wrong(draft.place, message);
         }
         if let Some(port) = &draft.from.port
-            && !self.is_access(port)
+            && !binding::is_access(self.attachments, port)
         {
-            let message = format!(
-                "no packets from subscribers come in at {port}: `from-port` names an interface of the file with \
-                 side = \"access\""
-            );
-            self.sink.wrong(draft.port_place, message);
+            self.sink.wrong(draft.port_place, binding::no_access(port));
         }
         let mut matches = Vec::with_capacity(draft.matches.len());
         for (what, place) in draft.matches {
@@ -172,6 +179,10 @@ impl<'a> Roll<'a> {
                 }
             }
         });
+        let limits = match draft.suspended {
+            true => self.suspended.clone(),
+            false => limits,
+        };
         if let Some(room) = room
             && self.sink.count() > mistakes
         {
@@ -189,19 +200,12 @@ impl<'a> Roll<'a> {
                 plan: plan.map(|plan| self.plans[plan].0.clone()),
                 rates: draft.rates,
                 matches,
+                suspended: draft.suspended,
                 from: draft.from,
             },
             limits,
         });
         true
-    }
-
-    /// Whether packets from subscribers come in at an interface.
-    fn is_access(&self, port: &str) -> bool {
-        let comes_in =
-            |place: &Attachment| place.direction == Direction::Up && place.hook != Hook::TcEgress;
-        let mut all = self.attachments.iter();
-        all.any(|place| place.interface == port && comes_in(place))
     }
 
     /// Whether the kernel has room for one more. Each packet tries all lengths of prefixes that are

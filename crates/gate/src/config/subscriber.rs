@@ -5,7 +5,7 @@ use tidegate_notation::{Node, Place, Value};
 use super::fields::Fields;
 use super::keys::SUBSCRIBER;
 use super::problem::Sink;
-use super::roll::Draft;
+use super::roll::{Draft, LIVE};
 use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::PerDirection;
@@ -14,6 +14,7 @@ use crate::table::PerDirection;
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();
+    let mut live = false;
     for (key, read) in matches::KEYS {
         for node in f.values(key) {
             let text = match &node.value {
@@ -21,6 +22,10 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
                 Value::Integer(number) if key != "qinq" => Ok(number.to_string()),
                 _ => node.text(key).map(str::to_owned),
             };
+            if key == "addresses" && text.as_deref() == Ok(LIVE) {
+                live = true;
+                continue;
+            }
             let found_here = text.and_then(|text| read(&text).map_err(|error| node.wrong(error)));
             let found_here = sink.note(found_here).unwrap_or_default();
             found.extend(found_here.into_iter().map(|what| (what, node.place)));
@@ -37,6 +42,8 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
         plan,
         rates,
         matches: found,
+        live,
+        suspended: f.truth("suspended").unwrap_or(false),
         place: place("name"),
         plan_place: place("plan"),
         rate_places: PerDirection::new(|way| place(way.name())),

@@ -1,5 +1,6 @@
 mod errors;
 mod lists;
+mod terms;
 
 use proptest::prelude::*;
 

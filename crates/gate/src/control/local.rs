@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Adjustment, Control, ControlError};
+use crate::binding::BindingChange;
+use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::config::Config;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::GateState;
-use crate::table::LimiterState;
+use crate::table::{LimiterState, Match};
+use crate::usage::Usage;
 
 #[cfg(test)]
 mod tests;
@@ -132,6 +135,14 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
             .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))
     }
 
+    fn holder(&mut self, what: &Match) -> Result<String, ControlError> {
+        let (state, _) = self.fresh()?;
+        let mut all = state.members.iter();
+        all.find(|(_, member)| member.matches().contains(what))
+            .map(|(name, _)| name.clone())
+            .ok_or_else(|| ControlError::Unknown(format!("no subscriber has {what}")))
+    }
+
     fn read(&mut self) -> Result<Reading, ControlError> {
         let roster = self.roster()?;
         let (state, path) = self.fresh()?;
@@ -152,17 +163,43 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         let gate = self.gate()?;
         let member = gate.state().members.get(name);
         let before = member.and_then(|member| member.setting.clone());
-        let mut setting = before.filter(|_| !adjustment.reset).unwrap_or_default();
+        let mut setting = before
+            .clone()
+            .filter(|_| !adjustment.reset)
+            .unwrap_or_default();
         let wanted = &adjustment.setting;
         setting.plan = wanted.plan.clone().or(setting.plan);
         setting.down = wanted.down.or(setting.down);
         setting.up = wanted.up.or(setting.up);
-        if adjustment.reset && setting == Setting::default() {
-            gate.reset(name)?;
-        } else {
-            gate.set(name, &setting)?;
+        setting.suspended = wanted.suspended.or(setting.suspended);
+        setting.from = wanted.from.clone().or(setting.from);
+        if adjustment.from != BindingChange::default() {
+            let declared = member.map(|member| member.declared.from.clone());
+            let from = setting.from.or(declared).unwrap_or_default();
+            let from = adjustment.from.apply(from, &gate.state().attachments);
+            setting.from = Some(from.map_err(ControlError::Invalid)?);
         }
+        let setting = Some(setting).filter(|setting| *setting != Setting::default());
+        if setting.is_none() && before.is_none() && adjustment.moves.is_empty() && !adjustment.reset
+        {
+            return Err(ControlError::Invalid(
+                "nothing is set: give a plan or a rate".into(),
+            ));
+        }
+        gate.adjust(name, setting.as_ref(), &adjustment.moves)?;
         Ok(())
+    }
+
+    fn turn(
+        &mut self,
+        at: &Moment,
+        usage: &Usage,
+    ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
+        let turns = self.gate()?.turn(at, usage)?;
+        if !turns.is_empty() {
+            self.roster = None;
+        }
+        Ok(turns)
     }
 
     fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError> {

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Adjustment, Control, ControlError, inspect};
+use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::gate::Missing;
+use crate::live::MatchChange;
 use crate::reading::{Overview, Reading, Subscriber, Totals};
-use crate::table::{Counters, LimiterState, PerDirection};
+use crate::table::{Counters, LimiterState, Match, PerDirection};
+use crate::usage::Usage;
 
 /// How old a reading of all counters may be. A reading costs tens of milliseconds with 100,000
 /// subscribers, and frequent requests must not keep a core busy.
@@ -136,6 +139,59 @@ impl SharedGate {
         inner.control.set(name, adjustment)?;
         inner.reading = None;
         inspect(&mut *inner.control, name)
+    }
+
+    /// The subscriber that has exactly this address, prefix or tag, and its limiters as they are now.
+    ///
+    /// # Errors
+    /// As of [`Control::holder`].
+    pub fn holder(
+        &self,
+        what: &Match,
+    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+        let mut inner = self.lock();
+        let name = inner.control.holder(what)?;
+        inspect(&mut *inner.control, &name)
+    }
+
+    /// Takes an address or tag from the subscriber that has it. Returns the subscriber's name.
+    ///
+    /// # Errors
+    /// If nobody has it, or as of [`Control::set`].
+    pub fn release(&self, what: Match) -> Result<String, ControlError> {
+        let mut inner = self.lock();
+        let name = inner.control.holder(&what)?;
+        let release = Adjustment {
+            moves: vec![MatchChange::Release(what)],
+            ..Adjustment::default()
+        };
+        inner.control.set(&name, &release)?;
+        inner.reading = None;
+        Ok(name)
+    }
+
+    /// Counts what passed since the last time, and puts other plans in force where the time of day or a volume says
+    /// so. Returns the subscribers whose plan changed.
+    ///
+    /// # Errors
+    /// If the gate cannot be read, or the data path refuses.
+    pub fn keep_time(
+        &self,
+        at: &Moment,
+        mut usage: Option<&mut Usage>,
+    ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
+        let mut inner = self.lock();
+        if let Some(usage) = &mut usage {
+            let identity = inner.control.overview()?.identity;
+            usage.count(identity, &*inner.reading()?, at);
+        }
+        let turns = inner
+            .control
+            .turn(at, usage.as_deref().unwrap_or(&Usage::default()))?;
+        if !turns.is_empty() {
+            inner.reading = None;
+        }
+        Ok(turns)
     }
 
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.

@@ -22,13 +22,16 @@ pub(super) const UNDO: &str = "undo.json";
 pub(super) const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
 
-/// One line of the journal: a subscriber as it is from now on, and the plans that it needs.
+/// One line of the journal: subscribers as they are from now on, and the plans that they need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Serial of the state that it belongs to.
     pub serial: u64,
     pub name: String,
     pub member: Member,
+    /// Those that lose addresses to it, or get them from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<(String, Member)>,
     pub plans: Vec<(u32, Limits)>,
 }
 
@@ -332,6 +335,7 @@ pub(super) fn load(folder: &Path) -> Result<Loaded, GateError> {
             state.plans.put(number, limits.into());
         }
         state.members.insert(entry.name, entry.member);
+        state.members.extend(entry.others);
         loaded.entries += 1;
         loaded.length += length as u64;
     }

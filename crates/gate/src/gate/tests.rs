@@ -1,5 +1,6 @@
 mod files;
 mod killed;
+mod turns;
 mod undone;
 
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ impl InMemory for Site {
             let mut directory = HashMap::new();
             for member in state.members.values() {
                 for direction in Direction::BOTH {
-                    for what in &member.declared.matches {
+                    for what in member.matches() {
                         directory.insert((direction, *what), member.seat(direction));
                         let number = member.seat(direction).plan;
                         let limits = state.plans.get(number).expect("a plan");

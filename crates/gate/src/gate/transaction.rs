@@ -1,5 +1,6 @@
 //! Changes of a gate's state: each is written down, made, and undone if it fails.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::apply::{apply, make_room};
@@ -7,19 +8,21 @@ use super::store::{Entry, Undo};
 use super::{Gate, GateError, Setting};
 use crate::change::{self, Change, ChangeError};
 use crate::limits::Limits;
+use crate::live::{self, MatchChange};
 use crate::path::DataPath;
 use crate::state::{GateState, Member};
-use crate::table::{Direction, PerDirection};
+use crate::table::{Direction, Match, PerDirection};
 
 impl<D: DataPath> Gate<D> {
     /// Lines of the journal before the state is written whole again.
     pub(super) const MOST_ENTRIES: usize = 1000;
 
-    /// Changes what is set for one subscriber.
+    /// Changes what is set for one subscriber, and what belongs to it.
     pub(super) fn change_one(
         &mut self,
         name: &str,
         setting: Option<&Setting>,
+        moves: &[MatchChange],
     ) -> Result<(), GateError> {
         self.settle()?;
         if self.entries >= Self::MOST_ENTRIES {
@@ -30,9 +33,17 @@ impl<D: DataPath> Gate<D> {
         let old = self.member(name)?.clone();
         let mut member = old.clone();
         member.setting = setting.cloned();
+        if member.base_plan() != old.base_plan() {
+            // The next look at the time decides again.
+            member.turn = None;
+        }
         let wanted = self
             .state
-            .set_limits(&member.declared, setting.unwrap_or(&Setting::default()))
+            .set_limits(
+                &member.declared,
+                setting.unwrap_or(&Setting::default()),
+                member.turn.as_ref(),
+            )
             .map_err(GateError::Setting)?;
         let mut brought = Vec::new();
         let acquired = PerDirection::new(|direction| self.state.plans.acquire(&wanted[direction]));
@@ -51,7 +62,17 @@ impl<D: DataPath> Gate<D> {
                 brought.push((number, Arc::clone(limits)));
             }
         }
-        let made = self.put_one(name, &member, &brought);
+        let mut lists = live::moved(&self.state.members, name, moves);
+        if let Some(list) = lists.remove(name) {
+            member.set_matches(list);
+        }
+        let mut others = Vec::with_capacity(lists.len());
+        for (other, list) in lists {
+            let mut member = self.member(&other)?.clone();
+            member.set_matches(list);
+            others.push((other, member));
+        }
+        let made = self.put((name, &member), others, &brought);
         // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };
         for lane in over.lanes.values() {
@@ -61,11 +82,12 @@ impl<D: DataPath> Gate<D> {
         made
     }
 
-    /// Writes a line of the journal and makes its change. Undoes it if it fails.
-    fn put_one(
+    /// Writes a line of the journal and makes its change: these subscribers are so from now on. Undoes it if
+    /// it fails.
+    fn put(
         &mut self,
-        name: &str,
-        member: &Member,
+        (name, member): (&str, &Member),
+        others: Vec<(String, Member)>,
         brought: &[(u32, Arc<Limits>)],
     ) -> Result<(), GateError> {
         let plans = brought.iter();
@@ -73,30 +95,65 @@ impl<D: DataPath> Gate<D> {
             serial: self.state.serial,
             name: name.to_owned(),
             member: member.clone(),
+            others: others.clone(),
             plans: plans
                 .map(|(number, limits)| (*number, limits.as_ref().clone()))
                 .collect(),
         })?;
         self.entries += 1;
+        let mut changed = others;
+        changed.push((name.to_owned(), member.clone()));
         let mut changes: Vec<Change> = brought
             .iter()
             .map(|(number, limits)| Change::Plan(*number, limits.clone()))
             .collect();
-        changes.extend(Direction::BOTH.map(|direction| {
-            let seat = member.seat(direction);
-            let seats = member.declared.matches.iter().map(|what| (*what, seat));
-            Change::Seat(direction, seats.collect())
-        }));
+        changes.extend(self.seats(&changed));
         let made = make_room(&mut self.path, &self.state, &self.state, &changes)
             .and_then(|()| apply(&mut self.path, &self.state, &changes));
         let Err(first) = made else {
-            self.state.members.insert(name.to_owned(), member.clone());
+            self.state.members.extend(changed);
             return Ok(());
         };
         let old = self.state.clone();
         let mut next = old.clone();
-        next.members.insert(name.to_owned(), member.clone());
+        next.members.extend(changed);
         Err(self.turn_back(&old, next, first))
+    }
+
+    /// The assignments of packets that differ for these subscribers. A match of several of them is assigned before
+    /// those are removed that nobody has.
+    fn seats(&self, changed: &[(String, Member)]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for direction in Direction::BOTH {
+            let mut seats = Vec::new();
+            for (name, member) in changed {
+                let seat = member.seat(direction);
+                let old = self.state.members.get(name);
+                let old = old.filter(|old| old.seat(direction) == seat);
+                let there: HashSet<&Match> = old.iter().flat_map(|old| old.matches()).collect();
+                let new = member.matches().iter();
+                let new = new.filter(|what| !there.contains(what));
+                seats.extend(new.map(|what| (*what, seat)));
+            }
+            if !seats.is_empty() {
+                changes.push(Change::Seat(direction, seats));
+            }
+        }
+        let kept: HashSet<&Match> = changed
+            .iter()
+            .flat_map(|(_, member)| member.matches())
+            .collect();
+        let old = changed
+            .iter()
+            .filter_map(|(name, _)| self.state.members.get(name));
+        let left = old
+            .flat_map(Member::matches)
+            .filter(|what| !kept.contains(what));
+        let left: Vec<Match> = left.copied().collect();
+        if !left.is_empty() {
+            changes.extend(Direction::BOTH.map(|way| Change::Unseat(way, left.clone())));
+        }
+        changes
     }
 
     /// Makes a change of the whole state, or undoes it.

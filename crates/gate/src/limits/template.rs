@@ -6,9 +6,10 @@ use tidegate_limiter::{
     PolicerConfig, PolicyTree, Rate, Scheme, sizing,
 };
 
-use super::{FlowRule, Limits, LimitsError, is_true, yes};
+use crate::calendar::Terms;
 use crate::table::{Direction, PlanError};
 
+use super::{FlowRule, Limits, LimitsError, is_true, yes};
 /// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
 /// one and some other packets, or no packet passes of a sender that makes them.
 const SUPER: u64 = 65_536;
@@ -171,6 +172,9 @@ pub struct PlanTemplate {
     pub down: Template,
     /// From it.
     pub up: Template,
+    /// When another plan takes its place.
+    #[serde(default, skip_serializing_if = "Terms::is_empty")]
+    pub terms: Terms,
 }
 
 impl PlanTemplate {

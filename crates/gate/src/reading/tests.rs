@@ -11,6 +11,10 @@ fn roster(subscribers: u32) -> Arc<Roster> {
             name: format!("s{number}").into(),
             plan: None,
             set: false,
+            suspended: false,
+            moved: false,
+            turn: None,
+            quota: None,
             limits: PerDirection {
                 down: limit(2 * number),
                 up: limit(2 * number + 1),

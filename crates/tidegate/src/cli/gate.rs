@@ -64,6 +64,9 @@ pub enum Command {
     Status(Status),
     Reload(Reload),
     Set(Set),
+    Assign(Assign),
+    Release(Release),
+    Usage(Usage),
     Top(Top),
     Openapi(Openapi),
     /// Print a description of every key of the configuration, as Markdown
@@ -258,6 +261,7 @@ Examples:
   sudo tidegate gate set alice --down 20mbit            another rate down
   sudo tidegate gate set alice --plan gold              another plan
   sudo tidegate gate set alice --down 50mbit --up 10mbit
+  sudo tidegate gate set alice --suspend                drop all packets
   sudo tidegate gate set alice --reset                  back to the configuration
 ";
 
@@ -267,7 +271,7 @@ Examples:
 /// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]
-#[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "reset"]))]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "suspend", "resume", "from_port", "from_mac", "from_vlan", "reset"]))]
 pub struct Set {
     /// Name of the subscriber
     #[arg(value_name = "NAME")]
@@ -281,10 +285,83 @@ pub struct Set {
     /// New plan
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<String>,
+    /// Drop all its packets
+    #[arg(long, conflicts_with = "resume")]
+    pub suspend: bool,
+    /// Drop its packets no longer, also if it is suspended in the configuration
+    #[arg(long)]
+    pub resume: bool,
+    /// Interface where its packets come in; "" for any
+    #[arg(long, value_name = "NAME")]
+    pub from_port: Option<String>,
+    /// MAC address that its packets come from; "" for any
+    #[arg(long, value_name = "ADDRESS")]
+    pub from_mac: Option<String>,
+    /// VLAN tag that its packets have, or the outer and the inner one, such as 100.200; "" for any
+    #[arg(long, value_name = "TAGS")]
+    pub from_vlan: Option<String>,
     /// Return to the configuration's plan and rates, before anything else that is given
     #[arg(long)]
     pub reset: bool,
 }
+
+const ASSIGN_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate gate assign alice 192.0.2.7               from a script of a DHCP server
+  sudo tidegate gate assign alice --only 192.0.2.7        and no other address from now on
+  sudo tidegate gate assign \"$PEERNAME\" \"$IPREMOTE\"     in /etc/ppp/ip-up.d
+  sudo tidegate gate assign alice \"vlan 7\" \"pppoe 12\"
+  sudo tidegate gate assign alice --reset                 the addresses of the configuration
+";
+
+/// Give addresses, tags or sessions to a subscriber, live.
+///
+/// Another subscriber that has them loses them. They stay assigned across reloads and restarts of the daemon, until
+/// they are released, or until the configuration gives them to a subscriber that did not have them there before.
+#[derive(Debug, Args)]
+#[command(after_help = ASSIGN_EXAMPLES, after_long_help = format!("{ASSIGN_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Assign {
+    /// Name of the subscriber
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Addresses, prefixes, ranges, or `vlan N`, `qinq N.N`, `pppoe N`
+    #[arg(value_name = "ADDRESS", required_unless_present = "reset")]
+    pub what: Vec<String>,
+    /// The subscriber loses all others of the same kind
+    #[arg(long)]
+    pub only: bool,
+    /// Return to the addresses and tags of the configuration, before anything else that is given
+    #[arg(long)]
+    pub reset: bool,
+}
+
+const RELEASE_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate gate release 192.0.2.7        from a script of a DHCP server
+  sudo tidegate gate release \"$IPREMOTE\"     in /etc/ppp/ip-down.d
+";
+
+/// Take addresses, tags or sessions from the subscribers that have them, live.
+///
+/// They go back to the subscriber that has them in the configuration, if this is another one. Otherwise their
+/// packets match no subscriber.
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE_EXAMPLES, after_long_help = format!("{RELEASE_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Release {
+    /// Addresses or prefixes as they were assigned, or `vlan N`, `qinq N.N`, `pppoe N`
+    #[arg(value_name = "ADDRESS", required = true)]
+    pub what: Vec<String>,
+}
+
+/// Print what each subscriber used in its month, as CSV.
+///
+/// A daemon counts it if the configuration has [usage]. `status --csv` has the counters since a subscriber was added.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo tidegate gate usage > usage.csv
+")]
+pub struct Usage {}
 
 const TOP_EXAMPLES: &str = "\
 Keys:

@@ -1,6 +1,7 @@
 //! The HTTP API: routes and their answers. It offers what the commands offer.
 
 pub mod access;
+mod addresses;
 pub mod listen;
 mod request;
 pub mod serve;
@@ -22,12 +23,11 @@ use serde_json::Value;
 use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
 use tidegate_gate::reading;
 use tidegate_gate::table::{LimiterState, PerDirection};
-use tidegate_gate::{Direction, Setting};
-use tidegate_limiter::Rate;
 use tokio::sync::Notify;
 use utoipa::{OpenApi, ToSchema};
 
-use self::request::{Another, Filter, patch};
+use self::request::{Another, Filter, adjustment, patch};
+use super::keeper::Keeper;
 use super::logs;
 use super::metrics::{self, Bounds};
 use super::view::{self, Page, Patch, Problem, Reloaded, Status, SubscriberJson};
@@ -46,6 +46,8 @@ pub struct Api {
     pub gate: Arc<SharedGate>,
     /// Bounds of the metrics.
     pub bounds: Bounds,
+    /// Volumes of months.
+    pub keeper: Arc<Keeper>,
     /// Ends the daemon.
     pub end: Arc<Notify>,
 }
@@ -88,6 +90,21 @@ const ROUTES: &[Route] = &[
         answer: |method| on(method, reset),
     },
     Route {
+        method: Method::GET,
+        path: "/v1/addresses/{address}",
+        answer: |method| on(method, addresses::holder),
+    },
+    Route {
+        method: Method::PUT,
+        path: "/v1/addresses/{address}",
+        answer: |method| on(method, addresses::assign),
+    },
+    Route {
+        method: Method::DELETE,
+        path: "/v1/addresses/{address}",
+        answer: |method| on(method, addresses::release),
+    },
+    Route {
         method: Method::POST,
         path: "/v1/reload",
         answer: |method| on(method, reload),
@@ -96,6 +113,11 @@ const ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/stop",
         answer: |method| on(method, stop),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/usage.csv",
+        answer: |method| on(method, usage),
     },
     Route {
         method: Method::GET,
@@ -315,7 +337,11 @@ async fn subscribers(
         let page: Vec<_> = fitting
             .by_ref()
             .take(limit)
-            .map(|index| view::subscriber(&reading, index))
+            .map(|index| {
+                let mut one = view::subscriber(&reading, index);
+                api.keeper.fill(&mut one);
+                one
+            })
             .collect();
         let more = fitting.next().is_some();
         let next = page.last().filter(|_| more);
@@ -329,10 +355,21 @@ async fn subscribers(
     Ok(Json(page.await?))
 }
 
+type Inspected = (reading::Subscriber, PerDirection<LimiterState>);
 type Detail = Result<Json<SubscriberJson>, Refusal>;
 
-fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>)) -> Detail {
-    Ok(Json(view::detail(&subscriber, &states)))
+/// One subscriber, as the gate says.
+async fn detail(
+    api: Api,
+    question: impl FnOnce(&Api) -> Result<Inspected, ControlError> + Send + 'static,
+) -> Detail {
+    let told = ask(api, move |api| {
+        let (subscriber, states) = question(api)?;
+        let mut one = view::detail(&subscriber, &states);
+        api.keeper.fill(&mut one);
+        Ok(one)
+    });
+    Ok(Json(told.await?))
 }
 
 /// One subscriber, with its queues
@@ -343,7 +380,7 @@ fn detail((subscriber, states): (reading::Subscriber, PerDirection<LimiterState>
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn subscriber(State(api): State<Api>, name: Result<Path<String>, PathRejection>) -> Detail {
     let Path(name) = name?;
-    detail(ask(api, move |api| api.gate.subscriber(&name)).await?)
+    detail(api, move |api| api.gate.subscriber(&name)).await
 }
 
 /// Change one subscriber, live
@@ -362,40 +399,23 @@ async fn set(
     body: Result<Json<Value>, JsonRejection>,
 ) -> Detail {
     let (Path(name), Json(body)) = (name?, body?);
-    let adjustment = patch(body).and_then(adjustment);
-    let adjustment = adjustment.map_err(ControlError::Invalid)?;
+    let patch = patch(body).map_err(ControlError::Invalid)?;
+    let reset_usage = patch.reset_usage;
+    let adjustment = adjustment(patch).map_err(ControlError::Invalid)?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
-    let done = ask(api, move |api| {
+    let done = detail(api, move |api| {
+        if reset_usage {
+            api.keeper.reset(&api.gate, &name)?;
+            tracing::info!(subscriber = name, by, "usage reset");
+            if adjustment == Adjustment::default() {
+                return api.gate.subscriber(&name);
+            }
+        }
         let done = api.gate.set(&name, &adjustment)?;
-        let Adjustment { reset, setting } = adjustment;
-        let Setting { plan, down, up } = setting;
-        let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
-        let (down, up) = (text(down), text(up));
-        tracing::info!(subscriber = name, reset, plan, down, up, by, "set");
+        logs::set(&name, &adjustment, &by);
         Ok(done)
     });
-    detail(done.await?)
-}
-
-/// The adjustment that a request asks for, checked.
-fn adjustment(patch: Patch) -> Result<Adjustment, String> {
-    let rate = |way: Direction, text: Option<String>| {
-        text.map(|text| text.parse::<Rate>())
-            .transpose()
-            .map_err(|error| format!("{}: {error}", way.name()))
-    };
-    let adjustment = Adjustment {
-        reset: patch.reset,
-        setting: Setting {
-            plan: patch.plan,
-            down: rate(Direction::Down, patch.down)?,
-            up: rate(Direction::Up, patch.up)?,
-        },
-    };
-    if adjustment == Adjustment::default() {
-        return Err("nothing to change: give at least one of plan, down, up and reset".into());
-    }
-    Ok(adjustment)
+    done.await
 }
 
 /// Return one subscriber to the configuration
@@ -411,7 +431,7 @@ async fn reset(
 ) -> Detail {
     let Path(name) = name?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
-    let done = ask(api, move |api| {
+    let done = detail(api, move |api| {
         let reset = Adjustment {
             reset: true,
             ..Adjustment::default()
@@ -420,7 +440,7 @@ async fn reset(
         tracing::info!(subscriber = name, by, "reset");
         Ok(done)
     });
-    detail(done.await?)
+    done.await
 }
 
 /// Marks requests that came over the control socket, which only root can open.
@@ -475,6 +495,16 @@ async fn stop(
     Ok(Json(Done {}))
 }
 
+/// What subscribers used in their months, as CSV
+#[utoipa::path(get, path = "/v1/usage.csv", responses(
+    (status = 200, description = "A line for each subscriber: name, plan in force, first day of its month, bytes, \
+        quota, and why another plan than its plan is in force", content_type = "text/csv", body = String),
+    (status = "default", description = "What went wrong", body = Problem)))]
+async fn usage(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
+    let text = ask(api, |api| Ok(api.keeper.csv(&*api.gate.reading()?))).await?;
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], text))
+}
+
 /// Prometheus metrics
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, description = "OpenMetrics text; counters are at most 1 s old",
@@ -500,7 +530,7 @@ async fn description() -> impl IntoResponse {
             in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
             Addresses that are not local always need a token."
     ),
-    paths(status, subscribers, subscriber, set, reset, reload, stop, scrape, description),
+    paths(status, subscribers, subscriber, set, reset, addresses::holder, addresses::assign, addresses::release, usage, reload, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

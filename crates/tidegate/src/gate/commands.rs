@@ -7,15 +7,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
 use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
-use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting};
+use tidegate_gate::live::MatchChange;
+use tidegate_gate::table::Match;
+use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, matches};
 
 use super::daemon::Endpoints;
 use super::logs;
 use super::remote::Remote;
 use super::view::{Attached, Reloaded};
-use crate::cli::gate::{Down, LogFormat, Reload, Run, Set, Up};
+use crate::cli::gate::{Assign, Down, LogFormat, Release, Reload, Run, Set, Up};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::plural;
@@ -63,6 +66,12 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     places(&mut out, &Reloaded::from(&report))?;
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;
+    }
+    if config.plans.iter().any(|(_, plan)| !plan.terms.is_empty()) {
+        writeln!(
+            out,
+            "warning: plans with `schedule` or `quota` only change while a daemon runs: `tidegate gate run`"
+        )?;
     }
     out.commit()?;
     Ok(Exit::Done)
@@ -158,14 +167,85 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
             plan: options.plan.clone(),
             down: options.down,
             up: options.up,
+            suspended: (options.suspend || options.resume).then_some(options.suspend),
+            from: None,
         },
+        from: BindingChange {
+            port: options.from_port.clone(),
+            mac: options.from_mac.clone(),
+            tags: options.from_vlan.clone(),
+        },
+        moves: Vec::new(),
     };
-    let name = &options.name;
+    adjust::<D>(&options.name, &adjustment, state)
+}
+
+fn adjust<D: DataPath + Send>(
+    name: &str,
+    adjustment: &Adjustment,
+    state: &Path,
+) -> anyhow::Result<Exit> {
     drive::<D, _>(
         state,
-        |gate| gate.set(name, &adjustment),
-        |daemon| daemon.set(name, &adjustment),
+        |gate| gate.set(name, adjustment),
+        |daemon| daemon.set(name, adjustment),
     )?;
+    Ok(Exit::Done)
+}
+
+/// What these texts name.
+fn all_matches(texts: &[String]) -> anyhow::Result<Vec<Match>> {
+    let all = texts.iter().map(|text| matches::read(text));
+    let all: Vec<Vec<Match>> = all.collect::<Result<_, _>>()?;
+    Ok(all.concat())
+}
+
+pub fn assign<D: DataPath + Send>(options: &Assign, state: &Path) -> anyhow::Result<Exit> {
+    let all = all_matches(&options.what)?;
+    let mut moves = Vec::new();
+    if options.reset {
+        moves.push(MatchChange::AsDeclared);
+    }
+    if options.only {
+        moves.extend(MatchChange::only_these(&all));
+    } else {
+        moves.extend(all.into_iter().map(MatchChange::Assign));
+    }
+    let adjustment = Adjustment {
+        moves,
+        ..Adjustment::default()
+    };
+    adjust::<D>(&options.name, &adjustment, state)
+}
+
+/// Prints what subscribers used in their months. The daemon counts it.
+pub fn usage(state: &Path) -> anyhow::Result<Exit> {
+    let daemon = Remote::connect(state).ok_or_else(|| {
+        let text =
+            "no daemon runs, and only a daemon counts volumes: start one with `tidegate gate run`";
+        ControlError::Down(text.into())
+    })?;
+    let mut out = Output::stdout();
+    out.write_all(daemon.usage()?.as_bytes())?;
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::Result<Exit> {
+    for what in all_matches(&options.what)? {
+        drive::<D, _>(
+            state,
+            |gate| {
+                let name = gate.holder(&what)?;
+                let release = Adjustment {
+                    moves: vec![MatchChange::Release(what)],
+                    ..Adjustment::default()
+                };
+                gate.set(&name, &release)
+            },
+            |daemon| daemon.release(&what),
+        )?;
+    }
     Ok(Exit::Done)
 }
 

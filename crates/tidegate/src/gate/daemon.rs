@@ -16,10 +16,11 @@ use tokio::time::MissedTickBehavior;
 use super::api::access::{Access, guarded};
 use super::api::listen::{self, Socket};
 use super::api::{self, Api, serve};
+use super::keeper::Keeper;
 use super::metrics::Bounds;
 use super::{logs, notify, remote};
 
-/// Time between two searches for interfaces that came back.
+/// Time between two looks at the time, and two searches for interfaces that came back.
 const HEAL: Duration = Duration::from_secs(5);
 
 /// The sockets that are served. They are opened before any limit is changed, so that an address that
@@ -27,6 +28,7 @@ const HEAL: Duration = Duration::from_secs(5);
 pub struct Endpoints {
     endpoints: Vec<Endpoint>,
     bounds: Bounds,
+    keeper: Keeper,
 }
 
 struct Endpoint {
@@ -82,7 +84,12 @@ impl Endpoints {
                 endpoints.push(endpoint(&metrics.listen, tokens, None, Kind::Metrics)?);
             }
         }
-        Ok(Self { endpoints, bounds })
+        let keeper = Keeper::open(config.usage.as_deref())?;
+        Ok(Self {
+            endpoints,
+            bounds,
+            keeper,
+        })
     }
 
     /// Answers until a signal or a request ends it. SIGHUP reloads.
@@ -102,11 +109,13 @@ impl Endpoints {
     async fn answer(self, gate: Arc<SharedGate>) -> anyhow::Result<()> {
         let (end, ended) = watch::channel(false);
         let stop = Arc::new(Notify::new());
+        let keeper = Arc::new(self.keeper);
         let mut serving = JoinSet::new();
         for endpoint in self.endpoints {
             let state = Api {
                 gate: Arc::clone(&gate),
                 bounds: self.bounds,
+                keeper: Arc::clone(&keeper),
                 end: Arc::clone(&stop),
             };
             let router = match endpoint.kind {
@@ -135,8 +144,12 @@ impl Endpoints {
                     }
                 }
                 _ = heal.tick() => {
-                    let gate = Arc::clone(&gate);
-                    let now = tokio::task::spawn_blocking(move || gate.heal()).await;
+                    let (gate, keeper) = (Arc::clone(&gate), Arc::clone(&keeper));
+                    let look = move || {
+                        keeper.tick(&gate);
+                        gate.heal()
+                    };
+                    let now = tokio::task::spawn_blocking(look).await;
                     let mut now = now.context("the search for interfaces failed because of a bug in tidegate")?;
                     // An interface may be missing in several places.
                     now.dedup();
@@ -156,6 +169,11 @@ impl Endpoints {
         tracing::info!(why = name, "the daemon ends; the limits stay in force");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
-        Ok(())
+        tokio::task::spawn_blocking(move || {
+            keeper.tick(&gate);
+            keeper.end();
+        })
+        .await
+        .context("the volumes of months could not be written because of a bug in tidegate")
     }
 }

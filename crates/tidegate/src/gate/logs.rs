@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal};
 
 use tidegate_gate::Missing;
+use tidegate_gate::binding::BindingChange;
 use tidegate_gate::change::Report;
 use tidegate_gate::config::Log;
-use tidegate_gate::control::ControlError;
+use tidegate_gate::control::{Adjustment, ControlError};
+use tidegate_gate::live::MatchChange;
+use tidegate_limiter::Rate;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
@@ -49,6 +52,25 @@ pub fn missing(before: &[Missing], now: &[Missing]) {
             last = Some(interface);
         }
     }
+}
+
+/// Logs a live change of a subscriber, and who made it.
+pub fn set(subscriber: &str, adjustment: &Adjustment, by: &str) {
+    let Adjustment {
+        reset,
+        setting,
+        from,
+        moves,
+    } = adjustment;
+    let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+    let (plan, suspended) = (setting.plan.as_deref(), setting.suspended);
+    let (down, up) = (text(setting.down), text(setting.up));
+    let from = (*from != BindingChange::default()).then(|| format!("{from:?}"));
+    let moves: Vec<String> = moves.iter().map(MatchChange::to_string).collect();
+    let moves = Some(moves.join(", ")).filter(|moves| !moves.is_empty());
+    tracing::info!(
+        subscriber, reset, plan, down, up, suspended, from, moves, by, "set"
+    );
 }
 
 /// Logs the result of a reload, and returns it.

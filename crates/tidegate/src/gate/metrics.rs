@@ -8,6 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use tidegate_gate::calendar::Why;
 use tidegate_gate::control::{ControlError, Everything, SharedGate};
 use tidegate_gate::reading::{InterfaceStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
@@ -251,6 +252,21 @@ impl Scrape {
             "Subscribers that were set live and differ from the configuration",
         )
         .gauge(encoder, reading.roster.set() as f64)?;
+        let turned = |why| {
+            let all = reading.roster.subscribers.iter();
+            all.filter(|one| one.turn.as_ref().is_some_and(|(turn, _)| *turn == why))
+                .count()
+        };
+        family(
+            "tidegate_gate_subscribers_turned",
+            "Subscribers with another plan than theirs, because of the time of day or a used quota",
+        )
+        .gauges(
+            encoder,
+            [Why::Schedule, Why::Quota]
+                .into_iter()
+                .map(|why| ([("why", why.name())], turned(why) as u64)),
+        )?;
         family("tidegate_gate_plans", "Plans").gauge(encoder, overview.plans as f64)?;
         family(
             "tidegate_gate_attached",

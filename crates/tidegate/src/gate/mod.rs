@@ -8,6 +8,7 @@ mod api;
 mod check;
 mod commands;
 mod daemon;
+mod keeper;
 mod logs;
 mod metrics;
 mod notify;
@@ -51,11 +52,14 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Run(options) => commands::run::<D>(options),
         Command::Down(options) => commands::down::<D>(options, state),
         Command::Set(options) => commands::set::<D>(options, state),
+        Command::Assign(options) => commands::assign::<D>(options, state),
+        Command::Release(options) => commands::release::<D>(options, state),
         Command::Reload(options) => commands::reload::<D>(options, state),
         Command::Status(options) => {
             let paint = Paint::for_stdout(common.color, false);
             status::run(options, &mut LocalGate::<D>::watched(state)?, paint)
         }
+        Command::Usage(_) => commands::usage(state),
         Command::Top(options) => top::run(options, &mut LocalGate::<D>::watched(state)?),
         Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
     }

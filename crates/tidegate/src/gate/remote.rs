@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tidegate_gate::control::{Adjustment, ControlError};
+use tidegate_gate::live::MatchChange;
+use tidegate_gate::table::Match;
 use tidegate_gate::{Direction, Setting};
 
 use super::view::Reloaded;
@@ -39,7 +41,13 @@ impl Remote {
         let path = format!("/v1/subscribers/{}", encoded(name));
         let bits = |rate: &tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
         let mut patch = json!({ "reset": adjustment.reset });
-        let Setting { plan, down, up } = &adjustment.setting;
+        let Setting {
+            plan,
+            down,
+            up,
+            suspended,
+            from: _,
+        } = &adjustment.setting;
         if let Some(plan) = plan {
             patch["plan"] = json!(plan);
         }
@@ -48,8 +56,53 @@ impl Remote {
                 patch[way.name()] = json!(bits(rate));
             }
         }
+        if let Some(suspended) = suspended {
+            patch["suspended"] = json!(suspended);
+        }
+        let from = &adjustment.from;
+        let parts = [
+            ("from_port", &from.port),
+            ("from_mac", &from.mac),
+            ("from_vlan", &from.tags),
+        ];
+        for (key, part) in parts {
+            if let Some(part) = part {
+                patch[key] = json!(part);
+            }
+        }
+        let (mut assign, mut release) = (Vec::new(), Vec::new());
+        for change in &adjustment.moves {
+            match change {
+                MatchChange::Assign(what) => assign.push(what.to_string()),
+                MatchChange::Release(what) => release.push(what.to_string()),
+                MatchChange::Only(key, all) => {
+                    // Without the word before a tag, as in the file.
+                    let bare = all.iter().map(|what| what.to_string());
+                    let bare = bare.map(|text| text.rsplit(' ').next().unwrap_or("").to_owned());
+                    patch[*key] = json!(bare.collect::<Vec<_>>());
+                }
+                MatchChange::AsDeclared => patch["reset_addresses"] = json!(true),
+            }
+        }
+        for (key, list) in [("assign", assign), ("release", release)] {
+            if !list.is_empty() {
+                patch[key] = json!(list);
+            }
+        }
         let _: Value = self.ask("PATCH", &path, &patch)?;
         Ok(())
+    }
+
+    /// Takes an address or tag from the subscriber that has it.
+    pub fn release(self, what: &Match) -> Result<(), ControlError> {
+        let path = format!("/v1/addresses/{}", encoded(&what.to_string()));
+        let _: Value = self.ask("DELETE", &path, &Value::Null)?;
+        Ok(())
+    }
+
+    /// What subscribers used in their months, as CSV.
+    pub fn usage(self) -> Result<String, ControlError> {
+        self.read("GET", "/v1/usage.csv", &Value::Null)
     }
 
     /// Reads the file again, or another.
@@ -66,11 +119,16 @@ impl Remote {
 
     /// One request, and its answer.
     fn ask<T: DeserializeOwned>(
-        mut self,
+        self,
         method: &str,
         path: &str,
         body: &Value,
     ) -> Result<T, ControlError> {
+        serde_json::from_str(&self.read(method, path, body)?).map_err(|_| garbled())
+    }
+
+    /// One request, and the body of its answer.
+    fn read(mut self, method: &str, path: &str, body: &Value) -> Result<String, ControlError> {
         let failed = |error: std::io::Error| {
             let error = match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -101,16 +159,11 @@ impl Remote {
             .and_then(|()| self.stream.write_all(request.as_bytes()))
             .and_then(|()| (&self.stream).take(ANSWER).read_to_end(&mut answer))
             .map_err(failed)?;
-        let garbled = || {
-            let text = "the gate's daemon sent an answer that this program does not understand: both \
-                        must be of the same version, so restart the daemon";
-            ControlError::Other(text.into())
-        };
         let text = String::from_utf8(answer).map_err(|_| garbled())?;
         let (head, body) = text.split_once("\r\n\r\n").ok_or_else(garbled)?;
         let status = head.split(' ').nth(1).ok_or_else(garbled)?;
         if status == "200" {
-            return serde_json::from_str(body).map_err(|_| garbled());
+            return Ok(body.to_owned());
         }
         let reason = serde_json::from_str::<Value>(body)
             .ok()
@@ -123,6 +176,12 @@ impl Remote {
             _ => ControlError::Other(reason),
         })
     }
+}
+
+fn garbled() -> ControlError {
+    let text = "the gate's daemon sent an answer that this program does not understand: both must be of the same \
+                version, so restart the daemon";
+    ControlError::Other(text.into())
 }
 
 /// A name as a part of a path (RFC 3986 section 2.1).

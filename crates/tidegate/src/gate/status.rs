@@ -108,7 +108,7 @@ fn csv(out: &mut impl Write, reading: &Reading) -> io::Result<()> {
 }
 
 /// A text as a field of CSV (RFC 4180).
-fn field(text: &str) -> String {
+pub fn field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
@@ -286,8 +286,29 @@ fn limit(limited: &Limited) -> String {
 /// One subscriber, with its queues.
 fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Result<()> {
     let set = if one.set { ", set live" } else { "" };
-    writeln!(out, "{}  plan {}{set}", paint.bold(&one.name), one.plan)?;
-    writeln!(out, "{}", one.matches.join(", "))?;
+    let name = paint.bold(&one.name);
+    write!(out, "{name}  plan {}{set}", one.plan)?;
+    if let (Some(turn), Some(base)) = (one.turn, &one.base_plan) {
+        let why = match turn {
+            "quota" => "its quota is used up",
+            _ => "of the time of day",
+        };
+        write!(out, " instead of {base}, because {why}")?;
+    }
+    if one.suspended {
+        write!(
+            out,
+            ", {}",
+            paint.alarm("suspended: all packets are dropped")
+        )?;
+    }
+    writeln!(out)?;
+    let live = if one.moved { " (changed live)" } else { "" };
+    let matches = match one.matches.is_empty() {
+        true => "no addresses or tags".to_owned(),
+        false => one.matches.join(", "),
+    };
+    writeln!(out, "{matches}{live}")?;
     if !one.from.is_empty() {
         writeln!(out, "from {}", one.from.join(", "))?;
     }

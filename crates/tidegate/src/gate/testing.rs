@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use tidegate_gate::Setting;
 use tidegate_gate::binding::Binding;
+use tidegate_gate::calendar::{Moment, Turn, Why};
 use tidegate_gate::change::Report;
 use tidegate_gate::control::{Adjustment, Control, ControlError};
+use tidegate_gate::live::MatchChange;
 use tidegate_gate::reading::{InterfaceStatus, Limit, Overview, Reading, Roster, Subscriber};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
+use tidegate_gate::usage::Usage;
 
 /// Subscribers `s000000` and so on, on two plans, with 50 Mbit/s down and 10 up.
 pub fn roster(subscribers: u32) -> Roster {
@@ -26,6 +29,10 @@ pub fn roster(subscribers: u32) -> Roster {
                 name: format!("s{i:06}").into(),
                 plan: Some(Arc::clone(&plans[i as usize % 2])),
                 set: false,
+                suspended: false,
+                moved: false,
+                turn: None,
+                quota: None,
                 limits: PerDirection {
                     down: limit(2 * i, 50_000_000),
                     up: limit(2 * i + 1, 10_000_000),
@@ -109,6 +116,7 @@ impl Control for Fake {
                 renamed: None,
             }],
             plans: 2,
+            identity: 7,
             unsettled: false,
         })
     }
@@ -163,8 +171,40 @@ impl Control for Fake {
                 limit.rate = Some(rate.bits_per_second());
             }
         }
+        if let Some(suspended) = change.suspended {
+            entry.suspended = suspended;
+        }
+        for change in &adjustment.moves {
+            match change {
+                MatchChange::Assign(what) => entry.matches.push(*what),
+                MatchChange::Release(what) => entry.matches.retain(|one| one != what),
+                MatchChange::Only(_, all) => entry.matches.clone_from(all),
+                MatchChange::AsDeclared => {}
+            }
+        }
         entry.set = true;
         Ok(())
+    }
+
+    fn turn(
+        &mut self,
+        _at: &Moment,
+        usage: &Usage,
+    ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
+        // A plan of 1.5 MB for everybody, and no way back.
+        let mut turns = Vec::new();
+        for one in &mut Arc::make_mut(&mut self.roster).subscribers {
+            let volume = usage.of(&one.name).map_or(0, |volume| volume.bytes.down);
+            if volume > 1_500_000 && one.turn.is_none() {
+                one.turn = Some((Why::Quota, one.plan.clone().unwrap_or("-".into())));
+                let turn = Turn {
+                    plan: "slow".into(),
+                    why: Why::Quota,
+                };
+                turns.push((one.name.to_string(), Some(turn)));
+            }
+        }
+        Ok(turns)
     }
 
     fn reload(&mut self, _file: Option<&Path>, _lenient: bool) -> Result<Report, ControlError> {

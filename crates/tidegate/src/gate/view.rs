@@ -85,6 +85,21 @@ pub struct SubscriberJson {
     pub plan: String,
     /// Whether it was set live and differs from the configuration.
     pub set: bool,
+    /// Whether all its packets are dropped.
+    pub suspended: bool,
+    /// Whether addresses or tags were assigned or released live.
+    pub moved: bool,
+    /// Why `plan` is in force instead of its plan: `schedule` or `quota`; null if it is its plan.
+    pub turn: Option<&'static str>,
+    /// Its plan, if another one is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_plan: Option<String>,
+    /// What it used in its month, if that is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageJson>,
+    /// The volume of its plan.
+    #[serde(skip)]
+    pub quota: Option<u64>,
     /// How its packets are recognised: addresses, VLAN tags and PPPoE sessions.
     pub matches: Vec<String>,
     /// Where its packets come from: `port NAME`, `mac ADDRESS`, `vlan TAG`. Others with its addresses are dropped.
@@ -93,6 +108,21 @@ pub struct SubscriberJson {
     pub down: Option<Limited>,
     /// Packets from the subscriber; null if they have no limiter.
     pub up: Option<Limited>,
+}
+
+/// What a subscriber used in its month.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Usage)]
+pub struct UsageJson {
+    /// The first day of the month.
+    #[schema(example = "2026-11-01")]
+    pub month: String,
+    /// Bytes that passed to it.
+    pub down_bytes: u64,
+    /// Bytes that passed from it.
+    pub up_bytes: u64,
+    /// The bytes of its quota; null if it has none.
+    pub quota_bytes: Option<u64>,
 }
 
 /// One direction of a subscriber.
@@ -149,6 +179,59 @@ pub struct Patch {
     /// New rate from the subscriber.
     #[schema(example = "10mbit")]
     pub up: Option<String>,
+    /// Whether all its packets are dropped from now on.
+    pub suspended: Option<bool>,
+    /// The interface where its packets come in, one of side `access`; "" for any.
+    #[schema(example = "eth3")]
+    pub from_port: Option<String>,
+    /// The MAC address that its packets come from; "" for any.
+    #[schema(example = "02:00:00:00:00:01")]
+    pub from_mac: Option<String>,
+    /// The VLAN tag that its packets have, or the outer and the inner one; "" for any.
+    #[schema(example = "100.200")]
+    pub from_vlan: Option<String>,
+    /// Return to the addresses and tags of the configuration, before they are changed otherwise. `reset` leaves
+    /// them as they are.
+    #[schema(default = false)]
+    pub reset_addresses: bool,
+    /// All its addresses, prefixes or ranges, in place of those that it has. Other subscribers lose them.
+    #[schema(example = json!(["192.0.2.1", "2001:db8:1::/56"]))]
+    pub addresses: Option<Vec<String>>,
+    /// All its VLAN tags, likewise.
+    #[schema(example = json!(["7"]))]
+    pub vlan: Option<Vec<String>>,
+    /// All its pairs of tags, likewise.
+    #[schema(example = json!(["100.200"]))]
+    pub qinq: Option<Vec<String>>,
+    /// All its PPPoE sessions, likewise.
+    #[schema(example = json!(["17"]))]
+    pub pppoe: Option<Vec<String>>,
+    /// Addresses and tags that it gets, in addition to those that it has. Other subscribers lose them.
+    #[schema(example = json!(["192.0.2.1", "vlan 7", "qinq 100.200", "pppoe 17"]))]
+    pub assign: Option<Vec<String>>,
+    /// Begin its month's volume at 0.
+    #[schema(default = false)]
+    pub reset_usage: bool,
+    /// Addresses and tags that it loses. They go back to the subscriber that has them in the configuration.
+    pub release: Option<Vec<String>>,
+}
+
+/// The subscriber that gets an address.
+#[derive(Debug, Clone, ToSchema)]
+pub struct Lease {
+    /// Its name.
+    #[schema(example = "alice")]
+    pub subscriber: String,
+    /// Whether it loses what it had of the same kind.
+    #[schema(default = false)]
+    pub only: bool,
+}
+
+/// The subscriber that lost an address.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Released {
+    /// Its name.
+    pub subscriber: String,
 }
 
 /// The changes that a reload made.
@@ -247,6 +330,12 @@ impl SubscriberJson {
             name: subscriber.name.to_string(),
             plan: subscriber.plan_name().to_owned(),
             set: subscriber.set,
+            suspended: subscriber.suspended,
+            moved: subscriber.moved,
+            turn: subscriber.turn.as_ref().map(|(why, _)| why.name()),
+            base_plan: subscriber.turn.as_ref().map(|(_, base)| base.to_string()),
+            usage: None,
+            quota: subscriber.quota.as_ref().map(|quota| quota.bytes),
             matches: subscriber.matches.iter().map(Match::to_string).collect(),
             from: subscriber.from.texts(),
             down: limited(Direction::Down),

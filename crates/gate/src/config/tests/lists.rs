@@ -166,7 +166,7 @@ fn shaped_devices_are_circuits() {
         (
             "100.64.0.2,",
             ",",
-            "5:1: nothing identifies the packets of `2`: give it addresses, vlan, qinq or pppoe",
+            "5:1: nothing identifies the packets of `2`: give it addresses, vlan, qinq or pppoe, or addresses = \"live\" if it gets them from the API",
         ),
         (
             "100.64.0.2,",

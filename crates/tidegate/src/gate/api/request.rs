@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
+use tidegate_gate::binding::BindingChange;
+use tidegate_gate::control::Adjustment;
+use tidegate_gate::live::MatchChange;
+use tidegate_gate::table::Match;
+use tidegate_gate::{Direction, Setting, matches};
+use tidegate_limiter::Rate;
 use tidegate_notation::{clean, instead};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::gate::view::Patch;
+use crate::gate::view::{Lease, Patch};
 
 /// Most subscribers on a page.
 const MOST_ON_PAGE: usize = 10_000;
@@ -58,14 +64,110 @@ impl Filter {
 pub fn patch(body: Value) -> Result<Patch, String> {
     let body = Body::new(
         body,
-        &["reset", "plan", "down", "up"],
+        &[
+            "reset",
+            "plan",
+            "down",
+            "up",
+            "suspended",
+            "from_port",
+            "from_mac",
+            "from_vlan",
+            "reset_addresses",
+            "addresses",
+            "vlan",
+            "qinq",
+            "pppoe",
+            "assign",
+            "release",
+            "reset_usage",
+        ],
         r#"{"down": "50mbit"}"#,
     )?;
     Ok(Patch {
-        reset: body.truth("reset")?,
+        reset: body.truth("reset")?.unwrap_or(false),
         plan: body.text("plan", "gold")?,
         down: body.text("down", "50mbit")?,
         up: body.text("up", "10mbit")?,
+        suspended: body.truth("suspended")?,
+        from_port: body.text("from_port", "eth3")?,
+        from_mac: body.text("from_mac", "02:00:00:00:00:01")?,
+        from_vlan: body.text("from_vlan", "100.200")?,
+        reset_addresses: body.truth("reset_addresses")?.unwrap_or(false),
+        addresses: body.texts("addresses", "192.0.2.1")?,
+        vlan: body.texts("vlan", "7")?,
+        qinq: body.texts("qinq", "100.200")?,
+        pppoe: body.texts("pppoe", "17")?,
+        assign: body.texts("assign", "192.0.2.1")?,
+        release: body.texts("release", "192.0.2.1")?,
+        reset_usage: body.truth("reset_usage")?.unwrap_or(false),
+    })
+}
+
+/// The adjustment that a patch asks for, checked.
+pub fn adjustment(patch: Patch) -> Result<Adjustment, String> {
+    let rate = |way: Direction, text: Option<String>| {
+        text.map(|text| text.parse::<Rate>())
+            .transpose()
+            .map_err(|error| format!("{}: {error}", way.name()))
+    };
+    let mut moves = Vec::new();
+    if patch.reset_addresses {
+        moves.push(MatchChange::AsDeclared);
+    }
+    let lists = [
+        ("addresses", patch.addresses),
+        ("vlan", patch.vlan),
+        ("qinq", patch.qinq),
+        ("pppoe", patch.pppoe),
+    ];
+    for (key, texts) in lists {
+        if let Some(texts) = texts {
+            let only = MatchChange::only(key, &texts);
+            moves.push(only.map_err(|error| format!("{key}: {error}"))?);
+        }
+    }
+    let lists: [(_, _, fn(Match) -> MatchChange); 2] = [
+        ("assign", patch.assign, MatchChange::Assign),
+        ("release", patch.release, MatchChange::Release),
+    ];
+    for (key, texts, change) in lists {
+        for text in texts.unwrap_or_default() {
+            let all = matches::read(&text).map_err(|error| format!("{key}: {error}"))?;
+            moves.extend(all.into_iter().map(change));
+        }
+    }
+    let adjustment = Adjustment {
+        reset: patch.reset,
+        setting: Setting {
+            plan: patch.plan,
+            down: rate(Direction::Down, patch.down)?,
+            up: rate(Direction::Up, patch.up)?,
+            suspended: patch.suspended,
+            from: None,
+        },
+        from: BindingChange {
+            port: patch.from_port,
+            mac: patch.from_mac,
+            tags: patch.from_vlan,
+        },
+        moves,
+    };
+    if adjustment == Adjustment::default() && !patch.reset_usage {
+        return Err("nothing to change: give at least one of plan, down, up, suspended, addresses and reset".into());
+    }
+    Ok(adjustment)
+}
+
+/// The subscriber that an address is given to.
+pub fn lease(body: Value) -> Result<Lease, String> {
+    let example = r#"{"subscriber": "alice"}"#;
+    let body = Body::new(body, &["subscriber", "only"], example)?;
+    let subscriber = body.text("subscriber", "alice")?;
+    Ok(Lease {
+        subscriber: subscriber
+            .ok_or_else(|| format!("the body names no subscriber: send {example}"))?,
+        only: body.truth("only")?.unwrap_or(false),
     })
 }
 
@@ -88,7 +190,7 @@ impl Another {
         let file = body.text("file", "/etc/tidegate/gate.toml")?;
         Ok(Self {
             file: file.map(PathBuf::from),
-            lenient: body.truth("lenient")?,
+            lenient: body.truth("lenient")?.unwrap_or(false),
         })
     }
 }
@@ -127,11 +229,27 @@ impl Body {
         }
     }
 
-    /// Whether the key is true; false if it is not there.
-    fn truth(&self, key: &str) -> Result<bool, String> {
+    /// Texts, if the key is there and not null.
+    fn texts(&self, key: &str, example: &str) -> Result<Option<Vec<String>>, String> {
+        let wrong = |value: &Value| {
+            let kind = kind(value);
+            format!("`{key}` is {kind}: write a list of texts, such as [\"{example}\"]")
+        };
         match self.given.get(key) {
-            None | Some(Value::Null) => Ok(false),
-            Some(Value::Bool(truth)) => Ok(*truth),
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Array(all)) => {
+                let text = |one: &Value| one.as_str().map(str::to_owned).ok_or_else(|| wrong(one));
+                all.iter().map(text).collect::<Result<_, _>>().map(Some)
+            }
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// Whether the key is true, if it is there and not null.
+    fn truth(&self, key: &str) -> Result<Option<bool>, String> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(truth)) => Ok(Some(*truth)),
             Some(other) => Err(format!("`{key}` is {}: write true or false", kind(other))),
         }
     }

@@ -32,6 +32,7 @@ impl Running {
             router(Api {
                 gate,
                 bounds,
+                keeper: Arc::new(Keeper::open(None).expect("no file")),
                 end: Arc::default(),
             }),
             access,
@@ -117,7 +118,10 @@ fn every_route_is_in_the_description_and_nothing_else() {
     // Each is there under its method.
     let gate = running(1);
     for route in ROUTES {
-        let path = route.path.replace("{name}", "s000000");
+        let path = route
+            .path
+            .replace("{name}", "s000000")
+            .replace("{address}", "vlan%201");
         let method = route.method.as_str();
         let (status, body) = gate.with(method, &path, "", "");
         assert!(![404, 405].contains(&status), "{method} {path}: {body}");
@@ -215,7 +219,7 @@ fn answers_keep_their_form() {
         limited
     };
     let mut subscriber = json!({
-        "name": "s000000", "plan": "gold", "set": false, "matches": ["vlan 1"], "from": [],
+        "name": "s000000", "plan": "gold", "set": false, "suspended": false, "moved": false, "turn": null, "matches": ["vlan 1"], "from": [],
         "down": limited(50_000_000, counted(1000)), "up": limited(10_000_000, counted(0)),
     });
     let page = json!({ "matched": 1, "subscribers": [subscriber], "next": null });
@@ -309,6 +313,90 @@ fn sets_and_resets_one_subscriber() {
 
     let (status, one) = gate.with("DELETE", &format!("{path}/set"), "", "");
     assert_eq!((status, &one["set"]), (200, &json!(false)));
+}
+
+#[test]
+fn changes_everything_of_a_subscriber() {
+    let gate = running(3);
+    let path = "/v1/subscribers/s000001";
+    let body = r#"{"suspended": true, "assign": ["192.0.2.8-192.0.2.9", "pppoe 5"], "release": ["vlan 2"]}"#;
+    let (status, one) = gate.patch(path, body);
+    assert_eq!((status, &one["suspended"]), (200, &json!(true)));
+    assert_eq!(one["matches"], json!(["192.0.2.8/31", "pppoe 5"]));
+    let (_, one) = gate.patch(path, r#"{"suspended": false, "qinq": ["100.200"]}"#);
+    assert_eq!(
+        (&one["suspended"], &one["matches"]),
+        (&json!(false), &json!(["qinq 100.200"]))
+    );
+    for (body, reason) in [
+        (
+            r#"{"addresses": "192.0.2.1"}"#,
+            "`addresses` is a text: write a list of texts, such as [\"192.0.2.1\"]",
+        ),
+        (r#"{"assign": [7]}"#, "`assign` is a number: write a list"),
+        (r#"{"vlan": ["4095"]}"#, "vlan: '4095' is not a VLAN tag"),
+        (r#"{"release": ["192.0.2.300"]}"#, "release: "),
+        (
+            r#"{"suspended": "no"}"#,
+            "`suspended` is a text: write true or false",
+        ),
+    ] {
+        let (status, answer) = gate.patch(path, body);
+        let text = answer["error"].as_str().expect("a reason");
+        assert!(status == 422 && text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn addresses_have_holders() {
+    let gate = running(3);
+    let json = "Content-Type: application/json\r\n";
+    let path = "/v1/addresses/192.0.2.7";
+    assert_eq!(gate.get(path).0, 404);
+    let (status, one) = gate.with("PUT", path, json, r#"{"subscriber": "s000002"}"#);
+    assert_eq!(
+        (status, &one["matches"]),
+        (200, &json!(["vlan 3", "192.0.2.7/32"]))
+    );
+    assert_eq!(
+        gate.get("/v1/addresses/192.0.2.7%2F32").1["name"],
+        "s000002"
+    );
+    let (_, one) = gate.with(
+        "PUT",
+        path,
+        json,
+        r#"{"subscriber": "s000002", "only": true}"#,
+    );
+    assert_eq!(one["matches"], json!(["192.0.2.7/32"]));
+    let (status, answer) = gate.with("PUT", path, json, r#"{"subscriber": "nobody"}"#);
+    assert_eq!(
+        (status, &answer["error"]),
+        (404, &json!("there is no subscriber `nobody`"))
+    );
+    let (status, answer) = gate.with("PUT", path, json, "{}");
+    assert_eq!(status, 422);
+    assert_eq!(
+        answer["error"],
+        r#"the body names no subscriber: send {"subscriber": "alice"}"#
+    );
+    assert_eq!(
+        gate.with("DELETE", path, "", ""),
+        (200, json!({ "subscriber": "s000002" }))
+    );
+    let (status, answer) = gate.with("DELETE", path, "", "");
+    assert_eq!(
+        (status, &answer["error"]),
+        (404, &json!("no subscriber has 192.0.2.7/32"))
+    );
+    let (status, answer) = gate.get("/v1/addresses/alice");
+    assert!(
+        status == 422
+            && answer["error"]
+                .as_str()
+                .is_some_and(|text| text.contains("alice")),
+        "{answer}"
+    );
 }
 
 #[test]

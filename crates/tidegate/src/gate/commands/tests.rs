@@ -31,6 +31,11 @@ fn set(site: &Site, down: Option<&str>) -> anyhow::Result<Exit> {
         up: None,
         plan: None,
         reset: down.is_none(),
+        suspend: false,
+        resume: false,
+        from_port: None,
+        from_mac: None,
+        from_vlan: None,
     };
     super::set::<Memory>(&options, &site.state())
 }

@@ -1,0 +1,148 @@
+//! Plans that change by the time of day and by volume.
+
+use super::*;
+use crate::calendar::{Moment, Why};
+use crate::usage::Usage;
+
+const FILE: &str = concat!(
+    include_str!("../../../tests/gate.toml"),
+    r#"
+[usage]
+file = "usage.json"
+[plan.night]
+down = "200mbit"
+up = "20mbit"
+[plan.slow]
+down = "1mbit"
+up = "1mbit"
+[plan.meter]
+down = "80mbit"
+up = "8mbit"
+quota = "1MB"
+quota-plan = "slow"
+[[plan.meter.schedule]]
+from = "22:00"
+to = "6:00"
+plan = "night"
+[[subscriber]]
+name = "cem"
+plan = "meter"
+up = "5mbit"
+vlan = 9
+"#
+);
+
+fn at(hour: u32) -> Moment {
+    Moment {
+        year: 2026,
+        month: 11,
+        day: 24,
+        weekday: 1,
+        minute: 60 * hour,
+    }
+}
+
+fn rates(gate: &Own) -> (Option<u64>, Option<u64>) {
+    let limits = gate.subscriber("cem").expect("there").limits;
+    let mbit = |rate: Option<u64>| rate.map(|rate| rate / 1_000_000);
+    (mbit(limits.down.rate), mbit(limits.up.rate))
+}
+
+#[test]
+fn plans_follow_the_clock_and_the_volume() {
+    let site = Site::new();
+    let (mut gate, _) = Own::up(&site.config(FILE)).expect("up");
+    let mut usage = Usage::default();
+    let count = |usage: &mut Usage, gate: &Own, bytes| {
+        let number = gate.subscriber("cem").expect("there").limits.down.limiter;
+        Memory::at(site.pins(), |memory| {
+            let limiter = memory.limiters.entry(number).or_default();
+            limiter.counters.passed_bytes = bytes;
+        });
+        let roster = Arc::new(Roster::of(gate.state()));
+        let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
+        usage.count(gate.state().identity(), &reading, &at(12));
+    };
+    count(&mut usage, &gate, 0);
+    assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
+    assert_eq!(rates(&gate), (Some(80), Some(5)));
+
+    // Night comes, the process ends, and another one sees the morning. The subscriber's rates are of its plan.
+    let turns = gate.turn(&at(23), &usage).expect("night");
+    assert_eq!((turns.len(), turns[0].0.as_str()), (1, "cem"));
+    assert_eq!(gate.turn(&at(2), &usage).expect("no change"), []);
+    site.holds(gate.state());
+    let cem = gate.subscriber("cem").expect("there");
+    assert_eq!(cem.plan_name(), "night");
+    assert_eq!(cem.turn, Some((Why::Schedule, "meter".into())));
+    drop(gate);
+    let mut gate = site.take_over().expect("ours");
+    assert_eq!(rates(&gate), (Some(200), Some(20)));
+    // A reload keeps it, and a live rate stays in force.
+    gate.reload(&site.config(&FILE.replace("200mbit", "300mbit")))
+        .expect("reloaded");
+    assert_eq!(rates(&gate), (Some(300), Some(20)));
+    let setting = Setting {
+        up: Some(Rate::from_bits_per_second(7_000_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &setting).expect("set");
+    assert_eq!(rates(&gate), (Some(300), Some(7)));
+    gate.turn(&at(6), &usage).expect("morning");
+    assert_eq!(rates(&gate), (Some(80), Some(7)));
+    gate.reset("cem").expect("reset");
+
+    // The volume is used up: also at night. It holds across reloads.
+    count(&mut usage, &gate, 999_999);
+    assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
+    count(&mut usage, &gate, 1_000_000);
+    gate.turn(&at(12), &usage).expect("spent");
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
+    assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
+    let report = gate.reload(&site.config(FILE)).expect("reloaded");
+    assert_eq!(
+        (report.limited.len(), rates(&gate)),
+        (0, (Some(1), Some(1)))
+    );
+    site.holds(gate.state());
+    // Another plan has no such terms; neither has the file without them.
+    let other = Setting {
+        plan: Some("gold".into()),
+        ..Setting::default()
+    };
+    gate.set("cem", &other).expect("set");
+    assert_eq!(rates(&gate), (Some(50), Some(10)));
+    assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
+    gate.reset("cem").expect("reset");
+    gate.turn(&at(12), &usage).expect("spent");
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
+    let without = FILE.replace("quota = \"1MB\"\nquota-plan = \"slow\"\n", "");
+    gate.reload(&site.config(&without)).expect("reloaded");
+    gate.turn(&at(12), &usage).expect("no quota");
+    assert_eq!(rates(&gate), (Some(80), Some(5)));
+    site.holds(gate.state());
+    gate.down().expect("down");
+}
+
+#[test]
+fn a_turn_that_fails_at_any_step_is_undone() {
+    for step in 0.. {
+        let site = Site::new();
+        let (mut gate, _) = Own::up(&site.config(FILE)).expect("up");
+        let usage = Usage::default();
+        Memory::at(site.pins(), |memory| memory.left = Some(step));
+        let made = gate.turn(&at(23), &usage);
+        Memory::at(site.pins(), |memory| memory.left = None);
+        if made.is_ok() {
+            assert!(step > 1);
+            site.holds(gate.state());
+            return;
+        }
+        gate.turn(&at(12), &usage).expect("undone");
+        assert_eq!(rates(&gate), (Some(80), Some(5)));
+        site.holds(gate.state());
+        gate.turn(&at(23), &usage).expect("made");
+        assert_eq!(rates(&gate), (Some(200), Some(20)));
+        site.holds(gate.state());
+    }
+}

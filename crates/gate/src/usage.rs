@@ -1,0 +1,139 @@
+//! How many bytes subscribers used in their months. The counts outlive the gate, whose counters begin again when the
+//! machine restarts.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::calendar::{Moment, Period};
+use crate::reading::{Reading, Subscriber};
+use crate::table::{Direction, PerDirection};
+
+#[cfg(test)]
+mod tests;
+
+/// The volume of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// The month.
+    pub period: Period,
+    /// Bytes that passed in it.
+    pub bytes: PerDirection<u64>,
+    /// The gate's counters up to which bytes are counted.
+    counters: PerDirection<u64>,
+}
+
+/// The volumes of all subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// The gate that the counters are of. None has been read yet if there is none.
+    gate: Option<u64>,
+    subscribers: BTreeMap<String, Volume>,
+}
+
+impl Usage {
+    /// Reads a file. Nothing is counted if it does not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        match fs::read(path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces a file, so that the old or the new one is complete at any time.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let temporary = Path::new(&name);
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = BufWriter::new(options.open(temporary)?);
+            serde_json::to_writer(&mut file, self)?;
+            file.flush()?;
+            file.get_ref().sync_all()?;
+            fs::rename(temporary, path)?;
+            File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+        };
+        write().inspect_err(|_| drop(fs::remove_file(temporary)))
+    }
+
+    /// Adds what passed since the last time. All that the counters of another gate have is new. The first gate of
+    /// all was up before anything was counted.
+    pub fn count(&mut self, gate: u64, reading: &Reading, at: &Moment) {
+        let same = self.gate == Some(gate);
+        let first = self.gate.is_none();
+        self.gate = Some(gate);
+        let roster = &reading.roster;
+        for (subscriber, counters) in roster.subscribers.iter().zip(&reading.counters) {
+            let now = PerDirection::new(|direction| counters[direction].passed_bytes);
+            let period = period(subscriber, at);
+            let volume = self.subscribers.entry(subscriber.name.to_string());
+            let volume = volume.or_insert(Volume {
+                period,
+                bytes: PerDirection::default(),
+                counters: if first { now } else { PerDirection::default() },
+            });
+            for direction in Direction::BOTH {
+                let before = if same || first {
+                    volume.counters[direction]
+                } else {
+                    0
+                };
+                // Counters that fell are those of a limiter that began again.
+                let new = now[direction].checked_sub(before).unwrap_or(now[direction]);
+                let bytes = &mut volume.bytes[direction];
+                *bytes = match volume.period == period {
+                    true => bytes.saturating_add(new),
+                    false => new,
+                };
+            }
+            (volume.counters, volume.period) = (now, period);
+        }
+        // Subscribers that were removed may come back in the same month.
+        self.subscribers.retain(|name, volume| {
+            let period = volume.period;
+            roster.find(name).is_some() || period >= Period::at(at, period.day)
+        });
+    }
+
+    /// Whether no gate was read yet.
+    pub fn is_new(&self) -> bool {
+        self.gate.is_none()
+    }
+
+    /// The volume of a subscriber; none if nothing was counted yet.
+    pub fn of(&self, name: &str) -> Option<&Volume> {
+        self.subscribers.get(name)
+    }
+
+    /// All volumes by name.
+    pub fn all(&self) -> impl Iterator<Item = (&String, &Volume)> {
+        self.subscribers.iter()
+    }
+
+    /// Sets the bytes of a subscriber's month, as when it buys more volume. Returns false if it has none yet.
+    pub fn set(&mut self, name: &str, bytes: PerDirection<u64>) -> bool {
+        let volume = self.subscribers.get_mut(name);
+        volume.is_some_and(|volume| {
+            volume.bytes = bytes;
+            true
+        })
+    }
+}
+
+/// The month of a subscriber.
+fn period(subscriber: &Subscriber, at: &Moment) -> Period {
+    Period::at(at, subscriber.quota.as_ref().map_or(1, |quota| quota.day))
+}

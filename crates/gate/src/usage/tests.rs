@@ -1,0 +1,150 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::binding::Binding;
+use crate::calendar::{Counts, Quota};
+use crate::reading::{Limit, Roster};
+use crate::table::Counters;
+
+/// On this day of November 2026.
+fn on(day: u32) -> Moment {
+    Moment {
+        year: 2026,
+        month: 11,
+        day,
+        weekday: 0,
+        minute: 0,
+    }
+}
+
+/// Subscribers with these counters down; those whose names begin with `q` have months from the 15th on.
+fn reading(counted: &[(&str, u64)]) -> Reading {
+    let limit = Limit {
+        limiter: 0,
+        rate: None,
+    };
+    let subscriber = |name: &str| Subscriber {
+        name: name.into(),
+        plan: None,
+        set: false,
+        suspended: false,
+        moved: false,
+        turn: None,
+        quota: name.starts_with('q').then(|| Quota {
+            bytes: 1000,
+            counts: Counts::Both,
+            day: 15,
+            plan: "slow".into(),
+        }),
+        limits: PerDirection {
+            down: limit,
+            up: limit,
+        },
+        matches: Vec::new(),
+        from: Binding::default(),
+    };
+    let counters = |passed_bytes| Counters {
+        passed_bytes,
+        ..Counters::default()
+    };
+    Reading {
+        at: Instant::now(),
+        took: Duration::ZERO,
+        roster: Arc::new(Roster {
+            subscribers: counted.iter().map(|(name, _)| subscriber(name)).collect(),
+        }),
+        counters: counted
+            .iter()
+            .map(|&(_, bytes)| PerDirection {
+                down: counters(bytes),
+                up: counters(1),
+            })
+            .collect(),
+        unlimited: Vec::new(),
+    }
+}
+
+fn down(usage: &Usage, name: &str) -> Option<u64> {
+    usage.of(name).map(|volume| volume.bytes.down)
+}
+
+#[test]
+fn volumes_outlive_files_gates_and_months() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("usage.json");
+    let mut usage = Usage::read(&path).expect("none yet");
+    // What passed before anything was counted does not count.
+    usage.count(1, &reading(&[("ann", 500), ("quo", 40)]), &on(3));
+    usage.count(
+        1,
+        &reading(&[("ann", 800), ("bob", 70), ("quo", 50)]),
+        &on(3),
+    );
+    assert_eq!(down(&usage, "ann"), Some(300));
+    assert_eq!(
+        down(&usage, "bob"),
+        Some(70),
+        "all of a new subscriber counts"
+    );
+    usage.write(&path).expect("written");
+    assert_eq!(Usage::read(&path).expect("there"), usage);
+
+    // The process was away for 100 bytes; then the machine restarts, and the counters begin again.
+    let mut usage = Usage::read(&path).expect("there");
+    usage.count(
+        1,
+        &reading(&[("ann", 900), ("bob", 70), ("quo", 50)]),
+        &on(4),
+    );
+    assert_eq!(down(&usage, "ann"), Some(400));
+    usage.count(
+        2,
+        &reading(&[("ann", 1000), ("bob", 5), ("quo", 50)]),
+        &on(4),
+    );
+    assert_eq!(
+        (down(&usage, "ann"), down(&usage, "bob")),
+        (Some(1400), Some(75))
+    );
+    // A limiter that began again within a gate.
+    usage.count(2, &reading(&[("ann", 10), ("bob", 5), ("quo", 50)]), &on(4));
+    assert_eq!(down(&usage, "ann"), Some(1410));
+
+    // A month ends on its day, for each subscriber.
+    assert_eq!(
+        usage.of("quo").expect("there").period.to_string(),
+        "2026-10-15"
+    );
+    usage.count(2, &reading(&[("ann", 20), ("quo", 57)]), &on(15));
+    assert_eq!(
+        (down(&usage, "ann"), down(&usage, "quo")),
+        (Some(1420), Some(7))
+    );
+    assert_eq!(
+        usage.of("quo").expect("there").period.to_string(),
+        "2026-11-15"
+    );
+    // bob may come back in November, and not in December.
+    assert_eq!(down(&usage, "bob"), Some(75));
+    let december = Moment { month: 12, ..on(1) };
+    usage.count(2, &reading(&[("ann", 25), ("quo", 60)]), &december);
+    assert_eq!((down(&usage, "ann"), down(&usage, "bob")), (Some(5), None));
+
+    assert!(
+        usage.set("ann", PerDirection::default()) && !usage.set("bob", PerDirection::default())
+    );
+    usage.count(2, &reading(&[("ann", 26), ("quo", 60)]), &december);
+    assert_eq!(down(&usage, "ann"), Some(1));
+}
+
+#[test]
+fn a_damaged_file_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("usage.json");
+    for text in ["", "{", "[]", r#"{"gate":1,"subscribers":{"ann":{}}}"#] {
+        fs::write(&path, text).expect("written");
+        let error = Usage::read(&path).expect_err("damaged");
+        assert_eq!(error.kind(), io::ErrorKind::Other, "{text}");
+    }
+}
