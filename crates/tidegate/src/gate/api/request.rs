@@ -127,16 +127,24 @@ pub fn adjustment(patch: Patch) -> Result<Adjustment, String> {
             moves.push(only.map_err(|error| format!("{key}: {error}"))?);
         }
     }
-    let lists: [(_, _, fn(Match) -> MatchChange); 2] = [
-        ("assign", patch.assign, MatchChange::Assign),
-        ("release", patch.release, MatchChange::Release),
-    ];
-    for (key, texts, change) in lists {
-        for text in texts.unwrap_or_default() {
-            let all = matches::read(&text).map_err(|error| format!("{key}: {error}"))?;
-            moves.extend(all.into_iter().map(change));
-        }
-    }
+    let read = |key: &str, texts: Option<Vec<String>>| -> Result<Vec<Match>, String> {
+        let texts = texts.unwrap_or_default();
+        let all = texts.iter().map(|text| matches::read(text));
+        let all: Vec<Vec<Match>> = all
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("{key}: {error}"))?;
+        Ok(all.concat())
+    };
+    moves.extend(
+        read("assign", patch.assign)?
+            .into_iter()
+            .map(MatchChange::Assign),
+    );
+    moves.extend(
+        read("release", patch.release)?
+            .into_iter()
+            .map(MatchChange::Release),
+    );
     let adjustment = Adjustment {
         reset: patch.reset,
         setting: Setting {
