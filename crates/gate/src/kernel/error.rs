@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::maps::MapsError;
+
 /// Why the data path in the kernel did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
@@ -43,14 +45,9 @@ pub enum KernelError {
         /// Why.
         source: std::io::Error,
     },
-    /// A map cannot be read or written.
-    #[error("the kernel's map `{map}` cannot be read or written: {source}")]
-    Map {
-        /// The name of the map.
-        map: &'static str,
-        /// Why.
-        source: libbpf_rs::Error,
-    },
+    /// A map cannot be read or written, or is full.
+    #[error(transparent)]
+    Maps(#[from] MapsError),
     /// There is no memory for limiters.
     #[error(
         "{subscribers} subscribers need {} MB of the kernel's memory, and it has not as much: {source}",
@@ -61,26 +58,6 @@ pub enum KernelError {
         subscribers: u32,
         /// What the kernel says.
         source: libbpf_rs::Error,
-    },
-    /// More of something than there is room for.
-    #[error("{found} {what} are needed, but the kernel's maps have room for {room}")]
-    Room {
-        /// Things of this kind.
-        what: &'static str,
-        /// The number that is needed.
-        found: usize,
-        /// The number that there is room for.
-        room: usize,
-    },
-    /// More different policies or sets of rules than there is room for.
-    #[error(
-        "there is room for {room} {what} at the same time, before and after a change together: let more plans share them"
-    )]
-    TooManyDifferent {
-        /// Things of this kind.
-        what: &'static str,
-        /// The number that there is room for.
-        room: usize,
     },
     /// No such interface.
     #[error("there is no interface {0}")]
@@ -108,11 +85,11 @@ pub enum KernelError {
 
 impl KernelError {
     pub(super) fn room(what: &'static str, found: usize, room: usize) -> Self {
-        Self::Room { what, found, room }
+        MapsError::room(what, found, room).into()
     }
 
     pub(super) fn map(map: &'static str, source: libbpf_rs::Error) -> Self {
-        Self::Map { map, source }
+        MapsError::map(map, source).into()
     }
 
     pub(super) fn pin(

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use libbpf_rs::{MapCore, MapHandle, ObjectBuilder, OpenObject, Program};
 use nix::mount::{MsFlags, mount};
 
-use super::{KernelError, layout, sys};
+use super::{KernelError, sys};
+use crate::maps::layout;
 
 /// The compiled programs.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
@@ -167,7 +168,14 @@ pub(super) fn make_pages(
     first: &MapHandle,
     numbers: Range<usize>,
 ) -> Result<Vec<MapHandle>, KernelError> {
-    let refused = |source| KernelError::map("limiters", source);
+    let subscribers = (numbers.end * layout::PAGE / 2) as u32;
+    let refused = |source: libbpf_rs::Error| match source.kind() {
+        libbpf_rs::ErrorKind::OutOfMemory => KernelError::Memory {
+            subscribers,
+            source,
+        },
+        _ => KernelError::map("limiters", source),
+    };
     let (types, [key, value]) =
         sys::types(&opened(|_| false)?).map_err(|error| refused(error.into()))?;
     let info = first.info().map_err(refused)?.info;

@@ -1,10 +1,9 @@
 //! The data path in the kernel: maps and programs, pinned in a folder of a BPF file system, where they
 //! outlive the process that made them.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use nix::net::if_::if_nametoindex;
 
@@ -13,22 +12,19 @@ use crate::table::{Attachment, Counters, Direction, Hook, LimiterState, Match, P
 
 mod attach;
 mod data_path;
-mod directory;
 mod error;
-mod layout;
 mod load;
-mod policy;
-mod record;
-mod stored_once;
+mod maps;
 mod sys;
 
+pub use crate::maps::Stranger;
 pub use crate::table::Seat;
 pub use error::KernelError;
-pub use layout::Stranger;
 
-use directory::Directory;
-use layout::PAGE;
-use policy::Registry;
+use crate::maps::directory::Directory;
+use crate::maps::layout::{self, Field, PAGE, tally};
+use crate::maps::policy::Registry;
+use maps::KernelMaps;
 
 /// How programs are attached at tc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,7 +42,7 @@ pub enum TcKind {
 #[derive(Debug)]
 pub struct Kernel {
     pins: PathBuf,
-    maps: HashMap<&'static str, MapHandle>,
+    maps: KernelMaps,
     pages: Vec<MapHandle>,
     directory: Directory,
     registry: Registry,
@@ -91,7 +87,7 @@ impl Kernel {
         if !Self::exists(pins) {
             return Err(KernelError::Missing(pins.into()));
         }
-        let mut maps = HashMap::new();
+        let mut maps = KernelMaps::default();
         for &(name, value) in load::MAPS {
             let path = pins.join("maps").join(name);
             if !path.exists() {
@@ -127,7 +123,7 @@ impl Kernel {
     }
 
     fn map(&self, name: &'static str) -> &MapHandle {
-        &self.maps[name]
+        self.maps.of(name)
     }
 
     /// Changes the settings for all packets.
@@ -136,7 +132,7 @@ impl Kernel {
     /// If the kernel refuses.
     pub fn set_settings(&mut self, settings: &Settings) -> Result<(), KernelError> {
         self.directory.set(settings);
-        self.directory.publish(&self.maps)
+        Ok(self.directory.publish(&self.maps)?)
     }
 
     /// Stores a plan. A plan that a limiter runs under must not be changed: use another number.
@@ -174,7 +170,9 @@ impl Kernel {
         if let Some(first) = self.pages.first() {
             self.update("pages", &0u32.to_ne_bytes(), &sys::number_of(first))?;
         }
-        let all = self.maps["plans"]
+        let all = self
+            .maps
+            .of("plans")
             .lookup_batch(1 << 12, MapFlags::ANY, MapFlags::ANY)
             .map_err(|source| KernelError::map("plans", source))?;
         let mut read = 0;
@@ -216,7 +214,7 @@ impl Kernel {
                 room,
             ));
         }
-        self.directory.seat(&self.maps, direction, seats)
+        Ok(self.directory.seat(&self.maps, direction, seats)?)
     }
 
     /// Removes seats. Matches without a seat are ignored.
@@ -224,7 +222,7 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), KernelError> {
-        self.directory.unseat(&self.maps, direction, matches)
+        Ok(self.directory.unseat(&self.maps, direction, matches)?)
     }
 
     /// Makes room for limiters with numbers below this. 1024 of them take 2 MB.
@@ -244,17 +242,7 @@ impl Kernel {
         let first = self.pages.first().ok_or_else(|| KernelError::Other {
             path: load::page(&self.pins, 0),
         })?;
-        let made =
-            load::make_pages(&self.pins, first, there..wanted).map_err(|error| match error {
-                KernelError::Map { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
-                    let subscribers = limiters / 2;
-                    KernelError::Memory {
-                        subscribers,
-                        source,
-                    }
-                }
-                error => error,
-            })?;
+        let made = load::make_pages(&self.pins, first, there..wanted)?;
         // In one call: the kernel waits for all packets on their way after each change of a map of maps.
         let numbers: Vec<u8> = (there as u32..wanted as u32)
             .flat_map(u32::to_ne_bytes)
@@ -372,7 +360,15 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn unknown(&self) -> Result<Vec<Stranger>, KernelError> {
-        layout::strangers(self.map("strangers"))
+        layout::strangers(|reason| {
+            let cpus = self
+                .map("strangers")
+                .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|source| KernelError::map("strangers", source))?
+                .unwrap_or_default();
+            let sum = |field: fn() -> Field<u64>| cpus.iter().map(|cpu| field().of(cpu)).sum();
+            Ok((sum(|| tally::PACKETS), sum(|| tally::BYTES)))
+        })
     }
 
     /// Attaches to an interface.

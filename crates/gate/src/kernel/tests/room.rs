@@ -3,6 +3,8 @@
 
 use tidegate_limiter::{Classifier, Decision, Headers, Ports, Rule};
 
+use std::collections::HashMap;
+
 use super::same::Reference;
 use super::*;
 
@@ -169,7 +171,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
 fn numbers_of_a_place_go_around() {
     let mut number = 1_024;
     for _ in 0..1 << 23 {
-        number = stored_once::after(number);
+        number = crate::maps::stored_once::after(number);
         assert!(number % 1024 == 0 && (1_024..u32::MAX - 2).contains(&number));
     }
 }

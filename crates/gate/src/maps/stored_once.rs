@@ -3,18 +3,16 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-
-use super::KernelError;
+use super::access::{Maps, MapsError};
 use super::layout::{Field, PLACES, Record};
 
 /// Policies are numbered below this: plans without queues have numbers from here on in place of one.
-pub(super) const FIRST_RESERVED: u32 = u32::MAX - 2;
+pub(crate) const FIRST_RESERVED: u32 = u32::MAX - 2;
 
 /// Values of a map, each stored once. Numbers start at 1. `place_of` in bpf/types.h gives the index of a
 /// number.
 #[derive(Debug)]
-pub(super) struct StoredOnce {
+pub(crate) struct StoredOnce {
     map: &'static str,
     /// The field with the number. It is 0 in what is compared.
     number: fn() -> Field<u32>,
@@ -25,18 +23,15 @@ pub(super) struct StoredOnce {
 }
 
 impl StoredOnce {
-    pub(super) fn read(
+    pub(crate) fn read(
         map: &'static str,
         number: fn() -> Field<u32>,
         what: &'static str,
-        maps: &HashMap<&'static str, MapHandle>,
-    ) -> Result<Self, KernelError> {
+        maps: &dyn Maps,
+    ) -> Result<Self, MapsError> {
         let mut numbers = HashMap::new();
         for place in 0..PLACES as u32 {
-            let value = maps[map]
-                .lookup(&place.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|source| KernelError::map(map, source))?
-                .unwrap_or_default();
+            let value = maps.lookup(map, &place.to_ne_bytes())?.unwrap_or_default();
             let found = number().of(&value);
             // Indices are used in order.
             if found == 0 {
@@ -53,11 +48,11 @@ impl StoredOnce {
         })
     }
 
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         PLACES - self.numbers.len() + self.spare.len()
     }
 
-    pub(super) fn give_up(&mut self, needed: &HashSet<u32>) {
+    pub(crate) fn give_up(&mut self, needed: &HashSet<u32>) {
         let all = self.numbers.iter();
         let mut spare: Vec<_> = all.filter(|(_, number)| !needed.contains(number)).collect();
         spare.sort_unstable_by_key(|(_, number)| **number);
@@ -65,11 +60,7 @@ impl StoredOnce {
     }
 
     /// The number of this value, which is stored if it is new.
-    pub(super) fn put(
-        &mut self,
-        value: Vec<u8>,
-        maps: &HashMap<&'static str, MapHandle>,
-    ) -> Result<u32, KernelError> {
+    pub(crate) fn put(&mut self, value: Vec<u8>, maps: &dyn Maps) -> Result<u32, MapsError> {
         if let Some(&number) = self.numbers.get(&value) {
             self.spare.retain(|spare| *spare != value);
             return Ok(number);
@@ -77,20 +68,18 @@ impl StoredOnce {
         let number = if self.numbers.len() < PLACES {
             self.numbers.len() as u32 + 1
         } else {
-            let old = self.spare.front().ok_or(KernelError::TooManyDifferent {
+            let old = self.spare.front().ok_or(MapsError::TooManyDifferent {
                 what: self.what,
                 room: PLACES,
             })?;
             after(self.numbers[old])
         };
         let entry = Record::from(value.clone()).with((self.number)(), number);
-        maps[self.map]
-            .update(
-                &place_of(number).to_ne_bytes(),
-                &entry.into_bytes(),
-                MapFlags::ANY,
-            )
-            .map_err(|source| KernelError::map(self.map, source))?;
+        maps.update(
+            self.map,
+            &place_of(number).to_ne_bytes(),
+            &entry.into_bytes(),
+        )?;
         if self.numbers.len() == PLACES
             && let Some(old) = self.spare.pop_front()
         {
@@ -107,7 +96,7 @@ fn place_of(number: u32) -> u32 {
 
 /// The next number with the same index. A limiter without packets could mistake one policy for another only
 /// after four million of them.
-pub(super) fn after(number: u32) -> u32 {
+pub(crate) fn after(number: u32) -> u32 {
     let next = number
         .checked_add(PLACES as u32)
         .filter(|next| *next < FIRST_RESERVED);

@@ -1,23 +1,19 @@
 //! Plans, policies and rules as the programs read them. Equal policies and rules are stored once: limiters
 //! keep their queues when they change from one plan to another of the same policy.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use libbpf_rs::MapHandle;
 use tidegate_limiter::program::Kind;
 use tidegate_limiter::{
     BurstControl, LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule,
 };
 
-use super::KernelError;
+use super::access::{Maps, MapsError};
 use super::layout::{
     self, ANY_PROTOCOL, NONE, Record, SHARES, network_words, plan, rule, rules, shape,
 };
 use super::stored_once::{FIRST_RESERVED, StoredOnce};
 use crate::table::{Excess, Plan};
-
-type Maps = HashMap<&'static str, MapHandle>;
 
 /// In place of the number of a policy, in plans without queues.
 const POLICER_SHAPE: u32 = FIRST_RESERVED + 1;
@@ -33,13 +29,13 @@ const fn control_of(control: BurstControl) -> u8 {
 
 /// The policies and rules that are in the kernel.
 #[derive(Debug)]
-pub(super) struct Registry {
+pub(crate) struct Registry {
     shapes: StoredOnce,
     rules: StoredOnce,
 }
 
 impl Registry {
-    pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
+    pub(crate) fn read(maps: &dyn Maps) -> Result<Self, MapsError> {
         Ok(Self {
             shapes: StoredOnce::read("shapes", || shape::NUMBER, "different policies", maps)?,
             rules: StoredOnce::read(
@@ -52,13 +48,13 @@ impl Registry {
     }
 
     /// Whether there is room for this number of further policies and sets of rules.
-    pub(super) fn has_room(&self, more: usize) -> bool {
+    pub(crate) fn has_room(&self, more: usize) -> bool {
         self.shapes.room() >= more && self.rules.room() >= more
     }
 
     /// Gives up all policies and rules that none of these encoded plans needs. No packet may be under
     /// way with another plan.
-    pub(super) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
+    pub(crate) fn give_up(&mut self, plans: impl Iterator<Item = Vec<u8>>) {
         let numbers = |plan: Vec<u8>| (plan::SHAPE.of(&plan), plan::RULES.of(&plan));
         let (shapes, rules) = plans.map(numbers).unzip();
         self.shapes.give_up(&shapes);
@@ -66,7 +62,7 @@ impl Registry {
     }
 
     /// Encodes a plan for the kernel. Stores its policy and rules there if they are new.
-    pub(super) fn encode(&mut self, plan: &Plan, maps: &Maps) -> Result<Vec<u8>, KernelError> {
+    pub(crate) fn encode(&mut self, plan: &Plan, maps: &dyn Maps) -> Result<Vec<u8>, MapsError> {
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
         let (mut queues, mut rules, mut room) = (0, 0, 0);
@@ -119,7 +115,7 @@ impl Registry {
         Ok(record.into_bytes())
     }
 
-    fn shape(&mut self, program: &Program, maps: &Maps) -> Result<u32, KernelError> {
+    fn shape(&mut self, program: &Program, maps: &dyn Maps) -> Result<u32, MapsError> {
         self.shapes.put(write_shape(program), maps)
     }
 
@@ -127,8 +123,8 @@ impl Registry {
         &mut self,
         written: &[Rule],
         program: &Program,
-        maps: &Maps,
-    ) -> Result<u32, KernelError> {
+        maps: &dyn Maps,
+    ) -> Result<u32, MapsError> {
         if written.is_empty() {
             return Ok(0);
         }

@@ -1,15 +1,12 @@
 //! The memory that the programs share with user space, by the names of bpf/types.h.
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-
-use super::KernelError;
-pub(super) use super::record::{Array, Field, Record, network_words};
+pub(crate) use super::record::{Array, Field, Record, network_words};
 use crate::config::Config;
 use crate::state::Plans;
 use crate::table::{Counters, LimiterState, QueueState};
 use crate::{limits, table};
 
-pub(super) use generated::*;
+pub(crate) use generated::*;
 
 /// The code that `build/layout.rs` generated from bpf/types.h.
 #[allow(dead_code, unused_imports)]
@@ -27,17 +24,17 @@ const _: () = {
 };
 
 /// The plan of a limiter; `None` before its first packet.
-pub(super) fn plan_of(state: &[u8]) -> Option<u32> {
+pub(crate) fn plan_of(state: &[u8]) -> Option<u32> {
     (limiter::VERSION.of(state) > 0).then(|| limiter::PLAN.of(state))
 }
 
 /// The number of queues of an encoded plan.
-pub(super) fn queues_of(plan: &[u8]) -> usize {
+pub(crate) fn queues_of(plan: &[u8]) -> usize {
     plan::ALL.of(plan).into()
 }
 
 /// The counters of a limiter.
-pub(super) fn counters(state: &[u8]) -> Counters {
+pub(crate) fn counters(state: &[u8]) -> Counters {
     Counters {
         passed_packets: limiter::PASSED_PACKETS.of(state),
         passed_bytes: limiter::PASSED_BYTES.of(state),
@@ -48,7 +45,7 @@ pub(super) fn counters(state: &[u8]) -> Counters {
 }
 
 /// A limiter with this number of queues.
-pub(super) fn limiter(state: &[u8], queues: usize) -> LimiterState {
+pub(crate) fn limiter(state: &[u8], queues: usize) -> LimiterState {
     let active = (0..SHARES).map(|number| share::ACTIVE.within(limiter::SHARES, number).of(state));
     let active = active.fold(0, |all, active| all | active);
     let queue = |number: usize| {
@@ -80,21 +77,21 @@ pub struct Stranger {
     pub bytes: u64,
 }
 
-pub(super) fn strangers(map: &MapHandle) -> Result<Vec<Stranger>, KernelError> {
+/// What packets that no limiter saw were counted as. `sum` gives the sums of packets and bytes by the number of
+/// a reason.
+pub(crate) fn strangers<E>(
+    mut sum: impl FnMut(u32) -> Result<(u64, u64), E>,
+) -> Result<Vec<Stranger>, E> {
     // The first name means that there is nothing to count, and the last one is their number.
     let reasons = REASON_NAMES.into_iter().enumerate().take(REASONS).skip(1);
-    let mut all = Vec::with_capacity(REASONS);
-    for (number, reason) in reasons {
-        let cpus = map
-            .lookup_percpu(&(number as u32).to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| KernelError::map("strangers", source))?
-            .unwrap_or_default();
-        let sum = |field: fn() -> Field<u64>| cpus.iter().map(|cpu| field().of(cpu)).sum();
-        all.push(Stranger {
-            reason,
-            packets: sum(|| tally::PACKETS),
-            bytes: sum(|| tally::BYTES),
-        });
-    }
-    Ok(all)
+    reasons
+        .map(|(number, reason)| {
+            let (packets, bytes) = sum(number as u32)?;
+            Ok(Stranger {
+                reason,
+                packets,
+                bytes,
+            })
+        })
+        .collect()
 }

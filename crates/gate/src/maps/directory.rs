@@ -3,23 +3,20 @@
 
 use std::collections::{HashMap, HashSet};
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use tidegate_limiter::Prefix;
 
+use super::access::{Maps, MapsError};
 use super::layout::{
     self, LENGTHS, Record, binding, key4, key6, length4, length6, link_key, network_words, seat,
     settings,
 };
-use super::{KernelError, Seat};
-use crate::table::{Accounting, Direction, Match, Origin, Settings, Sources, Unknown};
-
-type Maps = HashMap<&'static str, MapHandle>;
+use crate::table::{Accounting, Direction, Match, Origin, Seat, Settings, Sources, Unknown};
 
 const IPV4: u128 = 0xffff << 32;
 
 /// A copy in user space of what the maps hold.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     accounting: Accounting,
     unknown_drop: u8,
     /// By direction.
@@ -30,7 +27,7 @@ pub(super) struct Directory {
     /// Limiters whose subscribers are bound.
     bound: HashSet<u32>,
     /// Whether to attach beside other gates.
-    pub(super) beside: bool,
+    pub(crate) beside: bool,
     /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
     /// not know its key.
     hash: [u64; 11],
@@ -96,15 +93,11 @@ impl Entry {
 
 impl Directory {
     /// Counts what is in the maps.
-    pub(super) fn read(maps: &Maps) -> Result<Self, KernelError> {
-        let current = maps["current"]
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| KernelError::map("current", source))?
+    pub(crate) fn read(maps: &dyn Maps) -> Result<Self, MapsError> {
+        let current = maps
+            .lookup("current", &0u32.to_ne_bytes())?
             .unwrap_or_default();
-        let settings = maps["settings"]
-            .lookup(&current, MapFlags::ANY)
-            .map_err(|source| KernelError::map("settings", source))?
-            .unwrap_or_default();
+        let settings = maps.lookup("settings", &current)?.unwrap_or_default();
         let mut directory = Self {
             accounting: Accounting {
                 layer: settings::LAYER.of(&settings),
@@ -121,12 +114,12 @@ impl Directory {
             lengths6: std::array::from_fn(|_| vec![0; 129]),
             links: Default::default(),
         };
-        let bound = maps["bindings"].keys();
+        let bound = maps.keys("bindings");
         directory.bound = bound
             .filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?)))
             .collect();
         for map in ["seats4", "seats6", "seats_link"] {
-            for key in maps[map].keys() {
+            for key in maps.keys(map) {
                 let entry = Entry { map, key };
                 if let Some(count) = directory.count(&entry) {
                     *count += 1;
@@ -156,20 +149,18 @@ impl Directory {
     }
 
     /// Plans that are assigned to packets.
-    pub(super) fn plans(&self, maps: &Maps) -> Result<HashSet<u32>, KernelError> {
+    pub(crate) fn plans(&self, maps: &dyn Maps) -> Result<HashSet<u32>, MapsError> {
         let mut plans = HashSet::new();
         for map in ["seats4", "seats6", "seats_link"] {
-            for key in maps[map].keys() {
-                let seat = maps[map]
-                    .lookup(&key, MapFlags::ANY)
-                    .map_err(|source| KernelError::map(map, source))?;
+            for key in maps.keys(map) {
+                let seat = maps.lookup(map, &key)?;
                 plans.extend(seat.map(|seat| seat::PLAN.of(&seat)));
             }
         }
         Ok(plans)
     }
 
-    pub(super) fn set(&mut self, settings: &Settings) {
+    pub(crate) fn set(&mut self, settings: &Settings) {
         self.accounting = settings.accounting;
         self.unknown_drop = u8::from(settings.unknown == Unknown::Drop);
         self.other_drop = Direction::BOTH
@@ -213,12 +204,12 @@ impl Directory {
         }
     }
 
-    pub(super) fn seat(
+    pub(crate) fn seat(
         &mut self,
-        maps: &Maps,
+        maps: &dyn Maps,
         direction: Direction,
         seats: &[(Match, Seat)],
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), MapsError> {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
         let before = self.lengths();
         for (_, seat) in seats {
@@ -226,10 +217,7 @@ impl Directory {
         }
         for (matched, seat) in seats {
             for entry in Self::entries(matched, direction) {
-                let map = &maps[entry.map];
-                let there = map
-                    .lookup(&entry.key, MapFlags::ANY)
-                    .map_err(|source| KernelError::map(entry.map, source))?;
+                let there = maps.lookup(entry.map, &entry.key)?;
                 if there.is_none()
                     && let Some(count) = self.count(&entry)
                 {
@@ -249,9 +237,7 @@ impl Directory {
         let checked = self.check_lengths().and_then(|()| self.check_room(maps));
         let result = checked.and_then(|()| {
             for (map, (keys, values, count)) in &batches {
-                maps[map]
-                    .update_batch(keys, values, *count, MapFlags::ANY, MapFlags::ANY)
-                    .map_err(|source| KernelError::map(map, source))?;
+                maps.update_all(map, keys, values, *count)?;
             }
             Ok(())
         });
@@ -278,9 +264,8 @@ impl Directory {
 
     /// Stores where packets from the subscriber of a seat come from. Limiters of packets to subscribers are bound
     /// to nothing.
-    fn bind(&mut self, maps: &Maps, seat: &Seat) -> Result<(), KernelError> {
-        let (map, key) = (&maps["bindings"], seat.limiter.to_ne_bytes());
-        let refused = |source| KernelError::map("bindings", source);
+    fn bind(&mut self, maps: &dyn Maps, seat: &Seat) -> Result<(), MapsError> {
+        let key = seat.limiter.to_ne_bytes();
         if seat.from != Origin::default() {
             let mac = seat.from.mac.map_or(0, |[a, b, rest @ ..]| {
                 let upper = u32::from_le_bytes(rest);
@@ -291,36 +276,32 @@ impl Directory {
                 .with(binding::MAC, mac)
                 .with(binding::PORT, seat.from.port)
                 .with(binding::TAGS, u32::from(outer) << 16 | u32::from(inner));
-            let stored = map.update(&key, &value.into_bytes(), MapFlags::ANY);
-            stored.map_err(refused)?;
+            maps.update("bindings", &key, &value.into_bytes())?;
             self.bound.insert(seat.limiter);
         } else if self.bound.remove(&seat.limiter) {
-            match map.delete(&key) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(error)),
-                _ => {}
-            }
+            maps.delete("bindings", &key)?;
         }
         Ok(())
     }
 
-    pub(super) fn unseat(
+    pub(crate) fn unseat(
         &mut self,
-        maps: &Maps,
+        maps: &dyn Maps,
         direction: Direction,
         matches: &[Match],
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), MapsError> {
         let before = self.lengths();
         let mut result = Ok(());
         for matched in matches {
             for entry in Self::entries(matched, direction) {
-                match maps[entry.map].delete(&entry.key) {
-                    Ok(()) => {
+                match maps.delete(entry.map, &entry.key) {
+                    Ok(true) => {
                         if let Some(count) = self.count(&entry) {
                             *count = count.saturating_sub(1);
                         }
                     }
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(source) => result = Err(KernelError::map(entry.map, source)),
+                    Ok(false) => {}
+                    Err(error) => result = Err(error),
                 }
             }
         }
@@ -352,7 +333,7 @@ impl Directory {
     }
 
     /// Whether there is room for as many entries as are counted.
-    fn check_room(&self, maps: &Maps) -> Result<(), KernelError> {
+    fn check_room(&self, maps: &dyn Maps) -> Result<(), MapsError> {
         let sum = |counts: &[Vec<u32>; 2]| counts.iter().flatten().sum::<u32>();
         let links = self.links.iter().flatten().sum();
         for (what, map, found) in [
@@ -368,22 +349,22 @@ impl Directory {
             ),
             ("tags and sessions in both directions", "seats_link", links),
         ] {
-            let room = maps[map].max_entries();
-            if found > room {
-                return Err(KernelError::room(what, found as usize, room as usize));
+            let room = maps.room(map);
+            if found as usize > room {
+                return Err(MapsError::room(what, found as usize, room));
             }
         }
         Ok(())
     }
 
-    fn check_lengths(&self) -> Result<(), KernelError> {
+    fn check_lengths(&self) -> Result<(), MapsError> {
         for Lengths { ipv4, ipv6, .. } in self.lengths() {
             for (what, found) in [
                 ("different lengths of IPv4 prefixes", ipv4.len()),
                 ("different lengths of IPv6 prefixes", ipv6.len()),
             ] {
                 if found > LENGTHS {
-                    return Err(KernelError::room(what, found, LENGTHS));
+                    return Err(MapsError::room(what, found, LENGTHS));
                 }
             }
         }
@@ -391,7 +372,7 @@ impl Directory {
     }
 
     /// Publishes settings and lengths to packets, all at once.
-    pub(super) fn publish(&self, maps: &Maps) -> Result<(), KernelError> {
+    pub(crate) fn publish(&self, maps: &dyn Maps) -> Result<(), MapsError> {
         let [down, up] = self.lengths();
         let both = |of: fn(&Lengths) -> usize| [of(&down) as u8, of(&up) as u8];
         let mut record = Record::new(settings::SIZE_OF)
@@ -422,20 +403,12 @@ impl Directory {
                 record.set(length6::LENGTH.within(lengths6, index), length);
             }
         }
-        let refused = |name: &'static str| move |source| KernelError::map(name, source);
         let zero = 0u32.to_ne_bytes();
-        let current = maps["current"]
-            .lookup(&zero, MapFlags::ANY)
-            .map_err(refused("current"))?
-            .unwrap_or_default();
+        let current = maps.lookup("current", &zero)?.unwrap_or_default();
         // Packets use one of the two settings while the other is written.
         let current = current[..].try_into().map_or(0, u32::from_ne_bytes);
         let other = 1 - (current & 1);
-        maps["settings"]
-            .update(&other.to_ne_bytes(), &record.into_bytes(), MapFlags::ANY)
-            .map_err(refused("settings"))?;
-        maps["current"]
-            .update(&zero, &other.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused("current"))
+        maps.update("settings", &other.to_ne_bytes(), &record.into_bytes())?;
+        maps.update("current", &zero, &other.to_ne_bytes())
     }
 }

@@ -4,21 +4,21 @@ use std::marker::PhantomData;
 
 /// A field of a structure.
 #[derive(Debug)]
-pub(super) struct Field<T> {
+pub(crate) struct Field<T> {
     at: usize,
     value: PhantomData<T>,
 }
 
 /// Structures that follow each other within another one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Array {
-    pub(super) at: usize,
-    pub(super) stride: usize,
-    pub(super) length: usize,
+pub(crate) struct Array {
+    pub(crate) at: usize,
+    pub(crate) stride: usize,
+    pub(crate) length: usize,
 }
 
 /// An integer in the machine's byte order, or an array of integers.
-pub(super) trait Value {
+pub(crate) trait Value {
     const SIZE: usize;
     /// Bytes that are not there count as zeros.
     fn read(bytes: &[u8]) -> Self;
@@ -57,42 +57,42 @@ impl<T: Value, const N: usize> Value for [T; N] {
 }
 
 impl<T: Value> Field<T> {
-    pub(super) const fn at(at: usize) -> Self {
+    pub(crate) const fn at(at: usize) -> Self {
         let value = PhantomData;
         Self { at, value }
     }
 
     /// This field of one of the structures in an array.
-    pub(super) fn within(self, array: Array, index: usize) -> Self {
+    pub(crate) fn within(self, array: Array, index: usize) -> Self {
         assert!(index < array.length);
         Self::at(array.at + index * array.stride + self.at)
     }
 
     /// The field's value in a structure.
-    pub(super) fn of(self, bytes: &[u8]) -> T {
+    pub(crate) fn of(self, bytes: &[u8]) -> T {
         T::read(bytes.get(self.at..).unwrap_or_default())
     }
 }
 
 /// A structure that is being written. Fields that are not written are zero.
 #[derive(Debug)]
-pub(super) struct Record(Vec<u8>);
+pub(crate) struct Record(Vec<u8>);
 
 impl Record {
-    pub(super) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self(vec![0; size])
     }
 
-    pub(super) fn set<T: Value>(&mut self, field: Field<T>, value: T) {
+    pub(crate) fn set<T: Value>(&mut self, field: Field<T>, value: T) {
         value.write(&mut self.0[field.at..field.at + T::SIZE]);
     }
 
-    pub(super) fn with<T: Value>(mut self, field: Field<T>, value: T) -> Self {
+    pub(crate) fn with<T: Value>(mut self, field: Field<T>, value: T) -> Self {
         self.set(field, value);
         self
     }
 
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 }
@@ -104,6 +104,6 @@ impl From<Vec<u8>> for Record {
 }
 
 /// An IPv6 address or mask as four words in network byte order.
-pub(super) fn network_words(address: u128) -> [u32; 4] {
+pub(crate) fn network_words(address: u128) -> [u32; 4] {
     Value::read(&address.to_be_bytes())
 }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The decision about a packet of a subscriber.
+#pragma once
+#include "maps.h"
+#include "bucket.h"
+#include "phantom.h"
+#include "place.h"
+#include "rules.h"
+
+enum { STEPS = 64 };	// most steps of a decision
+
+// Empties all queues, for another policy or for the first packet of a limiter. If the queues stay the
+// `same`, their counters stay as well.
+static __always_inline void start(struct limiter *s, const struct plan *plan, u64 now, int same)
+{
+	volatile u64 *words = (u64 *)s->shares;	// otherwise the loop becomes a call of memset
+	for (u32 i = 0; i < SHARES * sizeof(struct share) / 8; i++)
+		words[i] = 0;
+	for (u32 i = 0; i < QUEUES; i++) {
+		volatile struct queue *queue = s->queues + i;
+		u64 kept = -(u64)(same && i < plan->all);
+		queue->length = 0;
+		queue->seen = 0;
+		queue->magic = 0;
+		queue->accepted = 0;
+		queue->served = 0;
+		queue->mark = 0;
+		queue->passed &= kept;
+		queue->excess &= kept;
+	}
+	s->at = now;
+	s->remainder = 0;
+	s->tokens = plan->scheme == POLICER ? plan->size : 0;
+}
+
+// Puts a limiter under another plan. Queues that shrink begin empty. Otherwise a queue with more than
+// its new size would drop all packets until the difference is drained, for minutes after a step from a
+// fast plan to a slow one. An empty queue lets through at most its size at once.
+static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, u64 now)
+{
+	if (s->shape != plan->shape) {
+		start(s, plan, now, 0);
+	} else if (plan->scheme == PHANTOM && plan->size < s->size) {
+		start(s, plan, now, 1);
+	} else {
+		u64 old = s->rate, direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
+		if (plan->scheme == POLICER) {
+			bucket_refill(s, old, direct, s->size, now);
+			s->tokens = least(s->tokens, plan->size);
+		} else {
+			phantom_advance(s, old, direct, now);
+			// The old plan had no periods: count from time 0, as Queue::set_period of the limiter
+			// does. Or the new one has none: burst buckets begin empty.
+			if ((s->control == PAPER) != (plan->control == PAPER)) {
+				u64 kept = -(u64)(s->control == PAPER);
+				for (u32 i = 0; i < QUEUES; i++) {
+					if (i >= plan->all)
+						break;
+					volatile struct queue *queue = s->queues + i;
+					queue->mark = queue->served & kept;
+					queue->accepted &= kept;
+				}
+			}
+		}
+	}
+	s->due = plan->control ? 0 : ENDLESS;
+	s->rate = plan->rate;
+	s->size = plan->size;
+	s->control = plan->control;
+	s->shape = plan->shape;
+	s->plan = seat->plan;
+	s->version = seat->version;
+}
+
+static __always_inline struct limiter *limiter_of(const struct packet *p)
+{
+	u32 page_number = p->seat.limiter >> PAGE_BITS, place = p->seat.limiter & (PAGE - 1);
+	void *page = bpf_map_lookup_elem(&pages, &page_number);
+	return page ? bpf_map_lookup_elem(page, &place) : 0;
+}
+
+static __always_inline int is_newer(const struct limiter *s, const struct packet *p)
+{
+	return !s->shape || (s32)(p->seat.version - s->version) > 0;
+}
+
+static __always_inline void account(struct limiter *s, struct queue *queue, int verdict, const struct packet *p)
+{
+	u32 bytes = p->bytes, packets = p->packets;
+	if (verdict == PASS || verdict == CE) {
+		s->passed_packets += packets;
+		s->passed_bytes += bytes;
+		queue->passed += bytes;
+		if (verdict == CE && p->ecn != ALREADY)
+			s->marked_packets += packets;
+	} else if (verdict == EXCESS) {
+		s->excess_packets += packets;
+		s->excess_bytes += bytes;
+		queue->excess += bytes;
+		u32 number = FRESH(p->queue);
+		if (p->crowded && number < FEW) {
+			u32 dropped = s->crowd.dropped[number] + bytes;
+			s->crowd.dropped[number] = dropped < bytes ? ~0U : dropped;
+		}
+	}
+}
+
+// The parts of a decision. Each takes the lock and is verified separately. Between two parts, decisions
+// about other packets may be made, as if these had come earlier.
+
+// Finds the queue of a packet and decides, unless another step must come first.
+__attribute__((noinline)) int offer(struct packet *p)
+{
+	u32 zero = 0;
+	if (!p)
+		return PASS;
+	u32 *which = bpf_map_lookup_elem(&current, &zero);
+	if (!which)
+		return PASS;
+	u32 index = *which & 1;
+	struct settings *set = bpf_map_lookup_elem(&settings, &index);
+	if (!set)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	if (!s) {
+		count(NO_LIMITER, p->packets, p->bytes);
+		return PASS;
+	}
+	int newer = is_newer(s, p);
+	u32 number = newer ? p->seat.plan : *(volatile u32 *)&s->plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!plan || !plan->shape) {
+		count(NO_PLAN, p->packets, p->bytes);
+		return PASS;
+	}
+	p->plan = number;
+	p->cursor = p->looked = 0;
+	p->crowded = plan->control == BUCKET && plan->all <= FEW;
+	p->excess = plan->mark < COUNTED ? MARKED + plan->mark : plan->mark == COUNTED ? PASS : EXCESS;
+	u32 first = plan->first, queues = plan->queues, hosts = plan->hosts;
+	if (plan->rules) {
+		u32 place = place_of(plan->rules);
+		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &place);
+		for (u32 i = 0; rules && i < RULES; i++) {
+			if (i >= rules->count)
+				break;
+			if (!fits(&rules->rule[i], p))
+				continue;
+			first = rules->rule[i].first;
+			queues = rules->rule[i].queues;
+			hosts = rules->rule[i].hosts;
+			break;
+		}
+	}
+	u32 queue;
+	// After the flow was placed, another plan may have come.
+	int placed = p->placed && first == p->first && queues == p->queues;
+	if (!placed) {
+		u32 flow = queues > 1 ? flow_hash(p, set->hash) : 0;
+		p->flow = flow;
+		p->first = first;
+		p->queues = queues;
+		p->queue = first + ((u64)flow * queues >> 32);
+	}
+	u64 now = clock();
+	u32 scheme = plan->scheme;
+	// The owners of queues are read without the lock: at worst the queue has another owner since.
+	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
+		u32 found = owned(s, p);
+		p->now = now;
+		if (found == NONE) {
+			p->hosts = hosts;
+			p->host = hosts > 1 ? host_hash(p, set->hash) : 0;
+			return PLACE;
+		}
+		p->queue = found;
+	}
+	queue = FRESH(p->queue);
+	BELOW(queue, QUEUES);
+	int verdict = PASS;
+	bpf_spin_lock(&s->lock);
+	newer = is_newer(s, p);
+	if (number != (newer ? p->seat.plan : s->plan))
+		verdict = OFFER;
+	else if (newer)
+		verdict = CHANGE;
+	else if (scheme == PHANTOM)
+		verdict = phantom_offer(s, plan, &now, queue, p->bytes, p->ecn);
+	else if (scheme == POLICER)
+		verdict = bucket_offer(s, plan, now, p->bytes);
+	account(s, s->queues + queue, verdict, p);
+	bpf_spin_unlock(&s->lock);
+	p->now = now;
+	return verdict;
+}
+
+// Puts a limiter under the plan of the packet's seat.
+__attribute__((noinline)) int change(struct packet *p)
+{
+	if (!p)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	u32 number = p->seat.plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!s || !plan)
+		return PASS;
+	u64 now = p->now;
+	bpf_spin_lock(&s->lock);
+	if (is_newer(s, p))
+		switch_plan(s, plan, &p->seat, now);
+	bpf_spin_unlock(&s->lock);
+	return OFFER;
+}
+
+static __always_inline int settled(struct packet *p, enum verdict step)
+{
+	if (!p)
+		return PASS;
+	struct limiter *s = limiter_of(p);
+	u32 number = p->plan;
+	struct plan *plan = bpf_map_lookup_elem(&plans, &number);
+	if (!s || !plan)
+		return PASS;
+	u32 place = place_of(plan->shape);
+	struct shape *shape = bpf_map_lookup_elem(&shapes, &place);
+	if (!shape) {
+		count(NO_PLAN, p->packets, p->bytes);
+		return PASS;
+	}
+	u64 now = p->now;
+	u32 queue = p->queue;
+	BELOW(queue, QUEUES);
+	int verdict;
+	bpf_spin_lock(&s->lock);
+	if (s->plan != number) {
+		verdict = OFFER;
+	} else {
+		// A decision about a later packet may have been made already.
+		if (now < s->at)
+			now = s->at;
+		if (step == PLACE) {
+			now = phantom_advance(s, plan->rate, plan->direct, now);
+			verdict = PLACE;
+			if (settle(s, shape, ~0U, &p->cursor)) {
+				place_flow(s, shape, p, now);
+				verdict = OFFER;
+			}
+		} else if (step == PERIODS)
+			verdict = phantom_periods(s, plan, shape, now, &p->cursor, &p->looked);
+		else
+			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes, p->ecn, &p->cursor);
+	}
+	if (step == DECIDE)
+		account(s, s->queues + queue, verdict, p);
+	bpf_spin_unlock(&s->lock);
+	return verdict;
+}
+
+__attribute__((noinline)) int placement(struct packet *p)
+{
+	return settled(p, PLACE);
+}
+
+__attribute__((noinline)) int periods(struct packet *p)
+{
+	return settled(p, PERIODS);
+}
+
+__attribute__((noinline)) int decision(struct packet *p)
+{
+	return settled(p, DECIDE);
+}
+
+__attribute__((noinline)) int take(struct packet *p, int step)
+{
+	if (step == OFFER)
+		return offer(p);
+	if (step == CHANGE)
+		return change(p);
+	if (step == PLACE)
+		return placement(p);
+	if (step == PERIODS)
+		return periods(p);
+	return decision(p);
+}
