@@ -62,7 +62,7 @@ SEC("xdp.frags") int bench_bare(struct xdp_md *ctx)
 	if (!bare)
 		return XDP_PASS;
 	run.asked = bpf_ktime_get_ns();
-	u64 now = clock(), size = 100000, bytes = ctx->data_end - ctx->data;
+	u64 now = packet_time(), size = 100000, bytes = ctx->data_end - ctx->data;
 	int verdict = XDP_DROP;
 	bpf_spin_lock(&bare->lock);
 	u64 tokens = bare->tokens + (now - bare->at) * 1000 / 8000;

@@ -109,7 +109,7 @@ static __always_inline void account(struct limiter *s, struct queue *queue, int 
 // about other packets may be made, as if these had come earlier.
 
 // Finds the queue of a packet and decides, unless another step must come first.
-__attribute__((noinline)) int offer(struct packet *p)
+PART int offer(struct packet *p)
 {
 	u32 zero = 0;
 	if (!p)
@@ -162,7 +162,7 @@ __attribute__((noinline)) int offer(struct packet *p)
 		p->queues = queues;
 		p->queue = first + ((u64)flow * queues >> 32);
 	}
-	u64 now = clock();
+	u64 now = packet_time();
 	u32 scheme = plan->scheme;
 	// The owners of queues are read without the lock: at worst the queue has another owner since.
 	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
@@ -195,7 +195,7 @@ __attribute__((noinline)) int offer(struct packet *p)
 }
 
 // Puts a limiter under the plan of the packet's seat.
-__attribute__((noinline)) int change(struct packet *p)
+PART int change(struct packet *p)
 {
 	if (!p)
 		return PASS;
@@ -256,22 +256,22 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 	return verdict;
 }
 
-__attribute__((noinline)) int placement(struct packet *p)
+PART int placement(struct packet *p)
 {
 	return settled(p, PLACE);
 }
 
-__attribute__((noinline)) int periods(struct packet *p)
+PART int periods(struct packet *p)
 {
 	return settled(p, PERIODS);
 }
 
-__attribute__((noinline)) int decision(struct packet *p)
+PART int decision(struct packet *p)
 {
 	return settled(p, DECIDE);
 }
 
-__attribute__((noinline)) int take(struct packet *p, int step)
+PART int take(struct packet *p, int step)
 {
 	if (step == OFFER)
 		return offer(p);

@@ -77,7 +77,7 @@ static __always_inline int is_modest(struct packet *p)
 	struct sender *s = bpf_map_lookup_elem(&senders, &number);
 	if (!s)
 		return 1;
-	u64 now = clock(), takes = (u64)p->bytes * (direction ? 125000 : 8000), most = 2000000000;
+	u64 now = packet_time(), takes = (u64)p->bytes * (direction ? 125000 : 8000), most = 2000000000;
 	bpf_spin_lock(&s->lock);
 	u64 until = s->until > now ? s->until : now;
 	int fits = until - now + takes <= most;
@@ -87,7 +87,7 @@ static __always_inline int is_modest(struct packet *p)
 }
 
 // The verdict on a packet of no subscriber.
-__attribute__((noinline)) int stranger(struct packet *p)
+PART int stranger(struct packet *p)
 {
 	u32 zero = 0;
 	if (!p)
@@ -156,7 +156,7 @@ static __always_inline int seated(struct packet *p)
 }
 
 // The verdict on a parsed packet: PASS, EXCESS, CE, or MARKED plus a code point.
-__attribute__((noinline)) int judge(struct packet *p)
+PART int judge(struct packet *p)
 {
 	u32 zero = 0;
 	if (!p)

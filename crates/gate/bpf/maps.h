@@ -120,7 +120,7 @@ static __always_inline void count(u32 reason, u32 packets, u32 bytes)
 	tally->bytes += bytes;
 }
 
-static __always_inline u64 clock(void)
+static __always_inline u64 packet_time(void)
 {
 	u32 zero = 0;
 	if (!timed_by_test)

@@ -15,6 +15,13 @@ typedef unsigned long long u64;
 // Keeps the compiler from removing or changing what the verifier has to see.
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
+// A part that the verifier checks separately. Elsewhere the compiler may put it where it is called.
+#ifdef __bpf__
+#define PART __attribute__((noinline))
+#else
+#define PART static inline
+#endif
+
 #define ENDLESS (~0ULL)
 
 // Sizes of the shared structures. An enumeration, so that user space finds them as well.

@@ -75,7 +75,7 @@ fn compile(source: &Path) {
 }
 
 /// Ends the build with a message alone. A panic would put its place and a backtrace around it.
-fn fail(message: &str) -> ! {
+pub fn fail(message: &str) -> ! {
     for line in message.lines() {
         println!("cargo:warning={line}");
     }

@@ -2,6 +2,7 @@
 //! that both sides share.
 
 mod clang;
+mod dpdk;
 mod layout;
 
 use std::fs;
@@ -14,6 +15,9 @@ fn main() {
     println!("cargo:rustc-env=LIBBPF_INCLUDE={libbpf}");
     let out = clang::variable("OUT_DIR");
     let out = Path::new(&out);
+    if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
+        dpdk::compile(&libbpf, &out.to_string_lossy());
+    }
     let generated = layout::generate(&out.join("layout.bpf.o"));
     write(&out.join("layout.rs"), &generated);
 }

@@ -14,6 +14,8 @@ pub mod calendar;
 pub mod change;
 pub mod config;
 pub mod control;
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod gate;
 mod kernel;
 pub mod limits;
@@ -33,6 +35,8 @@ mod testing;
 pub mod usage;
 
 pub use config::{Config, ConfigErrors};
+#[cfg(feature = "dpdk")]
+pub use dpdk::{Device, Devices, Dpdk, DpdkError};
 pub use gate::{Folders, Gate, GateError, Missing, Report, Setting, View};
 pub use kernel::{Kernel, KernelError};
 pub use matches::MatchError;

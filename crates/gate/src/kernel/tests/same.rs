@@ -11,6 +11,8 @@ use tidegate_limiter::{
 
 use super::*;
 
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod host;
 
 /// The reference of one limiter.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Decides about packets that came in together. While one is looked at, what the next ones need is fetched.
+#pragma once
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+#include "memory.h"
+#include "mark.h"
+#include "parse.h"
+
+enum { BURST = 32 };
+
+// Where a limiter keeps the queues of fair flows, and who has them.
+static __always_inline void prefetch_limiter(const struct packet *p)
+{
+	const struct limiter *s = limiter_of(p);
+	if (!s)
+		return;
+	rte_prefetch0(s);
+	rte_prefetch0((const u8 *)s + 64);
+	rte_prefetch0(s->owners);
+}
+
+// Fetches the cache line where the seat of most packets is: under the longest prefixes.
+static __always_inline void prefetch_seat(const struct packet *p, const struct settings *set)
+{
+	u32 direction = p->direction & 1;
+	const u32 *address = direction ? p->source : p->destination;
+	if (p->family == 4 && set->count4[direction]) {
+		const struct length4 *length = set->lengths4[direction];
+		struct key4 key = { .address = address[3] & length->mask, .length = length->length, .direction = direction };
+		rte_prefetch0(slot_of(&memory.seats4, home_of(&memory.seats4, &key, sizeof(key)), sizeof(key)));
+	} else if (p->family == 6 && set->count6[direction]) {
+		const struct length6 *length = set->lengths6[direction];
+		struct key6 key = { .length = length->length, .direction = direction };
+		for (u32 i = 0; i < 4; i++)
+			key.address[i] = address[i] & length->mask[i];
+		rte_prefetch0(slot_of(&memory.seats6, home_of(&memory.seats6, &key, sizeof(key)), sizeof(key)));
+	}
+}
+
+static __always_inline void mark_packet(struct rte_mbuf *m, const struct packet *p, int verdict)
+{
+	u8 class = class_of(p, verdict);
+	if (p->family && class != (p->dscp << 2 | p->ecn) && p->ip + 12 <= rte_pktmbuf_data_len(m))
+		mark(rte_pktmbuf_mtod_offset(m, u8 *, p->ip), p->family, class);
+}
+
+// The verdicts on packets that came in at an interface, by its number and the direction of its packets.
+static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u32 interface, int *verdicts)
+{
+	struct packet all[BURST];
+	u8 found[BURST];
+	const struct settings *set = memory.settings + (memory.current & 1);
+	for (u32 i = 0; i < count; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+	for (u32 i = 0; i < count; i++) {
+		struct packet *p = all + i;
+		const struct rte_mbuf *m = packets[i];
+		const u8 *data = rte_pktmbuf_mtod(m, const u8 *);
+		struct bytes from = { .data = data, .end = data + rte_pktmbuf_data_len(m), .length = rte_pktmbuf_pkt_len(m) };
+		*p = (struct packet) { .direction = direction, .packets = 1, .length = from.length };
+		if (direction)
+			p->interface = interface;
+		parse_ip(p, &from, parse_frame(p, &from), 0);
+		charge(p, set);
+		prefetch_seat(p, set);
+	}
+	for (u32 i = 0; i < count; i++) {
+		found[i] = find(all + i, set);
+		if (found[i])
+			prefetch_limiter(all + i);
+	}
+	for (u32 i = 0; i < count; i++) {
+		verdicts[i] = found[i] ? seated(all + i) : stranger(all + i);
+		if (verdicts[i] == CE || verdicts[i] >= MARKED)
+			mark_packet(packets[i], all + i, verdicts[i]);
+	}
+}

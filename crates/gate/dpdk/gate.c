@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A bump in the wire between two ports, run to completion: a core takes packets from one port, decides, and sends
+// them at the other. src/dpdk/sys.rs calls this.
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_mempool.h>
+#include <rte_random.h>
+#include "burst.h"
+
+enum {
+	RING = 1024,	// descriptors of a queue of a port
+	POOL = 32767,	// packets that may be under way
+	CACHE = 256,	// of them, kept by a core
+	CHUNK = 64,	// values that are written while the cores wait
+	IDLE = 512,	// polls without a packet, after which a core may sleep
+	RETRIES = 16,	// attempts to send what a port has no room for
+	SILENT = 3,	// polls without a packet that show that a port is drained
+};
+enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS };
+
+static struct core cores[CORES];
+static struct {
+	u16 number[2];	// of the ports
+	u32 limits[2];	// directions that are limited of the packets that come in at each
+	u32 workers, is_open, sleeps;
+	struct rte_mempool *pool;
+	u64 hertz, cycles_at_start, ns_at_start;
+} wire;
+
+static u64 ns_now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (u64)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Cycles become nanoseconds by a product of 128 bits.
+static __always_inline u64 ns_of_cycles(void)
+{
+	u64 cycles = rte_rdtsc() - wire.cycles_at_start;
+	return wire.ns_at_start + (u64)((unsigned __int128)cycles * 1000000000 / wire.hertz);
+}
+
+// Makes all cores wait between two bursts. Returns 0, or the number of a core plus one that does not within a second.
+static u32 pause_cores(void)
+{
+	__atomic_store_n(&memory.wants_pause, 1, __ATOMIC_SEQ_CST);
+	u64 until = ns_now() + 1000000000;
+	for (u32 i = 0; i < wire.workers; i++) {
+		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
+		       && !__atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE)) {
+			if (ns_now() > until) {
+				__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
+				return i + 1;
+			}
+			rte_pause();
+		}
+	}
+	return 0;
+}
+
+static void resume_cores(void)
+{
+	__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
+	// A core that still counts as waiting would be taken for one at the next pause.
+	for (u32 i = 0; i < wire.workers; i++)
+		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
+		       && __atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE))
+			rte_pause();
+}
+
+static void wait_if_asked(struct core *core)
+{
+	if (__builtin_expect(!__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE), 1))
+		return;
+	__atomic_store_n(&core->is_paused, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE))
+		rte_pause();
+	__atomic_store_n(&core->is_paused, 0, __ATOMIC_RELEASE);
+}
+
+// Takes a burst from one port, and sends what passes at the other.
+static __always_inline u32 pass(struct core *core, u32 from, u16 queue)
+{
+	struct rte_mbuf *packets[BURST];
+	u32 count = rte_eth_rx_burst(wire.number[from], queue, packets, BURST);
+	if (!count)
+		return 0;
+	u32 limits = wire.limits[from], passed = count;
+	if (limits) {
+		int verdicts[BURST];
+		core->now = ns_of_cycles();
+		for (u32 direction = 0; direction < 2; direction++) {
+			if (!(limits >> direction & 1))
+				continue;
+			decide(packets, passed, direction, from + 1, verdicts);
+			u32 kept = 0;
+			for (u32 i = 0; i < passed; i++) {
+				if (verdicts[i] == EXCESS)
+					rte_pktmbuf_free(packets[i]);
+				else
+					packets[kept++] = packets[i];
+			}
+			passed = kept;
+		}
+	}
+	u32 sent = 0;
+	for (u32 attempt = 0; sent < passed && attempt < RETRIES; attempt++)
+		sent += rte_eth_tx_burst(wire.number[!from], queue, packets + sent, passed - sent);
+	core->unsent += passed - sent;
+	if (sent < passed)
+		rte_pktmbuf_free_bulk(packets + sent, passed - sent);
+	return count;
+}
+
+static int work(void *argument)
+{
+	struct core *core = argument;
+	u16 queue = core - cores;
+	// What a port has taken in is sent at the end. It may never run dry.
+	u32 idle = 0, silent = 0, left = 2 * RING / BURST;
+	self = core;
+	while (silent < SILENT && left) {
+		wait_if_asked(core);
+		u32 count = pass(core, 0, queue) + pass(core, 1, queue);
+		core->bursts++;
+		idle = count ? 0 : idle + 1;
+		if (__builtin_expect(__atomic_load_n(&core->ends, __ATOMIC_RELAXED), 0)) {
+			silent = count ? 0 : silent + 1;
+			left--;
+		} else if (wire.sleeps && idle > IDLE) {
+			rte_delay_us_sleep(20);
+		}
+	}
+	__atomic_store_n(&core->is_running, 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int tidegate_dpdk_init(int count, char **arguments)
+{
+	return rte_eal_init(count, arguments) < 0 ? -rte_errno : 0;
+}
+
+const char *tidegate_dpdk_error(int number) { return rte_strerror(number < 0 ? -number : number); }
+
+static int create_tables(void)
+{
+	struct {
+		struct table *table;
+		const char *name;
+		u32 key, value, room;
+	} all[] = {
+		{ &memory.seats4, "seats4", sizeof(struct key4), sizeof(struct seat), 2 * PREFIXES },
+		{ &memory.seats6, "seats6", sizeof(struct key6), sizeof(struct seat), 2 * PREFIXES },
+		{ &memory.seats_link, "seats_link", sizeof(struct link_key), sizeof(struct seat), 2 * LINKS },
+		{ &memory.bindings, "bindings", sizeof(u32), sizeof(struct binding), PAGES * PAGE / 2 },
+		{ &memory.ports, "ports", sizeof(u32), sizeof(u32), PORTS },
+	};
+	for (u32 i = 0; i < RTE_DIM(all); i++) {
+		struct table *t = all[i].table;
+		t->name = all[i].name;
+		t->key = all[i].key;
+		t->value = all[i].value;
+		t->room = all[i].room;
+		if (table_create(t, rte_rand()))
+			return -ENOMEM;
+	}
+	memory.senders = rte_zmalloc("senders", 2 * SENDERS * sizeof(*memory.senders), 64);
+	memory.plans = rte_zmalloc("plans", PLANS * sizeof(*memory.plans), 64);
+	memory.shapes = rte_zmalloc("shapes", PLACES * sizeof(*memory.shapes), 64);
+	memory.rule_sets = rte_zmalloc("rule_sets", PLACES * sizeof(*memory.rule_sets), 64);
+	return memory.senders && memory.plans && memory.shapes && memory.rule_sets ? 0 : -ENOMEM;
+}
+
+static void free_memory(void)
+{
+	struct table *tables[] = { &memory.seats4, &memory.seats6, &memory.seats_link, &memory.bindings, &memory.ports };
+	for (u32 i = 0; i < RTE_DIM(tables); i++)
+		rte_free(tables[i]->slots);
+	rte_free(memory.senders);
+	rte_free(memory.plans);
+	rte_free(memory.shapes);
+	rte_free(memory.rule_sets);
+	for (u32 i = 0; i < PAGES; i++)
+		rte_free(memory.pages[i]);
+	memset(&memory, 0, sizeof(memory));
+}
+
+// Makes the memory for plans and limiters.
+int tidegate_dpdk_create(void)
+{
+	wire.hertz = rte_get_tsc_hz();
+	wire.cycles_at_start = rte_rdtsc();
+	wire.ns_at_start = ns_now();
+	memset(cores, 0, sizeof(cores));
+	self = cores;
+	int error = create_tables();
+	if (error)
+		free_memory();
+	return error;
+}
+
+static int open_port(u16 port, u32 queues, u64 spread)
+{
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+	if (error)
+		return error;
+	struct rte_eth_conf conf = { 0 };
+	// Both directions of a subscriber go to the same core, where the port can do that.
+	conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | spread) & info.flow_type_rss_offloads;
+	if (queues > 1 && conf.rx_adv_conf.rss_conf.rss_hf)
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	if (queues > info.max_rx_queues || queues > info.max_tx_queues)
+		return -ERANGE;
+	u16 receive = RING, send = RING;
+	int socket = rte_eth_dev_socket_id(port);
+	if ((error = rte_eth_dev_configure(port, queues, queues, &conf))
+	    || (error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &receive, &send)))
+		return error;
+	for (u32 queue = 0; queue < queues; queue++) {
+		if ((error = rte_eth_rx_queue_setup(port, queue, receive, socket, 0, wire.pool))
+		    || (error = rte_eth_tx_queue_setup(port, queue, send, socket, 0)))
+			return error;
+	}
+	if ((error = rte_eth_dev_start(port)))
+		return error;
+	// Devices that see all packets anyway do not know this.
+	error = rte_eth_promiscuous_enable(port);
+	return error == -ENOTSUP ? 0 : error;
+}
+
+// Opens the two ports, and starts a core for each pair of queues. `sleeps`: they sleep when nothing comes. Returns 0 or
+// an error; -10000 - n if port n is not there.
+int tidegate_dpdk_start(const char *const names[2], u32 sleeps)
+{
+	u32 workers = rte_lcore_count() - 1;
+	if (!workers || workers > CORES)
+		return -ECHILD;
+	for (u32 i = 0; i < 2; i++) {
+		if (rte_eth_dev_get_port_by_name(names[i], &wire.number[i]))
+			return -10000 - (int)i;
+	}
+	if (!wire.pool)
+		wire.pool = rte_pktmbuf_pool_create("tidegate", POOL, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	if (!wire.pool)
+		return -rte_errno;
+	wire.is_open = 1;
+	for (u32 i = 0; i < 2; i++) {
+		u64 spread = i ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
+		int error = open_port(wire.number[i], workers, spread);
+		if (error)
+			return error;
+	}
+	wire.sleeps = sleeps;
+	wire.workers = workers;
+	memory.locks = workers > 1;
+	u32 next = 0, lcore;
+	RTE_LCORE_FOREACH_WORKER(lcore) {
+		struct core *core = cores + next++;
+		core->is_running = 1;
+		int error = rte_eal_remote_launch(work, core, lcore);
+		if (error) {
+			core->is_running = 0;
+			return error;
+		}
+	}
+	return 0;
+}
+
+// The directions that are limited of the packets that come in at each port, as bits.
+int tidegate_dpdk_limit(u32 first, u32 second)
+{
+	int core = pause_cores();
+	if (core)
+		return core;
+	wire.limits[0] = first;
+	wire.limits[1] = second;
+	resume_cores();
+	return 0;
+}
+
+// Sends what has come in, ends the cores, closes the ports, and frees all memory.
+void tidegate_dpdk_close(void)
+{
+	for (u32 i = 0; i < wire.workers; i++)
+		__atomic_store_n(&cores[i].ends, 1, __ATOMIC_RELEASE);
+	rte_eal_mp_wait_lcore();
+	for (u32 i = 0; wire.is_open && i < 2; i++)
+		rte_eth_dev_stop(wire.number[i]);
+	wire.workers = wire.is_open = 0;
+	wire.limits[0] = wire.limits[1] = 0;
+	free_memory();
+}
+
+static struct table *table_of(enum map map)
+{
+	switch (map) {
+	case SEATS4: return &memory.seats4;
+	case SEATS6: return &memory.seats6;
+	case SEATS_LINK: return &memory.seats_link;
+	case BINDINGS: return &memory.bindings;
+	case PORTS_MAP: return &memory.ports;
+	default: return 0;
+	}
+}
+
+// The address of an element of an array, and its bytes; 0 if there is none.
+static void *element_of(enum map map, u32 number, u32 *bytes)
+{
+	switch (map) {
+	case SETTINGS:
+		*bytes = sizeof(struct settings);
+		return number < 2 ? memory.settings + number : 0;
+	case CURRENT:
+		*bytes = sizeof(u32);
+		return number < 1 ? &memory.current : 0;
+	case PLANS_MAP:
+		*bytes = sizeof(struct plan);
+		return number < PLANS ? memory.plans + number : 0;
+	case SHAPES:
+		*bytes = sizeof(struct shape);
+		return number < PLACES ? memory.shapes + number : 0;
+	case RULE_SETS:
+		*bytes = sizeof(struct rules);
+		return number < PLACES ? memory.rule_sets + number : 0;
+	default:
+		return 0;
+	}
+}
+
+u32 tidegate_dpdk_room(u32 map)
+{
+	struct table *t = table_of(map);
+	return t ? t->room : map == PLANS_MAP ? PLANS : map == SETTINGS ? 2 : map == CURRENT ? 1 : PLACES;
+}
+
+// Copies a value. Returns its bytes, or 0 if there is none.
+u32 tidegate_dpdk_lookup(u32 map, const void *key, void *value)
+{
+	struct table *t = table_of(map);
+	u32 bytes = 0;
+	const void *from;
+	if (t) {
+		bool found;
+		const u8 *slot = table_find(t, key, t->key, &found);
+		from = found ? slot + value_at(t->key) : 0;
+		bytes = t->value;
+	} else {
+		from = element_of(map, *(const u32 *)key, &bytes);
+	}
+	if (!from)
+		return 0;
+	memcpy(value, from, bytes);
+	return bytes;
+}
+
+static int grow(struct table *t, u32 more)
+{
+	bool failed;
+	u32 mask;
+	u8 *slots = table_grown(t, more, &mask, &failed), *old = t->slots;
+	if (failed)
+		return -ENOMEM;
+	if (!slots)
+		return 0;
+	int core = pause_cores();
+	if (core) {
+		rte_free(slots);
+		return core;
+	}
+	t->slots = slots;
+	t->mask = mask;
+	resume_cores();
+	rte_free(old);
+	return 0;
+}
+
+// Writes values, a few at a time while the cores wait. Returns 0, an error, or the number of a core that does not answer,
+// plus one.
+int tidegate_dpdk_update(u32 map, const u8 *keys, const u8 *values, u32 count)
+{
+	struct table *t = table_of(map);
+	int error = t ? grow(t, count) : 0;
+	for (u32 done = 0; !error && done < count;) {
+		if ((error = pause_cores()))
+			break;
+		for (u32 i = 0; i < CHUNK && done < count; i++, done++) {
+			u32 bytes;
+			if (t) {
+				table_put(t, keys + (size_t)done * t->key, values + (size_t)done * t->value);
+				continue;
+			}
+			void *to = element_of(map, ((const u32 *)keys)[done], &bytes);
+			if (to)
+				memcpy(to, values + (size_t)done * bytes, bytes);
+			else
+				error = -ENOENT;
+		}
+		resume_cores();
+	}
+	return error;
+}
+
+// Returns 0, -ENOENT if the table has no such key, or the number of a core that does not answer, plus one.
+int tidegate_dpdk_delete(u32 map, const void *key)
+{
+	struct table *t = table_of(map);
+	int core = t ? pause_cores() : -ENOENT;
+	if (core)
+		return core;
+	bool found = table_remove(t, key);
+	resume_cores();
+	return found ? 0 : -ENOENT;
+}
+
+// Copies the key of the next used slot of a table, from a number on. Returns the number after it, or 0 at the end.
+u32 tidegate_dpdk_next(u32 map, u32 from, void *key)
+{
+	struct table *t = table_of(map);
+	for (u32 number = from; t && number <= t->mask; number++) {
+		const u8 *slot = slot_of(t, number, t->key);
+		if (*slot) {
+			memcpy(key, slot + 8, t->key);
+			return number + 1;
+		}
+	}
+	return 0;
+}
+
+// Makes the pages of limiters below this number.
+int tidegate_dpdk_reserve(u32 wanted)
+{
+	for (u32 number = 0; number < wanted && number < PAGES; number++) {
+		if (memory.pages[number])
+			continue;
+		struct limiter *made = rte_zmalloc("limiters", PAGE * sizeof(struct limiter), 64);
+		if (!made)
+			return -ENOMEM;
+		__atomic_store_n(&memory.pages[number], made, __ATOMIC_RELEASE);
+	}
+	return wanted > PAGES ? -ENOMEM : 0;
+}
+
+static struct limiter *limiter_at(u32 number)
+{
+	u32 page = number >> PAGE_BITS;
+	return page < PAGES && memory.pages[page] ? memory.pages[page] + (number & (PAGE - 1)) : 0;
+}
+
+// Copies a limiter, as it was between two bursts.
+int tidegate_dpdk_read(u32 number, void *state)
+{
+	struct limiter *s = limiter_at(number);
+	int core = s ? pause_cores() : -ENOENT;
+	if (core)
+		return core;
+	memcpy(state, s, sizeof(*s));
+	resume_cores();
+	return 0;
+}
+
+int tidegate_dpdk_forget(u32 number)
+{
+	struct limiter *s = limiter_at(number);
+	int core = s ? pause_cores() : -ENOENT;
+	if (core)
+		return core;
+	memset(s, 0, sizeof(*s));
+	resume_cores();
+	return 0;
+}
+
+// Copies five counters of a limiter while packets pass.
+int tidegate_dpdk_counters(u32 number, u64 *to)
+{
+	const volatile struct limiter *s = limiter_at(number);
+	if (!s)
+		return -ENOENT;
+	to[0] = s->passed_packets;
+	to[1] = s->passed_bytes;
+	to[2] = s->excess_packets;
+	to[3] = s->excess_bytes;
+	to[4] = s->marked_packets;
+	return 0;
+}
+
+// Packets and bytes that were counted for a reason, on all cores.
+void tidegate_dpdk_tally(u32 reason, u64 *packets, u64 *bytes)
+{
+	*packets = *bytes = 0;
+	for (u32 i = 0; i < CORES && reason < REASONS; i++) {
+		const volatile struct tally *t = cores[i].tallies + reason;
+		*packets += t->packets;
+		*bytes += t->bytes;
+	}
+}
+
+// Packets that were lost beside the limiters: ports had no room to send them, or none to take them in.
+void tidegate_dpdk_lost(u64 *unsent, u64 *missed)
+{
+	*unsent = *missed = 0;
+	for (u32 i = 0; i < CORES; i++)
+		*unsent += ((const volatile struct core *)cores)[i].unsent;
+	for (u32 i = 0; wire.is_open && i < 2; i++) {
+		struct rte_eth_stats stats;
+		if (!rte_eth_stats_get(wire.number[i], &stats))
+			*missed += stats.imissed + stats.rx_nombuf;
+	}
+}
+
+// Whether all cores answer: 0, or the number of one that does not, plus one.
+int tidegate_dpdk_answers(void)
+{
+	int core = pause_cores();
+	if (!core)
+		resume_cores();
+	return core;
+}
+
+// Decides about a burst of frames as the cores do, at a given time. For tests, while no core runs. Frames are marked in
+// place.
+int tidegate_dpdk_try(u64 now, u32 direction, u8 *const *frames, const u32 *lengths, u32 count, int *verdicts)
+{
+	struct rte_mbuf headers[BURST], *packets[BURST];
+	if (count > BURST)
+		return -EINVAL;
+	for (u32 i = 0; i < count; i++) {
+		memset(headers + i, 0, sizeof(headers[i]));
+		headers[i].buf_addr = frames[i];
+		headers[i].data_len = lengths[i] > 0xffff ? 0xffff : lengths[i];	// the rest is in further segments
+		headers[i].pkt_len = lengths[i];
+		packets[i] = headers + i;
+	}
+	self = cores;
+	self->now = now;
+	decide(packets, count, direction & 1, 1, verdicts);
+	return 0;
+}

@@ -1,0 +1,308 @@
+//! The data path on DPDK: a bump in the wire between two ports, in this process. It decides by the same code as the
+//! kernel's programs, `bpf/judge.h`, with the same tables in memory of DPDK.
+//!
+//! DPDK runs once in a process, so there is one data path. It ends with the process: what has come in is sent, the
+//! ports are closed, and no packet passes after that.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::binding::port_number;
+use crate::maps::directory::Directory;
+use crate::maps::layout::{self, PAGE, PAGES, PLANS};
+use crate::maps::policy::Registry;
+use crate::maps::{Maps, MapsError};
+use crate::path::{DataPath, Others, PathError};
+use crate::table::{
+    Attachment, Counters, Direction, Hook, LimiterState, Match, Plan, Seat, Settings,
+};
+
+mod devices;
+mod error;
+mod maps;
+mod sys;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use devices::{Device, Devices};
+pub use error::DpdkError;
+
+use maps::DpdkMaps;
+
+/// What is in this process.
+struct Process {
+    /// Whether DPDK was started. It cannot be stopped and started again.
+    started: bool,
+    /// The name of the data path, if there is one.
+    pins: Option<PathBuf>,
+}
+
+static PROCESS: Mutex<Process> = Mutex::new(Process {
+    started: false,
+    pins: None,
+});
+
+fn process() -> MutexGuard<'static, Process> {
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The data path of this process. Dropping it closes the ports.
+#[derive(Debug)]
+pub struct Dpdk {
+    devices: Devices,
+    directory: Directory,
+    registry: Registry,
+    /// Number of pages of limiters.
+    pages: usize,
+    attached: Vec<Attachment>,
+    /// Whether the ports are open.
+    runs: bool,
+}
+
+impl From<DpdkError> for PathError {
+    fn from(error: DpdkError) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl Drop for Dpdk {
+    fn drop(&mut self) {
+        let mut process = process();
+        sys::close();
+        process.pins = None;
+    }
+}
+
+impl Dpdk {
+    /// Makes the data path of this process, with the devices that were [chosen](Devices::choose).
+    ///
+    /// # Errors
+    /// If there is one already, or DPDK refuses.
+    pub fn create(pins: &Path, settings: &Settings) -> Result<Self, DpdkError> {
+        let mut process = process();
+        if process.pins.is_some() {
+            return Err(DpdkError::Taken);
+        }
+        let devices = Devices::chosen()?;
+        if !process.started {
+            sys::init(&devices.arguments())?;
+            process.started = true;
+        }
+        sys::create()?;
+        process.pins = Some(pins.to_owned());
+        drop(process);
+        let mut path = Self {
+            devices,
+            directory: Directory::read(&DpdkMaps)?,
+            registry: Registry::read(&DpdkMaps)?,
+            pages: 0,
+            attached: Vec::new(),
+            runs: false,
+        };
+        path.directory.set(settings);
+        path.directory.publish(&DpdkMaps)?;
+        path.reserve_pages(1)?;
+        Ok(path)
+    }
+
+    fn reserve_pages(&mut self, pages: usize) -> Result<(), DpdkError> {
+        if pages > PAGES {
+            return Err(MapsError::room("limiters", pages * PAGE, PAGES * PAGE).into());
+        }
+        sys::reserve(pages as u32)?;
+        self.pages = self.pages.max(pages);
+        Ok(())
+    }
+
+    /// Stores a plan.
+    fn store(&mut self, number: u32, plan: &Plan) -> Result<(), DpdkError> {
+        if number as usize >= PLANS {
+            return Err(MapsError::room("plans", number as usize + 1, PLANS).into());
+        }
+        let encoded = self.registry.encode(plan, &DpdkMaps)?;
+        Ok(DpdkMaps.update("plans", &number.to_ne_bytes(), &encoded)?)
+    }
+
+    /// Gives up policies that no plan needs which is `kept` or assigned to packets.
+    fn give_up(&mut self, kept: &dyn Fn(u32) -> bool) -> Result<(), DpdkError> {
+        let seated = self.directory.plans(&DpdkMaps)?;
+        // After that, no packet is under way with a plan that was not assigned just now.
+        sys::answers()?;
+        let numbers = (0..PLANS as u32).filter(|number| kept(*number) || seated.contains(number));
+        let needed = numbers.map(|number| DpdkMaps.lookup("plans", &number.to_ne_bytes()));
+        let needed: Result<Vec<_>, _> = needed.collect();
+        self.registry.give_up(needed?.into_iter().flatten());
+        Ok(())
+    }
+
+    /// Has the cores limit what is attached.
+    fn limit(&mut self) -> Result<(), DpdkError> {
+        if !self.runs {
+            sys::start(self.devices.ports(), self.devices.are_virtual())?;
+            self.runs = true;
+        }
+        let mut directions = [0; 2];
+        for attachment in &self.attached {
+            let index = self.devices.index(&attachment.interface)?;
+            // What goes out at one port came in at the other.
+            let port = match attachment.hook {
+                Hook::TcEgress => 1 - index,
+                _ => index,
+            };
+            directions[port] |= 1 << attachment.direction as u32;
+        }
+        sys::limit(directions)
+    }
+
+    fn attach_to(&mut self, attachment: &Attachment) -> Result<(), DpdkError> {
+        let index = self.devices.index(&attachment.interface)?;
+        if attachment.direction == Direction::Up && attachment.hook != Hook::TcEgress {
+            let (port, name) = (index as u32 + 1, port_number(&attachment.interface));
+            DpdkMaps.update("ports", &port.to_ne_bytes(), &name.to_ne_bytes())?;
+        }
+        let before = self.attached.clone();
+        if !before.contains(attachment) {
+            self.attached.push(attachment.clone());
+        }
+        let limited = self.limit();
+        if limited.is_err() {
+            self.attached = before;
+        }
+        limited
+    }
+
+    /// A limiter as it is between two bursts.
+    fn state(&self, limiter: u32) -> Result<LimiterState, DpdkError> {
+        let state = sys::read(limiter, layout::limiter::SIZE_OF)?;
+        let plan =
+            layout::plan_of(&state).map(|plan| DpdkMaps.lookup("plans", &plan.to_ne_bytes()));
+        let plan = plan.transpose()?.flatten();
+        let queues = plan.map_or(0, |plan| layout::queues_of(&plan));
+        Ok(layout::limiter(&state, queues))
+    }
+}
+
+impl DataPath for Dpdk {
+    fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
+        Ok(Self::create(pins, settings)?)
+    }
+
+    fn open(pins: &Path) -> Result<Self, PathError> {
+        // The one that made it has it.
+        Err(DpdkError::Missing(pins.to_owned()).into())
+    }
+
+    fn exists(pins: &Path) -> bool {
+        process().pins.as_deref() == Some(pins)
+    }
+
+    fn clear(_: &Path) -> Result<(), PathError> {
+        Ok(())
+    }
+
+    fn check(attachment: &Attachment) -> Result<(), PathError> {
+        Devices::chosen()?.index(&attachment.interface)?;
+        Ok(())
+    }
+
+    fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
+        self.directory.set(settings);
+        Ok(self.directory.publish(&DpdkMaps).map_err(DpdkError::from)?)
+    }
+
+    fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
+        match self.registry.has_room(plans) {
+            true => Ok(()),
+            false => Ok(self.give_up(kept)?),
+        }
+    }
+
+    fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
+        Ok(self.store(number, plan)?)
+    }
+
+    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
+        let room = self.pages * PAGE;
+        if let Some((_, seat)) = seats.iter().find(|(_, seat)| seat.limiter as usize >= room) {
+            let needed = seat.limiter as usize + 1;
+            return Err(DpdkError::from(MapsError::room("limiters", needed, room)).into());
+        }
+        let seated = self.directory.seat(&DpdkMaps, direction, seats);
+        Ok(seated.map_err(DpdkError::from)?)
+    }
+
+    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
+        let gone = self.directory.unseat(&DpdkMaps, direction, matches);
+        Ok(gone.map_err(DpdkError::from)?)
+    }
+
+    fn reserve(&mut self, limiters: u32) -> Result<(), PathError> {
+        Ok(self.reserve_pages((limiters as usize).div_ceil(PAGE))?)
+    }
+
+    fn forget(&mut self, limiter: u32) -> Result<(), PathError> {
+        Ok(sys::forget(limiter)?)
+    }
+
+    fn read(&self, limiter: u32) -> Result<LimiterState, PathError> {
+        Ok(self.state(limiter)?)
+    }
+
+    fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError> {
+        let all = limiters.map_while(sys::counters);
+        let all = all.map(
+            |[
+                passed_packets,
+                passed_bytes,
+                excess_packets,
+                excess_bytes,
+                marked_packets,
+            ]| Counters {
+                passed_packets,
+                passed_bytes,
+                excess_packets,
+                excess_bytes,
+                marked_packets,
+            },
+        );
+        Ok(all.collect())
+    }
+
+    fn unknown(&self) -> Result<Others, PathError> {
+        let strangers = layout::strangers(|reason| Ok::<_, PathError>(sys::tally(reason)))?;
+        let named = strangers.into_iter().map(|one| (one.reason, one.packets));
+        let (unsent, missed) = sys::lost();
+        let lost = [("port_full", unsent), ("port_missed", missed)];
+        Ok(named.chain(lost).collect())
+    }
+
+    fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        Ok(self.attach_to(attachment)?)
+    }
+
+    fn detach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        if !self.attached.contains(attachment) {
+            return Ok(());
+        }
+        self.attached.retain(|other| other != attachment);
+        Ok(self.limit()?)
+    }
+
+    /// None if a core does not answer. Attaching then says which one.
+    fn attachments(&self) -> Vec<Attachment> {
+        match sys::answers() {
+            Ok(()) => self.attached.clone(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn renamed(&self, _: &Attachment) -> Option<String> {
+        None
+    }
+
+    fn remove(self) -> Result<(), PathError> {
+        drop(self);
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Errors of the data path on DPDK.
+
+use std::path::PathBuf;
+
+use crate::maps::MapsError;
+
+/// Why the data path on DPDK did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum DpdkError {
+    /// An interface of the command line is not well written.
+    #[error(
+        "--dpdk {text}: {why}. Write INTERFACE=DEVICE, such as wan=0000:03:00.0 or wan=net_af_packet0,iface=wan"
+    )]
+    Written {
+        /// The text.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The devices were not named before the data path was made.
+    #[error("no devices are named for DPDK")]
+    NoDevices,
+    /// DPDK runs in this process already.
+    #[error("this process has a gate on DPDK already, and a process can have one only")]
+    Taken,
+    /// There is no data path.
+    #[error("no gate on DPDK is up in this process: {0}")]
+    Missing(PathBuf),
+    /// An interface of the file has no device.
+    #[error("no device is named for the interface {0}: give one with --dpdk {0}=DEVICE")]
+    Interface(String),
+    /// DPDK does not know a device.
+    #[error(
+        "DPDK has no port {device}: bind the device to a driver of DPDK (dpdk-devbind.py), or correct --dpdk"
+    )]
+    Port {
+        /// The device.
+        device: String,
+    },
+    /// There is no core for packets.
+    #[error("DPDK has one core, which is for control: give at least two, as in --eal '-l 0,1'")]
+    Cores,
+    /// DPDK refused.
+    #[error("DPDK: {what}: {why}")]
+    Refused {
+        /// The step.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A core is stuck, or other work keeps it from running.
+    #[error(
+        "packet core {worker} of DPDK has not answered for a second: it is stuck, or another process has its core"
+    )]
+    Silent {
+        /// The number of the core, counted from 0.
+        worker: u32,
+    },
+    /// The maps do not hold what they were given.
+    #[error(transparent)]
+    Maps(#[from] MapsError),
+}

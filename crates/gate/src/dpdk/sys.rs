@@ -1,0 +1,248 @@
+//! Calls of the C code in `dpdk/gate.c`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int};
+
+use super::error::DpdkError;
+
+/// No value of a map is longer, in bytes.
+pub(super) const LONGEST: usize = 1 << 14;
+/// Counters of a limiter.
+pub(super) const COUNTERS: usize = 5;
+
+unsafe extern "C" {
+    fn tidegate_dpdk_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    fn tidegate_dpdk_error(number: c_int) -> *const c_char;
+    fn tidegate_dpdk_create() -> c_int;
+    fn tidegate_dpdk_start(names: *const *const c_char, sleeps: u32) -> c_int;
+    fn tidegate_dpdk_limit(first: u32, second: u32) -> c_int;
+    fn tidegate_dpdk_close();
+    fn tidegate_dpdk_room(map: u32) -> u32;
+    fn tidegate_dpdk_lookup(map: u32, key: *const u8, value: *mut u8) -> u32;
+    fn tidegate_dpdk_update(map: u32, keys: *const u8, values: *const u8, count: u32) -> c_int;
+    fn tidegate_dpdk_delete(map: u32, key: *const u8) -> c_int;
+    fn tidegate_dpdk_next(map: u32, from: u32, key: *mut u8) -> u32;
+    fn tidegate_dpdk_reserve(wanted: u32) -> c_int;
+    fn tidegate_dpdk_read(number: u32, state: *mut u8) -> c_int;
+    fn tidegate_dpdk_forget(number: u32) -> c_int;
+    fn tidegate_dpdk_counters(number: u32, to: *mut u64) -> c_int;
+    fn tidegate_dpdk_tally(reason: u32, packets: *mut u64, bytes: *mut u64);
+    fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64);
+    fn tidegate_dpdk_answers() -> c_int;
+    #[cfg(test)]
+    fn tidegate_dpdk_try(
+        now: u64,
+        direction: u32,
+        frames: *const *mut u8,
+        lengths: *const u32,
+        count: u32,
+        verdicts: *mut c_int,
+    ) -> c_int;
+}
+
+/// What DPDK says about the number of an error.
+fn text_of(number: c_int) -> String {
+    // SAFETY: the function returns a string that lives as long as the thread, for any number.
+    let text = unsafe { CStr::from_ptr(tidegate_dpdk_error(number)) };
+    text.to_string_lossy().into_owned()
+}
+
+/// The result of a call: 0, a negative number of an error, or the number of a silent core plus one.
+fn checked(what: &'static str, result: c_int) -> Result<(), DpdkError> {
+    match result {
+        0 => Ok(()),
+        core if core > 0 => Err(DpdkError::Silent {
+            worker: core as u32 - 1,
+        }),
+        error => Err(DpdkError::Refused {
+            what,
+            why: text_of(error),
+        }),
+    }
+}
+
+/// Starts DPDK in this process, once. The arguments begin with the name of the program.
+pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
+    let words = arguments.iter().map(|word| CString::new(word.as_str()));
+    let words: Result<Vec<CString>, _> = words.collect();
+    let words = words.map_err(|_| DpdkError::Refused {
+        what: "starting DPDK",
+        why: "an argument contains a zero byte".into(),
+    })?;
+    // DPDK keeps the arguments and may change their order.
+    let mut words: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
+    let count = words.len() as c_int;
+    words.push(std::ptr::null_mut());
+    // SAFETY: the words are strings that are never freed, as the list is, and a null pointer ends it.
+    checked("starting DPDK", unsafe {
+        tidegate_dpdk_init(count, Vec::leak(words).as_mut_ptr())
+    })
+}
+
+/// Makes the memory for plans and limiters.
+pub(super) fn create() -> Result<(), DpdkError> {
+    // SAFETY: DPDK was started, and the caller owns the data path.
+    let made = unsafe { tidegate_dpdk_create() };
+    checked("making memory for plans and seats", made)
+}
+
+/// The answer of [`start`] if a port is missing: this minus the index of the port.
+const NO_PORT: c_int = -10_000;
+
+/// Opens both ports and starts the cores.
+pub(super) fn start(devices: [&str; 2], sleeps: bool) -> Result<(), DpdkError> {
+    let names = devices.map(|name| CString::new(name).unwrap_or_default());
+    let pointers = names.each_ref().map(|name| name.as_ptr());
+    // SAFETY: both names are strings that live through the call.
+    match unsafe { tidegate_dpdk_start(pointers.as_ptr(), u32::from(sleeps)) } {
+        missing if (NO_PORT - 1..=NO_PORT).contains(&missing) => {
+            let device = devices[(NO_PORT - missing) as usize].to_owned();
+            Err(DpdkError::Port { device })
+        }
+        result if result == -nix::libc::ECHILD => Err(DpdkError::Cores),
+        result => checked("opening the ports", result),
+    }
+}
+
+/// Limits these directions, as bits, of the packets that come in at each port.
+pub(super) fn limit(directions: [u32; 2]) -> Result<(), DpdkError> {
+    // SAFETY: numbers only.
+    checked("changing directions", unsafe {
+        tidegate_dpdk_limit(directions[0], directions[1])
+    })
+}
+
+/// Sends what has come in, ends the cores, and frees all memory.
+pub(super) fn close() {
+    // SAFETY: no other call is made at the same time, since the caller owns the data path.
+    unsafe { tidegate_dpdk_close() }
+}
+
+pub(super) fn room(map: u32) -> usize {
+    // SAFETY: numbers only.
+    unsafe { tidegate_dpdk_room(map) as usize }
+}
+
+pub(super) fn lookup(map: u32, key: &[u8]) -> Option<Vec<u8>> {
+    let key = Key::of(key);
+    let mut value = vec![0; LONGEST];
+    // SAFETY: the key is as long as any, and the value is longer than any.
+    let bytes = unsafe { tidegate_dpdk_lookup(map, key.bytes(), value.as_mut_ptr()) };
+    value.truncate(bytes as usize);
+    (bytes > 0).then_some(value)
+}
+
+/// A key, aligned, with zeros behind it.
+#[repr(align(8))]
+struct Key([u8; 32]);
+
+impl Key {
+    fn of(key: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        let (to, from) = (bytes.iter_mut(), key.iter());
+        to.zip(from).for_each(|(to, from)| *to = *from);
+        Self(bytes)
+    }
+
+    fn bytes(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+}
+
+/// Writes `count` values. Their sizes are those of the map.
+pub(super) fn update(map: u32, keys: &[u8], values: &[u8], count: u32) -> Result<(), DpdkError> {
+    // SAFETY: the callers encode keys and values by the structures that the C code is compiled with; the checks in
+    // `maps.rs` compare their lengths.
+    let result = unsafe { tidegate_dpdk_update(map, keys.as_ptr(), values.as_ptr(), count) };
+    checked("writing a map", result)
+}
+
+/// Removes a value. Returns whether it was there.
+pub(super) fn delete(map: u32, key: &[u8]) -> Result<bool, DpdkError> {
+    // SAFETY: the key is as long as any.
+    match unsafe { tidegate_dpdk_delete(map, Key::of(key).bytes()) } {
+        gone if gone == -nix::libc::ENOENT => Ok(false),
+        result => checked("writing a map", result).map(|()| true),
+    }
+}
+
+/// The next key of a table from a place on, and the place after it.
+pub(super) fn next(map: u32, from: u32, bytes: usize) -> Option<(Vec<u8>, u32)> {
+    let mut key = Key::of(&[]);
+    // SAFETY: there is room for any key.
+    let after = unsafe { tidegate_dpdk_next(map, from, key.0.as_mut_ptr()) };
+    (after > 0).then(|| (key.0[..bytes].to_vec(), after))
+}
+
+/// Makes this number of pages of limiters.
+pub(super) fn reserve(pages: u32) -> Result<(), DpdkError> {
+    // SAFETY: numbers only.
+    checked("making memory for limiters", unsafe {
+        tidegate_dpdk_reserve(pages)
+    })
+}
+
+/// The bytes of a limiter.
+pub(super) fn read(limiter: u32, size: usize) -> Result<Vec<u8>, DpdkError> {
+    let mut state = vec![0; size.max(LONGEST)];
+    // SAFETY: there is room for more than a limiter.
+    let result = unsafe { tidegate_dpdk_read(limiter, state.as_mut_ptr()) };
+    checked("reading a limiter", result)?;
+    state.truncate(size);
+    Ok(state)
+}
+
+/// Resets a limiter.
+pub(super) fn forget(limiter: u32) -> Result<(), DpdkError> {
+    // SAFETY: numbers only.
+    checked("resetting a limiter", unsafe {
+        tidegate_dpdk_forget(limiter)
+    })
+}
+
+/// The counters of a limiter, if it is reserved.
+pub(super) fn counters(limiter: u32) -> Option<[u64; COUNTERS]> {
+    let mut counters = [0; COUNTERS];
+    // SAFETY: there is room for five counters.
+    let result = unsafe { tidegate_dpdk_counters(limiter, counters.as_mut_ptr()) };
+    (result == 0).then_some(counters)
+}
+
+/// Packets and bytes that were counted for a reason.
+pub(super) fn tally(reason: u32) -> (u64, u64) {
+    let (mut packets, mut bytes) = (0, 0);
+    // SAFETY: both live through the call.
+    unsafe { tidegate_dpdk_tally(reason, &mut packets, &mut bytes) };
+    (packets, bytes)
+}
+
+/// Packets that could not be sent, and that could not be taken in.
+pub(super) fn lost() -> (u64, u64) {
+    let (mut unsent, mut missed) = (0, 0);
+    // SAFETY: both live through the call.
+    unsafe { tidegate_dpdk_lost(&mut unsent, &mut missed) };
+    (unsent, missed)
+}
+
+/// Whether all cores answer.
+pub(super) fn answers() -> Result<(), DpdkError> {
+    // SAFETY: no arguments.
+    checked("waiting for the cores", unsafe { tidegate_dpdk_answers() })
+}
+
+/// Decides about frames as the cores do, while none runs. Frames are marked in place.
+#[cfg(test)]
+pub(super) fn decide(now: u64, direction: u32, frames: &mut [Vec<u8>]) -> Vec<i32> {
+    let lengths: Vec<u32> = frames.iter().map(|frame| frame.len() as u32).collect();
+    let pointers: Vec<*mut u8> = frames.iter_mut().map(|frame| frame.as_mut_ptr()).collect();
+    let mut verdicts = vec![0; frames.len()];
+    let count = frames.len() as u32;
+    // SAFETY: frames and lengths belong together, and there is room for a verdict on each.
+    let result = unsafe {
+        let frames = pointers.as_ptr();
+        let verdicts = verdicts.as_mut_ptr();
+        tidegate_dpdk_try(now, direction, frames, lengths.as_ptr(), count, verdicts)
+    };
+    assert_eq!(result, 0, "at most 32 frames");
+    verdicts
+}

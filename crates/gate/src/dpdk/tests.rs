@@ -1,0 +1,136 @@
+//! The data path without ports: plans, seats and limiters, and decisions as the cores make them.
+
+use std::path::Path;
+
+use tidegate_limiter::{HashKey, LimiterConfig, PolicerConfig, Rate};
+
+use super::*;
+use crate::table::{Accounting, Excess, LinkFrames, OtherFrames, Sources, Unknown};
+
+/// Verdicts of `bpf/types.h`.
+const PASS: i32 = 0;
+const EXCESS: i32 = 1;
+
+/// The data path of the test process, and what keeps other tests from it.
+pub(crate) struct Alone {
+    pub(crate) path: Dpdk,
+    _one: MutexGuard<'static, ()>,
+}
+
+/// A data path with these settings whose ports stay closed.
+pub(crate) fn alone(settings: &Settings) -> Alone {
+    static ONE: Mutex<()> = Mutex::new(());
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = |name: &str| format!("{name}=net_null_{name}").parse().unwrap();
+    let eal = "--no-huge -m 256 --lcores 0@(0-1) --log-level=error";
+    let devices = Devices::new(&[device("wan"), device("lan")], eal);
+    devices.unwrap().choose();
+    let path = Dpdk::create(Path::new("/test"), settings).unwrap();
+    Alone { path, _one: one }
+}
+
+/// Decides about frames to subscribers at a time. Frames are marked in place.
+pub(crate) fn decide(now: u64, frames: &mut [Vec<u8>]) -> Vec<i32> {
+    sys::decide(now, 0, frames)
+}
+
+fn settings(unknown: Unknown) -> Settings {
+    Settings {
+        accounting: Accounting {
+            layer: 3,
+            overhead: 0,
+        },
+        unknown,
+        other_frames: OtherFrames::Pass,
+        link_frames: LinkFrames::default(),
+        sources: Sources::Bound,
+        beside: false,
+        hash: HashKey::from_bytes(*b"a 16 byte secret"),
+    }
+}
+
+/// UDP of 100 bytes to this address.
+fn frame(to: u32) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 100];
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 198, 51, 100, 1]);
+    frame.extend(to.to_be_bytes());
+    frame.resize(114, 0);
+    frame
+}
+
+fn matched(address: u32) -> Match {
+    let address = std::net::Ipv4Addr::from_bits(address).to_string();
+    Match::Prefix(address.parse().unwrap())
+}
+
+#[test]
+fn many_seats_come_and_go() {
+    const MANY: u32 = 20_000;
+    const FIRST: u32 = 10 << 24;
+    let mut alone = alone(&settings(Unknown::Drop));
+    let path = &mut alone.path;
+    let config = PolicerConfig::new(Rate::from_bits_per_second(8_000_000), 150).unwrap();
+    let plan = Plan::new(LimiterConfig::from(config), Vec::new(), None, Excess::Drop).unwrap();
+    path.put_plan(1, &plan).unwrap();
+    let seat = |limiter| Seat {
+        limiter,
+        plan: 1,
+        version: 1,
+        ..Seat::default()
+    };
+    let seats: Vec<_> = (0..MANY).map(|n| (matched(FIRST + n), seat(n))).collect();
+    let error = path.seat(Direction::Down, &seats).unwrap_err().to_string();
+    assert!(error.contains("limiters are needed"), "{error}");
+    path.reserve(MANY).unwrap();
+    path.seat(Direction::Down, &seats).unwrap();
+    // Every second one goes, in an order that leaves holes everywhere.
+    let gone: Vec<_> = (0..MANY).step_by(2).map(|n| matched(FIRST + n)).collect();
+    path.unseat(Direction::Down, &gone).unwrap();
+    for first in (0..MANY).step_by(32) {
+        let mut frames: Vec<_> = (first..first + 32).map(|n| frame(FIRST + n)).collect();
+        for (at, verdict) in decide(1, &mut frames).into_iter().enumerate() {
+            // Unmatched packets are dropped.
+            let expected = if at % 2 == 0 { EXCESS } else { PASS };
+            assert_eq!(verdict, expected, "subscriber {}", first + at as u32);
+        }
+        // The bucket holds one packet and a half.
+        assert!(
+            decide(1, &mut frames)
+                .into_iter()
+                .all(|verdict| verdict == EXCESS)
+        );
+    }
+    let all = path.counters(0..MANY).unwrap();
+    assert_eq!(all.len(), MANY as usize);
+    for (number, counters) in all.iter().enumerate() {
+        let one = u64::from(number % 2 == 1);
+        assert_eq!(
+            (counters.passed_packets, counters.excess_bytes),
+            (one, 100 * one)
+        );
+    }
+    let dropped = path.unknown().unwrap();
+    let dropped = dropped.iter().find(|(name, _)| *name == "unknown_dropped");
+    assert_eq!(dropped.unwrap().1, u64::from(MANY));
+    path.forget(1).unwrap();
+    assert_eq!(path.read(1).unwrap(), LimiterState::default());
+    assert_eq!(path.read(3).unwrap().counters.passed_packets, 1);
+}
+
+#[test]
+fn there_is_one_data_path_in_a_process() {
+    let alone = alone(&settings(Unknown::Pass));
+    assert!(Dpdk::exists(Path::new("/test")) && !Dpdk::exists(Path::new("/other")));
+    let second = Dpdk::create(Path::new("/other"), &settings(Unknown::Pass));
+    assert!(matches!(second, Err(DpdkError::Taken)));
+    let place = |interface: &str| Attachment {
+        interface: interface.to_owned(),
+        hook: Hook::TcIngress,
+        direction: Direction::Down,
+    };
+    assert!(Dpdk::check(&place("wan")).is_ok());
+    let error = Dpdk::check(&place("dmz")).unwrap_err().to_string();
+    assert!(error.contains("give one with --dpdk dmz=DEVICE"), "{error}");
+    drop(alone);
+    assert!(!Dpdk::exists(Path::new("/test")));
+}
