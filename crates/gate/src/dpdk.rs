@@ -184,6 +184,8 @@ impl Dpdk {
 }
 
 impl DataPath for Dpdk {
+    const OUTLIVES_PROCESS: bool = false;
+
     fn create(pins: &Path, settings: &Settings) -> Result<Self, PathError> {
         Ok(Self::create(pins, settings)?)
     }

@@ -22,7 +22,6 @@ pub mod limits;
 pub mod live;
 mod maps;
 pub mod matches;
-mod matches;
 mod memory;
 mod path;
 pub mod reading;

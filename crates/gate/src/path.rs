@@ -31,11 +31,14 @@ impl From<String> for PathError {
     }
 }
 
-/// Plans, seats and limiters that packets pass. They outlive the process.
+/// Plans, seats and limiters that packets pass. Mostly they outlive the process.
 ///
 /// Every change can be made twice with the same result: after a crash the gate repeats changes that it
 /// may have made before.
 pub trait DataPath: Sized {
+    /// Whether the limits stay in force when the process ends.
+    const OUTLIVES_PROCESS: bool = true;
+
     /// Creates a data path that is pinned in this folder.
     ///
     /// # Errors

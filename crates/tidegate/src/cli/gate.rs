@@ -127,10 +127,11 @@ Examples:
   systemctl enable --now tidegate-gate            run the gate as a service
   curl --unix-socket /run/tidegate/api.sock http://gate/v1/status
   curl http://127.0.0.1:9642/metrics              if metrics.listen is 127.0.0.1:9642
+  sudo tidegate gate run gate.toml --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1 --eal '-l 0,1'
 
 SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force. They
 also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate down`
-removes them.
+removes them. With --dpdk the packets pass through this process: when it ends, none pass.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
@@ -145,6 +146,19 @@ pub struct Run {
     pub file: PathBuf,
     #[command(flatten)]
     pub imports: Imports,
+    /// Limit by DPDK instead of the kernel, between these two devices: each is an interface of the file, and a PCI
+    /// address or a virtual device with its arguments
+    #[arg(long, value_name = "INTERFACE=DEVICE")]
+    pub dpdk: Vec<String>,
+    /// Arguments for DPDK's environment abstraction layer, such as '-l 0,2-3'
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        requires = "dpdk",
+        allow_hyphen_values = true,
+        default_value = ""
+    )]
+    pub eal: String,
     /// Format of the log on standard error [default: the key `log` of the configuration]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,

@@ -356,8 +356,17 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         "the gate is up"
     };
     logs::report(&report, what);
-    endpoints.serve(Box::new(
-        LocalGate::held(gate).lenient(options.imports.lenient),
-    ))?;
+    let then = match D::OUTLIVES_PROCESS {
+        true => "the limits stay in force",
+        false => "packets that came in are still sent, and no more pass",
+    };
+    let gate = LocalGate::held(gate).lenient(options.imports.lenient);
+    let served = endpoints.serve(Box::new(gate), then);
+    if !D::OUTLIVES_PROCESS {
+        Gate::<D>::down_at(Folders::from(&config))?;
+        clear(&config.state);
+        tracing::info!("the ports are closed");
+    }
+    served?;
     Ok(Exit::Done)
 }

@@ -92,21 +92,21 @@ impl Endpoints {
         })
     }
 
-    /// Answers until a signal or a request ends it. SIGHUP reloads.
-    pub fn serve(self, control: Box<dyn Control>) -> anyhow::Result<()> {
+    /// Answers until a signal or a request ends it. SIGHUP reloads. `then` says what happens at the end.
+    pub fn serve(self, control: Box<dyn Control>, then: &str) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .context("cannot start the threads of the daemon")?;
         let gate = Arc::new(SharedGate::new(control));
-        let result = runtime.block_on(self.answer(gate));
+        let result = runtime.block_on(self.answer(gate, then));
         // Requests that wait for the kernel do not delay the end.
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
     }
 
-    async fn answer(self, gate: Arc<SharedGate>) -> anyhow::Result<()> {
+    async fn answer(self, gate: Arc<SharedGate>, then: &str) -> anyhow::Result<()> {
         let (end, ended) = watch::channel(false);
         let stop = Arc::new(Notify::new());
         let keeper = Arc::new(self.keeper);
@@ -166,7 +166,7 @@ impl Endpoints {
             }
         };
         notify::send("STOPPING=1");
-        tracing::info!(why = name, "the daemon ends; the limits stay in force");
+        tracing::info!(why = name, "the daemon ends; {then}");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
         tokio::task::spawn_blocking(move || {

@@ -8,6 +8,7 @@ mod api;
 mod check;
 mod commands;
 mod daemon;
+mod dpdk;
 mod keeper;
 mod logs;
 mod metrics;
@@ -35,6 +36,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     match &options.command {
         Command::Check(options) => return check::run(options),
         Command::Openapi(_) => return openapi(),
+        Command::Run(options) if !options.dpdk.is_empty() => return dpdk::run(options),
         Command::Schema => return schema(),
         _ => rights::check()?,
     }
@@ -57,7 +59,13 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Reload(options) => commands::reload::<D>(options, state),
         Command::Status(options) => {
             let paint = Paint::for_stdout(common.color, false);
-            status::run(options, &mut LocalGate::<D>::watched(state)?, paint)
+            match LocalGate::<D>::watched(state) {
+                // The limits may be in a daemon's process.
+                Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+                    status::ask(options, state, paint)
+                }
+                gate => status::run(options, &mut gate?, paint),
+            }
         }
         Command::Usage(_) => commands::usage(state),
         Command::Top(options) => top::run(options, &mut LocalGate::<D>::watched(state)?),

@@ -117,6 +117,11 @@ impl Remote {
         Ok(())
     }
 
+    /// What the daemon answers at a path of the API.
+    pub fn get<T: DeserializeOwned>(self, path: &str) -> Result<T, ControlError> {
+        self.ask("GET", path, &Value::Null)
+    }
+
     /// One request, and its answer.
     fn ask<T: DeserializeOwned>(
         self,
@@ -185,7 +190,7 @@ fn garbled() -> ControlError {
 }
 
 /// A name as a part of a path (RFC 3986 section 2.1).
-fn encoded(name: &str) -> String {
+pub fn encoded(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

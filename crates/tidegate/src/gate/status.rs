@@ -1,13 +1,15 @@
 //! `tidegate gate status`: tables and JSON.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 use tidegate_gate::Direction;
 use tidegate_gate::control::{Control, ControlError, inspect};
 use tidegate_gate::reading::Reading;
 
-use super::view::{self, Counted, Limited, Status, SubscriberJson};
+use super::remote::{self, Remote};
+use super::view::{self, Counted, Limited, Page, Status, SubscriberJson};
 use crate::cli::gate::{self, SortStatus};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -17,49 +19,108 @@ use crate::units::{bytes, count, percent, plural, rate};
 #[cfg(test)]
 mod tests;
 
+/// Shows a gate that this process can read.
 pub fn run(
     options: &gate::Status,
     control: &mut dyn Control,
     paint: Paint,
 ) -> anyhow::Result<Exit> {
-    let mut out = Output::stdout();
-    match &options.name {
-        Some(name) => {
-            let subscriber = subscriber_json(control, name)?;
-            if options.json {
-                json(&mut out, &subscriber)?;
-            } else {
-                detail(&mut out, &subscriber, paint)?;
-            }
-        }
-        None if options.csv => csv(&mut out, &control.read()?)?,
-        None => {
-            let reading = control.read()?;
-            let status = view::status(&control.overview()?, &reading);
-            let most = if options.all {
-                usize::MAX
-            } else {
-                options.limit
+    if let Some(name) = &options.name {
+        return one(options, &subscriber_json(control, name)?, paint);
+    }
+    let reading = control.read()?;
+    let status = view::status(&control.overview()?, &reading);
+    let (sort, most) = match options.csv {
+        true => (SortStatus::Name, usize::MAX),
+        false => (options.sort, most(options)),
+    };
+    all(options, &status, &sorted(&reading, sort, most), paint)
+}
+
+/// Shows a gate whose limits are in the process of its daemon, which is asked.
+pub fn ask(options: &gate::Status, state: &Path, paint: Paint) -> anyhow::Result<Exit> {
+    let daemon = || {
+        let gone = || ControlError::Down("the gate's daemon ended just now".into());
+        Remote::connect(state).ok_or_else(gone)
+    };
+    if let Some(name) = &options.name {
+        let path = format!("/v1/subscribers/{}", remote::encoded(name));
+        return one(options, &daemon()?.get(&path)?, paint);
+    }
+    let status: Status = daemon()?.get("/v1/status")?;
+    let mut subscribers: Vec<SubscriberJson> = Vec::new();
+    let mut path = "/v1/subscribers?limit=10000".to_owned();
+    loop {
+        let page: Page = daemon()?.get(&path)?;
+        subscribers.extend(page.subscribers);
+        let Some(last) = page.next else { break };
+        path = format!(
+            "/v1/subscribers?limit=10000&after={}",
+            remote::encoded(&last)
+        );
+    }
+    if !options.csv {
+        subscribers.sort_by_key(|one| {
+            let sum = |of: fn(&Counted) -> u64| {
+                let both = [&one.down, &one.up].into_iter().flatten();
+                both.map(|limited| of(&limited.counted)).sum::<u64>()
             };
-            let subscribers = sorted(&reading, options.sort, most);
-            if options.json {
-                let all = All {
-                    status: &status,
-                    listed: &subscribers,
-                };
-                json(&mut out, &all)?;
-            } else {
-                whole(&mut out, &status, paint)?;
-                list(&mut out, &subscribers, paint)?;
-                let hidden = status.subscribers - subscribers.len() as u64;
-                if hidden > 0 {
-                    let more = plural(hidden, "subscriber", "subscribers");
-                    writeln!(
-                        out,
-                        "{more} not shown: --all shows all, NAME shows one with its queues"
-                    )?;
-                }
-            }
+            std::cmp::Reverse(match options.sort {
+                SortStatus::Bytes => sum(|counted| counted.passed_bytes + counted.excess_bytes),
+                SortStatus::Drops => sum(|counted| counted.excess_packets),
+                SortStatus::Name => 0,
+            })
+        });
+        subscribers.truncate(most(options));
+    }
+    all(options, &status, &subscribers, paint)
+}
+
+/// The number of subscribers to show.
+fn most(options: &gate::Status) -> usize {
+    if options.all {
+        usize::MAX
+    } else {
+        options.limit
+    }
+}
+
+fn one(options: &gate::Status, subscriber: &SubscriberJson, paint: Paint) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    if options.json {
+        json(&mut out, subscriber)?;
+    } else {
+        detail(&mut out, subscriber, paint)?;
+    }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+fn all(
+    options: &gate::Status,
+    status: &Status,
+    subscribers: &[SubscriberJson],
+    paint: Paint,
+) -> anyhow::Result<Exit> {
+    let mut out = Output::stdout();
+    if options.csv {
+        csv(&mut out, subscribers)?;
+    } else if options.json {
+        let all = All {
+            status,
+            listed: subscribers,
+        };
+        json(&mut out, &all)?;
+    } else {
+        whole(&mut out, status, paint)?;
+        list(&mut out, subscribers, paint)?;
+        let hidden = status.subscribers - subscribers.len() as u64;
+        if hidden > 0 {
+            let more = plural(hidden, "subscriber", "subscribers");
+            writeln!(
+                out,
+                "{more} not shown: --all shows all, NAME shows one with its queues"
+            )?;
         }
     }
     out.commit()?;
@@ -80,22 +141,29 @@ fn json(out: &mut Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The counters of all subscribers, by name.
-fn csv(out: &mut impl Write, reading: &Reading) -> io::Result<()> {
+/// The counters of these subscribers.
+fn csv(out: &mut impl Write, subscribers: &[SubscriberJson]) -> io::Result<()> {
     writeln!(
         out,
         "name,plan,direction,rate_bps,passed_packets,passed_bytes,excess_packets,excess_bytes,marked_packets"
     )?;
-    for (subscriber, counters) in reading.roster.subscribers.iter().zip(&reading.counters) {
-        for (direction, counted) in counters.iter() {
-            let rate = subscriber.limits[direction].rate;
+    for subscriber in subscribers {
+        let plan = match subscriber.plan.as_str() {
+            "-" => "",
+            plan => plan,
+        };
+        let both = both(&subscriber.down, &subscriber.up).into_iter();
+        for (direction, limited) in both.filter_map(|(name, one)| Some((name, one.as_ref()?))) {
+            let counted = &limited.counted;
             writeln!(
                 out,
                 "{},{},{},{},{},{},{},{},{}",
                 field(&subscriber.name),
-                field(subscriber.plan.as_deref().unwrap_or("")),
-                direction.name(),
-                rate.map_or_else(String::new, |rate| rate.to_string()),
+                field(plan),
+                direction,
+                limited
+                    .rate
+                    .map_or_else(String::new, |rate| rate.to_string()),
                 counted.passed_packets,
                 counted.passed_bytes,
                 counted.excess_packets,

@@ -9,7 +9,7 @@ use tidegate_gate::table::{
 use utoipa::ToSchema;
 
 /// The gate as a whole.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of tidegate.
     pub version: String,
@@ -52,16 +52,16 @@ pub struct Attached {
 }
 
 /// Packets that no limiter saw.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Unlimited {
     /// The reason.
-    pub reason: &'static str,
+    pub reason: String,
     /// Number of packets.
     pub packets: u64,
 }
 
 /// Packets and bytes, with the bytes that are charged.
-#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
     /// Packets that passed, counted as on the wire.
     pub passed_packets: u64,
@@ -76,7 +76,7 @@ pub struct Counted {
 }
 
 /// A subscriber.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Subscriber)]
 pub struct SubscriberJson {
     /// Name in the configuration.
@@ -126,7 +126,7 @@ pub struct UsageJson {
 }
 
 /// One direction of a subscriber.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Limited {
     /// Rate limit in bits per second; null if packets are counted and not limited.
     pub rate: Option<u64>,
@@ -134,12 +134,12 @@ pub struct Limited {
     #[serde(flatten)]
     pub counted: Counted,
     /// The queues, only in answers about one subscriber.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Queue>>,
 }
 
 /// A phantom queue.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// Bytes in it.
     pub length: u64,
@@ -152,7 +152,7 @@ pub struct Queue {
 }
 
 /// Some of the subscribers, sorted by name.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Page {
     /// Number of subscribers that match, on all pages.
     pub matched: u64,
@@ -381,7 +381,10 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
         unlimited: reading
             .unlimited
             .iter()
-            .map(|&(reason, packets)| Unlimited { reason, packets })
+            .map(|&(reason, packets)| Unlimited {
+                reason: reason.to_owned(),
+                packets,
+            })
             .collect(),
     }
 }

@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure is to end the test")]
 
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod flood;
 mod frames;
 mod life;

@@ -155,10 +155,15 @@ impl<'a> Gate<'a> {
 
     /// Starts the daemon and waits until it limits. Its log goes to a file.
     pub fn daemon(&self) -> Process {
+        self.daemon_with(&[])
+    }
+
+    /// The same with further words for `gate run`.
+    pub fn daemon_with(&self, words: &[&str]) -> Process {
         let path = self.folder.path().join("log");
         let log = fs::File::options().create(true).append(true).open(path);
         let mut command = Command::new(TIDEGATE);
-        command.args(["gate", "run"]).arg(self.file());
+        command.args(["gate", "run"]).arg(self.file()).args(words);
         command.stdout(Stdio::null()).stderr(log.unwrap());
         let process = self.space.start(&mut command).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
@@ -168,6 +173,11 @@ impl<'a> Gate<'a> {
             std::thread::sleep(Duration::from_millis(50));
         }
         process
+    }
+
+    /// What the daemon logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// The counters of all subscribers.

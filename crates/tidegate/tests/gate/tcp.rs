@@ -24,15 +24,15 @@ fn bridge(hook: &str) -> String {
 /// Time until senders reach their shares.
 const START_UP: Duration = Duration::from_secs(5);
 /// Time of the measurement.
-const MEASURED: Duration = Duration::from_secs(10);
+pub const MEASURED: Duration = Duration::from_secs(10);
 /// Longer than both.
-const WHOLE: Duration = Duration::from_secs(17);
+pub const WHOLE: Duration = Duration::from_secs(17);
 /// Time for which flows of lower priority are alone. A class behind a busy one gets nothing, not even the
 /// first packets of a new connection.
 const AHEAD: Duration = Duration::from_secs(2);
 
 /// A link of 10 ms, or of 20 ms and 50 ms for clients whose address ends in 128 to 191, or 192 to 255.
-fn round_trips() -> LinkPlan {
+pub fn round_trips() -> LinkPlan {
     let way = |prefix: &str, ms: u64| (prefix.parse().unwrap(), ms * MILLISECOND);
     LinkPlan {
         round_trips: vec![
@@ -45,13 +45,13 @@ fn round_trips() -> LinkPlan {
 }
 
 /// A measurement of 10 s: the gate's counters and the client's device before and after.
-struct Window {
+pub struct Window {
     gate: [Counted; 2],
     device: [DeviceCounters; 2],
 }
 
 /// Runs these transfers, and measures them when they have started up.
-fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Received>) {
+pub fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Received>) {
     let transfers = iperf::start(site, bulks).unwrap();
     thread::sleep(START_UP);
     let count = || (gate.status(), site.client.counters("eth0").unwrap());
@@ -67,7 +67,7 @@ fn observe(site: &Site, gate: &Gate<'_>, bulks: &[Bulk]) -> (Window, Vec<Receive
 
 impl Window {
     /// The rate that passed to a subscriber, in bit/s.
-    fn rate(&self, subscriber: &str) -> f64 {
+    pub fn rate(&self, subscriber: &str) -> f64 {
         self.gate[1].rate_since(&self.gate[0], subscriber, "down")
     }
 
@@ -88,7 +88,7 @@ impl Window {
     }
 
     /// Bytes of all these by the gate's counters, as a share of the bytes at the client's device.
-    fn agreement(&self, subscribers: &[&str]) -> f64 {
+    pub fn agreement(&self, subscribers: &[&str]) -> f64 {
         let sum: f64 = subscribers.iter().map(|name| self.rate(name)).sum();
         let bytes = self.device[1].received_bytes - self.device[0].received_bytes;
         let elapsed = self.gate[1].at - self.gate[0].at;
@@ -97,7 +97,7 @@ impl Window {
 }
 
 /// Bytes of each connection of some transfers in each second of the window.
-fn windows(received: &[Received], bulks: std::ops::Range<usize>) -> Vec<Vec<f64>> {
+pub fn windows(received: &[Received], bulks: std::ops::Range<usize>) -> Vec<Vec<f64>> {
     let (first, count) = (START_UP.as_secs() as usize, MEASURED.as_secs() as usize);
     let of = received.iter().filter(|one| bulks.contains(&one.bulk));
     let of: Vec<_> = of.collect();
@@ -112,7 +112,7 @@ fn sum(received: &[Received], bulks: std::ops::Range<usize>) -> f64 {
 }
 
 /// A plan with a class for each of these last bytes of the client's address, in order.
-fn by_address(hosts: &[u8], plan: &str) -> String {
+pub fn by_address(hosts: &[u8], plan: &str) -> String {
     let rules = hosts.iter().enumerate().map(|(class, host)| {
         format!("[[plan.{plan}.rule]]\nclass = {class}\nlocal = \"192.0.2.{host}\"\n")
     });
@@ -120,7 +120,7 @@ fn by_address(hosts: &[u8], plan: &str) -> String {
 }
 
 /// The findings of a link that must not have lost packets itself.
-fn findings(site: &Site) -> Findings {
+pub fn findings(site: &Site) -> Findings {
     let report = site.link.report().unwrap();
     let mut findings = Findings {
         late: report.lateness.p99,

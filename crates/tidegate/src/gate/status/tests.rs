@@ -100,7 +100,7 @@ fn usage_is_exported_as_csv() {
     roster.subscribers[0].name = "Ann, 1st floor".into();
     roster.subscribers[1].plan = None;
     let reading = fake.read().expect("read");
-    let text = text(|out| csv(out, &reading));
+    let text = text(|out| csv(out, &sorted(&reading, SortStatus::Name, usize::MAX)));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],
