@@ -356,7 +356,7 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     let set = if one.set { ", set live" } else { "" };
     let name = paint.bold(&one.name);
     write!(out, "{name}  plan {}{set}", one.plan)?;
-    if let (Some(turn), Some(base)) = (one.turn, &one.base_plan) {
+    if let (Some(turn), Some(base)) = (one.turn.as_deref(), &one.base_plan) {
         let why = match turn {
             "quota" => "its quota is used up",
             _ => "of the time of day",

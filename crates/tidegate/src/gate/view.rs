@@ -90,12 +90,12 @@ pub struct SubscriberJson {
     /// Whether addresses or tags were assigned or released live.
     pub moved: bool,
     /// Why `plan` is in force instead of its plan: `schedule` or `quota`; null if it is its plan.
-    pub turn: Option<&'static str>,
+    pub turn: Option<String>,
     /// Its plan, if another one is in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_plan: Option<String>,
     /// What it used in its month, if that is counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageJson>,
     /// The volume of its plan.
     #[serde(skip)]
@@ -111,7 +111,7 @@ pub struct SubscriberJson {
 }
 
 /// What a subscriber used in its month.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Usage)]
 pub struct UsageJson {
     /// The first day of the month.
@@ -332,7 +332,10 @@ impl SubscriberJson {
             set: subscriber.set,
             suspended: subscriber.suspended,
             moved: subscriber.moved,
-            turn: subscriber.turn.as_ref().map(|(why, _)| why.name()),
+            turn: subscriber
+                .turn
+                .as_ref()
+                .map(|(why, _)| why.name().to_owned()),
             base_plan: subscriber.turn.as_ref().map(|(_, base)| base.to_string()),
             usage: None,
             quota: subscriber.quota.as_ref().map(|quota| quota.bytes),

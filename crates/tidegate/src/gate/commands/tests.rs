@@ -53,7 +53,7 @@ fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
     let endpoints = Endpoints::open(&config).expect("open");
     std::thread::spawn(move || {
         let (gate, _, _) = Gate::<Memory>::start(&config)?;
-        endpoints.serve(Box::new(LocalGate::held(gate)))
+        endpoints.serve(Box::new(LocalGate::held(gate)), "the limits stay in force")
     })
 }
 
