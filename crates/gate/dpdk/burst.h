@@ -45,6 +45,19 @@ static __always_inline void mark_packet(struct rte_mbuf *m, const struct packet 
 		mark(rte_pktmbuf_mtod_offset(m, u8 *, p->ip), p->family, class);
 }
 
+// Reads the headers of a packet.
+static __always_inline void parse_packet(const struct rte_mbuf *m, struct packet *p, u8 direction, u32 interface,
+					 const struct settings *set)
+{
+	const u8 *data = rte_pktmbuf_mtod(m, const u8 *);
+	struct bytes from = { .data = data, .end = data + rte_pktmbuf_data_len(m), .length = rte_pktmbuf_pkt_len(m) };
+	*p = (struct packet) { .direction = direction, .packets = 1, .length = from.length };
+	if (direction)
+		p->interface = interface;
+	parse_ip(p, &from, parse_frame(p, &from), 0);
+	charge(p, set);
+}
+
 // The verdicts on packets that came in at an interface, by its number and the direction of its packets.
 static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u32 interface, int *verdicts)
 {
@@ -54,16 +67,8 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 	for (u32 i = 0; i < count; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
 	for (u32 i = 0; i < count; i++) {
-		struct packet *p = all + i;
-		const struct rte_mbuf *m = packets[i];
-		const u8 *data = rte_pktmbuf_mtod(m, const u8 *);
-		struct bytes from = { .data = data, .end = data + rte_pktmbuf_data_len(m), .length = rte_pktmbuf_pkt_len(m) };
-		*p = (struct packet) { .direction = direction, .packets = 1, .length = from.length };
-		if (direction)
-			p->interface = interface;
-		parse_ip(p, &from, parse_frame(p, &from), 0);
-		charge(p, set);
-		prefetch_seat(p, set);
+		parse_packet(packets[i], all + i, direction, interface, set);
+		prefetch_seat(all + i, set);
 	}
 	for (u32 i = 0; i < count; i++) {
 		found[i] = find(all + i, set);

@@ -12,6 +12,7 @@
 #include <rte_mempool.h>
 #include <rte_random.h>
 #include "burst.h"
+#include "measure.h"
 
 enum {
 	RING = 1024,	// descriptors of a queue of a port
@@ -236,28 +237,38 @@ static int open_port(u16 port, u32 queues, u64 spread)
 	return error == -ENOTSUP ? 0 : error;
 }
 
-// Opens the two ports, and starts a core for each pair of queues. `sleeps`: they sleep when nothing comes. Returns 0 or
-// an error; -10000 - n if port n is not there.
-int tidegate_dpdk_start(const char *const names[2], u32 sleeps)
+// Opens both ports, with room for this many packets of at most so many bytes. Returns 0 or an error; -10000 - n if port n
+// is not there.
+static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 bytes)
 {
-	u32 workers = rte_lcore_count() - 1;
-	if (!workers || workers > CORES)
-		return -ECHILD;
 	for (u32 i = 0; i < 2; i++) {
 		if (rte_eth_dev_get_port_by_name(names[i], &wire.number[i]))
 			return -10000 - (int)i;
 	}
 	if (!wire.pool)
-		wire.pool = rte_pktmbuf_pool_create("tidegate", POOL, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+		wire.pool = rte_pktmbuf_pool_create("tidegate", packets, CACHE, 0, bytes + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
 	if (!wire.pool)
 		return -rte_errno;
 	wire.is_open = 1;
 	for (u32 i = 0; i < 2; i++) {
 		u64 spread = i ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
-		int error = open_port(wire.number[i], workers, spread);
+		int error = open_port(wire.number[i], queues, spread);
 		if (error)
 			return error;
 	}
+	return 0;
+}
+
+// Opens the ports, and starts a core for each pair of queues. `sleeps`: they sleep when nothing comes. Returns as
+// open_ports, or -ECHILD if there is no core.
+int tidegate_dpdk_start(const char *const names[2], u32 sleeps)
+{
+	u32 workers = rte_lcore_count() - 1;
+	if (!workers || workers > CORES)
+		return -ECHILD;
+	int error = open_ports(names, workers, POOL, RTE_MBUF_DEFAULT_DATAROOM);
+	if (error)
+		return error;
 	wire.sleeps = sleeps;
 	wire.workers = workers;
 	memory.locks = workers > 1;
@@ -265,13 +276,27 @@ int tidegate_dpdk_start(const char *const names[2], u32 sleeps)
 	RTE_LCORE_FOREACH_WORKER(lcore) {
 		struct core *core = cores + next++;
 		core->is_running = 1;
-		int error = rte_eal_remote_launch(work, core, lcore);
-		if (error) {
+		if ((error = rte_eal_remote_launch(work, core, lcore))) {
 			core->is_running = 0;
 			return error;
 		}
 	}
 	return 0;
+}
+
+// Opens the ports for measurements on this core, where packets may wait.
+int tidegate_dpdk_open(const char *const names[2], u32 packets)
+{
+	return open_ports(names, 1, packets, 128);
+}
+
+u64 tidegate_dpdk_hertz(void) { return rte_get_tsc_hz(); }
+
+int tidegate_dpdk_measure(struct load *load, u64 packets, u32 limits, other_limiter other, void *context,
+			  struct cost *cost)
+{
+	self = cores;
+	return measure(load, packets, limits, other, context, wire.number[0], wire.number[1], cost);
 }
 
 // The directions that are limited of the packets that come in at each port, as bits.

@@ -21,6 +21,7 @@ use crate::table::{
 mod devices;
 mod error;
 mod maps;
+pub mod measure;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -35,7 +35,7 @@ pub mod usage;
 
 pub use config::{Config, ConfigErrors};
 #[cfg(feature = "dpdk")]
-pub use dpdk::{Device, Devices, Dpdk, DpdkError};
+pub use dpdk::{Device, Devices, Dpdk, DpdkError, measure};
 pub use gate::{Folders, Gate, GateError, Missing, Report, Setting, View};
 pub use kernel::{Kernel, KernelError};
 pub use matches::MatchError;

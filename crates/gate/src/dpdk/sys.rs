@@ -1,7 +1,7 @@
 //! Calls of the C code in `dpdk/gate.c`.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use super::error::DpdkError;
 
@@ -29,6 +29,16 @@ unsafe extern "C" {
     fn tidegate_dpdk_tally(reason: u32, packets: *mut u64, bytes: *mut u64);
     fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64);
     fn tidegate_dpdk_answers() -> c_int;
+    fn tidegate_dpdk_hertz() -> u64;
+    fn tidegate_dpdk_open(names: *const *const c_char, packets: u32) -> c_int;
+    fn tidegate_dpdk_measure(
+        load: *mut Load,
+        packets: u64,
+        limits: u32,
+        other: Option<Other>,
+        context: *mut c_void,
+        cost: *mut Cost,
+    ) -> c_int;
     #[cfg(test)]
     fn tidegate_dpdk_try(
         now: u64,
@@ -86,15 +96,17 @@ pub(super) fn create() -> Result<(), DpdkError> {
     checked("making memory for plans and seats", made)
 }
 
-/// The answer of [`start`] if a port is missing: this minus the index of the port.
+/// The answer of a call that opens ports if one is missing: this minus the index of the port.
 const NO_PORT: c_int = -10_000;
 
-/// Opens both ports and starts the cores.
-pub(super) fn start(devices: [&str; 2], sleeps: bool) -> Result<(), DpdkError> {
+/// The result of a call that opens these ports.
+fn opened(
+    devices: [&str; 2],
+    open: impl FnOnce(*const *const c_char) -> c_int,
+) -> Result<(), DpdkError> {
     let names = devices.map(|name| CString::new(name).unwrap_or_default());
     let pointers = names.each_ref().map(|name| name.as_ptr());
-    // SAFETY: both names are strings that live through the call.
-    match unsafe { tidegate_dpdk_start(pointers.as_ptr(), u32::from(sleeps)) } {
+    match open(pointers.as_ptr()) {
         missing if (NO_PORT - 1..=NO_PORT).contains(&missing) => {
             let device = devices[(NO_PORT - missing) as usize].to_owned();
             Err(DpdkError::Port { device })
@@ -102,6 +114,22 @@ pub(super) fn start(devices: [&str; 2], sleeps: bool) -> Result<(), DpdkError> {
         result if result == -nix::libc::ECHILD => Err(DpdkError::Cores),
         result => checked("opening the ports", result),
     }
+}
+
+/// Opens both ports and starts the cores.
+pub(super) fn start(devices: [&str; 2], sleeps: bool) -> Result<(), DpdkError> {
+    // SAFETY: both names are strings that live through the call.
+    opened(devices, |names| unsafe {
+        tidegate_dpdk_start(names, u32::from(sleeps))
+    })
+}
+
+/// Opens both ports for measurements, with room for this many packets.
+pub(super) fn open(devices: [&str; 2], packets: u32) -> Result<(), DpdkError> {
+    // SAFETY: both names are strings that live through the call.
+    opened(devices, |names| unsafe {
+        tidegate_dpdk_open(names, packets)
+    })
 }
 
 /// Limits these directions, as bits, of the packets that come in at each port.
@@ -222,6 +250,152 @@ pub(super) fn lost() -> (u64, u64) {
     // SAFETY: both live through the call.
     unsafe { tidegate_dpdk_lost(&mut unsent, &mut missed) };
     (unsent, missed)
+}
+
+/// The packets of a measurement, as `struct load` in `dpdk/measure.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Time of the next packet, in 2^-16 ns.
+    pub(super) now: u64,
+    /// From one packet to the next, likewise.
+    pub(super) gap: u64,
+    pub(super) aggregates: u32,
+    /// Packets to each aggregate in turn; 0: in no order.
+    pub(super) each: u32,
+    pub(super) drawn: u32,
+    /// Bytes of a packet.
+    pub(super) bytes: u32,
+}
+
+/// What packets cost.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Packets that came.
+    pub packets: u64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Cycles of the processor's time stamp counter.
+    pub cycles: u64,
+}
+
+/// A packet of DPDK that a limiter holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Held(*mut c_void);
+
+/// A packet that another limiter decides about.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Offered {
+    /// The packet. It must be sent or dropped, once.
+    pub packet: Held,
+    /// The number of its limiter.
+    pub limiter: u32,
+    /// The hash of its flow.
+    pub flow: u32,
+    /// Bytes that are charged.
+    pub bytes: u32,
+    spare: u32,
+}
+
+/// Most packets that a burst may send. Those that were not sent may follow with the next one.
+pub const SENT: usize = 512;
+/// Most packets of a burst.
+pub const BURST: usize = 32;
+
+/// The fates of packets of a burst.
+#[derive(Debug)]
+pub struct Fates {
+    sent: Vec<Held>,
+    dropped: Vec<Held>,
+}
+
+impl Fates {
+    /// Sends a packet. Returns whether there was room for it.
+    #[inline]
+    pub fn send(&mut self, packet: Held) -> bool {
+        let has_room = self.sent.len() < SENT;
+        if has_room {
+            self.sent.push(packet);
+        }
+        has_room
+    }
+
+    /// Drops a packet of this burst.
+    #[inline]
+    pub fn drop(&mut self, packet: Held) {
+        assert!(self.dropped.len() < BURST, "more are dropped than came");
+        self.dropped.push(packet);
+    }
+}
+
+/// A limiter outside of the gate: the time in nanoseconds, the packets that came, and what becomes of packets.
+pub type Decide<'a> = dyn FnMut(u64, &[Offered], &mut Fates) + 'a;
+
+type Other =
+    unsafe extern "C" fn(*mut c_void, u64, *const Offered, u32, *mut Held, *mut Held) -> u64;
+
+struct Called<'a, 'b> {
+    decide: &'a mut Decide<'b>,
+    fates: Fates,
+}
+
+unsafe extern "C" fn call(
+    context: *mut c_void,
+    now: u64,
+    offered: *const Offered,
+    count: u32,
+    sent: *mut Held,
+    dropped: *mut Held,
+) -> u64 {
+    // SAFETY: the context is what `measure` passed, there are `count` packets, and room for SENT and BURST others, which
+    // `Fates` does not exceed.
+    unsafe {
+        let called = &mut *context.cast::<Called<'_, '_>>();
+        let offered = std::slice::from_raw_parts(offered, count as usize);
+        (called.decide)(now, offered, &mut called.fates);
+        let fates = &mut called.fates;
+        std::ptr::copy_nonoverlapping(fates.sent.as_ptr(), sent, fates.sent.len());
+        std::ptr::copy_nonoverlapping(fates.dropped.as_ptr(), dropped, fates.dropped.len());
+        let result = fates.sent.len() as u64 | (fates.dropped.len() as u64) << 32;
+        fates.sent.clear();
+        fates.dropped.clear();
+        result
+    }
+}
+
+/// Cycles of the time stamp counter in a second.
+pub(super) fn hertz() -> u64 {
+    // SAFETY: no arguments.
+    unsafe { tidegate_dpdk_hertz() }
+}
+
+/// Offers packets, to the gate if `limits`, or to another limiter.
+pub(super) fn measure(
+    load: &mut Load,
+    packets: u64,
+    limits: bool,
+    other: Option<&mut Decide<'_>>,
+) -> Result<Cost, DpdkError> {
+    let mut cost = Cost::default();
+    let mut called = other.map(|decide| Called {
+        decide,
+        fates: Fates {
+            sent: Vec::with_capacity(SENT),
+            dropped: Vec::with_capacity(BURST),
+        },
+    });
+    let context = called.as_mut().map_or(std::ptr::null_mut(), |called| {
+        std::ptr::from_mut(called).cast::<c_void>()
+    });
+    let other: Option<Other> = if context.is_null() { None } else { Some(call) };
+    // SAFETY: load, cost and context live through the call, and `call` takes this context.
+    let result = unsafe {
+        tidegate_dpdk_measure(load, packets, u32::from(limits), other, context, &mut cost)
+    };
+    checked("measuring", result).map(|()| cost)
 }
 
 /// Whether all cores answer.

@@ -1,0 +1,99 @@
+//! What decisions cost on DPDK, for studies: packets are taken from one port and sent at the other by the calling thread, in
+//! a time that the load gives.
+
+use std::path::Path;
+
+use super::{Devices, Dpdk, DpdkError, sys};
+use crate::table::Settings;
+
+pub use super::sys::{BURST, Cost, Decide, Fates, Held, Offered, SENT};
+
+/// Packets to the subscribers 10.0.0.0 and those that follow, of 16 flows each.
+#[derive(Debug)]
+pub struct Load(sys::Load);
+
+impl Load {
+    /// Packets of this many bytes to a number of subscribers, in no order, each `gap` nanoseconds after the other.
+    pub fn new(subscribers: u32, bytes: u32, gap: f64) -> Self {
+        let mut load = Self(sys::Load {
+            now: 1 << 40,
+            gap: 0,
+            aggregates: subscribers,
+            each: 0,
+            drawn: 0,
+            bytes,
+        });
+        load.pace(gap, 0);
+        load
+    }
+
+    /// Another gap from now on, and this number of packets to one subscriber after the other, from the first one on; 0
+    /// for no order.
+    pub fn pace(&mut self, gap: f64, each: u32) {
+        self.0.gap = (gap * 65_536.0) as u64;
+        self.0.each = each;
+        self.0.drawn = 0;
+    }
+}
+
+/// The limiter that decides.
+pub enum Limit<'a> {
+    /// None: packets pass.
+    Wire,
+    /// The gate.
+    Gate,
+    /// One outside of the gate, which finds the subscriber and hashes the flow.
+    Other(&'a mut Decide<'a>),
+}
+
+impl std::fmt::Debug for Limit<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Wire => "Wire",
+            Self::Gate => "Gate",
+            Self::Other(_) => "Other",
+        })
+    }
+}
+
+/// A data path whose ports are open, while no core takes packets.
+#[derive(Debug)]
+pub struct Bench {
+    /// Plans and seats.
+    pub path: Dpdk,
+}
+
+impl Bench {
+    /// Opens the ports of these devices, with room for this many packets under way.
+    ///
+    /// # Errors
+    /// As of [`Dpdk::create`], or if a port is missing.
+    pub fn new(devices: Devices, settings: &Settings, packets: u32) -> Result<Self, DpdkError> {
+        devices.choose();
+        let path = Dpdk::create(Path::new("/bench"), settings)?;
+        sys::open(path.devices.ports(), packets)?;
+        Ok(Self { path })
+    }
+
+    /// Takes this many packets.
+    ///
+    /// # Errors
+    /// If no packets come, since limiters hold all that there is room for.
+    pub fn run(
+        &mut self,
+        load: &mut Load,
+        packets: u64,
+        limit: Limit<'_>,
+    ) -> Result<Cost, DpdkError> {
+        match limit {
+            Limit::Wire => sys::measure(&mut load.0, packets, false, None),
+            Limit::Gate => sys::measure(&mut load.0, packets, true, None),
+            Limit::Other(decide) => sys::measure(&mut load.0, packets, false, Some(decide)),
+        }
+    }
+
+    /// Cycles of the time stamp counter in a second.
+    pub fn hertz(&self) -> u64 {
+        sys::hertz()
+    }
+}

@@ -1,0 +1,302 @@
+//! Prints what [BCPQP §6.2, figure 5] is about: cycles that limiters spend on a packet, on DPDK. See README.md.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Parser;
+use tidegate_gate::measure::{Bench, Cost, Decide, Fates, Held, Limit, Load, Offered};
+use tidegate_gate::table::{
+    Accounting, Excess, LinkFrames, Match, OtherFrames, Plan, Seat, Settings, Sources, Unknown,
+};
+use tidegate_gate::{DataPath, Devices, Direction};
+use tidegate_limiter::{
+    BurstControl, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings, HashKey,
+    LimiterConfig, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
+    ShaperConfig,
+};
+
+/// Bytes of a packet on the wire.
+const BYTES: u32 = 1_514;
+const FLOWS: u16 = 16;
+/// Of each aggregate, in bit/s. It gets 1.25 times as much.
+const RATE: u64 = 25_000_000;
+const LOAD: f64 = 1.25;
+/// Packets to each queue at first, more than a policer or a queue without burst control takes.
+const FILL: u32 = 24;
+/// Nanoseconds that the first packets of all aggregates are spread over.
+const PERIOD: f64 = 1e8;
+/// Bytes of a bucket, and of phantom queues: without burst control so few that they are full as well.
+const BURST: u64 = 312_500;
+const QUEUE: u64 = 36_000_000;
+const SMALL_QUEUE: u64 = 30_000;
+/// Packets that shapers hold, of all aggregates together.
+const HELD: u32 = 400_000;
+/// Packets that are measured at once, and how often.
+const PACKETS: u64 = 2_000_000;
+const TURNS: usize = 7;
+
+const SCHEMES: [&str; 6] = ["wire", "policer", "FairPolicer", "PQP", "BC-PQP", "shaper"];
+
+/// Options.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Arguments for DPDK
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        default_value = "--no-huge -m 1024 -l 0"
+    )]
+    eal: String,
+    /// Numbers of aggregates
+    #[arg(default_values_t = [1, 10, 100, 1_000, 10_000])]
+    aggregates: Vec<u32>,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bcpqp-figure5: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let device = |name: &str| format!("{name}=net_null_{name},size=64").parse();
+    let eal = format!("--log-level=error {}", options.eal);
+    let devices = Devices::new(&[device("wan")?, device("lan")?], &eal)?;
+    let bench = Bench::new(devices, &settings(), HELD + 20_000)?;
+    let mut study = Study { bench, version: 0 };
+    println!(
+        "cycles of the time stamp counter ({:.2} GHz) a packet, least of {TURNS} turns; in brackets: % of packets sent\n\
+         {:>10} {}",
+        study.bench.hertz() as f64 / 1e9,
+        "aggregates",
+        SCHEMES.map(|name| format!("{name:>14}")).concat()
+    );
+    for &aggregates in &options.aggregates {
+        study.measure(aggregates)?;
+    }
+    Ok(())
+}
+
+fn settings() -> Settings {
+    Settings {
+        accounting: Accounting {
+            layer: 2,
+            overhead: 0,
+        },
+        unknown: Unknown::Pass,
+        other_frames: OtherFrames::default(),
+        link_frames: LinkFrames::default(),
+        sources: Sources::Bound,
+        beside: false,
+        hash: HashKey::from_bytes(*b"a 16 byte secret"),
+    }
+}
+
+struct Study {
+    bench: Bench,
+    /// Of the plan and the seats that were put last.
+    version: u32,
+}
+
+impl Study {
+    /// Measures all schemes in turn, and prints a line.
+    fn measure(&mut self, aggregates: u32) -> Result<()> {
+        let mut least = [f64::MAX; SCHEMES.len()];
+        let mut sent = [0.0; SCHEMES.len()];
+        for _ in 0..TURNS {
+            for (at, name) in SCHEMES.into_iter().enumerate() {
+                let cost = self.scheme(name, aggregates)?;
+                least[at] = f64::min(least[at], cost.cycles as f64 / cost.packets as f64);
+                sent[at] = 100.0 * cost.sent as f64 / cost.packets as f64;
+            }
+        }
+        let cells = least.iter().zip(sent);
+        let cells: String = cells
+            .map(|(cycles, sent)| format!("{:>14}", format!("{cycles:.0} ({sent:.0})")))
+            .collect();
+        println!("{aggregates:>10} {cells}");
+        let [wire, policer, fair, pqp, bc_pqp, shaper] = least;
+        let packets = self.bench.hertz() as f64 / bc_pqp / 1e6;
+        println!(
+            "{:>10} FairPolicer, PQP, BC-PQP over policer {:.2} {:.2} {:.2}; shaper over BC-PQP {:.2}; without the wire's {:.2} and {:.2}; \
+             BC-PQP {packets:.1} M packets/s",
+            "",
+            fair / policer,
+            pqp / policer,
+            bc_pqp / policer,
+            shaper / bc_pqp,
+            (bc_pqp - wire) / (policer - wire),
+            (shaper - wire) / (bc_pqp - wire),
+        );
+        Ok(())
+    }
+
+    /// What a packet costs when queues are full.
+    fn scheme(&mut self, name: &str, aggregates: u32) -> Result<Cost> {
+        let rate = Rate::from_bits_per_second(RATE);
+        let policy = PolicyTree::fair(FLOWS)?;
+        let queues = |size| PhantomQueuesConfig::new(&policy, rate, size);
+        let inside: LimiterConfig = match name {
+            "policer" => PolicerConfig::new(rate, BURST)?.into(),
+            "PQP" => queues(SMALL_QUEUE)?.into(),
+            "BC-PQP" => queues(QUEUE)?
+                .with_burst_control(BurstControl::DEFAULT)
+                .into(),
+            _ => LimiterConfig::Unlimited,
+        };
+        self.seat(aggregates, inside)?;
+        match name {
+            "wire" => self.filled(aggregates, FILL, || Limit::Wire),
+            "FairPolicer" => {
+                let config = FairPolicerConfig::new(rate, BURST)?.with_flows(FLOWS);
+                let mut all: Vec<_> = (0..aggregates)
+                    .map(|_| FairPolicer::new(&config, 0))
+                    .collect();
+                let mut decide = |now, offered: &[Offered], fates: &mut Fates| {
+                    for one in offered {
+                        let limiter = &mut all[one.limiter as usize];
+                        match limiter.offer(now, &meta(one)) {
+                            Decision::Drop => fates.drop(one.packet),
+                            _ => drop(fates.send(one.packet)),
+                        }
+                    }
+                };
+                self.others(aggregates, FILL, &mut decide)
+            }
+            "shaper" => self.shaper(aggregates, &policy, rate),
+            _ => self.filled(aggregates, FILL, || Limit::Gate),
+        }
+    }
+
+    /// Deficit round robin with its buffers: packets wait in DPDK's memory, and a timer wheel says whose turn it is.
+    fn shaper(&mut self, aggregates: u32, policy: &PolicyTree, rate: Rate) -> Result<Cost> {
+        let held = (aggregates * u32::from(FLOWS) * 48).min(HELD);
+        let config = ShaperConfig::new(Arc::new(Program::new(policy)), rate)?;
+        let config = config.with_burst(BYTES.into()).with_queue_packets(48)?;
+        let fleet = FleetSettings {
+            packets: held as usize,
+            granularity: 10_000,
+        };
+        let shapers = (0..aggregates).map(|_| config.clone());
+        let mut fleet: Fleet<Held> = Fleet::new(shapers, fleet, 1 << 24);
+        // What a burst has no room for.
+        let mut late: VecDeque<Held> = VecDeque::new();
+        let mut decide = |now, offered: &[Offered], fates: &mut Fates| {
+            for one in offered {
+                if let Err(packet) = fleet.offer(now, one.limiter, &meta(one), one.packet) {
+                    fates.drop(packet);
+                }
+            }
+            while late.front().is_some_and(|&packet| fates.send(packet)) {
+                late.pop_front();
+            }
+            fleet.advance(now, |_, packet| {
+                if !fates.send(packet) {
+                    late.push_back(packet);
+                }
+            });
+        };
+        let fill = held / (aggregates * u32::from(FLOWS));
+        let cost = self.others(aggregates, fill, &mut decide)?;
+        // All packets leave, so that the next scheme finds their buffers free.
+        let mut load = Load::new(aggregates, BYTES, 1e9);
+        self.bench.run(
+            &mut load,
+            20_000,
+            Limit::Other(&mut |now, offered, fates| {
+                offered.iter().for_each(|one| fates.drop(one.packet));
+                while late.front().is_some_and(|&packet| fates.send(packet)) {
+                    late.pop_front();
+                }
+                fleet.advance(now, |_, packet| {
+                    if !fates.send(packet) {
+                        late.push_back(packet);
+                    }
+                });
+            }),
+        )?;
+        Ok(cost)
+    }
+
+    fn others(&mut self, aggregates: u32, fill: u32, decide: &mut Decide<'_>) -> Result<Cost> {
+        let mut load = self.first(aggregates, fill);
+        let (first, steady, gap) = self.packets(aggregates, fill);
+        self.bench
+            .run(&mut load, first, Limit::Other(&mut *decide))?;
+        load.pace(gap, 0);
+        self.bench
+            .run(&mut load, steady, Limit::Other(&mut *decide))?;
+        Ok(self.bench.run(&mut load, PACKETS, Limit::Other(decide))?)
+    }
+
+    fn filled(
+        &mut self,
+        aggregates: u32,
+        fill: u32,
+        limit: impl Fn() -> Limit<'static>,
+    ) -> Result<Cost> {
+        let mut load = self.first(aggregates, fill);
+        let (first, steady, gap) = self.packets(aggregates, fill);
+        self.bench.run(&mut load, first, limit())?;
+        load.pace(gap, 0);
+        self.bench.run(&mut load, steady, limit())?;
+        Ok(self.bench.run(&mut load, PACKETS, limit())?)
+    }
+
+    /// Packets that fill all queues, spread over a period.
+    fn first(&self, aggregates: u32, fill: u32) -> Load {
+        let (first, ..) = self.packets(aggregates, fill);
+        let mut load = Load::new(aggregates, BYTES, 0.0);
+        load.pace(PERIOD / first as f64, fill * u32::from(FLOWS));
+        load
+    }
+
+    /// The numbers of packets that fill the queues and that come in the next period, and the gap between two.
+    fn packets(&self, aggregates: u32, fill: u32) -> (u64, u64, f64) {
+        let gap = f64::from(BYTES) * 8e9 / (RATE as f64 * LOAD * f64::from(aggregates));
+        let first = u64::from(fill) * u64::from(FLOWS) * u64::from(aggregates);
+        (first, (2.0 * PERIOD / gap) as u64, gap)
+    }
+
+    /// Puts all aggregates on a new plan, with limiters that begin empty.
+    fn seat(&mut self, aggregates: u32, limiter: LimiterConfig) -> Result<()> {
+        self.version += 1;
+        let (path, version) = (&mut self.bench.path, self.version);
+        let plan = Plan::new(limiter, Vec::new(), None, Excess::Drop)?;
+        path.put_plan(version, &plan)?;
+        path.reserve(aggregates)?;
+        let seats = (0..aggregates).map(|limiter| {
+            let address = Ipv4Addr::from_bits(10 << 24 | limiter).to_string();
+            let seat = Seat {
+                limiter,
+                plan: version,
+                version,
+                ..Seat::default()
+            };
+            Ok((Match::Prefix(address.parse()?), seat))
+        });
+        let seats = seats.collect::<Result<Vec<_>>>()?;
+        path.seat(Direction::Down, &seats)?;
+        for limiter in 0..aggregates {
+            path.forget(limiter)?;
+        }
+        Ok(())
+    }
+}
+
+/// A packet as limiters outside of the gate take it: its flow has the queue that its hash gives.
+fn meta(one: &Offered) -> PacketMeta {
+    PacketMeta {
+        bytes: one.bytes,
+        flow: one.flow,
+        queue: ((u64::from(one.flow) * u64::from(FLOWS)) >> 32) as u16,
+        ..PacketMeta::default()
+    }
+}
