@@ -68,7 +68,15 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
             }
         }
         Command::Usage(_) => commands::usage(state),
-        Command::Top(options) => top::run(options, &mut LocalGate::<D>::watched(state)?),
+        Command::Top(options) => match LocalGate::<D>::watched(state) {
+            Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+                anyhow::bail!(
+                    "this gate's limits are in the process of its daemon, where `top` cannot read them: use `tidegate gate status`, \
+                 or watch the gate in the browser with `tidegate web`"
+                )
+            }
+            gate => top::run(options, &mut gate?),
+        },
         Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
     }
 }
