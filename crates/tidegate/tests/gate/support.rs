@@ -168,8 +168,7 @@ impl<'a> Gate<'a> {
         let process = self.space.start(&mut command).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         while !self.try_run("status").status.success() {
-            let log = fs::read_to_string(self.folder.path().join("log"));
-            assert!(Instant::now() < end, "the daemon is not up: {log:?}");
+            assert!(Instant::now() < end, "the daemon is not up: {}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
         process
