@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -292,11 +292,7 @@ fn kill_9_loses_and_doubles_nothing() {
         sleep(Duration::from_millis(milliseconds));
         child.kill().expect("killed");
         completed |= child.wait().expect("ends").success();
-        // Every file is whole, and no row is there twice.
-        let found = rows(&killed, &KEY);
-        let unique: BTreeSet<_> = found.iter().collect();
-        assert_eq!(unique.len(), found.len());
-        assert!(found.iter().all(|row| expected.contains(row)));
+        assert_part(&killed, &expected);
         if completed {
             break;
         }
@@ -313,6 +309,56 @@ fn kill_9_loses_and_doubles_nothing() {
         .expect("the folder")
         .count();
     assert_eq!(staged, 0);
+}
+
+/// Every file of the dataset is whole, and no row is there twice.
+fn assert_part(dataset: &Path, expected: &[Key]) {
+    let found = rows(dataset, &KEY);
+    let unique: BTreeSet<_> = found.iter().collect();
+    assert_eq!(unique.len(), found.len());
+    assert!(found.iter().all(|row| expected.contains(row)));
+}
+
+/// The same holds for one that analyses captures as they arrive.
+#[test]
+fn a_killed_follower_loses_and_doubles_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [calm, killed, from] = ["calm", "killed", "captures"].map(|name| folder.path().join(name));
+    fs::create_dir(&from).expect("a folder");
+    let captures = captures();
+    let copy = |i: usize| from.join(format!("{i}.pcap.xz"));
+    for (i, capture) in captures.iter().enumerate() {
+        fs::copy(capture, copy(i)).expect("copied");
+    }
+    let (code, _, err) = run(&["detect", "-q", "--dataset", text(&calm), text(&from)]);
+    assert_eq!(code, 0, "{err}");
+    let expected = rows(&calm, &KEY);
+    for i in 1..captures.len() {
+        fs::remove_file(copy(i)).expect("removed");
+    }
+
+    let arguments = [
+        "detect",
+        "--dataset",
+        text(&killed),
+        "--follow",
+        text(&from),
+    ];
+    for (i, capture) in captures.iter().enumerate().skip(1) {
+        let mut child = quiet(tidegate(&arguments)).spawn().expect("tidegate runs");
+        fs::copy(capture, copy(i)).expect("copied");
+        sleep(Duration::from_millis(25 << i));
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+        assert_part(&killed, &expected);
+    }
+    let _running = Running(quiet(tidegate(&arguments)).spawn().expect("tidegate runs"));
+    let started = Instant::now();
+    while rows(&killed, &KEY).len() < expected.len() && started.elapsed() < Duration::from_secs(60)
+    {
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(rows(&killed, &KEY), expected);
 }
 
 fn quiet(mut command: Command) -> Command {
