@@ -1,6 +1,7 @@
 //! The running limits, for people and programs: the limits of each subscriber, and the counters of all of
 //! them at one time.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub struct Overview {
     pub attachments: Vec<InterfaceStatus>,
     /// Number of plans in the file.
     pub plans: u64,
+    /// The file with the events.
+    pub events: Option<PathBuf>,
     /// A number that another gate is unlikely to have.
     pub identity: u64,
     /// A change could neither be completed nor undone; the next change tries it again.
@@ -54,6 +57,7 @@ impl Overview {
                 })
                 .collect(),
             plans: state.templates.len() as u64,
+            events: state.events.clone(),
             identity: state.identity(),
             unsettled,
         }

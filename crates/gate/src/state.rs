@@ -288,6 +288,9 @@ pub struct GateState {
     /// Whether to attach where another gate is attached already.
     #[serde(default, skip_serializing_if = "is_default")]
     pub beside: bool,
+    /// The file with the events.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub events: Option<PathBuf>,
     /// Interfaces that the gate should be attached to.
     pub attachments: Vec<Attachment>,
     /// Plans of the file, for live changes.
@@ -323,6 +326,7 @@ impl GateState {
             link_frames: LinkFrames::default(),
             sources: Sources::default(),
             beside: false,
+            events: None,
             attachments: Vec::new(),
             templates: Vec::new(),
             plans: Plans::default(),

@@ -443,7 +443,8 @@ fn a_month_of_little_volume() {
     };
     let terms = "[plan.gold]\nquota = \"430B\"\nquota-of = \"down\"\nquota-plan = \"slow\"\n";
     let slow = "\n[plan.slow]\ndown = \"1mbit\"\nup = \"1mbit\"\n[usage]\nfile = \"usage.json\"\n";
-    machine.write(&(FILE.replace("[plan.gold]\n", terms) + slow));
+    let file = FILE.replace("[plan.gold]\n", terms) + slow;
+    machine.write(&format!("events = \"events.jsonl\"\n{file}"));
     let daemon = machine.daemon();
     let used = || machine.alice()["plan"].clone();
     assert_eq!(used(), "gold");
@@ -476,6 +477,29 @@ fn a_month_of_little_volume() {
 
     // The gate begins again, as after a restart of the machine: the volume does not.
     machine.gate(&["down"]);
+    let events = fs::read_to_string(machine.path("events.jsonl")).expect("events");
+    let events: Vec<Value> = events
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let what: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["event"].as_str())
+        .collect();
+    assert_eq!(
+        what,
+        ["start", "start", "turn", "stop", "down"],
+        "{events:?}"
+    );
+    assert_eq!(
+        (&events[2]["subscriber"], &events[2]["why"]),
+        (&"alice".into(), &"quota".into())
+    );
+    assert!(
+        events[4]["by"]
+            .as_str()
+            .is_some_and(|by| by.starts_with("uid 0 pid "))
+    );
     assert_eq!(daemon.ended().0, Some(0));
     let daemon = machine.daemon();
     until("the plan changes", || used() == "slow");

@@ -29,6 +29,15 @@ impl std::fmt::Display for Listen {
     }
 }
 
+/// The files of TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and its chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
 /// The HTTP API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Api {
@@ -38,6 +47,8 @@ pub struct Api {
     pub token: Option<PathBuf>,
     /// The file with the secret of clients that may only read.
     pub read_token: Option<PathBuf>,
+    /// TLS, if the address speaks it.
+    pub tls: Option<Tls>,
     /// The group that may use a socket of the file system, by name or number.
     pub group: Option<String>,
 }
@@ -49,6 +60,8 @@ pub struct Metrics {
     pub listen: Listen,
     /// The file with the secret; there is one unless `listen` is local.
     pub token: Option<PathBuf>,
+    /// TLS, if the address speaks it.
+    pub tls: Option<Tls>,
     /// Most subscribers with separate metrics.
     pub subscribers: usize,
     /// Most subscribers with metrics of each queue.
@@ -82,6 +95,35 @@ fn listen<'a>(f: &Fields<'a>, folder: &Path) -> Option<(Listen, Option<PathBuf>)
     Some((Listen::Tcp(address), token))
 }
 
+/// The files of TLS, which both must be there for an address.
+fn tls(f: &Fields<'_>, listen: &Listen, folder: &Path) -> Option<Tls> {
+    let (certificate, key) = match (f.text("certificate"), f.text("key")) {
+        (Some(certificate), Some(key)) => (folder.join(certificate), folder.join(key)),
+        (Some(_), None) => {
+            f.wrong_key(
+                "certificate",
+                "`key` is missing: name the file with its private key",
+            );
+            return None;
+        }
+        (None, Some(_)) => {
+            f.wrong_key(
+                "key",
+                "`certificate` is missing: name the file with the key's certificate",
+            );
+            return None;
+        }
+        (None, None) => return None,
+    };
+    if matches!(listen, Listen::Unix(_)) {
+        f.wrong_key(
+            "certificate",
+            "TLS is only for an address and port: a Unix socket needs none",
+        );
+    }
+    Some(Tls { certificate, key })
+}
+
 pub(super) fn api<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Api> {
     let f = Fields::new(node, "`api`", &[API], sink)?;
     let (listen, token) = listen(&f, folder)?;
@@ -97,6 +139,7 @@ pub(super) fn api<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<A
         );
     }
     Some(Api {
+        tls: tls(&f, &listen, folder),
         listen,
         token,
         read_token,
@@ -112,6 +155,7 @@ pub(super) fn metrics<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Opti
         number.map_or(default, |number| number as usize)
     };
     Some(Metrics {
+        tls: tls(&f, &listen, folder),
         listen,
         token,
         subscribers: most("subscribers", 1000),

@@ -19,6 +19,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "api": "table", "none", "Where the HTTP API listens.";
     "metrics": "table", "none", "Where the metrics are served.";
     "usage": "table", "none", "Where the volumes of months are kept.";
+    "events": "path", "none", "A file to which every change is added, with its time and who made it: a JSON object a line. At 64 MiB it is renamed to the same name with `.1` behind.";
 }
 section! { INTERFACE = "[[interface]]", "A network interface that subscribers' packets pass. A bridge or a router has a side of the subscribers (access) and a side of the network (core). Name both; packets are limited as they come in. With one interface only, say which direction comes in there and which goes out.";
     "name": "name", "", "The interface, as `ip link` shows it.";
@@ -89,11 +90,15 @@ section! { API = "[api]", "The HTTP API. It does what the commands do.";
     "listen": "address", "", "`\"unix:/run/tidegate/api.sock\"`, or an address and port, `\"127.0.0.1:9642\"`.";
     "token": "path", "none", "A file with the secret that requests must carry. It is needed unless `listen` is local.";
     "read-token": "path", "none", "A file with the secret of clients that may only read: status, subscribers, metrics.";
+    "certificate": "path", "none", "A file with a certificate and its chain (PEM): the address then speaks TLS. It is read again at each reload.";
+    "key": "path", "none", "The file with the certificate's private key (PEM), which not everybody may read.";
     "group": "name or number", "none", "The group that may use the Unix socket. Without one, only root may.";
 }
 section! { METRICS = "[metrics]", "Prometheus metrics, at `/metrics`.";
     "listen": "address", "", "As in `[api]`. The same address serves both.";
     "token": "path", "none", "As in `[api]`.";
+    "certificate": "path", "none", "As in `[api]`.";
+    "key": "path", "none", "As in `[api]`.";
     "subscribers": "number", "1000", "Most subscribers with separate metrics, those with the most traffic first. The others are summed up.";
     "queues": "number", "0", "Most subscribers with metrics for each queue.";
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
-pub use endpoint::{Api, Listen, Metrics};
+pub use endpoint::{Api, Listen, Metrics, Tls};
 pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem, Skipped};
 
@@ -94,6 +94,8 @@ pub struct Config {
     pub metrics: Option<Metrics>,
     /// The file with the volumes of months.
     pub usage: Option<PathBuf>,
+    /// The file with the events.
+    pub events: Option<PathBuf>,
 }
 
 impl Config {
@@ -335,6 +337,7 @@ fn read(
         api,
         metrics,
         usage,
+        events: f.text("events").map(|path| folder.join(path)),
         plans,
     })
 }

@@ -1,3 +1,4 @@
+mod endpoints;
 mod errors;
 mod lists;
 mod terms;

@@ -96,7 +96,9 @@ impl Server {
             ServeError::Folder { path, error }
         })?;
         let tls = match &config.tls {
-            Some((certificate, key)) => Some(Certificate::read(certificate, key)?),
+            Some((certificate, key)) => {
+                Some(Certificate::read(certificate, key, &["h2", "http/1.1"])?)
+            }
             None => None,
         };
         let sockets = Sockets::new(config.groups.iter().map(|group| group.way));

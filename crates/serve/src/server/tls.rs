@@ -18,15 +18,25 @@ pub struct Certificate(Arc<Files>);
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
+    protocols: &'static [&'static str],
     acceptor: Mutex<TlsAcceptor>,
 }
 
 impl Certificate {
-    pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, ServeError> {
+    /// Reads both files, for a server of these protocols (ALPN).
+    ///
+    /// # Errors
+    /// If they are missing, damaged, or do not go together.
+    pub fn read(
+        certificate: &Path,
+        key: &Path,
+        protocols: &'static [&'static str],
+    ) -> Result<Self, ServeError> {
         Ok(Self(Arc::new(Files {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
-            acceptor: Mutex::new(acceptor(certificate, key)?),
+            protocols,
+            acceptor: Mutex::new(acceptor(certificate, key, protocols)?),
         })))
     }
 
@@ -35,12 +45,13 @@ impl Certificate {
     /// # Errors
     /// If they are missing, damaged, or do not go together. The server keeps what it had.
     pub fn reload(&self) -> Result<(), ServeError> {
-        let new = acceptor(&self.0.certificate, &self.0.key)?;
+        let new = acceptor(&self.0.certificate, &self.0.key, self.0.protocols)?;
         *self.present() = new;
         Ok(())
     }
 
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    /// What takes connections, with the files as they were read last.
+    pub fn acceptor(&self) -> TlsAcceptor {
         self.present().clone()
     }
 
@@ -60,7 +71,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
+fn acceptor(certificate: &Path, key: &Path, protocols: &[&str]) -> Result<TlsAcceptor, ServeError> {
     let wrong = |path: &Path, what: String| ServeError::Tls {
         path: path.to_owned(),
         what,
@@ -80,6 +91,9 @@ fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .map_err(|error| wrong(certificate, format!("it does not go with the key: {error}")))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

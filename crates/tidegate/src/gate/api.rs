@@ -19,14 +19,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Json, Router};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tidegate_gate::change::Report;
 use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
 use tidegate_gate::reading;
 use tidegate_gate::table::{LimiterState, PerDirection};
+use tidegate_serve::server::Certificate;
 use tokio::sync::Notify;
 use utoipa::{OpenApi, ToSchema};
 
-use self::request::{Another, Filter, adjustment, patch};
+use self::request::{Another, Filter, Which, adjustment, patch};
+use super::events::Events;
 use super::keeper::Keeper;
 use super::logs;
 use super::metrics::{self, Bounds};
@@ -48,8 +51,34 @@ pub struct Api {
     pub bounds: Bounds,
     /// Volumes of months.
     pub keeper: Arc<Keeper>,
+    /// What changed, and who did it.
+    pub events: Arc<Events>,
+    /// Certificates of addresses that speak TLS, which a reload reads again.
+    pub certificates: Arc<[Certificate]>,
     /// Ends the daemon.
     pub end: Arc<Notify>,
+}
+
+impl Api {
+    /// Reads the file and the certificates again.
+    ///
+    /// # Errors
+    /// As of [`SharedGate::reload`]. Certificates that cannot be read are logged, and stay as they were.
+    pub fn reload(
+        &self,
+        file: Option<&std::path::Path>,
+        lenient: bool,
+        by: &str,
+    ) -> Result<Report, ControlError> {
+        for certificate in self.certificates.iter() {
+            if let Err(error) = certificate.reload() {
+                tracing::error!(%error, "the former certificate stays in use");
+            }
+        }
+        let report = logs::reloaded(self.gate.reload(file, lenient))?;
+        self.events.reloaded(by, "reload", &report);
+        Ok(report)
+    }
 }
 
 /// The sender of a request, for the log.
@@ -118,6 +147,11 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/usage.csv",
         answer: |method| on(method, usage),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/events",
+        answer: |method| on(method, events),
     },
     Route {
         method: Method::GET,
@@ -407,12 +441,15 @@ async fn set(
         if reset_usage {
             api.keeper.reset(&api.gate, &name)?;
             tracing::info!(subscriber = name, by, "usage reset");
+            api.events
+                .add(&by, "reset usage", json!({ "subscriber": name }));
             if adjustment == Adjustment::default() {
                 return api.gate.subscriber(&name);
             }
         }
         let done = api.gate.set(&name, &adjustment)?;
         logs::set(&name, &adjustment, &by);
+        api.events.set(&by, &name, &adjustment);
         Ok(done)
     });
     done.await
@@ -438,6 +475,7 @@ async fn reset(
         };
         let done = api.gate.set(&name, &reset)?;
         tracing::info!(subscriber = name, by, "reset");
+        api.events.set(&by, &name, &reset);
         Ok(done)
     });
     done.await
@@ -454,6 +492,7 @@ pub struct FromControlSocket;
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn reload(
     State(api): State<Api>,
+    peer: Option<Extension<Peer>>,
     control: Option<Extension<FromControlSocket>>,
     body: Result<Option<Json<Value>>, JsonRejection>,
 ) -> Result<Json<Reloaded>, Refusal> {
@@ -466,9 +505,8 @@ async fn reload(
         let text = "`file` is allowed only on the control socket: use `tidegate gate reload FILE`";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text.into()));
     }
-    let done = ask(api, move |api| {
-        logs::reloaded(api.gate.reload(file.as_deref(), lenient))
-    });
+    let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
+    let done = ask(api, move |api| api.reload(file.as_deref(), lenient, &by));
     Ok(Json(Reloaded::from(&done.await?)))
 }
 
@@ -505,6 +543,25 @@ async fn usage(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
     Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], text))
 }
 
+/// What changed lately, and who did it
+#[utoipa::path(get, path = "/v1/events", params(Which), responses(
+    (status = 200, description = "The latest events of the last MiB of the file, the oldest first: each has `time` \
+        (RFC 3339), `by` and `event`, and what changed", body = Vec<Object>),
+    (status = "default", description = "What went wrong", body = Problem)))]
+async fn events(
+    State(api): State<Api>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Json<Vec<Value>>, Refusal> {
+    let Query(query) = query?;
+    let which = Which::new(query).map_err(|text| Refusal::new(StatusCode::BAD_REQUEST, text))?;
+    let found = ask(api, move |api| {
+        let limit = which.limit.unwrap_or(PAGE);
+        let latest = api.events.latest(limit, which.subscriber.as_deref());
+        latest.map_err(|error| ControlError::Other(format!("the events cannot be read: {error}")))
+    });
+    Ok(Json(found.await?))
+}
+
 /// Prometheus metrics
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, description = "OpenMetrics text; counters are at most 1 s old",
@@ -530,7 +587,7 @@ async fn description() -> impl IntoResponse {
             in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
             Addresses that are not local always need a token."
     ),
-    paths(status, subscribers, subscriber, set, reset, addresses::holder, addresses::assign, addresses::release, usage, reload, stop, scrape, description),
+    paths(status, subscribers, subscriber, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

@@ -7,14 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
 use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::table::Match;
-use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, matches};
+use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, View, matches};
 
 use super::daemon::Endpoints;
+use super::events::{Events, user};
 use super::logs;
 use super::remote::Remote;
 use super::view::{Attached, Reloaded};
@@ -59,6 +61,7 @@ fn read(file: &Path, lenient: bool) -> Result<Config, ControlError> {
 pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
     let (_, report) = patiently(|| Gate::<D>::up(&config), |_| None)?;
+    Events::new(config.events.as_deref()).reloaded(&user(), "up", &report);
     let mut out = Output::stdout();
     let number = report.added.len() as u64;
     let limited = plural(number, "subscriber is", "subscribers are");
@@ -94,6 +97,10 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
                 .context("give the folder of the gate's maps and programs with --pins"));
         }
     };
+    let events = View::<D>::open(Folders { pins: &pins, state });
+    let events = events
+        .map(|view| view.overview().events)
+        .unwrap_or_default();
     let mut asked = false;
     let there = patiently(
         || Gate::<D>::down_at(Folders { pins: &pins, state }),
@@ -107,6 +114,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
         },
     )?;
     clear(state);
+    Events::new(events.as_deref()).add(&user(), "down", Value::Null);
     let mut out = Output::stdout();
     // A daemon with the limits in its process has removed them already.
     if there || asked {
@@ -188,10 +196,22 @@ fn adjust<D: DataPath + Send>(
 ) -> anyhow::Result<Exit> {
     drive::<D, _>(
         state,
-        |gate| gate.set(name, adjustment),
+        |gate| ours(gate, name, adjustment),
         |daemon| daemon.set(name, adjustment),
     )?;
     Ok(Exit::Done)
+}
+
+/// Changes a subscriber, in this process.
+fn ours<D: DataPath + Send>(
+    gate: &mut LocalGate<D>,
+    name: &str,
+    adjustment: &Adjustment,
+) -> Result<(), ControlError> {
+    gate.set(name, adjustment)?;
+    let events = gate.overview()?.events;
+    Events::new(events.as_deref()).set(&user(), name, adjustment);
+    Ok(())
 }
 
 /// What these texts name.
@@ -242,7 +262,7 @@ pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::R
                     moves: vec![MatchChange::Release(what)],
                     ..Adjustment::default()
                 };
-                gate.set(&name, &release)
+                ours(gate, &name, &release)
             },
             |daemon| daemon.release(&what),
         )?;
@@ -258,9 +278,10 @@ pub fn reload<D: DataPath + Send>(options: &Reload, state: &Path) -> anyhow::Res
     let done = drive::<D, _>(
         state,
         |gate| {
-            Ok(Reloaded::from(
-                &gate.reload(file.as_deref(), options.imports.lenient)?,
-            ))
+            let report = gate.reload(file.as_deref(), options.imports.lenient)?;
+            let events = gate.overview()?.events;
+            Events::new(events.as_deref()).reloaded(&user(), "reload", &report);
+            Ok(Reloaded::from(&report))
         },
         |daemon| daemon.reload(file.as_deref(), options.imports.lenient),
     )?;
@@ -357,6 +378,7 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         "the gate is up"
     };
     logs::report(&report, what);
+    Events::new(config.events.as_deref()).reloaded(&user(), "start", &report);
     let then = match D::OUTLIVES_PROCESS {
         true => "the limits stay in force",
         false => "packets that came in are still sent, and no more pass",

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde_json::json;
 use tidegate_gate::Missing;
-use tidegate_gate::config::{Config, Listen};
+use tidegate_gate::config::{Config, Listen, Tls};
 use tidegate_gate::control::{Control, SharedGate};
+use tidegate_serve::server::Certificate;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -16,6 +18,7 @@ use tokio::time::MissedTickBehavior;
 use super::api::access::{Access, guarded};
 use super::api::listen::{self, Socket};
 use super::api::{self, Api, serve};
+use super::events::Events;
 use super::keeper::Keeper;
 use super::metrics::Bounds;
 use super::{logs, notify, remote};
@@ -29,6 +32,8 @@ pub struct Endpoints {
     endpoints: Vec<Endpoint>,
     bounds: Bounds,
     keeper: Keeper,
+    events: Events,
+    certificates: Vec<Certificate>,
 }
 
 struct Endpoint {
@@ -52,10 +57,17 @@ impl Endpoints {
     /// Opens the control socket, and all sockets that the configuration names.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         type Tokens<'a> = (Option<&'a Path>, Option<&'a Path>);
-        let endpoint = |at: &Listen, (token, reader): Tokens<'_>, group: Option<&str>, kind| {
+        let mut certificates = Vec::new();
+        let mut endpoint = |at: &Listen,
+                            (token, reader): Tokens<'_>,
+                            group: Option<&str>,
+                            tls: Option<&Tls>,
+                            kind| {
             let access = listen::access(at, token, reader)?;
             let group = group.map(listen::group).transpose()?;
-            let socket = listen::open(at, group)?;
+            let certificate = tls.map(listen::certificate).transpose()?;
+            certificates.extend(certificate.clone());
+            let socket = listen::open(at, group, certificate)?;
             tracing::info!(at = %at, ?kind, "listening");
             anyhow::Ok(Endpoint {
                 socket,
@@ -64,11 +76,17 @@ impl Endpoints {
             })
         };
         let control = Listen::Unix(remote::socket(&config.state));
-        let mut endpoints = vec![endpoint(&control, (None, None), None, Kind::Control)?];
+        let mut endpoints = vec![endpoint(&control, (None, None), None, None, Kind::Control)?];
         if let Some(api) = &config.api {
             let tokens = (api.token.as_deref(), api.read_token.as_deref());
             let group = api.group.as_deref();
-            endpoints.push(endpoint(&api.listen, tokens, group, Kind::Api)?);
+            endpoints.push(endpoint(
+                &api.listen,
+                tokens,
+                group,
+                api.tls.as_ref(),
+                Kind::Api,
+            )?);
         }
         let mut bounds = Bounds {
             subscribers: 1000,
@@ -81,7 +99,13 @@ impl Endpoints {
             let api = config.api.as_ref().map(|api| &api.listen);
             if api != Some(&metrics.listen) {
                 let tokens = (metrics.token.as_deref(), None);
-                endpoints.push(endpoint(&metrics.listen, tokens, None, Kind::Metrics)?);
+                endpoints.push(endpoint(
+                    &metrics.listen,
+                    tokens,
+                    None,
+                    metrics.tls.as_ref(),
+                    Kind::Metrics,
+                )?);
             }
         }
         let keeper = Keeper::open(config.usage.as_deref())?;
@@ -89,6 +113,8 @@ impl Endpoints {
             endpoints,
             bounds,
             keeper,
+            events: Events::new(config.events.as_deref()),
+            certificates,
         })
     }
 
@@ -111,13 +137,17 @@ impl Endpoints {
         let stop = Arc::new(Notify::new());
         let keeper = Arc::new(self.keeper);
         let mut serving = JoinSet::new();
+        let events = Arc::new(self.events);
+        let api = Api {
+            gate: Arc::clone(&gate),
+            bounds: self.bounds,
+            keeper: Arc::clone(&keeper),
+            events: Arc::clone(&events),
+            certificates: self.certificates.into(),
+            end: Arc::clone(&stop),
+        };
         for endpoint in self.endpoints {
-            let state = Api {
-                gate: Arc::clone(&gate),
-                bounds: self.bounds,
-                keeper: Arc::clone(&keeper),
-                end: Arc::clone(&stop),
-            };
+            let state = api.clone();
             let router = match endpoint.kind {
                 Kind::Control => api::router(state).layer(axum::Extension(api::FromControlSocket)),
                 Kind::Api => api::router(state),
@@ -136,24 +166,28 @@ impl Endpoints {
         let name = loop {
             tokio::select! {
                 _ = hang_up.recv() => {
-                    let gate = Arc::clone(&gate);
-                    let reload = move || logs::reloaded(gate.reload(None, false));
+                    let api = api.clone();
+                    let reload = move || api.reload(None, false, "SIGHUP");
                     let done = tokio::task::spawn_blocking(reload).await;
                     if let Err(error) = done {
                         tracing::error!(%error, "a reload failed because of a bug in tidegate");
                     }
                 }
                 _ = heal.tick() => {
-                    let (gate, keeper) = (Arc::clone(&gate), Arc::clone(&keeper));
+                    let api = api.clone();
                     let look = move || {
-                        keeper.tick(&gate);
-                        gate.heal()
+                        api.events.turned(&api.keeper.tick(&api.gate));
+                        api.gate.heal()
                     };
                     let now = tokio::task::spawn_blocking(look).await;
                     let mut now = now.context("the search for interfaces failed because of a bug in tidegate")?;
                     // An interface may be missing in several places.
                     now.dedup();
                     logs::missing(&missing, &now);
+                    if missing != now {
+                        let names: Vec<&str> = now.iter().map(|place| &*place.interface).collect();
+                        events.add("the daemon", "interfaces", json!({ "missing": names }));
+                    }
                     missing = now;
                 }
                 () = stop.notified() => break "stop",
@@ -166,6 +200,7 @@ impl Endpoints {
             }
         };
         notify::send("STOPPING=1");
+        events.add("the daemon", "stop", json!({ "why": name }));
         tracing::info!(why = name, "the daemon ends; {then}");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}

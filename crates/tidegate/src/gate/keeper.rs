@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use chrono::{Datelike, Local, Timelike};
-use tidegate_gate::calendar::Moment;
+use tidegate_gate::calendar::{Moment, Turn};
 use tidegate_gate::control::{ControlError, SharedGate};
 use tidegate_gate::reading::Reading;
 use tidegate_gate::table::PerDirection;
@@ -87,12 +87,13 @@ impl Keeper {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts, changes plans where that is due, and writes the volumes from time to time.
-    pub fn tick(&self, gate: &SharedGate) {
-        self.tick_at(gate, &now());
+    /// Counts, changes plans where that is due, and writes the volumes from time to time. Returns the subscribers
+    /// whose plan changed.
+    pub fn tick(&self, gate: &SharedGate) -> Vec<(String, Option<Turn>)> {
+        self.tick_at(gate, &now())
     }
 
-    fn tick_at(&self, gate: &SharedGate, at: &Moment) {
+    fn tick_at(&self, gate: &SharedGate, at: &Moment) -> Vec<(String, Option<Turn>)> {
         let mut counted = self.lock();
         let new = counted.usage.is_new();
         let usage = self.file.as_ref().map(|_| &mut counted.usage);
@@ -108,11 +109,13 @@ impl Keeper {
                 if new || !turns.is_empty() || counted.written.elapsed() >= WRITE {
                     self.write(&mut counted);
                 }
+                return turns;
             }
             // The gate was taken down.
             Err(ControlError::Down(_)) => {}
             Err(error) => tracing::error!(%error, "plans cannot be changed by time and volume"),
         }
+        Vec::new()
     }
 
     /// Writes the volumes.

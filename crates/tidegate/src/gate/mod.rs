@@ -9,6 +9,7 @@ mod check;
 mod commands;
 mod daemon;
 mod dpdk;
+mod events;
 mod keeper;
 mod logs;
 mod metrics;

@@ -116,6 +116,7 @@ impl Control for Fake {
                 renamed: None,
             }],
             plans: 2,
+            events: None,
             identity: 7,
             unsettled: false,
         })

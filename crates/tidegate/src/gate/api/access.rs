@@ -20,6 +20,20 @@ use super::Refusal;
 /// Fewest characters of a token: a shorter one could be guessed.
 const LEAST: usize = 16;
 
+/// Checks that not every user can read a file with a secret.
+pub fn private(path: &Path, what: &str) -> anyhow::Result<()> {
+    let place = || format!("cannot read the {what} file {}", path.display());
+    let mode = fs::metadata(path).with_context(place)?.mode();
+    if mode & 0o007 != 0 {
+        anyhow::bail!(
+            "every user can read the {what} file {} (mode {:o}): run `chmod 600` on it",
+            path.display(),
+            mode & 0o777
+        );
+    }
+    Ok(())
+}
+
 /// The secret that requests must carry.
 #[derive(Clone)]
 pub struct Token(Arc<str>);
@@ -28,14 +42,7 @@ impl Token {
     /// Reads a file that holds only the token, and that not every user can read.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("cannot read the token file {}", path.display());
-        let mode = fs::metadata(path).with_context(place)?.mode();
-        if mode & 0o007 != 0 {
-            anyhow::bail!(
-                "every user can read the token file {} (mode {:o}): run `chmod 600` on it",
-                path.display(),
-                mode & 0o777
-            );
-        }
+        private(path, "token")?;
         let text = fs::read_to_string(path).with_context(place)?;
         let token = text.trim();
         let sound = token.len() >= LEAST && token.bytes().all(|byte| byte.is_ascii_graphic());

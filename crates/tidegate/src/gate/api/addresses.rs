@@ -65,6 +65,7 @@ pub async fn assign(
     let done = detail(api, move |api| {
         let done = api.gate.set(&subscriber, &adjustment)?;
         logs::set(&subscriber, &adjustment, &by);
+        api.events.set(&by, &subscriber, &adjustment);
         Ok(done)
     });
     done.await
@@ -89,6 +90,11 @@ pub async fn release(
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = ask(api, move |api| {
         let subscriber = api.gate.release(what)?;
+        let release = Adjustment {
+            moves: vec![MatchChange::Release(what)],
+            ..Adjustment::default()
+        };
+        api.events.set(&by, &subscriber, &release);
         tracing::info!(subscriber, released = %what, by, "set");
         Ok(subscriber)
     });

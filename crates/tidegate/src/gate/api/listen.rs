@@ -8,16 +8,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tidegate_gate::config::Listen;
+use tidegate_gate::config::{Listen, Tls};
+use tidegate_serve::server::Certificate;
 
-use super::access::{Access, Token};
+use super::access::{Access, Token, private};
 
 /// A socket that is open.
 pub enum Socket {
     /// A Unix socket. Its name is removed with it.
     Unix(UnixListener, Name),
-    /// An address and port.
-    Tcp(TcpListener),
+    /// An address and port, and its certificate if it speaks TLS.
+    Tcp(TcpListener, Option<Certificate>),
 }
 
 /// The name of a Unix socket, which is removed when this is dropped.
@@ -54,17 +55,31 @@ pub fn access(
 }
 
 /// Opens the socket. A Unix socket can be used by its group if one is given, else only by its owner.
-pub fn open(address: &Listen, group: Option<u32>) -> anyhow::Result<Socket> {
+pub fn open(
+    address: &Listen,
+    group: Option<u32>,
+    certificate: Option<Certificate>,
+) -> anyhow::Result<Socket> {
     let socket = match address {
         Listen::Unix(path) => unix(path, group),
         Listen::Tcp(at) => TcpListener::bind(at)
             .and_then(|listener| {
                 listener.set_nonblocking(true)?;
-                Ok(Socket::Tcp(listener))
+                Ok(Socket::Tcp(listener, certificate))
             })
             .map_err(anyhow::Error::from),
     };
     socket.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Reads a certificate and its key, which not every user may read.
+pub fn certificate(tls: &Tls) -> anyhow::Result<Certificate> {
+    private(&tls.key, "private key")?;
+    Ok(Certificate::read(
+        &tls.certificate,
+        &tls.key,
+        &["http/1.1"],
+    )?)
 }
 
 /// The number of a group, given by its name in /etc/group or as a number.
@@ -129,9 +144,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run/api.sock");
         let address = Listen::Unix(path.clone());
-        let socket = open(&address, None).expect("open");
+        let socket = open(&address, None, None).expect("open");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
-        let error = open(&address, None).err().expect("taken");
+        let error = open(&address, None, None).err().expect("taken");
         let text = format!("{error:#}");
         assert!(text.contains("another `tidegate gate run`"), "{text}");
         drop(socket);
@@ -144,7 +159,7 @@ mod tests {
 
         // For a group.
         let group = fs::metadata(folder.path()).expect("a folder").gid();
-        let _socket = open(&address, Some(group)).expect("open");
+        let _socket = open(&address, Some(group), None).expect("open");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o660);
     }
 
@@ -162,10 +177,10 @@ mod tests {
         let path = folder.path().join("api.sock");
         drop(UnixListener::bind(&path).expect("bound"));
         assert!(path.exists(), "left");
-        drop(open(&Listen::Unix(path.clone()), None).expect("replaced"));
+        drop(open(&Listen::Unix(path.clone()), None, None).expect("replaced"));
 
         fs::write(&path, "precious").expect("written");
-        assert!(open(&Listen::Unix(path.clone()), None).is_err());
+        assert!(open(&Listen::Unix(path.clone()), None, None).is_err());
         assert_eq!(fs::read(&path).expect("there"), b"precious");
     }
 

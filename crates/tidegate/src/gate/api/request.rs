@@ -38,24 +38,34 @@ impl Filter {
     pub fn new(query: Vec<(String, String)>) -> Result<Self, String> {
         let given = Parameters::new(query, &["limit", "after", "name", "plan", "set"])?;
         let text = |name| given.get(name).map(str::to_owned);
-        let limit = match given.get("limit") {
-            None => None,
-            Some(text) => {
-                let number = text.parse().ok();
-                let number = number.filter(|number| (1..=MOST_ON_PAGE).contains(number));
-                let wrong = || {
-                    let text = clean(text);
-                    format!("limit is `{text}`, and must be a number from 1 to {MOST_ON_PAGE}")
-                };
-                Some(number.ok_or_else(wrong)?)
-            }
-        };
+        let limit = given.limit()?;
         Ok(Self {
             limit,
             after: text("after"),
             name: text("name"),
             plan: text("plan"),
             set: given.truth("set")?,
+        })
+    }
+}
+
+/// Which events to list.
+#[derive(Debug, Clone, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Which {
+    /// Most events: 100 if not given, at most 10000.
+    pub limit: Option<usize>,
+    /// Only events of this subscriber.
+    pub subscriber: Option<String>,
+}
+
+impl Which {
+    /// The events that a query describes.
+    pub fn new(query: Vec<(String, String)>) -> Result<Self, String> {
+        let given = Parameters::new(query, &["limit", "subscriber"])?;
+        Ok(Self {
+            limit: given.limit()?,
+            subscriber: given.get("subscriber").map(str::to_owned),
         })
     }
 }
@@ -284,6 +294,20 @@ impl Parameters {
     fn get(&self, name: &str) -> Option<&str> {
         let found = self.given.iter().rfind(|(given, _)| given == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The number of items on a page, if it is there.
+    fn limit(&self) -> Result<Option<usize>, String> {
+        let Some(text) = self.get("limit") else {
+            return Ok(None);
+        };
+        let number = text.parse().ok();
+        let number = number.filter(|number| (1..=MOST_ON_PAGE).contains(number));
+        let wrong = || {
+            let text = clean(text);
+            format!("limit is `{text}`, and must be a number from 1 to {MOST_ON_PAGE}")
+        };
+        number.ok_or_else(wrong).map(Some)
     }
 
     /// Whether a parameter is true, if it is there.

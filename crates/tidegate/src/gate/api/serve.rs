@@ -13,6 +13,7 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tidegate_serve::server::Certificate;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -42,22 +43,26 @@ pub async fn serve(socket: Socket, router: Router, end: watch::Receiver<bool>) -
                 });
                 Ok((stream, who))
             };
-            accept_all(accept, &router, end).await;
+            accept_all(accept, &router, None, end).await;
         }
-        Socket::Tcp(listener) => {
+        Socket::Tcp(listener, certificate) => {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let accept = || async {
                 let (stream, peer) = listener.accept().await?;
                 Ok((stream, peer.to_string()))
             };
-            accept_all(accept, &router, end).await;
+            accept_all(accept, &router, certificate, end).await;
         }
     }
     Ok(())
 }
 
-async fn accept_all<S, A, F>(accept: A, router: &Router, end: watch::Receiver<bool>)
-where
+async fn accept_all<S, A, F>(
+    accept: A,
+    router: &Router,
+    certificate: Option<Certificate>,
+    end: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: Fn() -> F,
     F: Future<Output = io::Result<(S, String)>>,
@@ -75,8 +80,16 @@ where
                     let router = router.clone().layer(Extension(Peer(who)));
                     let router = noting(router, Arc::clone(&answering));
                     let mut end = end.clone();
+                    let acceptor = certificate.as_ref().map(Certificate::acceptor);
                     let task = connections.spawn(async move {
-                        connection(stream, router, &mut end).await;
+                        let Some(acceptor) = acceptor else {
+                            return connection(stream, router, &mut end).await;
+                        };
+                        match tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
+                            Ok(Ok(stream)) => connection(stream, router, &mut end).await,
+                            Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+                            Err(_) => tracing::debug!("a client took too long for TLS"),
+                        }
                     });
                     seats.push_back(Seat { answering, task });
                 }

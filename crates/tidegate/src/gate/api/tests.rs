@@ -1,3 +1,5 @@
+mod tls;
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,9 +12,13 @@ use super::access::{Access, Token, guarded};
 use super::*;
 use crate::gate::testing::Fake;
 
-/// A daemon's API on a Unix socket, which ends with it.
+/// A daemon's API, on a Unix socket unless it says otherwise, which ends with it.
 struct Running {
+    api: Api,
+    /// Of the socket.
     folder: tempfile::TempDir,
+    /// Of the events.
+    _files: tempfile::TempDir,
     end: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -21,22 +27,35 @@ impl Running {
     fn new(fake: Fake, access: Access) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let address = tidegate_gate::config::Listen::Unix(folder.path().join("s"));
-        let socket = listen::open(&address, None).expect("open");
+        let socket = listen::open(&address, None, None).expect("open");
+        let mut running = Self::on(socket, fake, access, Vec::new());
+        running.folder = folder;
+        running
+    }
+
+    fn on(
+        socket: listen::Socket,
+        fake: Fake,
+        access: Access,
+        certificates: Vec<Certificate>,
+    ) -> Self {
+        let (folder, files) = (tempfile::tempdir(), tempfile::tempdir());
+        let (folder, files) = (folder.expect("a folder"), files.expect("a folder"));
         let (end, ended) = watch::channel(false);
         let bounds = Bounds {
             subscribers: 5,
             queues: 5,
         };
         let gate = Arc::new(SharedGate::new(Box::new(fake)));
-        let router = guarded(
-            router(Api {
-                gate,
-                bounds,
-                keeper: Arc::new(Keeper::open(None).expect("no file")),
-                end: Arc::default(),
-            }),
-            access,
-        );
+        let api = Api {
+            gate,
+            bounds,
+            keeper: Arc::new(Keeper::open(None).expect("no file")),
+            events: Arc::new(Events::new(Some(&files.path().join("events")))),
+            certificates: certificates.into(),
+            end: Arc::default(),
+        };
+        let router = guarded(router(api.clone()), access);
         let thread = std::thread::spawn(move || {
             tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
@@ -47,7 +66,9 @@ impl Running {
                 .expect("served");
         });
         Self {
+            api,
             folder,
+            _files: files,
             end,
             thread: Some(thread),
         }
@@ -397,6 +418,36 @@ fn addresses_have_holders() {
                 .is_some_and(|text| text.contains("alice")),
         "{answer}"
     );
+}
+
+#[test]
+fn events_tell_who_changed_what() {
+    let gate = running(2);
+    gate.patch("/v1/subscribers/s000001", r#"{"down": "20mbit"}"#);
+    gate.patch("/v1/subscribers/s000000", r#"{"suspended": true}"#);
+    gate.with("DELETE", "/v1/addresses/vlan%201", "", "");
+    gate.with("POST", "/v1/reload", "", "");
+    let (status, events) = gate.get("/v1/events");
+    let events = events.as_array().expect("a list");
+    let told: Vec<_> = events
+        .iter()
+        .map(|one| (&one["event"], &one["subscriber"]))
+        .collect();
+    let (set, first, second) = (json!("set"), json!("s000000"), json!("s000001"));
+    let last = (&json!("reload"), &Value::Null);
+    assert_eq!(
+        (status, told),
+        (
+            200,
+            vec![(&set, &second), (&set, &first), (&set, &first), last]
+        )
+    );
+    assert_eq!(events[2]["addresses"], json!(["vlan 1 released"]));
+    let by = events[0]["by"].as_str().expect("who");
+    assert!(by.starts_with("uid "), "{by}");
+    let (_, events) = gate.get("/v1/events?subscriber=s000000&limit=1");
+    assert_eq!(events.as_array().map(Vec::len), Some(1));
+    assert_eq!(gate.get("/v1/events?limit=0").0, 400);
 }
 
 #[test]

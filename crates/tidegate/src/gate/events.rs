@@ -1,0 +1,162 @@
+//! The log of events: what changed, when, and who did it, a JSON object a line.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+use tidegate_gate::binding::BindingChange;
+use tidegate_gate::calendar::Turn;
+use tidegate_gate::change::Report;
+use tidegate_gate::control::Adjustment;
+use tidegate_gate::live::MatchChange;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest file. A longer one gets another name, in place of the one that had that name before.
+const MOST: u64 = 64 << 20;
+/// Bytes from the end of the file that are read again at most.
+const TAIL: u64 = 1 << 20;
+
+/// The log of a gate.
+pub struct Events {
+    file: Option<PathBuf>,
+    /// Lines are written one after the other.
+    writing: Mutex<()>,
+}
+
+/// The user who runs a command.
+pub fn user() -> String {
+    format!(
+        "uid {} pid {}",
+        rustix::process::getuid().as_raw(),
+        std::process::id()
+    )
+}
+
+impl Events {
+    /// A log in this file; without one, nothing is kept.
+    pub fn new(file: Option<&Path>) -> Self {
+        Self {
+            file: file.map(Path::to_owned),
+            writing: Mutex::new(()),
+        }
+    }
+
+    /// A live change of a subscriber.
+    pub fn set(&self, by: &str, subscriber: &str, adjustment: &Adjustment) {
+        let Adjustment {
+            reset,
+            setting,
+            from,
+            moves,
+        } = adjustment;
+        let rate = |rate: Option<tidegate_limiter::Rate>| rate.map(|rate| rate.bits_per_second());
+        let moves: Vec<String> = moves.iter().map(MatchChange::to_string).collect();
+        let BindingChange { port, mac, tags } = from;
+        let details = json!({
+            "subscriber": subscriber,
+            "reset": reset.then_some(true),
+            "plan": setting.plan,
+            "down": rate(setting.down),
+            "up": rate(setting.up),
+            "suspended": setting.suspended,
+            "from_port": port,
+            "from_mac": mac,
+            "from_vlan": tags,
+            "addresses": Some(moves).filter(|moves| !moves.is_empty()),
+        });
+        self.add(by, "set", details);
+    }
+
+    /// Changes of plans by the time of day or by volume.
+    pub fn turned(&self, turns: &[(String, Option<Turn>)]) {
+        let details = turns.iter().map(|(subscriber, turn)| {
+            let why = turn.as_ref().map(|turn| turn.why.name());
+            let plan = turn.as_ref().map(|turn| &turn.plan);
+            json!({ "subscriber": subscriber, "plan": plan, "why": why })
+        });
+        self.add_all("the daemon", "turn", details);
+    }
+
+    /// A start or a reload that changed something, or not.
+    pub fn reloaded(&self, by: &str, event: &str, report: &Report) {
+        let details = json!({
+            "added": report.added.len(),
+            "removed": report.removed.len(),
+            "limited": report.limited.len(),
+            "moved": report.moved.len(),
+            "skipped_lines": report.skipped_lines,
+            "no_longer_set": Some(&report.reset).filter(|reset| !reset.is_empty()),
+            "missing": Some(&report.missing).filter(|missing| !missing.is_empty()),
+        });
+        self.add(by, event, details);
+    }
+
+    /// Anything else. Values that are null are left out.
+    pub fn add(&self, by: &str, event: &str, details: Value) {
+        self.add_all(by, event, [details].into_iter());
+    }
+
+    fn add_all(&self, by: &str, event: &str, details: impl Iterator<Item = Value>) {
+        let Some(file) = &self.file else { return };
+        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let mut text = String::new();
+        for details in details {
+            let mut line = Map::new();
+            line.insert("time".into(), time.clone().into());
+            line.insert("by".into(), by.into());
+            line.insert("event".into(), event.into());
+            if let Value::Object(details) = details {
+                line.extend(details.into_iter().filter(|(_, value)| !value.is_null()));
+            }
+            text += &format!("{}\n", Value::Object(line));
+        }
+        if let Err(error) = self.append(file, &text) {
+            let file = file.display().to_string();
+            tracing::error!(%error, file, "an event cannot be written");
+        }
+    }
+
+    fn append(&self, path: &Path, text: &str) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if fs::metadata(path).is_ok_and(|metadata| metadata.len() >= MOST) {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".1");
+            fs::rename(path, name)?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
+    }
+
+    /// The latest events, of one subscriber if it is named, the oldest first.
+    ///
+    /// # Errors
+    /// If there is a file that cannot be read.
+    pub fn latest(&self, most: usize, subscriber: Option<&str>) -> io::Result<Vec<Value>> {
+        let Some(file) = &self.file else {
+            return Ok(Vec::new());
+        };
+        let mut file = match fs::File::open(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let from = file.metadata()?.len().saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line may be cut.
+        let lines = text.lines().skip(usize::from(from > 0));
+        let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let wanted = |event: &Value| subscriber.is_none_or(|name| event["subscriber"] == name);
+        let events: Vec<Value> = events.filter(wanted).collect();
+        let first = events.len().saturating_sub(most);
+        Ok(events[first..].to_vec())
+    }
+}
