@@ -134,6 +134,16 @@ impl Packets {
         }
     }
 
+    /// Marks a packet whose sender knows ECN. Whether it does: if not, the packet is to be dropped, RFC 3168 §5.
+    #[inline]
+    pub fn mark_if_capable(&mut self, id: PacketId) -> bool {
+        let capable = self.get(id).segment.ecn != Ecn::NotEct;
+        if capable {
+            self.mark(id);
+        }
+        capable
+    }
+
     /// One of the packets that were marked, in no certain order.
     #[inline]
     pub fn next_marked(&mut self) -> Option<PacketId> {

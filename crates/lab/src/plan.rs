@@ -205,6 +205,8 @@ pub enum QueueKind {
         interval: Nanos,
         /// Most packets.
         packets: u64,
+        /// Whether packets of senders that know ECN are marked instead of dropped.
+        ecn: bool,
     },
     /// RED (Floyd and Jacobson 1993), in gentle mode.
     Red {
@@ -216,6 +218,8 @@ pub enum QueueKind {
         probability: f64,
         /// Most bytes.
         limit: u64,
+        /// Whether packets of senders that know ECN are marked instead of dropped.
+        ecn: bool,
     },
     /// PIE, RFC 8033.
     Pie {
@@ -225,6 +229,8 @@ pub enum QueueKind {
         update: Nanos,
         /// Most packets.
         packets: u64,
+        /// Whether packets of senders that know ECN are marked instead of dropped.
+        ecn: bool,
     },
     /// FQ-CoDel, RFC 8290.
     FqCoDel {
@@ -238,6 +244,8 @@ pub enum QueueKind {
         interval: Nanos,
         /// Most packets.
         packets: u64,
+        /// Whether packets of senders that know ECN are marked instead of dropped.
+        ecn: bool,
     },
     /// DualPI2, RFC 9332.
     DualPi2 {

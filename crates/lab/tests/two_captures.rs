@@ -472,11 +472,13 @@ fn causes_are_found_beside_jitter_and_several_flows() {
         target: 5 * MILLISECOND,
         interval: 100 * MILLISECOND,
         packets: 1000,
+        ecn: false,
     };
     let pie = QueueKind::Pie {
         target: 15 * MILLISECOND,
         update: 15 * MILLISECOND,
         packets: 1000,
+        ecn: false,
     };
     let chance = |probability, burst| ElementKind::Loss { probability, burst };
     let way = || delay(15 * MILLISECOND);

@@ -29,6 +29,8 @@ pub struct Aim {
     pub target: Nanos,
     /// Time in which it must be reached.
     pub interval: Nanos,
+    /// Whether packets of senders that know ECN are marked instead, RFC 8289 §5.
+    pub ecn: bool,
 }
 
 impl Aim {
@@ -41,7 +43,7 @@ impl Aim {
 }
 
 impl Control {
-    /// The next packet to be sent. Packets before it are marked as dropped if the law says so.
+    /// The next packet to be sent. If the law says so, it is marked, or packets before it are dropped.
     pub fn take(
         &mut self,
         now: Nanos,
@@ -55,8 +57,13 @@ impl Control {
                 self.dropping = false;
             }
             while self.dropping && now >= self.drop_next {
-                packets.drop(id);
                 self.count = self.count.saturating_add(1);
+                if aim.ecn && packets.mark_if_capable(id) {
+                    // Only what is dropped makes room for another packet now.
+                    self.drop_next = aim.control_law(self.drop_next, self.count);
+                    break;
+                }
+                packets.drop(id);
                 (id, ok_to_drop) = self.dodequeue(now, aim, queue, packets)?;
                 if ok_to_drop {
                     self.drop_next = aim.control_law(self.drop_next, self.count);
@@ -65,7 +72,7 @@ impl Control {
                 }
             }
         } else if ok_to_drop {
-            packets.drop(id);
+            let marked = aim.ecn && packets.mark_if_capable(id);
             // This must be done before the drop's successor is looked at, because an empty queue
             // would undo it.
             self.dropping = true;
@@ -75,6 +82,10 @@ impl Control {
             self.count = if delta > 1 && recently { delta } else { 1 };
             self.drop_next = aim.control_law(now, self.count);
             self.lastcount = self.count;
+            if marked {
+                return Some(id);
+            }
+            packets.drop(id);
             (id, _) = self.dodequeue(now, aim, queue, packets)?;
         }
         Some(id)

@@ -58,26 +58,44 @@ impl Link {
                 target,
                 interval,
                 packets,
-            } => Queue::CoDel(CoDel::new(Aim { target, interval }, packets)),
+                ecn,
+            } => {
+                let aim = Aim {
+                    target,
+                    interval,
+                    ecn,
+                };
+                Queue::CoDel(CoDel::new(aim, packets))
+            }
             QueueKind::Red {
                 min,
                 max,
                 probability,
                 limit,
-            } => Queue::Red(Red::new(min, max, probability, limit, rate, random)),
+                ecn,
+            } => {
+                let red = Red::new((min, max), probability, limit, ecn, rate, random);
+                Queue::Red(red)
+            }
             QueueKind::Pie {
                 target,
                 update,
                 packets,
-            } => Queue::Pie(Pie::new(target, update, packets, rate, random)),
+                ecn,
+            } => Queue::Pie(Pie::new(target, update, packets, ecn, rate, random)),
             QueueKind::FqCoDel {
                 flows,
                 quantum,
                 target,
                 interval,
                 packets,
+                ecn,
             } => {
-                let aim = Aim { target, interval };
+                let aim = Aim {
+                    target,
+                    interval,
+                    ecn,
+                };
                 Queue::FqCoDel(FqCoDel::new(flows, quantum, aim, packets))
             }
             QueueKind::DualPi2 {

@@ -15,6 +15,8 @@ const MEAN_PKTSIZE: u64 = 1024;
 /// Weights of the delay's distance from the target and of its change, in 1/s, RFC 8033 §4.2.
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
+/// Above this probability packets are dropped whether their senders know ECN or not, RFC 8033 §5.1.
+const MARK_ECNTH: f64 = 0.1;
 
 /// A queue that drops at random, with a probability that a controller sets.
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub struct Pie {
     target: Nanos,
     update: Nanos,
     most_packets: u64,
+    /// Whether packets of senders that know ECN are marked instead of dropped, RFC 8033 §5.1.
+    ecn: bool,
     rate: Rate,
     next_update: Nanos,
     drop_prob: f64,
@@ -35,11 +39,19 @@ pub struct Pie {
 
 impl Pie {
     /// An empty queue in front of a link of this rate.
-    pub fn new(target: Nanos, update: Nanos, packets: u64, rate: Rate, random: Random) -> Self {
+    pub fn new(
+        target: Nanos,
+        update: Nanos,
+        packets: u64,
+        ecn: bool,
+        rate: Rate,
+        random: Random,
+    ) -> Self {
         Self {
             target,
             update,
             most_packets: packets,
+            ecn,
             rate,
             next_update: update,
             drop_prob: 0.0,
@@ -54,11 +66,16 @@ impl Pie {
     /// Takes a packet in, or drops it.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         self.catch_up(now);
-        if self.queue.packets() >= self.most_packets
-            || (self.burst_allowance == 0 && self.drop_early())
-        {
+        if self.queue.packets() >= self.most_packets {
             packets.drop(id);
             return;
+        }
+        if self.burst_allowance == 0 && self.drop_early() {
+            let may_mark = self.ecn && self.drop_prob <= MARK_ECNTH;
+            if !(may_mark && packets.mark_if_capable(id)) {
+                packets.drop(id);
+                return;
+            }
         }
         let bytes = packets.get(id).frame_length();
         self.queue.push(now, id, bytes, packets);

@@ -20,6 +20,8 @@ pub struct Red {
     max: f64,
     probability: f64,
     limit: u64,
+    /// Whether packets of senders that know ECN are marked instead of dropped early, RFC 3168 §7.
+    ecn: bool,
     /// Time to send a packet of mean length: the step of the mean while idle.
     step: Nanos,
     mean: f64,
@@ -33,10 +35,10 @@ pub struct Red {
 impl Red {
     /// An empty queue in front of a link of this rate. Thresholds and limit are bytes.
     pub fn new(
-        min: u64,
-        max: u64,
+        (min, max): (u64, u64),
         probability: f64,
         limit: u64,
+        ecn: bool,
         rate: Rate,
         random: Random,
     ) -> Self {
@@ -46,6 +48,7 @@ impl Red {
             max: max as f64,
             probability,
             limit,
+            ecn,
             step: step.max(1),
             mean: 0.0,
             count: None,
@@ -59,10 +62,15 @@ impl Red {
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
         self.average(now);
         let bytes = packets.get(id).frame_length();
-        if self.drops_early() || self.queue.bytes() + bytes > self.limit {
+        let is_full = self.queue.bytes() + bytes > self.limit;
+        if self.drops_early() || is_full {
             self.count = Some(0);
-            packets.drop(id);
-            return;
+            // A queue whose mean is at twice max or above drops all, RFC 3168 §7.
+            let may_mark = self.ecn && !is_full && self.mean < 2.0 * self.max;
+            if !(may_mark && packets.mark_if_capable(id)) {
+                packets.drop(id);
+                return;
+            }
         }
         self.idle_since = None;
         self.queue.push(now, id, bytes, packets);

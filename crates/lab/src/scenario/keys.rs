@@ -41,6 +41,7 @@ section! { CODEL = "queue = { kind = \"codel\" }", "CoDel, RFC 8289.";
     "target": "time", "5ms", "Acceptable sojourn time.";
     "interval": "time", "100ms", "Time in which it must be reached.";
     "packets": "number", "1000", "Most packets.";
+    "ecn": "true or false", "false", "Whether packets of senders that know ECN are marked instead of dropped.";
 }
 section! { RED = "queue = { kind = \"red\" }", "RED, in gentle mode.";
     "kind": "a name", "", "The discipline.";
@@ -48,12 +49,14 @@ section! { RED = "queue = { kind = \"red\" }", "RED, in gentle mode.";
     "max": "size", "a quarter of limit", "Mean queue at which `probability` is reached.";
     "probability": "number", "0.1", "Drop probability at `max`.";
     "limit": "size", "", "Most bytes.";
+    "ecn": "true or false", "false", "Whether packets of senders that know ECN are marked instead of dropped, unless the mean queue is at twice `max` or the queue is full.";
 }
 section! { PIE = "queue = { kind = \"pie\" }", "PIE, RFC 8033.";
     "kind": "a name", "", "The discipline.";
     "target": "time", "15ms", "Delay to be held.";
     "update": "time", "15ms", "How often the drop probability is updated.";
     "packets": "number", "1000", "Most packets.";
+    "ecn": "true or false", "false", "Whether packets of senders that know ECN are marked instead of dropped, up to a probability of 10 %.";
 }
 section! { FQ_CODEL = "queue = { kind = \"fq-codel\" }", "FQ-CoDel, RFC 8290.";
     "kind": "a name", "", "The discipline.";
@@ -62,6 +65,7 @@ section! { FQ_CODEL = "queue = { kind = \"fq-codel\" }", "FQ-CoDel, RFC 8290.";
     "target": "time", "5ms", "CoDel's target.";
     "interval": "time", "100ms", "CoDel's interval.";
     "packets": "number", "10240", "Most packets.";
+    "ecn": "true or false", "true", "Whether packets of senders that know ECN are marked instead of dropped.";
 }
 section! { DUALPI2 = "queue = { kind = \"dualpi2\" }", "DualPI2, RFC 9332: one queue for packets of L4S senders (ECT(1) or CE), whose delay is kept near 1 ms by marks, and one for the others.";
     "kind": "a name", "", "The discipline.";

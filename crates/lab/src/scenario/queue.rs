@@ -80,6 +80,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
             target: time("target", 5)?,
             interval: time("interval", 100)?,
             packets: packets(1000)?,
+            ecn: f.truth("ecn")?.unwrap_or(false),
         },
         "red" => {
             let limit = f
@@ -95,12 +96,14 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
                 max,
                 probability: f.real("probability", 0.0..=1.0)?.unwrap_or(0.1),
                 limit,
+                ecn: f.truth("ecn")?.unwrap_or(false),
             }
         }
         "pie" => QueueKind::Pie {
             target: time("target", 15)?,
             update: time("update", 15)?,
             packets: packets(1000)?,
+            ecn: f.truth("ecn")?.unwrap_or(false),
         },
         "fq-codel" => QueueKind::FqCoDel {
             flows: f.integer("flows", 1..=65_536)?.unwrap_or(1024) as u32,
@@ -108,6 +111,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
             target: time("target", 5)?,
             interval: time("interval", 100)?,
             packets: packets(10_240)?,
+            ecn: f.truth("ecn")?.unwrap_or(true),
         },
         "dualpi2" => QueueKind::DualPi2 {
             target: time("target", 15)?,

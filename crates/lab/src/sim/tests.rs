@@ -61,6 +61,7 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
         target: 5 * MILLISECOND,
         interval: 100 * MILLISECOND,
         packets: 1000,
+        ecn: true,
     };
     let rate = rate(10_000_000);
     let link = element("link", ElementKind::Link { rate, queue });
@@ -114,6 +115,7 @@ fn mixed(seed: u64) -> Plan {
                     max: 60_000,
                     probability: 0.1,
                     limit: 200_000,
+                    ecn: false,
                 },
             },
         ),

@@ -5,6 +5,7 @@ const MS: Nanos = 1_000_000;
 const AIM: Aim = Aim {
     target: 5 * MS,
     interval: 100 * MS,
+    ecn: false,
 };
 
 /// A queue that is kept long, and that serves a packet each millisecond. Returns the times at which

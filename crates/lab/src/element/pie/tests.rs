@@ -11,6 +11,7 @@ fn pie() -> Pie {
         15 * MS,
         15 * MS,
         10_000,
+        false,
         Rate::from_bits_per_second(10_000_000),
         random,
     )

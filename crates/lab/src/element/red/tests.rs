@@ -5,7 +5,7 @@ use crate::tcp::Segment;
 fn red(probability: f64) -> Red {
     let random = Random::new(9, Owner::Element(0));
     let rate = Rate::from_bits_per_second(10_000_000);
-    Red::new(50_000, 150_000, probability, 1 << 30, rate, random)
+    Red::new((50_000, 150_000), probability, 1 << 30, false, rate, random)
 }
 
 /// Holds the queue at this length. Returns the share of packets that is dropped once the mean has

@@ -20,35 +20,44 @@ fn queues() -> impl Strategy<Value = QueueKind> {
             bytes: Some(bytes),
             packets: Some(packets)
         }),
-        (1u64..50, 0u64..200, 0u64..100).prop_map(move |(target, interval, packets)| {
-            QueueKind::CoDel {
+        (1u64..50, 0u64..200, 0u64..100, any::<bool>()).prop_map(
+            move |(target, interval, packets, ecn)| QueueKind::CoDel {
                 target: target * ms,
                 interval: interval * ms,
                 packets,
+                ecn,
             }
-        }),
-        (0u64..50_000, 1u64..50_000, 0.0..=1.0f64, 0u64..100_000).prop_map(
-            |(min, more, probability, limit)| QueueKind::Red {
+        ),
+        (
+            0u64..50_000,
+            1u64..50_000,
+            0.0..=1.0f64,
+            0u64..100_000,
+            any::<bool>()
+        )
+            .prop_map(|(min, more, probability, limit, ecn)| QueueKind::Red {
                 min,
                 max: min + more,
                 probability,
-                limit
-            }
-        ),
-        (0u64..50, 1u64..50, 0u64..100).prop_map(move |(target, update, packets)| {
-            QueueKind::Pie {
+                limit,
+                ecn,
+            }),
+        (0u64..50, 1u64..50, 0u64..100, any::<bool>()).prop_map(
+            move |(target, update, packets, ecn)| QueueKind::Pie {
                 target: target * ms,
                 update: update * ms,
                 packets,
+                ecn,
             }
-        }),
-        (1u32..20, 64u32..3000, 0u64..50, 0u64..100).prop_map(
-            move |(flows, quantum, target, packets)| QueueKind::FqCoDel {
+        ),
+        (1u32..20, 64u32..3000, 0u64..50, 0u64..100, any::<bool>()).prop_map(
+            move |(flows, quantum, target, packets, ecn)| QueueKind::FqCoDel {
                 flows,
                 quantum,
                 target: target * ms,
                 interval: 20 * target * ms,
                 packets,
+                ecn,
             }
         ),
         (0u64..50, 1u64..50, 0u64..3, 0u64..100).prop_map(

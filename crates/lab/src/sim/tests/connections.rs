@@ -138,3 +138,75 @@ fn prague_and_cubic_have_the_same_window_behind_dualpi2() {
     assert!(prague.rtt.p50 < 22 * MILLISECOND, "{:?}", prague.rtt);
     assert!(cubic.rtt.p50 > 28 * MILLISECOND, "{:?}", cubic.rtt);
 }
+
+/// RFC 3168 §5: queues that manage their delay mark instead of dropping where sender and receiver know ECN, and
+/// as much is delivered.
+#[test]
+fn managed_queues_mark_packets_of_senders_that_know_ecn() {
+    let (target, ms) = (5 * MILLISECOND, MILLISECOND);
+    let queues = |ecn| {
+        [
+            QueueKind::CoDel {
+                target,
+                interval: 100 * ms,
+                packets: 1000,
+                ecn,
+            },
+            QueueKind::FqCoDel {
+                flows: 64,
+                quantum: 1514,
+                target,
+                interval: 100 * ms,
+                packets: 1000,
+                ecn,
+            },
+            QueueKind::Pie {
+                target: 15 * ms,
+                update: 15 * ms,
+                packets: 1000,
+                ecn,
+            },
+            QueueKind::Red {
+                min: 20_000,
+                max: 60_000,
+                probability: 0.1,
+                limit: 2_000_000,
+                ecn,
+            },
+        ]
+    };
+    let rate = rate(10_000_000);
+    let run = |queue: &QueueKind, knows_ecn| {
+        let mut flow = bulk(None);
+        flow.tcp.ecn = knows_ecn;
+        let queue = queue.clone();
+        let link = element("link", ElementKind::Link { rate, queue });
+        let got = outcome(&Plan {
+            duration: 20 * SECOND,
+            ..plan(vec![link], vec![flow])
+        });
+        let flow = &got.flows[0];
+        (
+            flow.delivered,
+            flow.dropped,
+            flow.marked,
+            got.elements[0].marked,
+        )
+    };
+    for (drops, marks) in queues(false).iter().zip(&queues(true)) {
+        let (most, dropped, none, _) = run(drops, true);
+        assert!(dropped > 0 && none == 0, "{drops:?}: {dropped} {none}");
+        let (delivered, lost, marked, by_queue) = run(marks, true);
+        assert!(
+            marked > 0 && marked == by_queue,
+            "{marks:?}: {marked} {by_queue}"
+        );
+        assert!(lost * 10 <= dropped, "{marks:?}: {lost} of {dropped}");
+        assert!(
+            delivered * 100 >= most * 98,
+            "{marks:?}: {delivered} {most}"
+        );
+        // A sender that does not know ECN gets what it got.
+        assert_eq!(run(marks, false), run(drops, false), "{marks:?}");
+    }
+}
