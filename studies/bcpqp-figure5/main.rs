@@ -34,9 +34,8 @@ const QUEUE: u64 = 36_000_000;
 const SMALL_QUEUE: u64 = 30_000;
 /// Packets that shapers hold, of all aggregates together.
 const HELD: u32 = 400_000;
-/// Packets that are measured at once, and how often.
+/// Packets that are measured at once.
 const PACKETS: u64 = 2_000_000;
-const TURNS: usize = 7;
 
 const SCHEMES: [&str; 6] = ["wire", "policer", "FairPolicer", "PQP", "BC-PQP", "shaper"];
 
@@ -50,6 +49,9 @@ struct Options {
         default_value = "--no-huge -m 1024 -l 0"
     )]
     eal: String,
+    /// How often each scheme is measured
+    #[arg(long, default_value_t = 7)]
+    turns: u32,
     /// Numbers of aggregates
     #[arg(default_values_t = [1, 10, 100, 1_000, 10_000])]
     aggregates: Vec<u32>,
@@ -69,12 +71,17 @@ fn run(options: &Options) -> Result<()> {
     let device = |name: &str| format!("{name}=net_null_{name},size=64").parse();
     let eal = format!("--log-level=error {}", options.eal);
     let devices = Devices::new(&[device("wan")?, device("lan")?], &eal)?;
-    let bench = Bench::new(devices, &settings(), HELD + 20_000)?;
-    let mut study = Study { bench, version: 0 };
+    let bench = Bench::new(devices, &settings(), HELD + HELD / 2)?;
+    let mut study = Study {
+        bench,
+        turns: options.turns,
+        version: 0,
+    };
     println!(
-        "cycles of the time stamp counter ({:.2} GHz) a packet, least of {TURNS} turns; in brackets: % of packets sent\n\
+        "cycles of the time stamp counter ({:.2} GHz) a packet, least of {} turns; in brackets: % of packets sent\n\
          {:>10} {}",
         study.bench.hertz() as f64 / 1e9,
+        study.turns,
         "aggregates",
         SCHEMES.map(|name| format!("{name:>14}")).concat()
     );
@@ -101,6 +108,7 @@ fn settings() -> Settings {
 
 struct Study {
     bench: Bench,
+    turns: u32,
     /// Of the plan and the seats that were put last.
     version: u32,
 }
@@ -110,7 +118,7 @@ impl Study {
     fn measure(&mut self, aggregates: u32) -> Result<()> {
         let mut least = [f64::MAX; SCHEMES.len()];
         let mut sent = [0.0; SCHEMES.len()];
-        for _ in 0..TURNS {
+        for _ in 0..self.turns {
             for (at, name) in SCHEMES.into_iter().enumerate() {
                 let cost = self.scheme(name, aggregates)?;
                 least[at] = f64::min(least[at], cost.cycles as f64 / cost.packets as f64);

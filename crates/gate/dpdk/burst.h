@@ -9,15 +9,25 @@
 
 enum { BURST = 32 };
 
-// Where a limiter keeps the queues of fair flows, and who has them.
-static __always_inline void prefetch_limiter(const struct packet *p)
+// Fetches what most decisions read of a limiter: its first two cache lines, and of phantom queues also who has them, what
+// is set against a surplus, what the crowd dropped, and the queue that the flow's hash gives.
+static __always_inline void prefetch_limiter(const struct packet *p, const struct settings *set)
 {
 	const struct limiter *s = limiter_of(p);
+	const struct plan *plan = memory.plans + (p->seat.plan & (PLANS - 1));
 	if (!s)
 		return;
 	rte_prefetch0(s);
-	rte_prefetch0((const u8 *)s + 64);
+	rte_prefetch0(s->shares);
+	if (plan->scheme != PHANTOM)
+		return;
 	rte_prefetch0(s->owners);
+	rte_prefetch0(&s->base);
+	rte_prefetch0(s->crowd.dropped);
+	u32 queue = plan->first;
+	if (plan->queues > 1 && !plan->rules)
+		queue += (u64)flow_hash(p, set->hash) * plan->queues >> 32;
+	rte_prefetch0(s->queues + (queue < QUEUES ? queue : 0));
 }
 
 // Fetches the cache line where the seat of most packets is: under the longest prefixes.
@@ -73,7 +83,7 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 	for (u32 i = 0; i < count; i++) {
 		found[i] = find(all + i, set);
 		if (found[i])
-			prefetch_limiter(all + i);
+			prefetch_limiter(all + i, set);
 	}
 	for (u32 i = 0; i < count; i++) {
 		verdicts[i] = found[i] ? seated(all + i) : stranger(all + i);

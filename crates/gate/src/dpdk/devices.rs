@@ -179,7 +179,9 @@ mod tests {
             );
         }
         let one: Device = "wan=net_null0".parse().unwrap();
-        let error = Devices::new(&[one.clone()], "").unwrap_err().to_string();
+        let error = Devices::new(std::slice::from_ref(&one), "")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("give --dpdk twice"), "{error}");
         let error = Devices::new(&[one.clone(), one], "")
             .unwrap_err()
