@@ -24,6 +24,7 @@ mod maps;
 pub mod matches;
 mod memory;
 mod path;
+pub mod radius;
 pub mod reading;
 mod room;
 pub mod state;

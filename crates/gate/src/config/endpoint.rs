@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use tidegate_limiter::Prefix;
 use tidegate_notation::Node;
 
 use super::Config;
 use super::fields::Fields;
-use super::keys::{API, METRICS};
+use super::keys::{API, METRICS, RADIUS};
 use super::problem::Sink;
 
 /// Where to listen.
@@ -66,6 +67,55 @@ pub struct Metrics {
     pub subscribers: usize,
     /// Most subscribers with metrics of each queue.
     pub queues: usize,
+}
+
+/// RADIUS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Radius {
+    /// Where accounting is answered.
+    pub accounting: Option<SocketAddr>,
+    /// Where changes of authorization and disconnects are answered.
+    pub change: Option<SocketAddr>,
+    /// The file with the secret.
+    pub secret: PathBuf,
+    /// Addresses of access servers.
+    pub clients: Vec<Prefix>,
+}
+
+pub(super) fn radius<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Radius> {
+    let f = Fields::new(node, "`radius`", &[RADIUS], sink)?;
+    for key in ["secret", "clients"] {
+        if f.node(key).is_none() {
+            f.missing(key);
+        }
+    }
+    let address = |key: &str| {
+        let text = f.text(key)?;
+        let address = text.parse().ok();
+        if address.is_none() {
+            let message =
+                format!("'{text}' is not an address and port, such as \"192.0.2.1:1813\"");
+            f.wrong_key(key, message);
+        }
+        address
+    };
+    let (accounting, change) = (address("accounting"), address("change"));
+    if f.node("accounting").is_none() && f.node("change").is_none() {
+        // Either of the two will do.
+        f.missing("accounting");
+    }
+    let client = |node: &'a Node| {
+        let text = node.text("clients")?;
+        let read = text.parse::<Prefix>();
+        read.map_err(|error| node.wrong(error.to_string()))
+    };
+    let clients = f.values("clients").iter();
+    Some(Radius {
+        accounting,
+        change,
+        secret: folder.join(f.text("secret")?),
+        clients: clients.filter_map(|node| sink.note(client(node))).collect(),
+    })
 }
 
 /// Where to listen, and the secret that is needed if other machines can connect.

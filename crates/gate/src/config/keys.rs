@@ -19,6 +19,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "api": "table", "none", "Where the HTTP API listens.";
     "metrics": "table", "none", "Where the metrics are served.";
     "usage": "table", "none", "Where the volumes of months are kept.";
+    "radius": "table", "none", "Where RADIUS is answered.";
     "events": "path", "none", "A file to which every change is added, with its time and who made it: a JSON object a line. At 64 MiB it is renamed to the same name with `.1` behind.";
 }
 section! { INTERFACE = "[[interface]]", "A network interface that subscribers' packets pass. A bridge or a router has a side of the subscribers (access) and a side of the network (core). Name both; packets are limited as they come in. With one interface only, say which direction comes in there and which goes out.";
@@ -107,10 +108,17 @@ section! { USAGE = "[usage]", "Counts the bytes that each subscriber used in its
     "file": "path", "", "Where the counts are kept, in a folder that survives restarts of the machine, such as `/var/lib/tidegate/usage.json`. It is written every minute and at the end.";
 }
 
+section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber has which address, and change plans. The daemon does that.";
+    "accounting": "address", "none", "Where accounting is answered (RFC 2866), such as `\"192.0.2.1:1813\"`.";
+    "change": "address", "none", "Where changes of authorization and disconnects are answered (RFC 5176), such as `\"192.0.2.1:3799\"`.";
+    "secret": "path", "", "A file with the secret that access servers share with the gate, which not everybody may read.";
+    "clients": "prefixes", "", "Addresses of the access servers. Packets from others are ignored.";
+}
+
 /// All sections, in the order of the documentation.
 pub const SECTIONS: &[Section] = &[
     FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
-    USAGE,
+    USAGE, RADIUS,
 ];
 
 /// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.

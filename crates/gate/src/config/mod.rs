@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
-pub use endpoint::{Api, Listen, Metrics, Tls};
+pub use endpoint::{Api, Listen, Metrics, Radius, Tls};
 pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem, Skipped};
 
@@ -96,6 +96,8 @@ pub struct Config {
     pub usage: Option<PathBuf>,
     /// The file with the events.
     pub events: Option<PathBuf>,
+    /// RADIUS.
+    pub radius: Option<Radius>,
 }
 
 impl Config {
@@ -338,6 +340,9 @@ fn read(
         metrics,
         usage,
         events: f.text("events").map(|path| folder.join(path)),
+        radius: f
+            .node("radius")
+            .and_then(|node| endpoint::radius(node, folder, sink)),
         plans,
     })
 }

@@ -21,7 +21,7 @@ use super::api::{self, Api, serve};
 use super::events::Events;
 use super::keeper::Keeper;
 use super::metrics::Bounds;
-use super::{logs, notify, remote};
+use super::{logs, notify, radius, remote};
 
 /// Time between two looks at the time, and two searches for interfaces that came back.
 const HEAL: Duration = Duration::from_secs(5);
@@ -34,6 +34,7 @@ pub struct Endpoints {
     keeper: Keeper,
     events: Events,
     certificates: Vec<Certificate>,
+    radius: Option<radius::Server>,
 }
 
 struct Endpoint {
@@ -115,6 +116,11 @@ impl Endpoints {
             keeper,
             events: Events::new(config.events.as_deref()),
             certificates,
+            radius: config
+                .radius
+                .as_ref()
+                .map(radius::Server::open)
+                .transpose()?,
         })
     }
 
@@ -146,6 +152,9 @@ impl Endpoints {
             certificates: self.certificates.into(),
             end: Arc::clone(&stop),
         };
+        if let Some(radius) = self.radius {
+            radius.serve(&api, &ended, &mut serving);
+        }
         for endpoint in self.endpoints {
             let state = api.clone();
             let router = match endpoint.kind {

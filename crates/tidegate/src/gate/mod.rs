@@ -14,6 +14,7 @@ mod keeper;
 mod logs;
 mod metrics;
 mod notify;
+mod radius;
 mod remote;
 mod rights;
 mod status;

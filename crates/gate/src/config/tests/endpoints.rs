@@ -38,3 +38,28 @@ fn tls_needs_both_files_and_an_address() {
         Some(Path::new("/var/log/tidegate/events.jsonl"))
     );
 }
+
+#[test]
+fn radius_needs_a_secret_and_clients() {
+    let radius = |keys: &str| format!("{SMALL}[radius]\n{keys}");
+    let whole = "accounting = \"[::]:1813\"\nsecret = \"s\"\nclients = [\"192.0.2.0/24\", \"2001:db8::1\"]\n";
+    let config = sound(&radius(whole)).radius.expect("RADIUS");
+    assert_eq!((config.clients.len(), config.change), (2, None));
+    for (keys, wanted) in [
+        (
+            whole.replace("accounting", "acounting"),
+            "18:1: unknown key `acounting` in `radius`, did you mean `accounting`?",
+        ),
+        (
+            whole.replace("secret = \"s\"\n", ""),
+            "17:1: `secret` is missing in `radius`",
+        ),
+        (
+            whole.replace("[::]:1813", "::1"),
+            "18:14: '::1' is not an address and port, such as \"192.0.2.1:1813\"",
+        ),
+    ] {
+        let errors = wrong(&radius(&keys), &[]);
+        assert_eq!(errors[0], format!("gate.toml:{wanted}"), "{errors:?}");
+    }
+}

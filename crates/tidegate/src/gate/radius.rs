@@ -1,0 +1,258 @@
+//! RADIUS: access servers tell who has which address (RFC 2866), and change or end that (RFC 5176).
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use tidegate_gate::Setting;
+use tidegate_gate::config::Radius;
+use tidegate_gate::control::{Adjustment, ControlError};
+use tidegate_gate::live::MatchChange;
+use tidegate_gate::radius::{Kind, MOST, Refused, Request};
+use tidegate_gate::table::Match;
+use tidegate_limiter::Prefix;
+use tokio::sync::watch;
+
+use super::api::Api;
+use super::api::access::private;
+use super::logs;
+
+/// How old a change may be, and how far ahead a clock, RFC 5176 §6.3.
+const FRESH: Duration = Duration::from_secs(300);
+
+/// The sockets, and who may use them.
+pub struct Server {
+    sockets: Vec<UdpSocket>,
+    peers: Peers,
+}
+
+/// Who may ask.
+#[derive(Clone)]
+struct Peers {
+    secret: Vec<u8>,
+    clients: Vec<Prefix>,
+}
+
+impl Peers {
+    /// Whether an address is a client's.
+    fn have(&self, address: IpAddr) -> bool {
+        let octets = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        };
+        self.clients.iter().any(|client| client.contains(octets))
+    }
+}
+
+/// The secret in a file that holds nothing else, and that not every user can read.
+fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
+    private(path, "RADIUS secret")?;
+    let place = || format!("cannot read the RADIUS secret file {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(place)?;
+    let secret = text.trim();
+    anyhow::ensure!(
+        !secret.is_empty(),
+        "the RADIUS secret file {} is empty",
+        path.display()
+    );
+    Ok(secret.into())
+}
+
+impl Server {
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    /// If an address is in use, or the secret cannot be read.
+    pub fn open(config: &Radius) -> anyhow::Result<Self> {
+        let open = |at: &SocketAddr| {
+            let socket = UdpSocket::bind(at).with_context(|| format!("cannot listen on {at}"))?;
+            socket.set_nonblocking(true)?;
+            tracing::info!(%at, "listening for RADIUS");
+            anyhow::Ok(socket)
+        };
+        let addresses = config.accounting.iter().chain(&config.change);
+        Ok(Self {
+            sockets: addresses.map(open).collect::<Result<_, _>>()?,
+            peers: Peers {
+                secret: secret(&config.secret)?,
+                clients: config.clients.clone(),
+            },
+        })
+    }
+
+    /// Answers until `end` changes, on a task for each socket.
+    pub fn serve(self, api: &Api, end: &watch::Receiver<bool>, tasks: &mut Tasks) {
+        for socket in self.sockets {
+            let (peers, api, mut end) = (self.peers.clone(), api.clone(), end.clone());
+            tasks.spawn(async move {
+                let socket = tokio::net::UdpSocket::from_std(socket)?;
+                tokio::select! {
+                    () = answer_all(&socket, &peers, &api) => {}
+                    _ = end.wait_for(|&end| end) => {}
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// The tasks of the daemon.
+type Tasks = tokio::task::JoinSet<std::io::Result<()>>;
+
+/// Answers one packet after the other: each change is on the disk before its answer.
+async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
+    let mut packet = vec![0; MOST];
+    loop {
+        let (length, from) = match socket.recv_from(&mut packet).await {
+            Ok(received) => received,
+            // An earlier answer could not be delivered.
+            Err(error) => {
+                tracing::debug!(%error, "a packet of RADIUS was lost");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let ignored = |why: &dyn std::fmt::Display| tracing::warn!(%from, %why, "a packet of RADIUS is ignored");
+        if !peers.have(from.ip()) {
+            ignored(&"its sender is not among `clients`");
+            continue;
+        }
+        let request = match Request::read(&packet[..length], &peers.secret) {
+            Ok(request) => request,
+            Err(error) => {
+                ignored(&error);
+                continue;
+            }
+        };
+        if !is_fresh(&request) {
+            ignored(&"it is more than 5 minutes old, or a clock is wrong");
+            continue;
+        }
+        let (api, by) = (api.clone(), format!("RADIUS {}", from.ip()));
+        let done = tokio::task::spawn_blocking(move || {
+            let done = act(&api, &request, &by);
+            (request, done)
+        });
+        let Ok((request, done)) = done.await else {
+            tracing::error!("a request failed because of a bug in tidegate");
+            continue;
+        };
+        if let Some(answer) = request.answer(done, &peers.secret)
+            && let Err(error) = socket.send_to(&answer, from).await
+        {
+            tracing::warn!(%from, %error, "an answer of RADIUS cannot be sent");
+        }
+    }
+}
+
+/// Whether a change may not be a recorded one that is sent again. Accounting may be late.
+fn is_fresh(request: &Request) -> bool {
+    let (Some(at), Kind::Change | Kind::Disconnect) = (request.at, request.kind) else {
+        return true;
+    };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    now.abs_diff(Duration::from_secs(at.into())) <= FRESH
+}
+
+/// Does what a request asks for.
+fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
+    let named = match (&request.user, request.matches.first()) {
+        (Some(user), _) => Some(user.clone()),
+        (None, Some(what)) => api
+            .gate
+            .holder(what)
+            .ok()
+            .map(|(one, _)| one.name.to_string()),
+        (None, None) => None,
+    };
+    let accounting = matches!(request.kind, Kind::Begin | Kind::End | Kind::Other);
+    let found = named.and_then(|name| Some(api.gate.subscriber(&name).ok()?.0));
+    let Some(subscriber) = found else {
+        let user = request.user.as_deref();
+        // Accounting was received: to send it again would not help.
+        return match request.kind {
+            Kind::Other => Ok(()),
+            _ if accounting => {
+                tracing::warn!(by, user, "accounting of a session of no subscriber");
+                Ok(())
+            }
+            _ if user.is_none() && request.matches.is_empty() => Err(Refused::Missing),
+            _ => Err(Refused::Nobody),
+        };
+    };
+    let name = subscriber.name.to_string();
+    let held = |what: &&Match| subscriber.matches.contains(what);
+    let sessions = request.matches.iter();
+    let (moves, setting): (Vec<MatchChange>, Setting) = match request.kind {
+        Kind::Begin => {
+            let new = sessions.filter(|what| !held(what));
+            (
+                new.map(|what| MatchChange::Assign(*what)).collect(),
+                Setting::default(),
+            )
+        }
+        // Another subscriber may have the address by now.
+        Kind::End => {
+            let old = sessions.filter(held);
+            (
+                old.map(|what| MatchChange::Release(*what)).collect(),
+                Setting::default(),
+            )
+        }
+        Kind::Other => return Ok(()),
+        Kind::Disconnect if request.matches.is_empty() => {
+            (vec![MatchChange::AsDeclared], Setting::default())
+        }
+        Kind::Disconnect => {
+            let old = sessions.filter(held);
+            (
+                old.map(|what| MatchChange::Release(*what)).collect(),
+                Setting::default(),
+            )
+        }
+        Kind::Change => (
+            Vec::new(),
+            Setting {
+                plan: request.plan.clone(),
+                down: request.rates.0,
+                up: request.rates.1,
+                // A new plan ends other live changes, but no suspension.
+                suspended: (request.plan.is_some() && subscriber.suspended).then_some(true),
+                from: None,
+            },
+        ),
+    };
+    let adjustment = Adjustment {
+        // A new plan comes without the rates that were set for the former one.
+        reset: setting.plan.is_some(),
+        setting,
+        moves,
+        ..Adjustment::default()
+    };
+    if adjustment == Adjustment::default() {
+        return match request.kind {
+            Kind::Change => Err(Refused::Missing),
+            Kind::Disconnect => Err(Refused::Nobody),
+            // A session that goes on.
+            _ => Ok(()),
+        };
+    }
+    match api.gate.set(&name, &adjustment) {
+        Ok(_) => {
+            logs::set(&name, &adjustment, by);
+            api.events.set(by, &name, &adjustment);
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!(subscriber = name, by, %error, "a request of RADIUS failed");
+            Err(match error {
+                ControlError::Invalid(_) => Refused::Invalid,
+                ControlError::Unknown(_) => Refused::Nobody,
+                _ => Refused::Failed,
+            })
+        }
+    }
+}
