@@ -1,70 +1,88 @@
-// A file as a stream: the browser fetches its next bytes while the engine works on those that are here. They come into the same buffer
-// again and again: a browser takes longer to find memory for new ones than to read a file that it has read before.
+// A file whose next bytes are fetched while the engine works on those that are here.
 
-const ROOM = 4 << 20;
+/** The engine pauses when fewer bytes than this are left: a frame that does not end here has to be read by itself. */
+const LEFT = 64 << 10;
 
-type Read = { done: boolean; value: Uint8Array<ArrayBuffer> | undefined };
+/** Where the parts of a file come from, in their order; one of no bytes is the last. */
+export interface Parts {
+  next: () => Promise<Uint8Array<ArrayBuffer>>;
+  /** A part that is not needed any more. */
+  used: (bytes: Uint8Array<ArrayBuffer>) => void;
+  end: () => void;
+}
 
-/** The stream of a file, which fills the buffer that it is given where the browser can do that. */
-function source(file: Blob): { read: (buffer: ArrayBuffer) => Promise<Read>; cancel: () => void } {
-  const cancel = (reader: ReadableStreamGenericReader) => () => void reader.cancel().catch(() => {});
-  const stream = file.stream();
-  try {
-    const reader = stream.getReader({ mode: "byob" });
-    const read = (buffer: ArrayBuffer) => reader.read(new Uint8Array(buffer)) as Promise<Read>;
-    return { read, cancel: cancel(reader) };
-  } catch {
-    const reader = stream.getReader();
-    return { read: () => reader.read() as Promise<Read>, cancel: cancel(reader) };
-  }
+/** The parts that another worker fetches. `fetch` tells it where to send them. */
+export function fetched(fetch: (port: MessagePort) => void): Parts & { fail: () => void } {
+  const { port1: port, port2 } = new MessageChannel();
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let wake = () => {};
+  const add = (bytes: Uint8Array<ArrayBuffer>) => {
+    parts.push(bytes);
+    wake();
+  };
+  port.onmessage = ({ data }: MessageEvent<Uint8Array<ArrayBuffer>>) => add(data);
+  fetch(port2);
+  return {
+    next: async () => {
+      if (parts.length === 0) {
+        await new Promise<void>((done) => {
+          wake = done;
+        });
+      }
+      return parts.shift() as Uint8Array<ArrayBuffer>;
+    },
+    used: ({ buffer }) => port.postMessage(buffer, [buffer]),
+    end: () => {
+      port.postMessage(null);
+      port.close();
+    },
+    fail: () => add(new Uint8Array()),
+  };
 }
 
 export class Ahead {
-  private readonly source;
-  private buffer = new ArrayBuffer(ROOM);
-  private bytes = new Uint8Array();
-  /** Where these bytes begin in the file, and where the engine is. */
-  private from = 0;
+  /** Bytes that are here, and where they begin in the file. */
+  private here: { from: number; bytes: Uint8Array<ArrayBuffer> }[] = [];
+  /** Where they end, and where the engine is. */
+  private to = 0;
   private at = 0;
   private ended = false;
 
-  constructor(file: Blob) {
-    this.source = source(file);
-  }
+  constructor(private readonly parts: Parts) {}
 
-  /** Waits for the bytes that follow those that are here, which must have been taken. */
+  /** Waits for the bytes that follow those that are here. */
   async more(): Promise<void> {
     if (this.ended) return;
-    this.from += this.bytes.length;
-    try {
-      const { done, value } = await this.source.read(this.buffer);
-      this.ended = done;
-      this.bytes = value ?? new Uint8Array();
-      if (value) this.buffer = value.buffer;
-    } catch {
-      // Whoever reads at this place finds the reason.
-      this.ended = true;
-      this.bytes = new Uint8Array();
-    }
+    const bytes = await this.parts.next();
+    this.ended = bytes.length === 0;
+    this.here.push({ from: this.to, bytes });
+    this.to += bytes.length;
   }
 
   /** Copies bytes that are here; returns how many, or nothing where this place is not here. */
   take(offset: number, into: Uint8Array): number | null {
-    const begin = offset - this.from;
     this.at = offset;
-    if (begin < 0 || begin >= this.bytes.length) return null;
-    const bytes = this.bytes.subarray(begin, begin + into.length);
-    into.set(bytes);
-    this.at += bytes.length;
-    return bytes.length;
+    for (let part = this.here[0]; part; part = this.here[0]) {
+      const begin = offset - part.from;
+      if (begin < 0) return null;
+      if (begin < part.bytes.length) {
+        const bytes = part.bytes.subarray(begin, begin + into.length);
+        into.set(bytes);
+        this.at += bytes.length;
+        return bytes.length;
+      }
+      this.here.shift();
+      if (part.bytes.length > 0) this.parts.used(part.bytes);
+    }
+    return null;
   }
 
-  /** Whether all that is here was taken, and more is on its way. */
+  /** Whether little is left of what is here, and more is on its way. */
   get waits(): boolean {
-    return !this.ended && this.at >= this.from + this.bytes.length;
+    return !this.ended && this.to - this.at < LEFT;
   }
 
   end(): void {
-    this.source.cancel();
+    this.parts.end();
   }
 }

@@ -1,6 +1,7 @@
 // The engine in a worker: files are read here, a part at a time, and never leave the browser.
 import init, { Engine } from "../../wasm/tidegate_web.js";
-import { Ahead } from "./ahead";
+import { Ahead, fetched } from "./ahead";
+import type { ToFetcher } from "./fetcher";
 import type { Answer, Request } from "./types";
 
 export type ToWorker =
@@ -21,6 +22,7 @@ const reader = new FileReaderSync();
 let part = { capture: -1, from: 0, bytes: new Uint8Array() };
 /** The capture that is being read into the table. */
 let reading: { capture: number; ahead: Ahead } | null = null;
+let fetcher: Worker | undefined;
 
 function send(message: FromWorker, transfer: Transferable[] = []): void {
   postMessage(message, { transfer });
@@ -84,7 +86,12 @@ const engine = new Promise<WebAssembly.Module>((started) => {
 async function readAll(engine: Engine, capture: number, name: string): Promise<string> {
   const file = files.get(capture);
   if (!file) throw `${name}: the file is not open`;
-  const ahead = new Ahead(file);
+  fetcher ??= new Worker(new URL("./fetcher.ts", import.meta.url), { type: "module" });
+  const { fail, ...parts } = fetched((port) =>
+    fetcher?.postMessage({ file, port } satisfies ToFetcher, [port]),
+  );
+  fetcher.onerror = fail;
+  const ahead = new Ahead(parts);
   reading = { capture, ahead };
   try {
     await ahead.more();
