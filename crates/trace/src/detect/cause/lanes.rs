@@ -34,9 +34,7 @@ impl<V: Vector> Bank<V> {
     /// passed, what it lacks for one that was lost. Moves each level to what the fate proves.
     #[inline(always)]
     fn agreement(&mut self, step: Step) -> V {
-        let weight = V::all(step.weight);
-        let met = self.levels.plus(self.rates.times(V::all(step.gap)));
-        let met = met.least(self.depths);
+        let (met, weight) = (self.met(step.gap), V::all(step.weight));
         if step.lost {
             self.levels = met.least(weight);
             weight.minus(met)
@@ -45,6 +43,13 @@ impl<V: Vector> Bank<V> {
             self.levels = left.most(V::all(0.0));
             left
         }
+    }
+
+    /// What each level is a time in seconds later.
+    #[inline(always)]
+    fn met(&self, gap: f32) -> V {
+        let filled = self.levels.plus(self.rates.times(V::all(gap)));
+        filled.least(self.depths)
     }
 
     /// Tells by how many bytes the levels agree with the fates of how many packets. Returns how many
@@ -116,17 +121,25 @@ impl<const GROUPS: usize> Loop for Costs<'_, GROUPS> {
     fn run<V: Vector>(self) -> [Lanes; GROUPS] {
         let mut banks: [Bank<V>; GROUPS] = self.buckets.each_ref().map(Bank::new);
         let mut costs = [V::all(0.0); GROUPS];
+        // As `Bank::agreement` has it: this loop takes most of the time of a fit.
         for step in self.steps {
+            let weight = V::all(step.weight);
+            if step.lost {
+                for group in 0..GROUPS {
+                    let met = banks[group].met(step.gap);
+                    let cap = V::all(CAP * self.widths[group]);
+                    let held = met.minus(weight).most(V::all(0.0));
+                    costs[group] = costs[group].plus(held.least(cap));
+                    banks[group].levels = met.least(weight);
+                }
+                continue;
+            }
             for group in 0..GROUPS {
-                let agrees = banks[group].agreement(*step);
+                let left = banks[group].met(step.gap).minus(weight);
+                let level = left.most(V::all(0.0));
                 // A packet that passes lacks at most its weight, which the cap would hardly cut.
-                let cap = if step.lost {
-                    CAP * self.widths[group]
-                } else {
-                    f32::MAX
-                };
-                let contradicts = V::all(0.0).minus(agrees).most(V::all(0.0));
-                costs[group] = costs[group].plus(contradicts.least(V::all(cap)));
+                costs[group] = costs[group].plus(level.minus(left));
+                banks[group].levels = level;
             }
         }
         let mut sums = costs.map(V::values);

@@ -246,7 +246,9 @@ impl Ends {
             let beside = depths.depths[below];
             self.rise.add(below, i, beside - loss.from[i]);
             for (stop, width) in self.stop.iter_mut().zip(WIDTHS) {
-                let to = loss.from[i] + loss.surplus[i].min(CAP * width);
+                // Both are numbers. `f32::min` looks for those that are not, and in WebAssembly it is a call.
+                let (surplus, cap) = (loss.surplus[i], CAP * width);
+                let to = loss.from[i] + if surplus < cap { surplus } else { cap };
                 let below = depths.below(to);
                 stop.add(below, i, depths.depths[below] - to);
             }
