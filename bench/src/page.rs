@@ -78,6 +78,7 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     }
     let analyse = value("page.analyse")?;
     let analyse_cpu = value("page.analyse_cpu")?;
+    let engine_cpu = value("page.engine_cpu")?;
     value("page.file_alone")?;
     let grown = value("page.peak_memory")?;
     for name in [
@@ -99,6 +100,7 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     }
     figures.add("page.analyse_over_native", analyse / wall, "x");
     figures.add("page.analyse_cpu_over_native", analyse_cpu / cpu, "x");
+    figures.add("page.engine_cpu_over_native", engine_cpu / cpu, "x");
     let bound = 2.0 * memory + big.bytes as f64 / 1e6;
     figures.add("page.memory_over_bound", grown / bound, "x");
     fs::remove_file(&million)?;

@@ -238,7 +238,7 @@ for (const colorScheme of ["light", "dark"]) {
       await page.waitForTimeout(300);
       await accessible(page);
       if (process.env.UPDATE_SCREENSHOTS) {
-        await page.setViewportSize({ width: 1440, height: 1240 });
+        await page.setViewportSize({ width: 1440, height: 2000 });
         await page.mouse.move(0, 0);
         await page.waitForTimeout(500);
         await page.screenshot({ path: resolve(root, `docs/img/page-${colorScheme}.png`) });
