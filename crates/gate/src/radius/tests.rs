@@ -141,3 +141,21 @@ fn answers_say_what_was_done() {
         }
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_attributes_are_read_or_ignored(
+        code in proptest::sample::select(vec![4u8, 40, 43]),
+        bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+        raw in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60),
+    ) {
+        // With the secret, so that what is behind the header is reached.
+        let mut packet = packet(code, &[]);
+        packet.extend(&bytes);
+        if let Ok(request) = Request::read(&signed(packet), SECRET) {
+            // An address takes six octets at least.
+            assert!(request.matches.len() <= bytes.len() / 4);
+        }
+        assert!(Request::read(&raw, SECRET).is_err());
+    }
+}
