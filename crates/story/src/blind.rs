@@ -89,6 +89,9 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
                      when the lost packets were sent. Capture at the sender to measure them.",
                 )
             }
+            None if kept.transfer.tally.is_holed() => say(
+                "The limiter's rate and size are not known, because the capture missed packets that passed it.",
+            ),
             None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => {
                 say(match judgement.shared {
                     Some(true) => {

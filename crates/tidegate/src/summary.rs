@@ -103,6 +103,7 @@ impl Summary {
         sum.options_cut += more.options_cut;
         sum.malformed += more.malformed;
         sum.backwards += more.backwards;
+        sum.stepped_back += more.stepped_back;
         sum.flows += more.flows;
         sum.evicted += more.evicted;
         let (sum, more) = (&mut self.passed_over, &report.passed_over);
@@ -272,6 +273,10 @@ impl Summary {
             (
                 counters.options_cut,
                 "with TCP options cut off (capture with -s 128 or more)",
+            ),
+            (
+                counters.stepped_back,
+                "with a time that is a second or more before that of the packet before: the clock was set, or captures were mixed; rates and delays may be wrong",
             ),
             (
                 counters.fragments,

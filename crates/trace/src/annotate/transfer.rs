@@ -187,7 +187,15 @@ pub struct Tally {
     pub wait: Option<Nanos>,
 }
 
+/// A capture that missed more than this share of a transfer's bytes does not show well what dropped others.
+const HOLED: f64 = 0.02;
+
 impl Tally {
+    /// Whether the capture missed so much that what it says of losses is uncertain.
+    pub fn is_holed(&self) -> bool {
+        self.unseen_bytes as f64 > HOLED * self.payload_bytes as f64
+    }
+
     /// Bytes that the capture missed although they were sent. 0 if it missed more than it holds: then its hole
     /// may be anything.
     pub fn missed(&self) -> u64 {

@@ -11,6 +11,9 @@ use crate::annotate::Measurer;
 use crate::read::{Frame, Nanos};
 use crate::wire::{self, Endpoint, Packet, Skip};
 
+/// A clock that goes back by this is set, in nanoseconds.
+const STEP: Nanos = 1_000_000_000;
+
 /// What became of a capture's frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -37,6 +40,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Times that the clock went backwards.
     pub backwards: u64,
+    /// Of these, by a second or more: that is no other order of packets.
+    pub stepped_back: u64,
     /// Flows seen.
     pub flows: u64,
     /// Flows ended early because too many were active at once.
@@ -167,7 +172,10 @@ impl FlowTable {
     pub fn packet(&mut self, packet: &Packet, sink: &mut impl FlowSink) {
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
-        self.counters.backwards += u64::from(packet.at < self.now);
+        if packet.at < self.now {
+            self.counters.backwards += 1;
+            self.counters.stepped_back += u64::from(self.now - packet.at >= STEP);
+        }
         self.now = packet.at;
         // A super-packet is as many packets as it is split into.
         self.tend(1 + packet.payload as usize / 1460, sink);

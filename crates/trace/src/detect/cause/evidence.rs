@@ -137,7 +137,8 @@ fn lost(summary: &TransferSummary) -> Sentence {
 
 fn about_losses(summary: &TransferSummary, losses: &Losses, said: &mut Vec<Clue>) {
     if let Some(limiter) = &losses.limiter {
-        about_limiter(limiter, summary.is_behind_losses(), said);
+        let is_unseen = summary.is_behind_losses() || summary.tally.is_holed();
+        about_limiter(limiter, is_unseen, said);
     }
     let Some(delay) = losses.delay.and_then(|delay| delay.at_losses()) else {
         return;
@@ -156,9 +157,10 @@ fn about_losses(summary: &TransferSummary, losses: &Losses, said: &mut Vec<Clue>
     said.push(Clue::new(About::DelayBesideLosses, text));
 }
 
-fn about_limiter(limiter: &Limiter, behind_losses: bool, said: &mut Vec<Clue>) {
+/// `is_unseen`: the capture does not show all that took from the bucket, whoever sent it.
+fn about_limiter(limiter: &Limiter, is_unseen: bool, said: &mut Vec<Clue>) {
     if limiter.unseen_users {
-        let whose = match behind_losses {
+        let whose = match is_unseen {
             true => "",
             false => " that others use too",
         };

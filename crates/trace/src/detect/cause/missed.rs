@@ -4,7 +4,8 @@ use crate::annotate::{Sent, Transfer};
 use crate::read::Nanos;
 
 /// When packets that the capture missed were sent, and their payload in bytes: what is missing between the bytes that it
-/// holds, in full packets, at the time of the packet that follows in the stream. None where it missed more than it holds.
+/// holds, in full packets, spread evenly over the time between the packets that come before and behind in the stream. None where it
+/// missed more than it holds.
 pub(super) fn missed(transfer: &Transfer<'_>) -> Vec<(Nanos, u32)> {
     let mut found = Vec::new();
     let mut budget = transfer.tally.missed();
@@ -15,16 +16,21 @@ pub(super) fn missed(transfer: &Transfer<'_>) -> Vec<(Nanos, u32)> {
     let own = |sent: &&Sent| sent.seq > transfer.origin;
     let mut sent: Vec<&Sent> = transfer.sent.iter().filter(own).collect();
     sent.sort_by_key(|sent| (sent.seq, sent.at));
-    let mut end = sent.first().map_or(0, |sent| sent.seq);
+    let full = u64::from(transfer.mss.max(1));
+    let (mut end, mut before) = sent.first().map_or((0, 0), |sent| (sent.seq, sent.at));
     for next in sent {
-        let mut gap = next.seq.saturating_sub(end).min(budget);
+        let gap = next.seq.saturating_sub(end).min(budget);
         budget -= gap;
-        while gap > 0 {
-            let len = gap.min(u64::from(transfer.mss.max(1)));
-            found.push((next.at, len as u32));
-            gap -= len;
+        let packets = gap.div_ceil(full);
+        let step = next.at.saturating_sub(before) / (packets + 1);
+        for i in 1..=packets {
+            let len = full.min(gap - (i - 1) * full);
+            found.push((next.at - (packets + 1 - i) * step, len as u32));
         }
-        end = end.max(next.seq + u64::from(next.len));
+        let last = next.seq + u64::from(next.len);
+        if last > end {
+            (end, before) = (last, next.at);
+        }
     }
     found
 }

@@ -17,7 +17,7 @@ const WINDOW: usize = 1 << 16;
 /// bursts of chance by these nats.
 const EXPLAINED: f64 = 0.6;
 const LIKELIER: f64 = 100.0;
-/// A rate of this many bytes a second, whose interval ends at more than this many times its beginning, is not known: times are not exact
+/// A rate that may be this many bytes a second, and whose interval ends at more than this many times its beginning, is not known: times are not exact
 /// enough for few bursts that hardly differ to tell a fast shallow bucket from a slow deep one.
 const FAST: f64 = 6e6;
 const MOST_UNCERTAIN: f64 = 3.0;
@@ -118,7 +118,7 @@ impl Scope {
             let (rate, depth) = intervals(densest(&self.arrivals), &fit, doubt);
             let ends = if self.all_seen { 1 } else { 2 };
             let is_known = |interval: &Interval| interval.ends >= ends;
-            let is_narrow = fit.bucket.rate < FAST || rate.high <= MOST_UNCERTAIN * rate.low;
+            let is_narrow = rate.high < FAST || rate.high <= MOST_UNCERTAIN * rate.low;
             (is_known(&rate) && is_narrow).then_some((rate, Some(depth).filter(is_known)))
         })
     }

@@ -62,10 +62,9 @@ impl Network {
 
     /// What remains of it where no bucket explains the losses, and the capture missed packets that may have filled it.
     fn seen_through_holes(self, summary: &TransferSummary, losses: Option<&Losses>) -> Self {
-        let missed = summary.tally.missed() as f64;
         let by_delay = matches!(self.cause, Cause::Queue | Cause::Aqm | Cause::RandomLoss)
             && losses.is_some_and(|losses| losses.limiter.is_none());
-        if !by_delay || missed <= MISSED * summary.tally.payload_bytes as f64 {
+        if !by_delay || !summary.tally.is_holed() {
             return self;
         }
         Self {
@@ -101,8 +100,6 @@ impl Network {
     }
 }
 
-/// A bucket that does not explain losses is ruled out if the capture missed at most this share of the data.
-const MISSED: f64 = 0.02;
 /// A cause that limits a transfer for this share of its time decides alone.
 const DECIDES: f64 = 0.5;
 /// A cause with a smaller share than this is not part of a mixture.
@@ -223,8 +220,10 @@ pub(super) fn judge(
     );
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
-    // The lab has no transfers that several causes limited.
-    judgement.confidence = (cause != Cause::Mixed).then_some(confidence);
+    // The lab has no transfers that several causes limited, and none that the capture holds with gaps.
+    let holed = summary.tally.is_holed();
+    let measured = cause == Cause::Unclear || cause != Cause::Mixed && !holed;
+    judgement.confidence = measured.then_some(confidence);
     judgement.shares = shares;
     if cause == Cause::Unclear {
         judgement.left = network.left.to_vec();
@@ -234,7 +233,8 @@ pub(super) fn judge(
     if let Some(limiter) = limiter.filter(|limiter| by_shift.is_none() || limiter.burst.is_some()) {
         judgement.basis = limiter.basis;
         if limits(cause) {
-            judgement.limit = limit(&limiter);
+            // A queue is fitted to fewer packets than passed it.
+            judgement.limit = limit(&limiter).filter(|_| !holed || cause != Cause::Queue);
             if let Some(limit) = &mut judgement.limit
                 && behind
             {
@@ -243,6 +243,8 @@ pub(super) fn judge(
             }
             // Nor is it known there what makes the bucket's level uncertain.
             let known = !behind || !limiter.unseen_users;
+            // Nor, where the capture missed packets, who took from it.
+            let known = known && !(holed && limiter.unseen_users);
             let known = known && (limiter.shared || limiter.leaves_nothing_to_others());
             judgement.shared = known.then_some(limiter.shared);
         }

@@ -44,48 +44,56 @@ fn a_policer_in_a_real_capture_is_found_with_its_rate() {
     }
 }
 
-/// A capturing system that is too slow drops packets, in both directions.
-#[test]
-fn packets_that_the_capture_missed_bias_neither_the_rate_nor_the_goodput() {
+/// What the detector says of the transfer with the most packets in the published capture, of which the capturing
+/// system dropped some, in both directions; given the number of a packet and a random one.
+fn judged_without(drops: impl Fn(u64, u64) -> bool) -> (TransferSummary, Judgement) {
     let capture =
         include_bytes!("../../../../../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
-    let goodput = |one_in: u64| {
-        let mut analysis = Analysis::new(Options {
-            detector: Some(Box::new(Tidegate::new(Basis::Client))),
-            ..Options::default()
-        });
-        let mut judged = Judged::default();
-        let mut frames = Capture::new(&capture[..]).expect("a capture");
-        let mut random = 1u64;
-        while let Some(frame) = frames.frame().expect("a frame") {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            if !(random >> 33).is_multiple_of(one_in) {
-                analysis.frame(&frame, &mut judged);
-            }
+    let mut analysis = Analysis::new(Options {
+        detector: Some(Box::new(Tidegate::new(Basis::Client))),
+        ..Options::default()
+    });
+    let mut judged = Judged::default();
+    let mut frames = Capture::new(&capture[..]).expect("a capture");
+    let (mut number, mut random) = (0, 1u64);
+    while let Some(frame) = frames.frame().expect("a frame") {
+        number += 1;
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if !drops(number, random >> 33) {
+            analysis.frame(&frame, &mut judged);
         }
-        analysis.finish(&mut judged);
-        let (transfer, judgement) = judged
-            .0
-            .iter()
-            .max_by_key(|(transfer, _)| transfer.metrics.data_packets)
-            .expect("a transfer");
+    }
+    analysis.finish(&mut judged);
+    let packets = |(transfer, _): &(TransferSummary, Judgement)| transfer.metrics.data_packets;
+    judged
+        .0
+        .into_iter()
+        .max_by_key(packets)
+        .expect("a transfer")
+}
+
+#[test]
+fn packets_that_the_capture_missed_bias_neither_the_rate_nor_the_goodput() {
+    let (whole, sure) = judged_without(|_, _| false);
+    assert_eq!(whole.metrics.missed_bytes, 0);
+    assert!(sure.confidence.is_some());
+    let goodput = |transfer: &TransferSummary| transfer.metrics.goodput_bps().expect("a goodput");
+    let thinned = judged_without(|_, random| random.is_multiple_of(10));
+    let pierced = judged_without(|number, _| (700..1000).contains(&number));
+    for (transfer, judgement) in [thinned, pierced] {
+        assert!(transfer.metrics.missed_bytes > 100_000);
+        let ratio = goodput(&transfer) / goodput(&whole);
+        assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
         assert_eq!(judgement.cause, Cause::Policer, "{}", judgement.reason);
-        let rate = judgement
-            .limit
-            .and_then(|limit| limit.rate_bps.interval())
-            .expect("a rate with an interval");
+        // Such captures were not in the study that confidences come from.
+        assert_eq!(judgement.confidence, None);
+        let limit = judgement.limit.expect("a limit");
+        let rate = limit.rate_bps.interval().expect("an interval");
         assert!(rate.contains(&1.5e6), "{rate:?}");
         assert!(rate.end() / rate.start() < 1.05, "{rate:?}");
-        (
-            transfer.metrics.goodput_bps().expect("a goodput"),
-            transfer.metrics.missed_bytes,
-        )
-    };
-    let (whole, none) = goodput(1 << 40);
-    let (thinned, missed) = goodput(10);
-    assert_eq!(none, 0);
-    assert!(missed > 100_000, "{missed}");
-    assert!((thinned / whole - 1.0).abs() < 0.01, "{thinned} {whole}");
+        let depth = limit.depth_bytes.and_then(|depth| depth.interval());
+        assert!(depth.is_some_and(|depth| depth.contains(&100_000.0)));
+    }
 }
