@@ -1,0 +1,99 @@
+//! Who is who, as an access server says by RADIUS.
+
+use super::*;
+
+/// FreeRADIUS's radclient tells the gate who has which address, and changes plans.
+#[test]
+fn an_access_server_by_radius() {
+    let skipped = |why: &str| {
+        let line = format!("skipped TEST: gate_cli: {why}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    };
+    if Command::new("radclient").arg("-v").output().is_err() {
+        return skipped("needs radclient (packaging/setup test installs it)");
+    }
+    let machine = match Machine::new(None) {
+        Ok(machine) => machine,
+        Err(error) => return skipped(&format!("needs root and a BPF file system: {error}")),
+    };
+    let secret = machine.path("radius.secret");
+    fs::write(&secret, "testing123\n").expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&secret, mode).expect("set");
+    let radius = "[radius]\naccounting = \"127.0.0.1:1813\"\nchange = \"127.0.0.1:3799\"\n\
+        secret = \"radius.secret\"\nclients = [\"127.0.0.1\"]\n\
+        [[subscriber]]\nname = \"cem\"\nplan = \"gold\"\naddresses = \"live\"\n";
+    machine.write(&(FILE.to_owned() + radius));
+    let daemon = machine.daemon();
+    let of = |name: &str| -> Value {
+        serde_json::from_str(&machine.gate(&["status", name, "--json"])).expect("JSON")
+    };
+    let ask = |port: u16, kind: &str, secret: &str, attributes: &str| {
+        let script = format!(
+            "echo '{attributes}' | radclient -x -t 2 -r 1 127.0.0.1:{port} {kind} {secret}"
+        );
+        let (code, out, err) = machine.run("sh", &["-c", &script]);
+        (code, out + &err)
+    };
+    let acct = |attributes: &str| ask(1813, "acct", "testing123", attributes);
+    let coa = |kind: &str, attributes: &str| ask(3799, kind, "testing123", attributes);
+
+    // A session begins, with the address that alice has in the file, and its packets are counted for cem.
+    let session = "User-Name = cem, Framed-IP-Address = 192.0.2.1, Acct-Session-Id = 1, Delegated-IPv6-Prefix = 2001:db8:77::/48";
+    let (code, said) = acct(&format!("Acct-Status-Type = Start, {session}"));
+    assert!(code == 0 && said.contains("Accounting-Response"), "{said}");
+    assert_eq!(
+        of("cem")["matches"],
+        serde_json::json!(["192.0.2.1/32", "2001:db8:77::/48"])
+    );
+    machine.send(4);
+    assert_eq!(of("cem")["down"]["passed_packets"], 4);
+    assert_eq!(of("alice")["down"]["passed_packets"], 0);
+    assert_eq!(
+        acct(&format!("Acct-Status-Type = Interim-Update, {session}")).0,
+        0
+    );
+    // Nobody's session is answered, so that it is not sent again.
+    assert_eq!(
+        acct("Acct-Status-Type = Start, User-Name = nobody, Framed-IP-Address = 192.0.2.1").0,
+        0
+    );
+
+    // Changes: a plan, rates, and what cannot be done.
+    let (code, said) = coa("coa", "User-Name = cem, Filter-Id = iron");
+    assert!(
+        code != 0 && said.contains("CoA-NAK") && said.contains("Invalid-Request"),
+        "{said}"
+    );
+    let (code, said) = coa(
+        "coa",
+        "Framed-IP-Address = 192.0.2.1, WISPr-Bandwidth-Max-Down = 3000000",
+    );
+    assert!(code == 0 && said.contains("CoA-ACK"), "{said}");
+    assert_eq!(of("cem")["down"]["rate"], 3_000_000);
+    assert_eq!(coa("coa", "User-Name = cem, Filter-Id = gold").0, 0);
+    assert_eq!(
+        (&of("cem")["down"]["rate"], &of("cem")["plan"]),
+        (&50_000_000.into(), &"gold".into())
+    );
+    let (_, said) = coa("coa", "User-Name = nobody, Filter-Id = gold");
+    assert!(said.contains("Session-Context-Not-Found"), "{said}");
+    let (_, said) = coa("coa", "Filter-Id = gold");
+    assert!(said.contains("Missing-Attribute"), "{said}");
+    // Another secret gets no answer.
+    let (code, said) = ask(3799, "coa", "guessed", "User-Name = cem, Filter-Id = gold");
+    assert!(code != 0 && said.contains("No reply"), "{said}");
+
+    // The session ends: the file says whose the address is.
+    assert_eq!(acct(&format!("Acct-Status-Type = Stop, {session}")).0, 0);
+    machine.send(2);
+    assert_eq!(of("alice")["down"]["passed_packets"], 2);
+    assert_eq!(of("cem")["matches"], serde_json::json!([]));
+    // A session that is ended from outside.
+    acct(&format!("Acct-Status-Type = Start, {session}"));
+    let (code, said) = coa("disconnect", "User-Name = cem");
+    assert!(code == 0 && said.contains("Disconnect-ACK"), "{said}");
+    assert_eq!(of("cem")["matches"], serde_json::json!([]));
+    machine.gate(&["down"]);
+    drop(daemon);
+}
