@@ -10,7 +10,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TIDEGATE := $(TARGET)/demo/tidegate
 
 .PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check python-bench \
-	package test-package reproduce clean
+	package test-package library reproduce clean
 
 help:
 	@echo 'To see what Tidegate does:'
@@ -19,6 +19,7 @@ help:
 	@echo 'To use it:'
 	@echo '  make build          builds the optimised program, target/release/tidegate'
 	@echo '  make package        builds a Debian package, in target/package'
+	@echo '  make library        builds the pacing library for C, and installs it under PREFIX (/usr/local)'
 	@echo '  make book           builds the documentation as a book, in target/book'
 	@echo '  make web            builds the page for the browser; a program that is built afterwards has it in it'
 	@echo
@@ -110,6 +111,9 @@ bench:
 	@echo '== measuring what limiters cost a packet'
 	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
 		$(CARGO) run --release --locked --package tidegate-bench -- limiters
+	@echo '== measuring the video server beside nginx'
+	$(CARGO) build --release --locked --package tidegate
+	$(CARGO) run --release --locked --package tidegate-bench -- server
 	@if [ "$$(id -u)" -eq 0 ]; then \
 		echo "== measuring the gate's programs in the kernel"; \
 		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
@@ -257,6 +261,13 @@ package:
 	@packaging/setup package
 	@echo '== building the Debian package (the first time takes minutes)'
 	packaging/package "$(TARGET)/package"
+
+PREFIX ?= /usr/local
+library:
+	@packaging/setup build
+	@echo '== building the pacing library for C, and installing it under $(DESTDIR)$(PREFIX)'
+	$(CARGO) build --release --locked --package tidegate-pace
+	packaging/library "$(PREFIX)" "$(DESTDIR)"
 
 # Two builds of the last commit, in two folders: twice the time of a release.
 reproduce:

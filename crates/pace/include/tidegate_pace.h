@@ -93,7 +93,7 @@ int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_
 		      size_t size);
 
 /* The error of this thread's last call, or "". Lives until this thread's next call of
- * tidegate_pace_open, _set, _change, _remove, _state or _get, or its end; copy it to keep it. */
+ * tidegate_pace_open, _set, _change, _remove, _state, _get or _writer_new, or its end; copy it to keep it. */
 const char *tidegate_pace_error(void);
 
 /* Says when a server may write, and how much. It has no clock and does not wait. One thread at a
@@ -107,7 +107,8 @@ struct tidegate_pace_writer;
 
 /* A transfer of a video of this encoding rate (bit/s), whose first startup bytes are sent at full
  * speed. block: bytes, for application pacing, 0 for 65536; percent of the encoding rate, 0 for 125.
- * NULL if there is no such way. */
+ * NULL if there is no such way, or if the encoding rate is 0 and the way is not TIDEGATE_PACE_WAY_NONE;
+ * tidegate_pace_error() says which. */
 struct tidegate_pace_writer *tidegate_pace_writer_new(int way, uint64_t block, uint32_t percent,
 						      uint64_t encoding_rate, uint64_t startup);
 void tidegate_pace_writer_free(struct tidegate_pace_writer *writer);

@@ -82,3 +82,26 @@ fn opening_forgets_the_last_error() {
     // SAFETY: opened above.
     unsafe { tidegate_pace_close(pace) };
 }
+
+#[test]
+fn writers_without_a_way_or_a_rate_are_refused() {
+    use super::writer::{tidegate_pace_writer_free, tidegate_pace_writer_new};
+    for (way, rate, why) in [
+        (WAY_TRICKLE, 0, "an encoding rate of 0"),
+        (WAY_APPLICATION, 0, "an encoding rate of 0"),
+        (77, 1_000_000, "no such way"),
+    ] {
+        assert!(tidegate_pace_writer_new(way, 0, 0, rate, 0).is_null());
+        assert!(error().contains(why), "{}", error());
+    }
+    for (way, rate) in [
+        (WAY_NONE, 0),
+        (WAY_TRICKLE, 1),
+        (WAY_MAX_PACING_RATE, u64::MAX),
+    ] {
+        let writer = tidegate_pace_writer_new(way, 0, 0, rate, 0);
+        assert!(!writer.is_null() && error().is_empty());
+        // SAFETY: made above.
+        unsafe { tidegate_pace_writer_free(writer) };
+    }
+}

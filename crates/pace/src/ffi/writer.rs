@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer, throttled_rate};
 use tidegate_limiter::{Bytes, Rate};
 
-use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE};
+use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE, fail, forget};
 
 fn hold(number: c_int) -> Option<Hold> {
     let found = super::HOLDS.iter().find(|(known, _)| *known == number);
@@ -21,6 +21,11 @@ pub extern "C" fn tidegate_pace_writer_new(
     encoding_rate: u64,
     startup: u64,
 ) -> *mut Writer {
+    forget();
+    let refused = |why| {
+        fail(libc::EINVAL, why);
+        std::ptr::null_mut()
+    };
     let percent = if percent == 0 { 125 } else { percent };
     let way = match way {
         WAY_NONE => Way::None,
@@ -29,8 +34,11 @@ pub extern "C" fn tidegate_pace_writer_new(
         },
         WAY_MAX_PACING_RATE => Way::MaxPacingRate,
         WAY_TRICKLE => Way::TRICKLE,
-        _ => return std::ptr::null_mut(),
+        _ => return refused("there is no such way to pace"),
     };
+    if encoding_rate == 0 && way != Way::None {
+        return refused("an encoding rate of 0 cannot be paced: give it in bit/s");
+    }
     let encoding = Rate::from_bits_per_second(encoding_rate);
     let rate = throttled_rate(encoding, u64::from(percent) * 10);
     Box::into_raw(Box::new(Writer::new(way, rate, Bytes::new(startup))))
