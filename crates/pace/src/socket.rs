@@ -67,9 +67,24 @@ pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// # Errors
 /// If it is no TCP socket.
 pub fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
+    queued(socket.as_fd(), libc::TIOCOUTQ)
+}
+
+/// Bytes that were written and are not sent yet.
+///
+/// # Errors
+/// If it is no TCP socket.
+pub fn unsent(socket: impl AsFd) -> io::Result<u32> {
+    // include/uapi/linux/sockios.h
+    const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+    queued(socket.as_fd(), SIOCOUTQNSD)
+}
+
+/// `which` is TIOCOUTQ (SIOCOUTQ) or SIOCOUTQNSD.
+fn queued(socket: BorrowedFd<'_>, which: libc::Ioctl) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int, and `bytes` is one.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    // SAFETY: both write one int, and `bytes` is one.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), which, &raw mut bytes) };
     if result == 0 {
         Ok(u32::try_from(bytes).unwrap_or(0))
     } else {

@@ -14,14 +14,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut config = Config::new(arguments.next().ok_or("name a folder of videos")?.into());
     config.index = true;
     if let Some(address) = arguments.next() {
-        config.listen = address.parse()?;
+        config.listen = vec![address.parse()?];
     }
     let log = (LogFormat::Common, Box::new(std::io::stdout()) as Box<_>);
     let server = Server::bind(config, Some(log)).await?;
     if let Some(remark) = server.remark() {
         eprintln!("{remark}");
     }
-    eprintln!("serving at http://{}/", server.address()?);
+    for (address, _) in server.addresses()? {
+        eprintln!("serving at http://{address}/");
+    }
     server
         .run(async { drop(tokio::signal::ctrl_c().await) })
         .await;

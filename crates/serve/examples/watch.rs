@@ -22,6 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         player: Player {
             transport: Transport::new(seconds(10), None, Some(&Trust::System))?,
             watch: Some(seconds(30)),
+            buffer: Duration::from_secs(30),
             range: None,
             patience: Patience {
                 start: seconds(2),

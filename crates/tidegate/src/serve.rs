@@ -23,8 +23,10 @@ const FILES: usize = 2;
 const OTHERS: u64 = 512 + 100;
 
 pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // Accepts connections, which the server's threads serve.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(16)
         // The main thread opens everything that needs privileges. The others never need any.
         .on_thread_start(|| {
             if let Err(error) = server::drop_privileges() {
@@ -53,7 +55,6 @@ async fn serve(
     connections: u32,
 ) -> anyhow::Result<Exit> {
     let tls = options.cert.clone().zip(options.key.clone());
-    let scheme = if tls.is_some() { "https" } else { "http" };
     let groups = match &options.split[..] {
         [] => vec![options.way.into()],
         split => split.to_vec(),
@@ -65,7 +66,8 @@ async fn serve(
     };
     let config = Config {
         folder: options.folder.clone(),
-        listen: options.listen,
+        listen: options.listen.clone(),
+        redirect: options.redirect,
         tls,
         groups,
         seed: options.seed,
@@ -85,6 +87,7 @@ async fn serve(
             grace: options.grace,
         },
         metrics: options.metrics,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     // Before the server listens, so that no signal is missed once a client can know of it.
     let term = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
@@ -99,13 +102,18 @@ async fn serve(
         })?;
     // Everything that needs privileges is open now: sockets, certificate, log, and the clamp's programs and maps.
     server::drop_privileges().context("cannot give up privileges")?;
-    let address = server.address().context("cannot listen")?;
+    let addresses = server.addresses().context("cannot listen")?;
+    let addresses: Vec<String> = addresses
+        .iter()
+        .map(|(address, tls)| format!("http{}://{address}/", if *tls { "s" } else { "" }))
+        .collect();
     if let Some(remark) = server.remark() {
         eprintln!("tidegate: {remark}");
     }
     eprintln!(
-        "tidegate: serving {} at {scheme}://{address}/, paced by {ways}",
-        options.folder.display()
+        "tidegate: serving {} at {}, paced by {ways}",
+        options.folder.display(),
+        addresses.join(", ")
     );
     if let Some(metrics) = server.metrics_address() {
         eprintln!("tidegate: metrics at http://{metrics}/metrics");

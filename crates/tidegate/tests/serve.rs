@@ -370,7 +370,7 @@ fn what_it_made_is_found_again() {
         let viewer: Value = serde_json::from_str(&out).expect("JSON");
         assert_eq!(viewer["encoding_bits_per_second"], 200_000, "{viewer}");
     }
-    // Headers behind the data: a player that begins at the beginning cannot know.
+    // Headers behind the data, and no headers: the server states the rate.
     let last = path.join("l.mp4");
     let made = [
         "make-video",
@@ -378,11 +378,100 @@ fn what_it_made_is_found_again() {
         "--layout=mp4-headers-last",
     ];
     assert_eq!(run(&[&made[..], &["--size=3MB"]].concat()).0, 0);
-    let url = server.url.replace("v.mp4", "l.mp4");
+    fs::write(path.join("bare.ts"), vec![0; 200_000]).expect("written");
+    fs::write(path.join("bare.ts.rate"), "400kbit").expect("written");
+    for (name, rate) in [("l.mp4", 400_000), ("bare.ts", 400_000)] {
+        let (code, viewer) = played(&server.url.replace("v.mp4", name), &[]);
+        assert_eq!(
+            (code, &viewer["encoding_bits_per_second"]),
+            (0, &rate.into()),
+            "{viewer}"
+        );
+    }
+    fs::write(path.join("none.ts"), vec![0; 200_000]).expect("written");
+    let url = server.url.replace("v.mp4", "none.ts");
     let (code, out, _) = run(&["play", &url]);
     assert_eq!(code, 1);
     assert!(out.contains("give --rate"), "{out}");
     assert_eq!(run(&["play", &url, "--rate=1mbit"]).0, 0);
+}
+
+/// A show of 10 segments of 2 s in two renditions, as HLS and as DASH.
+fn show(root: &std::path::Path) {
+    let mut list = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n".to_owned();
+    for number in 1..=10 {
+        list += &format!("#EXTINF:2.0,\n{number:02}.ts\n");
+    }
+    list += "#EXT-X-ENDLIST\n";
+    for (rate, bytes) in [("low", 50_000), ("high", 200_000)] {
+        let folder = root.join(rate);
+        fs::create_dir(&folder).expect("a folder");
+        fs::write(folder.join("list.m3u8"), &list).expect("written");
+        for number in 1..=10 {
+            fs::write(folder.join(format!("{number:02}.ts")), vec![0; bytes]).expect("written");
+        }
+    }
+    let master = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=800000\nhigh/list.m3u8
+#EXT-X-STREAM-INF:BANDWIDTH=200000\nlow/list.m3u8\n";
+    fs::write(root.join("all.m3u8"), master).expect("written");
+    let description = r#"<MPD mediaPresentationDuration="PT20S"><Period><AdaptationSet>
+<SegmentTemplate duration="2" media="$RepresentationID$/$Number%02d$.ts"/>
+<Representation id="low" bandwidth="200000"/><Representation id="high" bandwidth="800000"/>
+</AdaptationSet></Period></MPD>"#;
+    fs::write(root.join("all.mpd"), description).expect("written");
+}
+
+#[test]
+fn adaptive_video_is_played_in_the_rendition_that_comes_in_time() {
+    // At full speed the player changes to the better rendition after its first segment.
+    let server = Server::start(&["--way=none", "--no-log"]);
+    show(server.folder.path());
+    for manifest in ["all.m3u8", "all.mpd"] {
+        let (code, viewer) = played(&server.url.replace("v.mp4", manifest), &[]);
+        assert_eq!(
+            (code, &viewer["ended"]),
+            (0, &"complete".into()),
+            "{viewer}"
+        );
+        assert_eq!(viewer["bytes"], 50_000 + 9 * 200_000, "{viewer}");
+        assert_eq!(viewer["switches"], 1, "{viewer}");
+        assert_eq!(viewer["encoding_bits_per_second"], 740_000, "{viewer}");
+        assert_eq!(viewer["rebufferings"], 0, "{viewer}");
+    }
+    // It fetches ahead only as far as its buffer goes.
+    let few = ["--buffer=4s", "--watch=3s"];
+    let (code, viewer) = played(&server.url.replace("v.mp4", "all.m3u8"), &few);
+    assert_eq!((code, &viewer["ended"]), (0, &"left".into()), "{viewer}");
+    let bytes = viewer["bytes"].as_u64().expect("a number");
+    assert!((250_000..=1_050_000).contains(&bytes), "{viewer}");
+    // A server that sends no more than the low rendition and a half keeps it there.
+    let slow = [
+        "--way=application-16k",
+        "--start-up=0s",
+        "--rate=1mbit",
+        "--no-log",
+    ];
+    let server = Server::start(&slow);
+    show(server.folder.path());
+    for rate in ["low", "high"] {
+        for number in 1..=10 {
+            let beside = server
+                .folder
+                .path()
+                .join(format!("{rate}/{number:02}.ts.rate"));
+            fs::write(beside, "240kbit").expect("written");
+        }
+    }
+    let (code, viewer) = played(&server.url.replace("v.mp4", "all.mpd"), &["--watch=8s"]);
+    assert_eq!((code, &viewer["switches"]), (0, &0.into()), "{viewer}");
+    assert_eq!(viewer["encoding_bits_per_second"], 200_000, "{viewer}");
+    // What is no manifest, and one that leads nowhere.
+    fs::write(server.folder.path().join("bad.m3u8"), "no").expect("written");
+    for (name, why) in [("bad.m3u8", "cannot be read"), ("none.mpd", "404")] {
+        let (code, viewer) = played(&server.url.replace("v.mp4", name), &[]);
+        let error = viewer["error"].as_str().expect("text");
+        assert!(code == 1 && error.contains(why), "{viewer}");
+    }
 }
 
 /// What serves needs no privileges, once all is open.

@@ -1,11 +1,13 @@
 //! Media presentation descriptions of DASH (ISO/IEC 23009-1).
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::{Manifest, Pattern, Place, Size, Step, uri};
+use super::programme::{Part, Programme, ProgrammeError, Rendition, Track};
+use super::{MOST_SEGMENTS, Manifest, Pattern, Place, Size, Step, uri};
 
 /// Representations of a presentation.
 const MOST_REPRESENTATIONS: usize = 1_000;
@@ -26,7 +28,20 @@ struct Level {
     duration: Option<u64>,
     /// The time that a timeline has, and its segments.
     timeline: (u64, u64),
+    lines: Rc<Vec<Line>>,
+    first_number: Option<u64>,
+    /// What it is: video, audio, text.
+    kind: Option<String>,
     listed: Rc<Vec<String>>,
+}
+
+/// A line of a timeline: segments that last equally long.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    begins: Option<u64>,
+    lasts: u64,
+    /// How often it is repeated; less than 0: to the end.
+    repeated: i64,
 }
 
 /// A representation whose set is not complete.
@@ -36,10 +51,62 @@ struct Representation {
     level: Level,
 }
 
+/// What concerns all of a presentation.
+#[derive(Debug, Default)]
+struct Presentation {
+    lasts: Option<Duration>,
+    is_live: bool,
+    periods: usize,
+}
+
 pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
+    let mut manifest = Manifest::default();
+    parse(path, text, |set| manifest.add_set(set))?;
+    Some(manifest)
+}
+
+/// What a player of a presentation fetches.
+pub(super) fn programme(path: &str, text: &[u8]) -> Result<Programme, ProgrammeError> {
+    let mut sets = Vec::new();
+    let all = parse(path, text, |set| sets.push(set)).ok_or(ProgrammeError::Unreadable)?;
+    if all.is_live {
+        return Err(ProgrammeError::Live);
+    }
+    if all.periods > 1 {
+        return Err(ProgrammeError::Unsupported("several periods"));
+    }
+    let mut programme = Programme::default();
+    let mut segments = 0;
+    // Of several languages a player chooses one: the first. Text is little, and is left out.
+    let mut kinds = vec![Some("text".to_owned()), Some("image".to_owned())];
+    for set in sets {
+        let kind = set
+            .first()
+            .and_then(|representation| representation.level.kind.clone());
+        if kind.is_some() && kinds.contains(&kind) {
+            continue;
+        }
+        kinds.push(kind);
+        let mut track = Track::default();
+        for representation in set {
+            let rendition = representation.rendition(all.lasts, MOST_SEGMENTS - segments)?;
+            segments += rendition.parts.len();
+            track.renditions.push(rendition);
+        }
+        programme.tracks.push(track);
+    }
+    Ok(programme)
+}
+
+/// Reads a presentation, and hands on the representations of each set, which are one track.
+fn parse(
+    path: &str,
+    text: &[u8],
+    mut add_set: impl FnMut(Vec<Representation>),
+) -> Option<Presentation> {
     let text = std::str::from_utf8(text).ok()?;
     let mut reader = Reader::from_str(text);
-    let mut manifest = Manifest::default();
+    let mut all = Presentation::default();
     let mut levels = vec![Level {
         base: path.to_owned(),
         ..Level::default()
@@ -56,6 +123,15 @@ pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
         };
         if let Some(element) = element {
             let level = levels.last_mut()?;
+            match element.local_name().as_ref() {
+                b"MPD" => {
+                    let lasts = attribute(element, "mediaPresentationDuration");
+                    all.lasts = lasts.as_deref().and_then(duration);
+                    all.is_live = attribute(element, "type").is_some_and(|kind| kind == "dynamic");
+                }
+                b"Period" => all.periods += 1,
+                _ => {}
+            }
             match element.local_name().as_ref() {
                 b"Period" | b"AdaptationSet" | b"Representation" if !empty => {
                     let below = level.clone();
@@ -77,10 +153,22 @@ pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
                         listed.extend(attribute(element, "media"));
                     }
                 }
-                b"SegmentTimeline" => level.timeline = (0, 0),
+                b"SegmentTimeline" => {
+                    level.timeline = (0, 0);
+                    level.lines = Rc::default();
+                }
                 b"Initialization" => level.first = attribute(element, "sourceURL"),
                 b"S" => level.timed(element),
                 _ => {}
+            }
+            if matches!(
+                element.local_name().as_ref(),
+                b"AdaptationSet" | b"Representation"
+            ) {
+                let level = levels.last_mut()?;
+                let named = attribute(element, "contentType").or(attribute(element, "mimeType"));
+                let kind = named.and_then(|kind| Some(kind.split('/').next()?.to_owned()));
+                level.kind = level.kind.take().or(kind);
             }
             if element.local_name().as_ref() == b"Representation" {
                 count += 1;
@@ -109,7 +197,7 @@ pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
                 b"Representation" => set.last_mut()?.level = levels.pop()?,
                 b"AdaptationSet" => {
                     levels.pop()?;
-                    manifest.add_set(std::mem::take(&mut set));
+                    add_set(std::mem::take(&mut set));
                 }
                 b"Period" => drop(levels.pop()?),
                 _ => {}
@@ -121,13 +209,14 @@ pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
             return None;
         }
     }
-    Some(manifest)
+    Some(all)
 }
 
 impl Level {
     fn times(&mut self, element: &BytesStart<'_>) {
         self.timescale = number(element, "timescale").or(self.timescale);
         self.duration = number(element, "duration").or(self.duration);
+        self.first_number = number(element, "startNumber").or(self.first_number);
     }
 
     fn template(&mut self, element: &BytesStart<'_>) {
@@ -144,6 +233,52 @@ impl Level {
         let lasts = number(element, "d").unwrap_or(0);
         self.timeline.0 = (self.timeline.0).saturating_add(lasts.saturating_mul(repeated));
         self.timeline.1 = self.timeline.1.saturating_add(repeated);
+        // A timeline that is handed down is complete.
+        if let Some(lines) = Rc::get_mut(&mut self.lines) {
+            let repeated = attribute(element, "r").and_then(|count| count.parse().ok());
+            lines.push(Line {
+                begins: number(element, "t"),
+                lasts,
+                repeated: repeated.unwrap_or(0),
+            });
+        }
+    }
+
+    /// When each segment begins, and how long it lasts, in units of the timescale: of at most this many. `all` is how long
+    /// all of them play.
+    fn times_of_all(&self, all: Option<Duration>, most: usize) -> Vec<(u64, u64)> {
+        let scale = self.step().timescale;
+        let end = all.map(|all| all.as_nanos().saturating_mul(scale.into()) / 1_000_000_000);
+        let end = end.map_or(0, |end| u64::try_from(end).unwrap_or(u64::MAX));
+        let repeated = match self.listed.len() {
+            0 => -1,
+            count => i64::try_from(count - 1).unwrap_or(i64::MAX),
+        };
+        let alike = [Line {
+            begins: None,
+            lasts: self.duration.unwrap_or(0),
+            repeated,
+        }];
+        let lines = match self.duration {
+            Some(_) => &alike[..],
+            None => &self.lines[..],
+        };
+        let (mut times, mut at) = (Vec::new(), 0);
+        for (i, line) in lines.iter().enumerate() {
+            at = line.begins.unwrap_or(at);
+            let until = lines.get(i + 1).and_then(|next| next.begins).unwrap_or(end);
+            let mut left = u64::try_from(line.repeated).map_or(u64::MAX, |more| more + 1);
+            // The end need not be a whole number of segments: what is missing is less than a thousandth of one then.
+            while left > 0 && line.lasts > 0 && times.len() < most {
+                if line.repeated < 0 && at.saturating_add(line.lasts / 1_000) >= until {
+                    break;
+                }
+                times.push((at, line.lasts));
+                at = at.saturating_add(line.lasts);
+                left -= 1;
+            }
+        }
+        times
     }
 
     /// How long a segment lasts: on average, where they differ.
@@ -226,6 +361,96 @@ impl Manifest {
             });
         }
     }
+}
+
+impl Representation {
+    /// What a player fetches of it, at most this many segments. `all` is how long it plays, if that is known.
+    fn rendition(self, all: Option<Duration>, most: usize) -> Result<Rendition, ProgrammeError> {
+        let Self { id, rate, level } = self;
+        if !level.named {
+            return Err(ProgrammeError::Unsupported(
+                "representations in one file with an index",
+            ));
+        }
+        let path =
+            |reference: &str| uri::resolve(&level.base, reference).ok_or(ProgrammeError::Elsewhere);
+        let first = match &level.first {
+            Some(template) => {
+                let (before, after, _) = filled(template, &id, rate);
+                Some(path(&format!("{before}{after}"))?)
+            }
+            None => None,
+        };
+        let step = level.step();
+        let mut rendition = Rendition {
+            rate,
+            first: first.map(|path| Part::whole(path, Duration::ZERO)),
+            parts: Vec::new(),
+        };
+        let times = level.times_of_all(all, most);
+        for (i, (begins, lasts)) in (0..).zip(&times) {
+            let path = match (&level.media, level.listed.get(i as usize)) {
+                (_, Some(listed)) => path(listed)?,
+                (Some(template), None) => {
+                    let number = level.first_number.unwrap_or(1).saturating_add(i);
+                    path(&numbered(template, &id, rate, (number, *begins)))?
+                }
+                // The list ends.
+                (None, None) => break,
+            };
+            let plays = step.times(*lasts).unwrap_or_default();
+            rendition.parts.push(Part::whole(path, plays));
+        }
+        Ok(rendition)
+    }
+}
+
+/// A template with a segment's number or time filled in, with zeros in front as it demands.
+fn numbered(template: &str, id: &str, rate: u64, (number, time): (u64, u64)) -> String {
+    let (before, after, hole) = filled(template, id, rate);
+    let value = match hole {
+        Some(Hole::Number) => number,
+        Some(Hole::Time) => time,
+        None => return before + &after,
+    };
+    let widths = template.split('$').skip(1).step_by(2);
+    let width = widths
+        .filter(|part| part.starts_with("Number") || part.starts_with("Time"))
+        .find_map(|part| {
+            part.split_once("%0")?
+                .1
+                .strip_suffix('d')?
+                .parse::<usize>()
+                .ok()
+        });
+    format!(
+        "{before}{value:0width$}{after}",
+        width = width.unwrap_or(0).min(20)
+    )
+}
+
+/// A duration as XML writes it, such as `PT1H2M3.5S`. Years and months, which have no fixed length, are not read.
+fn duration(text: &str) -> Option<Duration> {
+    let (days, time) = text
+        .strip_prefix('P')?
+        .split_once('T')
+        .unwrap_or((&text[1..], ""));
+    let (mut seconds, mut number) = (0.0, String::new());
+    for (part, units) in [
+        (days, &[('D', 86_400.0)][..]),
+        (time, &[('H', 3_600.0), ('M', 60.0), ('S', 1.0)]),
+    ] {
+        for character in part.chars() {
+            if character.is_ascii_digit() || character == '.' {
+                number.push(character);
+                continue;
+            }
+            let (_, unit) = units.iter().find(|(name, _)| *name == character)?;
+            seconds += number.parse::<f64>().ok()? * unit;
+            number.clear();
+        }
+    }
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Stands for the number in a path that is resolved: no path holds it.

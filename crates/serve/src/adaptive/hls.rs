@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use m3u8_rs::{AlternativeMedia, MasterPlaylist, MediaPlaylist, Playlist, parse_playlist_res};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, ByteRange, MasterPlaylist, MediaPlaylist, Playlist,
+    VariantStream, parse_playlist_res,
+};
 
-use super::{Manifest, Place, Size, uri};
+use super::programme::{Part, Programme, ProgrammeError, Rendition, Track};
+use super::{MOST_SEGMENTS, Manifest, Place, Size, uri};
 
 /// Playlists that a multivariant playlist may name.
 const MOST_PLAYLISTS: usize = 200;
@@ -114,4 +118,111 @@ fn add(
             manifest.list(path, track, Size::Rate(rate), None);
         }
     }
+}
+
+/// The variants that a player chooses from: those with the first one's audio.
+fn played(master: &MasterPlaylist) -> impl Iterator<Item = &VariantStream> {
+    let variants = || master.variants.iter().filter(|variant| !variant.is_i_frame);
+    let audio = variants().next().and_then(|first| first.audio.clone());
+    let same = move |variant: &&VariantStream| variant.audio == audio;
+    variants().filter(same).take(MOST_PLAYLISTS)
+}
+
+/// The audio that belongs to them, if it has a playlist: the default one, or the first.
+fn audio(master: &MasterPlaylist) -> Option<&str> {
+    let group = played(master).next()?.audio.as_ref()?;
+    let of_group = |rendition: &&AlternativeMedia| {
+        rendition.media_type == AlternativeMediaType::Audio && rendition.group_id == *group
+    };
+    let mut all = master.alternatives.iter().filter(of_group);
+    let first = all.clone().next();
+    all.find(|rendition| rendition.default)
+        .or(first)?
+        .uri
+        .as_deref()
+}
+
+/// The paths of the playlists that a player of a multivariant playlist reads.
+pub(super) fn playlists(path: &str, text: &[u8]) -> Vec<String> {
+    let Ok(Playlist::MasterPlaylist(master)) = parse_playlist_res(text) else {
+        return Vec::new();
+    };
+    let video = played(&master).map(|variant| &*variant.uri);
+    let all = video.chain(audio(&master));
+    all.filter_map(|reference| uri::resolve(path, reference))
+        .collect()
+}
+
+/// What a player of a playlist fetches.
+pub(super) fn programme(
+    path: &str,
+    text: &[u8],
+    mut other: impl FnMut(&str) -> Option<Vec<u8>>,
+) -> Result<Programme, ProgrammeError> {
+    let unreadable = |_| ProgrammeError::Unreadable;
+    let master = match parse_playlist_res(text).map_err(unreadable)? {
+        Playlist::MasterPlaylist(master) => master,
+        Playlist::MediaPlaylist(media) => {
+            let renditions = vec![rendition(path, &media, 0)?];
+            let tracks = vec![Track { renditions }];
+            return Ok(Programme { tracks });
+        }
+    };
+    let mut read = |reference: &str, rate: u64| {
+        let path = uri::resolve(path, reference).ok_or(ProgrammeError::Elsewhere)?;
+        let text = other(&path).ok_or(ProgrammeError::Unreadable)?;
+        match parse_playlist_res(&text) {
+            Ok(Playlist::MediaPlaylist(media)) => rendition(&path, &media, rate),
+            _ => Err(ProgrammeError::Unreadable),
+        }
+    };
+    let mut programme = Programme::default();
+    let mut video = Track::default();
+    for variant in played(&master) {
+        video
+            .renditions
+            .push(read(&variant.uri, variant.bandwidth)?);
+    }
+    programme.tracks.push(video);
+    if let Some(reference) = audio(&master) {
+        let renditions = vec![read(reference, 0)?];
+        programme.tracks.push(Track { renditions });
+    }
+    Ok(programme)
+}
+
+fn rendition(path: &str, media: &MediaPlaylist, rate: u64) -> Result<Rendition, ProgrammeError> {
+    if !media.end_list {
+        return Err(ProgrammeError::Live);
+    }
+    let resolve = |reference: &str| uri::resolve(path, reference).ok_or(ProgrammeError::Elsewhere);
+    let mut rendition = Rendition {
+        rate,
+        ..Rendition::default()
+    };
+    if let Some(map) = media
+        .segments
+        .iter()
+        .find_map(|segment| segment.map.as_ref())
+    {
+        rendition.first = Some(Part {
+            range: span(map.byte_range.as_ref(), 0),
+            ..Part::whole(resolve(&map.uri)?, Duration::ZERO)
+        });
+    }
+    // A range without a beginning follows the last one (RFC 8216, section 4.3.2.2).
+    let mut after = 0;
+    for segment in media.segments.iter().take(MOST_SEGMENTS) {
+        let range = span(segment.byte_range.as_ref(), after);
+        after = range.map_or(0, |(first, count)| first.saturating_add(count));
+        let plays = Duration::try_from_secs_f32(segment.duration).unwrap_or_default();
+        let path = resolve(&segment.uri)?;
+        rendition.parts.push(Part { path, plays, range });
+    }
+    Ok(rendition)
+}
+
+fn span(range: Option<&ByteRange>, after: u64) -> Option<(u64, u64)> {
+    let range = range?;
+    Some((range.offset.unwrap_or(after), range.length))
 }

@@ -6,6 +6,7 @@
 mod cmcd;
 mod dash;
 mod hls;
+mod programme;
 #[cfg(test)]
 mod tests;
 mod uri;
@@ -18,6 +19,7 @@ use tidegate_limiter::Rate;
 use crate::media::PLAUSIBLE;
 
 pub use cmcd::Cmcd;
+pub use programme::{Part, Programme, ProgrammeError, Track};
 
 /// Segments of a manifest that are remembered. Those behind them are sent like other files.
 const MOST_SEGMENTS: usize = 200_000;
@@ -179,6 +181,44 @@ impl Manifest {
         rates.sort_unstable();
         self.tracks.push(rates);
         self.tracks.len() - 1
+    }
+}
+
+impl Programme {
+    /// Reads a manifest. `path` is where it lies, and `other` the playlists that it names, by their paths.
+    ///
+    /// # Errors
+    /// If it cannot be played.
+    pub fn read(
+        path: &str,
+        text: &[u8],
+        other: impl FnMut(&str) -> Option<Vec<u8>>,
+    ) -> Result<Self, ProgrammeError> {
+        let mut programme = match uri::extension(path) {
+            Some("mpd") => dash::programme(path, text)?,
+            _ => hls::programme(path, text, other)?,
+        };
+        for track in &mut programme.tracks {
+            track
+                .renditions
+                .retain(|rendition| !rendition.parts.is_empty());
+            track.renditions.sort_by_key(|rendition| rendition.rate);
+        }
+        programme
+            .tracks
+            .retain(|track| !track.renditions.is_empty());
+        match programme.tracks.is_empty() {
+            true => Err(ProgrammeError::Empty),
+            false => Ok(programme),
+        }
+    }
+
+    /// The paths of the playlists that a manifest needs beside its own.
+    pub fn playlists(path: &str, text: &[u8]) -> Vec<String> {
+        match uri::extension(path) {
+            Some("mpd") => Vec::new(),
+            _ => hls::playlists(path, text),
+        }
     }
 }
 

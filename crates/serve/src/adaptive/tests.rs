@@ -186,3 +186,126 @@ proptest! {
         }
     }
 }
+
+/// The paths of a track's segments by rendition, with the rate.
+fn fetched(track: &Track) -> Vec<(u64, Vec<&str>)> {
+    let renditions = track.renditions.iter();
+    renditions
+        .map(|one| (one.rate, one.parts.iter().map(|part| &*part.path).collect()))
+        .collect()
+}
+
+#[test]
+fn players_read_playlists_of_hls() {
+    let path = "show/all.m3u8";
+    let names = [
+        "show/720p/list.m3u8",
+        "show/360p/list.m3u8",
+        "show/sound/list.m3u8",
+    ];
+    assert_eq!(Programme::playlists(path, MASTER.as_bytes()), names);
+    let read = |list: &str| {
+        let list = list.to_owned();
+        Programme::read(path, MASTER.as_bytes(), move |_| Some(list.clone().into()))
+    };
+    let all = read(LIST).unwrap();
+    let others = "show/other/c.m4s";
+    let [video, sound] = &all.tracks[..] else {
+        panic!("{all:?}");
+    };
+    let (low, high) = ("show/360p/a b.m4s", "show/720p/a b.m4s");
+    let expected = [
+        (1_500_000, vec![low, others]),
+        (4_000_000, vec![high, others]),
+    ];
+    assert_eq!(fetched(video), expected);
+    assert_eq!(fetched(sound)[0].1.len(), 2);
+    let first = video.renditions[0].first.as_ref().unwrap();
+    assert_eq!(first.path, "show/360p/first.mp4");
+    assert_eq!(video.renditions[0].parts[1].plays, Duration::from_secs(2));
+    // Without an end it is a live stream.
+    let live = LIST.replace("#EXT-X-ENDLIST", "");
+    assert_eq!(read(&live), Err(ProgrammeError::Live));
+    let elsewhere = LIST.replace("a%20b", "https://other.example/a");
+    assert_eq!(read(&elsewhere), Err(ProgrammeError::Elsewhere));
+    assert_eq!(
+        Programme::read(path, b"no", |_| None),
+        Err(ProgrammeError::Unreadable)
+    );
+}
+
+#[test]
+fn ranges_of_hls_follow_one_another() {
+    let list = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n#EXT-X-BYTERANGE:100@50\nv.ts
+#EXTINF:4,\n#EXT-X-BYTERANGE:70\nv.ts\n#EXT-X-ENDLIST\n";
+    let all = Programme::read("v.m3u8", list.as_bytes(), |_| None).unwrap();
+    let ranges: Vec<_> = all.tracks[0].renditions[0]
+        .parts
+        .iter()
+        .map(|part| part.range)
+        .collect();
+    assert_eq!(ranges, [Some((50, 100)), Some((150, 70))]);
+}
+
+#[test]
+fn players_read_presentations_of_dash() {
+    let with = |attributes: &str, template: &str| {
+        format!(
+            r#"<MPD {attributes}><Period><AdaptationSet contentType="video">{template}
+<Representation id="b" bandwidth="2000000"/><Representation id="a" bandwidth="1000000"/></AdaptationSet>
+<AdaptationSet mimeType="audio/mp4"><SegmentList duration="4"><SegmentURL media="s0.m4s"/><SegmentURL media="s1.m4s"/></SegmentList>
+<Representation id="s" bandwidth="64000"/></AdaptationSet>
+<AdaptationSet mimeType="audio/mp4"><SegmentList duration="4"><SegmentURL media="t0.m4s"/></SegmentList>
+<Representation id="t" bandwidth="64000"/></AdaptationSet></Period></MPD>"#
+        )
+    };
+    let read = |text: String| Programme::read("d/v.mpd", text.as_bytes(), |_| None);
+    // 10.5 s in segments of 4 s: the last one is shorter.
+    let numbers = r#"<SegmentTemplate timescale="10" duration="40" startNumber="7" initialization="$RepresentationID$.mp4" media="$RepresentationID$/$Number%03d$.m4s"/>"#;
+    let all = read(with(r#"mediaPresentationDuration="PT10.5S""#, numbers)).unwrap();
+    let [video, sound] = &all.tracks[..] else {
+        panic!("{all:?}");
+    };
+    let found = fetched(video);
+    assert_eq!(
+        found[0],
+        (1_000_000, vec!["d/a/007.m4s", "d/a/008.m4s", "d/a/009.m4s"])
+    );
+    assert_eq!(found[1].0, 2_000_000);
+    assert_eq!(video.renditions[0].first.as_ref().unwrap().path, "d/a.mp4");
+    assert_eq!(fetched(sound)[0].1, ["d/s0.m4s", "d/s1.m4s"]);
+    let line = r#"<SegmentTemplate timescale="1000" media="$Bandwidth$-$Time$.m4s"><SegmentTimeline>
+<S t="500" d="2000" r="1"/><S d="1000"/></SegmentTimeline></SegmentTemplate>"#;
+    let all = read(with("", line)).unwrap();
+    let names = ["500", "2500", "4500"].map(|time| format!("d/1000000-{time}.m4s"));
+    assert_eq!(fetched(&all.tracks[0])[0].1, names);
+    let plays = all.tracks[0].renditions[0]
+        .parts
+        .iter()
+        .map(|part| part.plays.as_secs());
+    assert_eq!(plays.collect::<Vec<_>>(), [2, 2, 1]);
+    // A timeline that is repeated to the end, and hostile numbers.
+    for (attributes, repeated, count) in [
+        (r#"mediaPresentationDuration="PT1M""#, "-1", 30),
+        (
+            r#"mediaPresentationDuration="P9999999D""#,
+            "-1",
+            super::MOST_SEGMENTS,
+        ),
+        ("", "9223372036854775807", super::MOST_SEGMENTS),
+        ("", "-1", 0),
+    ] {
+        let line = format!(
+            r#"<SegmentTemplate media="$Time$.m4s"><SegmentTimeline><S d="2" r="{repeated}"/></SegmentTimeline></SegmentTemplate>"#
+        );
+        let all = read(with(attributes, &line)).unwrap();
+        let renditions = all.tracks.iter().flat_map(|track| &track.renditions);
+        let video = renditions.filter(|rendition| rendition.rate >= 1_000_000);
+        let longest = video.map(|rendition| rendition.parts.len()).max();
+        assert_eq!(longest.unwrap_or(0), count, "{repeated}");
+    }
+    assert_eq!(
+        read(with(r#"type="dynamic""#, numbers)),
+        Err(ProgrammeError::Live)
+    );
+}

@@ -1,11 +1,14 @@
 //! Viewers of videos, one or many: each fetches as a browser would, simulates a player's buffer, and reports what a
 //! viewer would have seen.
 
+mod adaptive;
 mod arrivals;
+mod elsewhere;
 mod error;
 mod screen;
 mod tls;
 mod transport;
+mod viewed;
 mod viewer;
 
 use std::future::Future;
@@ -24,7 +27,7 @@ pub use screen::Patience;
 pub use tidegate_limiter::pacing::playback::Viewing;
 pub use tls::Trust;
 pub use transport::{HttpVersion, Transport};
-pub use viewer::{Ended, Player, Viewed};
+pub use viewed::{Ended, Player, Viewed};
 
 /// Viewers, and when and from where they come.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use tidegate_limiter::{Bytes, Rate};
 use tokio::time::Instant;
 
 use super::error::PlayError;
-use crate::media::{Media, Prefix};
+use crate::media::{Media, PLAUSIBLE, Prefix};
 
 /// The beginning of a file in which headers are searched for, in bytes.
 const HEADERS: usize = 1 << 20;
@@ -69,6 +69,17 @@ impl Screen {
         u64::try_from((at - self.began).as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// The rate that the server states, which knows also what is not in the file.
+    pub fn stated(&mut self, rate: Option<Rate>) {
+        let plausible = |rate: &Rate| PLAUSIBLE.contains(&rate.bits_per_second());
+        self.given = self.given.or(rate.filter(plausible));
+    }
+
+    /// The beginning of the file, which did not give the rate.
+    pub fn take_head(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.head)
+    }
+
     /// These bytes of the video have arrived.
     pub fn arrived(&mut self, bytes: &[u8]) -> Result<(), PlayError> {
         let now = Instant::now();
@@ -124,19 +135,26 @@ impl Screen {
 
     /// Begins to play if the rate is known now. `last`: no more bytes of the beginning will arrive.
     fn find_rate(&mut self, last: bool) -> Result<(), PlayError> {
-        self.rate = self.given.or_else(|| {
+        let rate = self.given.or_else(|| {
             let prefix = Prefix {
                 bytes: &self.head,
                 length: self.length?,
             };
             Some(Media::probe(&prefix).ok()?.rate())
         });
-        let Some(rate) = self.rate else {
+        let Some(rate) = rate else {
             if last {
                 return Err(PlayError::UnknownRate);
             }
             return Ok(());
         };
+        self.begin(rate);
+        Ok(())
+    }
+
+    /// Begins to play at this rate.
+    pub fn begin(&mut self, rate: Rate) {
+        self.rate = Some(rate);
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let settings = Settings {
             rate,
@@ -150,6 +168,5 @@ impl Screen {
         }
         self.playback = Some(playback);
         self.head = Vec::new();
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::HOST;
+use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
@@ -115,6 +115,16 @@ impl Transport {
         };
         Ok(Sender::new(stream, http).await?)
     }
+}
+
+/// A request for a URL.
+pub(super) fn get(url: &Uri) -> Result<Request<Empty<Bytes>>, PlayError> {
+    let request =
+        Request::get(url).header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+    request.body(Empty::new()).map_err(|error| PlayError::Url {
+        url: url.to_string(),
+        problem: error.to_string(),
+    })
 }
 
 async fn open(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStream> {

@@ -3,95 +3,21 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RANGE, USER_AGENT};
-use hyper::{Request, Response, StatusCode, Uri, Version};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RANGE};
+use hyper::{Response, StatusCode, Uri};
 use tidegate_limiter::Rate;
-use tidegate_limiter::pacing::playback::Viewing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::adaptive::{self, Show};
+use super::elsewhere;
 use super::error::PlayError;
-use super::screen::{Patience, Screen};
-use super::transport::{Sender, Transport};
-
-/// How a viewer watches.
-#[derive(Debug)]
-pub struct Player {
-    /// How connections are made.
-    pub transport: Transport,
-    /// Leave after this time; `None`: when the whole video has arrived.
-    pub watch: Option<Duration>,
-    /// Fetch by range requests of this many bytes, at least 1, on one connection; `None`: by one request.
-    pub range: Option<u64>,
-    /// When the video plays.
-    pub patience: Patience,
-    /// How much video the server sends at full speed at first; throttled goodput is measured after
-    /// it.
-    pub start_up: Duration,
-    /// Encoding rate, above 0, if the beginning of the file does not give it.
-    pub rate: Option<Rate>,
-}
-
-/// Why a viewer left without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The whole video has arrived.
-    Complete,
-    /// The viewer left earlier.
-    Left,
-}
-
-/// The result of a viewer.
-#[derive(Debug)]
-pub struct Viewed {
-    /// The viewer's number, from 0.
-    pub viewer: usize,
-    /// The URL that the viewer fetched.
-    pub url: String,
-    /// The server's group of this connection, if it has several.
-    pub group: Option<String>,
-    /// The viewer's port, which identifies the connection in logs and captures; 0 if there was
-    /// none.
-    pub port: u16,
-    /// Version of HTTP, of the last response; empty if there was none.
-    pub http: &'static str,
-    /// When the viewer arrived, since the first viewer.
-    pub arrived: Duration,
-    /// From arriving to leaving.
-    pub duration: Duration,
-    /// Bytes of the video that arrived.
-    pub bytes: u64,
-    /// Bytes of the whole file, if the server stated it.
-    pub length: Option<u64>,
-    /// Encoding rate of the video, once known.
-    pub rate: Option<Rate>,
-    /// How it played, once its rate was known.
-    pub viewing: Option<Viewing>,
-    /// Bytes after the start-up phase, and the time that they took.
-    pub throttled: Option<(u64, Duration)>,
-    /// How the viewer left, or what went wrong.
-    pub ended: Result<Ended, PlayError>,
-}
-
-impl Viewed {
-    /// Whether something went wrong.
-    pub fn failed(&self) -> bool {
-        self.ended.is_err()
-    }
-
-    /// Bits per second after the start-up phase.
-    pub fn throttled_goodput(&self) -> Option<f64> {
-        let (bytes, time) = self.throttled?;
-        (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
-    }
-
-    /// Bits per second from arriving to leaving.
-    pub fn goodput(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9)
-    }
-}
+use super::screen::Screen;
+use super::transport::{Sender, get};
+use super::viewed::{Ended, Player, Viewed, note_answer};
+use crate::adaptive::Manifest;
 
 /// Watches a video until it has arrived, the viewer leaves, or something fails. `from` is an
 /// address of this machine, if it matters.
@@ -104,6 +30,8 @@ pub async fn watch(
 ) -> Viewed {
     let began = Instant::now();
     let mut screen = Screen::new(player.patience, player.start_up, player.rate, began);
+    let mut show = Show::new(began);
+    let is_adaptive = Manifest::is_named(url.path());
     let mut viewed = Viewed {
         viewer: number,
         url: url.to_string(),
@@ -115,13 +43,20 @@ pub async fn watch(
         bytes: 0,
         length: None,
         rate: None,
+        switches: None,
         viewing: None,
         throttled: None,
         ended: Ok(Ended::Left),
     };
     let patience = player.watch.unwrap_or(Duration::MAX);
+    let fetching = async {
+        match is_adaptive {
+            true => adaptive::fetch(player, (&url, from), &mut show, &mut viewed).await,
+            false => fetch(player, &url, from, &mut screen, &mut viewed).await,
+        }
+    };
     let ended = tokio::select! {
-        result = timeout(patience, fetch(player, &url, from, &mut screen, &mut viewed)) => match result {
+        result = timeout(patience, fetching) => match result {
             Ok(Ok(())) => Ok(Ended::Complete),
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Ended::Left),
@@ -130,12 +65,16 @@ pub async fn watch(
     };
     // A viewer who received everything has finished at the last byte.
     let complete = matches!(ended, Ok(Ended::Complete));
+    viewed.ended = ended;
+    if is_adaptive {
+        show.report(Instant::now(), complete, &mut viewed);
+        return viewed;
+    }
     let end = if complete {
         screen.last
     } else {
         Instant::now()
     };
-    viewed.ended = ended;
     viewed.duration = end - began;
     viewed.bytes = screen.bytes;
     viewed.length = screen.length;
@@ -154,57 +93,64 @@ async fn fetch(
 ) -> Result<(), PlayError> {
     let transport = &player.transport;
     let mut sender = transport.connect(url, from, &mut viewed.port).await?;
-    fetch_pieces(player, url, &mut sender, screen, viewed).await
+    fetch_pieces(player, (url, from), &mut sender, screen, viewed).await
 }
 
 async fn fetch_pieces(
     player: &Player,
-    url: &Uri,
+    (url, from): (&Uri, Option<IpAddr>),
     sender: &mut Sender,
     screen: &mut Screen,
     viewed: &mut Viewed,
 ) -> Result<(), PlayError> {
     let patience = player.transport.timeout();
     loop {
-        let mut request =
-            Request::get(url).header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        let mut request = get(url)?;
         if let Some(size) = player.range {
             let last = screen.bytes.saturating_add(size - 1);
-            request = request.header(RANGE, format!("bytes={}-{last}", screen.bytes));
+            let range = format!("bytes={}-{last}", screen.bytes);
+            if let Ok(range) = range.parse() {
+                request.headers_mut().insert(RANGE, range);
+            }
         }
-        let request = request.body(Empty::new()).map_err(|error| PlayError::Url {
-            url: url.to_string(),
-            problem: error.to_string(),
-        })?;
         let response = timeout(patience, sender.send(request))
             .await
             .map_err(|_| PlayError::Timeout("the server did not answer within the timeout"))??;
-        viewed.http = match response.version() {
-            Version::HTTP_2 => "2",
-            _ => "1.1",
-        };
-        let whole = check(&response, screen, viewed)?;
-        receive(response, screen, patience).await?;
+        note_answer(&response, viewed);
+        let whole = check(&response, screen)?;
+        receive(response, (player, url, from), screen).await?;
         if whole || screen.length.is_some_and(|length| screen.bytes >= length) {
             break;
         }
     }
-    screen.complete()
+    if screen.complete().is_err() {
+        look_elsewhere((player, url, from), screen).await?;
+    }
+    Ok(())
+}
+
+/// Finds the rate that the beginning of the file does not give.
+async fn look_elsewhere(
+    (player, url, from): (&Player, &Uri, Option<IpAddr>),
+    screen: &mut Screen,
+) -> Result<(), PlayError> {
+    let length = screen.length.ok_or(PlayError::UnknownRate)?;
+    let head = screen.take_head();
+    let found = elsewhere::rate(&player.transport, (url, from), length, head).await?;
+    screen.begin(found.ok_or(PlayError::UnknownRate)?);
+    Ok(())
 }
 
 /// Whether the response is the whole file.
-fn check(
-    response: &Response<Incoming>,
-    screen: &mut Screen,
-    viewed: &mut Viewed,
-) -> Result<bool, PlayError> {
+fn check(response: &Response<Incoming>, screen: &mut Screen) -> Result<bool, PlayError> {
     let answer = PlayError::Answer;
     let headers = response.headers();
     let text = |headers: &HeaderMap, name: &str| {
         let value = headers.get(name)?;
         value.to_str().ok().map(str::to_owned)
     };
-    viewed.group = text(headers, "tidegate-group");
+    let stated = text(headers, "tidegate-rate").and_then(|rate| rate.parse().ok());
+    screen.stated(stated.map(Rate::from_bits_per_second));
     match response.status() {
         StatusCode::OK if screen.bytes == 0 => {
             let length = text(headers, CONTENT_LENGTH.as_str());
@@ -236,9 +182,10 @@ fn check(
 
 async fn receive(
     mut response: Response<Incoming>,
+    video: (&Player, &Uri, Option<IpAddr>),
     screen: &mut Screen,
-    patience: Duration,
 ) -> Result<(), PlayError> {
+    let patience = video.0.transport.timeout();
     let before = screen.bytes;
     loop {
         let next = timeout(patience, response.frame()).await;
@@ -248,7 +195,10 @@ async fn receive(
             break;
         };
         if let Ok(data) = frame?.into_data() {
-            screen.arrived(&data)?;
+            match screen.arrived(&data) {
+                Err(PlayError::UnknownRate) => look_elsewhere(video, screen).await?,
+                arrived => arrived?,
+            }
         }
     }
     if screen.bytes == before && screen.length != Some(before) {

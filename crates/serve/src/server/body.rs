@@ -12,15 +12,17 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, Credit};
+use super::disk;
 use super::pace::Pace;
 use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
-use crate::media::Source;
 use tidegate_pace::{Phase, Ready, Writer};
 
-/// Bytes that are read from the disk at once, and written at once if nothing paces them; no block is larger.
-const BLOCK: usize = 64 << 10;
+/// Bytes that are read and written at once; no block is larger.
+const BLOCK: usize = disk::BLOCK;
+/// The same while the client takes less than comes: the rest of a block stays in memory until it does.
+const SLOW_BLOCK: usize = 16 << 10;
 /// The same for a stream of HTTP/2, because a connection has many streams. Paced blocks are larger if the way to
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
@@ -56,18 +58,18 @@ struct Video {
     _slot: Slot,
     /// Whom the rest of the credit belongs to.
     owner: Credit,
-    /// The bytes that remain to be read, and those that remain to be handed on.
+    /// The bytes that remain to be read, and how many remain to be handed on.
     unread: Span,
     left: u64,
     /// Bytes that may still be sent at full speed.
     credit: u64,
     writer: Writer,
     throttled: bool,
-    /// Bytes that are read at once.
-    block: usize,
+    /// Whether it is a stream of HTTP/2.
+    is_stream: bool,
     /// Bytes that were read, but not handed on yet.
     ready: Bytes,
-    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
     waiting: Pin<Box<Sleep>>,
 }
 
@@ -98,10 +100,6 @@ impl Answer {
         span: Span,
     ) -> Self {
         let (number, writer, credit, owner) = connection.begin_video(pace, span);
-        let block = match request.version {
-            Version::HTTP_2 => STREAM_BLOCK,
-            _ => BLOCK,
-        };
         let video = Video {
             file: Arc::new(file),
             _slot: slot,
@@ -111,7 +109,7 @@ impl Answer {
             credit,
             writer,
             throttled: false,
-            block,
+            is_stream: request.version == Version::HTTP_2,
             ready: Bytes::new(),
             reading: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -210,7 +208,11 @@ impl Video {
         let allowed = match self.writer.ready(now, hold) {
             Ready::Write(bytes) => {
                 let paced = self.throttled && bytes < u64::MAX;
-                let most = if paced { BLOCK } else { self.block };
+                let most = match self.is_stream {
+                    _ if paced => BLOCK,
+                    true => STREAM_BLOCK,
+                    false => connection.room().clamp(SLOW_BLOCK, BLOCK),
+                };
                 bytes.min(self.left).min(most as u64) as usize
             }
             Ready::Wait(nanos) => {
@@ -224,22 +226,28 @@ impl Video {
         };
         // A block is written at once, so it must be complete.
         while self.ready.len() < allowed {
-            if self.reading.is_none() {
-                self.read(allowed.max(self.block));
-            }
-            let Some(reading) = &mut self.reading else {
-                break;
+            let read = match &mut self.reading {
+                Some(reading) => {
+                    let read = ready!(Pin::new(reading).poll(cx));
+                    self.reading = None;
+                    read.map_err(io::Error::other)??
+                }
+                None => {
+                    let (offset, missing) = (self.unread.start, allowed - self.ready.len());
+                    let Some(read) = disk::read_now(&self.file, offset, missing) else {
+                        self.read_ahead(missing);
+                        continue;
+                    };
+                    read
+                }
             };
-            let read = ready!(Pin::new(reading).poll(cx));
-            self.reading = None;
-            let read = read.map_err(io::Error::other)??;
             if read.is_empty() {
                 let cut = "the file became shorter while it was sent";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, cut)));
             }
             self.unread.start += read.len() as u64;
             self.ready = if self.ready.is_empty() {
-                read.into()
+                read
             } else {
                 [&self.ready[..], &read].concat().into()
             };
@@ -255,8 +263,7 @@ impl Video {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Waits for a time. Meanwhile the bytes are read from the disk, so that they are there in
-    /// time.
+    /// Waits for a time.
     fn wait(
         &mut self,
         cx: &mut Context<'_>,
@@ -268,26 +275,20 @@ impl Video {
             self.waiting.as_mut().reset(until);
             connection.busy_until(number, until);
         }
-        if self.ready.is_empty() && self.reading.is_none() {
-            self.read(self.block);
-        }
         self.waiting.as_mut().poll(cx)
     }
 
-    /// Begins to read up to this many bytes.
-    fn read(&mut self, bytes: usize) {
+    /// Begins to read from the disk, as much as makes the way to another thread worthwhile.
+    fn read_ahead(&mut self, missing: usize) {
         let left = self.unread.end - self.unread.start;
-        let count = bytes.min(usize::try_from(left).unwrap_or(bytes));
-        if count == 0 {
-            return;
-        }
-        let (file, offset) = (Arc::clone(&self.file), self.unread.start);
-        self.reading = Some(tokio::task::spawn_blocking(move || {
-            let mut buffer = vec![0; count];
-            let got = Source::read_at(&*file, offset, &mut buffer)?;
-            buffer.truncate(got);
-            Ok(buffer)
-        }));
+        let block = match self.is_stream {
+            true => STREAM_BLOCK,
+            false => BLOCK,
+        };
+        let count = missing
+            .max(block)
+            .min(usize::try_from(left).unwrap_or(block));
+        self.reading = Some(disk::read(Arc::clone(&self.file), self.unread.start, count));
     }
 }
 

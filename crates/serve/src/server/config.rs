@@ -11,6 +11,7 @@ use tidegate_limiter::pacing::{Way, WayError};
 
 use super::cache::CacheRule;
 use super::cors::Origin;
+use super::listeners::Listen;
 use super::viewer::SessionName;
 
 /// All settings.
@@ -18,9 +19,11 @@ use super::viewer::SessionName;
 pub struct Config {
     /// The folder to serve.
     pub folder: PathBuf,
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Certificate and key, as PEM files. With them the server speaks only TLS.
+    /// Where to listen, at one address or more.
+    pub listen: Vec<Listen>,
+    /// Whether requests without TLS are led to the first address with TLS.
+    pub redirect: bool,
+    /// Certificate and key, as PEM files, for the addresses with TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// How connections are paced, at [`throttle_percent`](Self::throttle_percent). With several groups, each connection gets one at
     /// random, evenly.
@@ -44,6 +47,8 @@ pub struct Config {
     pub cache: Vec<CacheRule>,
     /// Limits on what clients may use.
     pub limits: Limits,
+    /// Threads that serve connections; 0: the runtime of the caller does.
+    pub threads: usize,
     /// Where metrics are served; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -106,7 +111,8 @@ impl Config {
     pub fn new(folder: PathBuf) -> Self {
         Self {
             folder,
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            redirect: false,
             tls: None,
             groups: vec![Way::TRICKLE.into()],
             seed: 0,
@@ -118,6 +124,7 @@ impl Config {
             cors: Vec::new(),
             cache: Vec::new(),
             limits: Limits::default(),
+            threads: 0,
             metrics: None,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::{Hold, Way, Writer, throttled_rate};
+use tidegate_pace::{Hold, Way, Writer, socket as tcp, throttled_rate};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -31,6 +31,10 @@ use positions::{Position, Positions};
 use progress::Progress;
 use rate::{Applied, SocketRate};
 use responses::Responses;
+
+/// Bytes in the socket that are not sent yet. This is enough to keep TCP busy. It is little enough that a client that leaves wastes little,
+/// and that the throttling phase does not wait for megabytes of the start-up phase.
+pub(super) const NOT_SENT: u32 = 128 << 10;
 
 /// A connection.
 #[derive(Debug)]
@@ -112,6 +116,12 @@ impl Connection {
     pub fn wrote(&self, bytes: usize, offered: usize) {
         self.progress.wrote(bytes, offered);
         self.shared.metrics.written(self.group, bytes as u64);
+    }
+
+    /// How many bytes the socket takes at once.
+    pub fn room(&self) -> usize {
+        let unsent = tcp::unsent(&self.socket).unwrap_or(0);
+        NOT_SENT.saturating_sub(unsent) as usize
     }
 
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has

@@ -9,7 +9,7 @@ use hyper::header::{
 };
 
 /// The headers of answers that pages may read, beside those that they always may.
-const READABLE: &str = "accept-ranges, content-range, date, etag, tidegate-group";
+const READABLE: &str = "accept-ranges, content-range, date, etag, tidegate-group, tidegate-rate";
 /// For how long browsers may remember the answer to OPTIONS: a day, in seconds.
 const REMEMBERED: &str = "86400";
 

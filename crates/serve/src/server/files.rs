@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use tidegate_limiter::Rate;
 
 use super::conditional::Validators;
+use super::disk::{self, Wait};
 use super::mime;
 use crate::media::Media;
 use crate::percent;
@@ -93,6 +94,8 @@ pub(super) enum NoFile {
     Busy,
     /// The disk failed: 500.
     Failed,
+    /// The disk must be waited for to know it.
+    NotInMemory,
 }
 
 impl Folder {
@@ -107,40 +110,45 @@ impl Folder {
         })
     }
 
-    /// Opens the target of a request's path; blocks on the disk.
-    pub fn find(&self, path: &Path, list: bool) -> Result<Target, NoFile> {
-        let file = self.beneath(path)?;
+    /// Opens the target of a request's path.
+    pub fn find(&self, path: &Path, list: bool, wait: Wait) -> Result<Target, NoFile> {
+        let file = self.beneath(path, wait)?;
         let metadata = file.metadata().map_err(|_| NoFile::Failed)?;
         if metadata.is_dir() {
             let page = path.join(PAGE);
-            return match self
-                .beneath(&page)
-                .and_then(|file| self.served(&page, file))
-            {
+            return match self.beneath(&page, wait).and_then(|file| {
+                let metadata = file.metadata().map_err(|_| NoFile::Failed)?;
+                self.served(&page, (file, &metadata), wait)
+            }) {
                 Ok(page) => Ok(Target::Page(Box::new(page))),
+                Err(NoFile::NotFound) if list && wait == Wait::Never => Err(NoFile::NotInMemory),
                 Err(NoFile::NotFound) if list => self.names(path).map(Target::Folder),
                 Err(missing) => Err(missing),
             };
         }
-        self.served(path, file)
+        self.served(path, (file, &metadata), wait)
             .map(|file| Target::File(Box::new(file)))
     }
 
     /// An open file as it is sent.
-    fn served(&self, path: &Path, file: File) -> Result<ServedFile, NoFile> {
-        let metadata = file.metadata().map_err(|_| NoFile::Failed)?;
+    fn served(
+        &self,
+        path: &Path,
+        (file, metadata): (File, &Metadata),
+        wait: Wait,
+    ) -> Result<ServedFile, NoFile> {
         // No pipes, no devices.
         if !metadata.is_file() {
             return Err(NoFile::NotFound);
         }
-        let identity = Identity::of(&metadata);
+        let identity = Identity::of(metadata);
         let may_be_media = mime::may_be_media(path);
         let mut segment = match may_be_media {
-            true => self.manifests.find(self, path, metadata.len()),
+            true => self.manifests.find(self, path, metadata.len(), wait)?,
             false => None,
         };
         // The file beside it is read each time, so that it can be changed.
-        let rate = match (self.beside(path), &mut segment) {
+        let rate = match (self.beside(path, wait)?, &mut segment) {
             (Some(rate), segment) => {
                 if let Some(found) = segment {
                     (found.segment.rate, found.segment.next) = (rate, rate);
@@ -149,7 +157,7 @@ impl Folder {
             }
             (None, Some(found)) => Some(found.segment.rate),
             (None, None) => self
-                .probed(&file, identity)
+                .probed(&file, identity, wait)?
                 .or(self.rate.filter(|_| may_be_media)),
         };
         Ok(ServedFile {
@@ -165,12 +173,12 @@ impl Folder {
 
     /// What is at a path now.
     fn identity(&self, path: &Path) -> Option<Identity> {
-        let metadata = self.beneath(path).ok()?.metadata().ok()?;
+        let metadata = self.beneath(path, Wait::ForDisk).ok()?.metadata().ok()?;
         Some(Identity::of(&metadata))
     }
 
     /// Opens a path in the folder. The kernel ensures that no link leads out of it.
-    fn beneath(&self, path: &Path) -> Result<File, NoFile> {
+    fn beneath(&self, path: &Path, wait: Wait) -> Result<File, NoFile> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -179,24 +187,32 @@ impl Folder {
         // A pipe without a writer must not block the server.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        // EAGAIN: something was renamed meanwhile (openat2(2)).
-        for _ in 0..4 {
+        let (inside, tries) = match wait {
+            Wait::Never => (inside | ResolveFlags::CACHED, 1),
+            Wait::ForDisk => (inside, 4),
+        };
+        // EAGAIN: something was renamed meanwhile, or is not in memory (openat2(2)). EINVAL: before Linux 5.12.
+        for _ in 0..tries {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), inside) {
                 Ok(file) => return Ok(file.into()),
                 Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::INVAL) if wait == Wait::Never => {}
                 Err(Errno::ACCESS | Errno::PERM) => return Err(NoFile::Forbidden),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return Err(NoFile::Busy),
                 Err(Errno::IO | Errno::NOSYS) => return Err(NoFile::Failed),
                 Err(_) => return Err(NoFile::NotFound),
             }
         }
-        Err(NoFile::NotFound)
+        Err(match wait {
+            Wait::Never => NoFile::NotInMemory,
+            Wait::ForDisk => NoFile::NotFound,
+        })
     }
 
     /// The names in a folder that can be requested.
     fn names(&self, path: &Path) -> Result<Vec<String>, NoFile> {
         const MOST: usize = 10_000;
-        let folder = self.beneath(path)?;
+        let folder = self.beneath(path, Wait::ForDisk)?;
         let entries = rustix::fs::Dir::read_from(folder).map_err(|_| NoFile::Failed)?;
         let mut names: Vec<String> = entries
             .filter_map(Result::ok)
@@ -214,29 +230,46 @@ impl Folder {
     }
 
     /// The encoding rate that a video's headers give, which is remembered.
-    fn probed(&self, file: &File, identity: Identity) -> Option<Rate> {
+    fn probed(&self, file: &File, identity: Identity, wait: Wait) -> Result<Option<Rate>, NoFile> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let remembered = known().get(&identity).copied();
-        remembered.unwrap_or_else(|| {
-            let rate = Media::probe(file).ok().map(|media| media.rate());
-            let mut known = known();
-            if known.len() >= REMEMBERED {
-                known.clear();
-            }
-            known.insert(identity, rate);
-            rate
-        })
+        if let Some(rate) = known().get(&identity) {
+            return Ok(*rate);
+        }
+        if wait == Wait::Never {
+            return Err(NoFile::NotInMemory);
+        }
+        let rate = Media::probe(file).ok().map(|media| media.rate());
+        let mut known = known();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(identity, rate);
+        Ok(rate)
     }
 
     /// The encoding rate in the file beside it, `NAME.rate`.
-    fn beside(&self, path: &Path) -> Option<Rate> {
+    fn beside(&self, path: &Path, wait: Wait) -> Result<Option<Rate>, NoFile> {
+        const MOST: usize = 64;
         let mut name = path.as_os_str().to_owned();
         name.push(".rate");
-        let mut text = String::new();
-        let file = self.beneath(Path::new(&name)).ok()?;
-        file.take(64).read_to_string(&mut text).ok()?;
-        let rate: Rate = text.parse().ok()?;
-        (rate.bits_per_second() > 0).then_some(rate)
+        let file = match self.beneath(Path::new(&name), wait) {
+            Ok(file) => file,
+            Err(NoFile::NotInMemory) => return Err(NoFile::NotInMemory),
+            Err(_) => return Ok(None),
+        };
+        let text = match wait {
+            Wait::Never => disk::read_now(&file, 0, MOST).ok_or(NoFile::NotInMemory)?,
+            Wait::ForDisk => {
+                let mut text = Vec::new();
+                if file.take(MOST as u64).read_to_end(&mut text).is_err() {
+                    return Ok(None);
+                }
+                text.into()
+            }
+        };
+        let text = std::str::from_utf8(&text).ok();
+        let rate = text.and_then(|text| text.parse::<Rate>().ok());
+        Ok(rate.filter(|rate| rate.bits_per_second() > 0))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,6 +12,7 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER,
     X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, Response, StatusCode, Uri, Version};
 
 use super::body::Answer;
@@ -19,26 +20,37 @@ use super::cache;
 use super::conditional::Outcome;
 use super::connection::Connection;
 use super::cors;
+use super::disk::Wait;
 use super::files::{NoFile, PAGE, ServedFile, Target, path_of};
 use super::mime;
 use super::pace::Pace;
 use super::range::{self, Span, Wanted};
 use super::request::Request;
 use super::slots::{Slot, SlotKind};
+use crate::percent;
 
 /// Header with the connection's group, for players, where connections are split among several.
 pub const GROUP: HeaderName = HeaderName::from_static("tidegate-group");
 
-/// Answers a request.
+/// Header with the encoding rate of a file in bit/s, for players that find it out.
+const RATE: HeaderName = HeaderName::from_static("tidegate-rate");
+
+/// Answers a request, or leads to the port with TLS that `redirect` names.
 pub(super) async fn answer(
     connection: Arc<Connection>,
     request: hyper::Request<Incoming>,
+    redirect: Option<u16>,
 ) -> Result<Response<Answer>, Infallible> {
     let record = Request::of(&request);
     let config = &connection.shared.config;
     let head = request.method() == Method::HEAD;
     let mut response = if !has_host(&request) {
         text(&connection, record, StatusCode::BAD_REQUEST, head)
+    } else if let Some(port) = redirect {
+        match secure(&request, port) {
+            Some(to) => moved(&connection, record, &to, head),
+            None => text(&connection, record, StatusCode::BAD_REQUEST, head),
+        }
     } else if head || request.method() == Method::GET {
         let asked = (request.uri(), request.headers());
         file(connection.clone(), record, asked, head).await
@@ -86,7 +98,6 @@ async fn file(
         Ok(path) => path,
         Err(missing) => return text(&connection, record, missing.status(), head),
     };
-    let name = path.clone();
     let slot = match shared.slots.take(connection.address(), SlotKind::File) {
         Ok(slot) => slot,
         Err(reason) => {
@@ -94,33 +105,62 @@ async fn file(
             return text(&connection, record, StatusCode::SERVICE_UNAVAILABLE, head);
         }
     };
-    let entry = tokio::task::spawn_blocking(move || shared.folder.find(&path, list)).await;
+    let (entry, name) = match shared.folder.find(&path, list, Wait::Never) {
+        Err(NoFile::NotInMemory) => {
+            let find = move || (shared.folder.find(&path, list, Wait::ForDisk), path);
+            match tokio::task::spawn_blocking(find).await {
+                Ok(found) => found,
+                Err(_) => (Err(NoFile::Failed), PathBuf::new()),
+            }
+        }
+        found => (found, path),
+    };
     match entry {
         // A path with a slash at the end cannot name a file.
-        Ok(Ok(Target::File(_))) if target.ends_with('/') => {
+        Ok(Target::File(_)) if target.ends_with('/') => {
             text(&connection, record, StatusCode::NOT_FOUND, head)
         }
-        Ok(Ok(Target::File(found))) => {
+        Ok(Target::File(found)) => {
             let found = (*found, slot);
             send(connection, record, (uri, headers), found, &name, head)
         }
-        Ok(Ok(Target::Folder(_) | Target::Page(_))) if !target.ends_with('/') => {
-            let mut response = text(&connection, record, StatusCode::MOVED_PERMANENTLY, head);
+        Ok(Target::Folder(_) | Target::Page(_)) if !target.ends_with('/') => {
             // Leading slashes are removed: a client could read `//name` as another server's name.
             let to = format!("/{}/", target.trim_start_matches('/'));
-            if let Ok(to) = HeaderValue::from_str(&to) {
-                response.headers_mut().insert(LOCATION, to);
-            }
-            response
+            moved(&connection, record, &to, head)
         }
-        Ok(Ok(Target::Page(found))) => {
+        Ok(Target::Page(found)) => {
             let (found, name) = ((*found, slot), name.join(PAGE));
             send(connection, record, (uri, headers), found, &name, head)
         }
-        Ok(Ok(Target::Folder(names))) => index(&connection, record, &names, head),
-        Ok(Err(missing)) => text(&connection, record, missing.status(), head),
-        Err(_) => text(&connection, record, StatusCode::INTERNAL_SERVER_ERROR, head),
+        Ok(Target::Folder(names)) => index(&connection, record, &names, head),
+        Err(missing) => text(&connection, record, missing.status(), head),
     }
+}
+
+/// Leads to another address for good.
+fn moved(connection: &Arc<Connection>, record: Request, to: &str, head: bool) -> Response<Answer> {
+    let mut response = text(connection, record, StatusCode::MOVED_PERMANENTLY, head);
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(LOCATION, to);
+    }
+    response
+}
+
+/// The same address with TLS at this port.
+fn secure<B>(request: &hyper::Request<B>, port: u16) -> Option<String> {
+    let named = request.headers().get(HOST).map(HeaderValue::to_str);
+    let named: Option<Authority> = named.and_then(Result::ok)?.parse().ok();
+    let authority = request.uri().authority().cloned().or(named)?;
+    let host = authority.host();
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", PathAndQuery::as_str);
+    Some(match port {
+        443 => format!("https://{host}{path}"),
+        _ => format!("https://{host}:{port}{path}"),
+    })
 }
 
 /// A file's answer, with what caches may do with it.
@@ -164,6 +204,7 @@ fn send(
         (_, Wanted::Whole) => (StatusCode::OK, Some(whole)),
     };
     record.status = status;
+    let rate = found.rate.filter(|_| span.is_some());
     let (length, total) = (found.length, span.map(|span| span.end - span.start));
     let answer = match span {
         Some(span) if !head => {
@@ -197,6 +238,9 @@ fn send(
         && let Ok(range) = HeaderValue::from_str(&range)
     {
         headers.insert(CONTENT_RANGE, range);
+    }
+    if let Some(rate) = rate {
+        headers.insert(RATE, rate.bits_per_second().into());
     }
     if let Some(total) = total {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime::of(name)));
@@ -247,7 +291,7 @@ fn index(
         let _ = writeln!(
             page,
             "<li><a href=\"./{}\">{}</a>",
-            encoded(name),
+            percent::encoded(name),
             escaped(name)
         );
     }
@@ -279,25 +323,9 @@ impl NoFile {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Failed | Self::NotInMemory => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
-}
-
-/// A name in a path: all but letters, digits, `-._~` and `/` in percents (RFC 3986, section 2).
-fn encoded(name: &str) -> String {
-    let mut encoded = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                encoded.push(byte as char);
-            }
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
 }
 
 fn escaped(name: &str) -> String {

@@ -9,17 +9,19 @@ use std::time::Duration;
 
 use rand::RngCore;
 use rand_pcg::Pcg64;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::config::{Config, LogTo};
-use super::connection::Connection;
+use super::connection::{Connection, NOT_SENT};
 use super::error::ServeError;
 use super::files::Folder;
 use super::kernel::Sockets;
+use super::listeners::{Arrival, Listeners, bind};
 use super::log::Log;
+use super::memory::{self, Memory};
 use super::metrics::Metrics;
 use super::metrics_page::serve_metrics;
 use super::session::{Counted, FAREWELL, Order, serve};
@@ -27,38 +29,21 @@ use super::shared::Shared;
 use super::slots::{SlotKind, Slots};
 use super::tls::Certificate;
 use super::viewers::Viewers;
+use super::workers::Workers;
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes in the socket that are not sent yet. This is enough to keep TCP busy. It is little enough that a client that leaves wastes little,
-/// and that the throttling phase does not wait for megabytes of the start-up phase.
-const NOT_SENT: u32 = 128 << 10;
-/// Connections that may wait to be accepted; the kernel takes net.core.somaxconn if that is less.
-const BACKLOG: u32 = 4096;
 /// A time that is longer than all waits.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// A server that listens.
 pub struct Server {
-    listener: TcpListener,
+    listeners: Listeners,
     metrics: Option<TcpListener>,
     tls: Option<Certificate>,
+    workers: Workers,
     shared: Arc<Shared>,
-}
-
-fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    let listen = || {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        // A server that is restarted need not wait for connections of the previous one.
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    listen().map_err(|error| ServeError::Listen { address, error })
 }
 
 impl Server {
@@ -109,7 +94,11 @@ impl Server {
             ),
             None => None,
         };
-        let listener = bind(config.listen)?;
+        let listeners = Listeners::open(&config.listen, tls.is_some())?;
+        let redirect = match config.redirect {
+            true => Some(listeners.redirect()?),
+            false => None,
+        };
         let metrics = match config.metrics {
             Some(address) => Some(bind(address)?),
             None => None,
@@ -121,12 +110,16 @@ impl Server {
             log,
             slots: Slots::new(config.limits),
             viewers: Viewers::new(config.start_up),
+            redirect,
             config,
         });
+        let workers = Workers::start(shared.config.threads)
+            .map_err(|error| ServeError::System("cannot start a thread", error))?;
         Ok(Self {
-            listener,
+            listeners,
             metrics,
             tls,
+            workers,
             shared,
         })
     }
@@ -136,9 +129,9 @@ impl Server {
         self.tls.clone()
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Where it listens, and whether it speaks TLS there, in the order of the configuration.
+    pub fn addresses(&self) -> io::Result<Vec<(SocketAddr, bool)>> {
+        self.listeners.addresses()
     }
 
     /// Where its metrics are served.
@@ -154,9 +147,10 @@ impl Server {
     /// Serves until `shutdown` is done, and then until all responses are, or their time is up.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
-            listener,
+            mut listeners,
             metrics,
             tls,
+            workers,
             shared,
         } = self;
         let metrics = metrics.map(|listener| tokio::spawn(serve_metrics(listener, shared.clone())));
@@ -165,7 +159,7 @@ impl Server {
         let mut shutdown = pin!(shutdown);
         let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
         let mut number = 0;
-        let mut admit = |tasks: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr| {
+        let mut admit = |tasks: &mut JoinSet<()>, (socket, peer, secure): Arrival| {
             let slot = match shared.slots.take(peer.ip(), SlotKind::Connection) {
                 Ok(slot) => slot,
                 // The client gets no answer, because an answer would use what is short.
@@ -173,27 +167,39 @@ impl Server {
             };
             let groups = shared.config.groups.len() as u64;
             let group = (split.next_u64() % groups) as usize;
+            // It fails if the descriptor cannot be watched: the client gets no answer.
+            let Ok((runtime, socket)) = workers.place(number, socket) else {
+                return shared.metrics.refused("accept");
+            };
             let connection = prepare(&shared, number, group, socket, peer);
             number += 1;
-            let (tls, order) = (tls.as_ref().map(Certificate::acceptor), order.clone());
-            tasks.spawn(async move {
+            let tls = tls.as_ref().filter(|_| secure).map(Certificate::acceptor);
+            let order = order.clone();
+            let serving = async move {
                 let _slot = slot;
                 let mut counted = Counted::new(connection);
                 counted.why = serve(counted.connection(), tls, order).await;
-            });
+            };
+            tasks.spawn_on(serving, &runtime);
         };
+        let mut memory = Memory::default();
         // One warning is enough until a connection is accepted again.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                Some(_) = tasks.join_next() => continue,
-                accepted = listener.accept() => accepted,
+                Some(_) = tasks.join_next() => {
+                    if memory.is_left(tasks.len()) {
+                        tokio::task::spawn_blocking(memory::give_back);
+                    }
+                    continue;
+                }
+                accepted = listeners.accept() => accepted,
             };
             match accepted {
-                Ok((socket, peer)) => {
+                Ok(arrival) => {
                     failing = false;
-                    admit(&mut tasks, socket, peer);
+                    admit(&mut tasks, arrival);
                 }
                 // Either one connection is gone again, or no more can be open until some end.
                 Err(error) => {
@@ -206,16 +212,8 @@ impl Server {
                 }
             }
         }
-        // Clients that are connected by now may have sent a request already. The kernel is asked directly, because tokio may not know of them yet.
-        if let Ok(listener) = listener.into_std() {
-            while let Ok((socket, peer)) = listener.accept() {
-                if socket.set_nonblocking(true).is_ok()
-                    && let Ok(socket) = TcpStream::from_std(socket)
-                {
-                    admit(&mut tasks, socket, peer);
-                }
-            }
-        }
+        // Clients that are connected by now may have sent a request already.
+        listeners.drain(|arrival| admit(&mut tasks, arrival));
         // This fails only if there are no connections.
         let _ = orders.send(Order::Finish);
         let finish = async { while tasks.join_next().await.is_some() {} };

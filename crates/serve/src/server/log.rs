@@ -24,6 +24,10 @@ const WAITING: usize = 16_384;
 const WAITING_BYTES: usize = 8 << 20;
 /// After what time a line that could not be written is tried again.
 const RETRY: Duration = Duration::from_millis(100);
+/// Bytes that are written at once.
+const BATCH: usize = 64 << 10;
+/// How long lines are gathered before the next are written.
+const PAUSE: Duration = Duration::from_millis(10);
 /// How long the last lines may take.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -115,13 +119,27 @@ impl Drop for Log {
 /// Writes lines until no more can come. While the disk is full, or a reader takes none, they wait.
 fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, ended: &AtomicBool, to: Output) {
     let mut output = Retried { to, fails: false };
+    let mut batch = String::new();
     while let Ok(line) = lines.recv() {
-        if !output.write(line.as_bytes(), ended) {
-            let lost = 1 + lines.try_iter().count();
+        batch.clear();
+        batch.push_str(&line);
+        while batch.len() < BATCH
+            && let Ok(line) = lines.try_recv()
+        {
+            batch.push_str(&line);
+        }
+        let left = output.write(batch.as_bytes(), ended);
+        if !left.is_empty() {
+            let lost = left.iter().filter(|byte| **byte == b'\n').count();
+            let lost = lost + lines.try_iter().count();
             tracing::error!("{lost} lines of the access log were lost");
             return;
         }
-        waiting.fetch_sub(line.len(), Ordering::Relaxed);
+        waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        // The next lines come together then, and who sends one need not wake this thread.
+        if batch.len() < BATCH && !ended.load(Ordering::Relaxed) {
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 
@@ -132,13 +150,13 @@ struct Retried {
 }
 
 impl Retried {
-    /// Writes a line, however long that takes: a part of a line that fitted on a full disk is completed later. False
-    /// if it cannot be written before the server ends.
-    fn write(&mut self, mut line: &[u8], ended: &AtomicBool) -> bool {
-        while !line.is_empty() {
-            match self.to.write(line) {
+    /// Writes lines, however long that takes: a part of a line that fitted on a full disk is completed later. Returns what
+    /// cannot be written before the server ends.
+    fn write<'a>(&mut self, mut lines: &'a [u8], ended: &AtomicBool) -> &'a [u8] {
+        while !lines.is_empty() {
+            match self.to.write(lines) {
                 Ok(written @ 1..) => {
-                    line = &line[written..];
+                    lines = &lines[written..];
                     if mem::take(&mut self.fails) {
                         tracing::warn!("the access log can be written again");
                     }
@@ -150,12 +168,12 @@ impl Retried {
                         tracing::error!("the access log cannot be written, lines wait: {error}");
                     }
                     if ended.load(Ordering::Relaxed) {
-                        return false;
+                        return lines;
                     }
                     std::thread::sleep(RETRY);
                 }
             }
         }
-        true
+        lines
     }
 }

@@ -78,16 +78,20 @@ pub(super) async fn serve(
 ) -> &'static str {
     let socket = Watched(Arc::clone(connection));
     let why = match tls {
-        None => speak(connection, socket, order).await,
+        None => {
+            let redirect = connection.shared.redirect;
+            speak(connection, socket, redirect, order).await
+        }
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
-                accepted = timeout(time, tls.accept(socket)) => accepted,
+                accepted = timeout(time, Box::pin(tls.accept(socket))) => accepted,
                 // A handshake that is not complete has no response to wait for.
                 Ok(()) = order.changed() => return "shutdown",
             };
             match accepted {
-                Ok(Ok(stream)) => speak(connection, stream, order).await,
+                // In memory of its own, which connections without TLS do not need.
+                Ok(Ok(stream)) => Box::pin(speak(connection, stream, None, order)).await,
                 Ok(Err(error)) => {
                     tracing::debug!("{}: TLS: {error}", connection.peer);
                     "tls"
@@ -119,10 +123,11 @@ where
     }
 }
 
-/// Speaks HTTP until the connection ends, or the client is too slow.
+/// Speaks HTTP until the connection ends, or the client is too slow. `redirect`: the port with TLS that all requests are led to.
 async fn speak(
     connection: &Arc<Connection>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    redirect: Option<u16>,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
@@ -137,7 +142,7 @@ async fn speak(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
-    let service = |request| handler::answer(Arc::clone(connection), request);
+    let service = |request| handler::answer(Arc::clone(connection), request, redirect);
     let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
     let mut farewell = None;
     let mut finishing = false;

@@ -20,4 +20,6 @@ pub(super) struct Shared {
     pub log: Option<Log>,
     pub slots: Arc<Slots>,
     pub viewers: Viewers,
+    /// Requests without TLS are led to this port.
+    pub redirect: Option<u16>,
 }

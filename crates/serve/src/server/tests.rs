@@ -49,7 +49,7 @@ async fn start_with(
     let server = Server::bind(config, log).await.unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     Running {
-        address: server.address().unwrap(),
+        address: server.addresses().unwrap()[0].0,
         metrics: server.metrics_address(),
         folder,
         stop: Some(stop),

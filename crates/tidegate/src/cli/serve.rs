@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use tidegate_limiter::{Bytes, Rate};
 use tidegate_pace::Way;
 use tidegate_serve::player::Arrivals;
-use tidegate_serve::server::{CacheRule, Group, Origin, SessionName};
+use tidegate_serve::server::{CacheRule, Group, Listen, Origin, SessionName};
 
 use super::EXIT_CODES;
 
@@ -17,6 +17,7 @@ Examples:
   tidegate serve videos/                               http://127.0.0.1:8080/, paced by Trickle
   tidegate serve videos/ --listen '[::]:80' --metrics 127.0.0.1:9464
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
+  tidegate serve videos/ --listen '[::]:443' --listen 'http://[::]:80' --redirect --cert chain.pem --key key.pem
   tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
   tidegate serve site/ --cors '*' --cache '*.m4s=max-age=31536000,immutable' --cache '*.m3u8=no-cache'
   tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
@@ -50,15 +51,19 @@ pub struct Serve {
     /// The folder to serve. Hidden files, and links to files outside of it, are not served
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Address and port to listen on; port 0 takes a free port
+    /// Address and port to listen on; port 0 takes a free port. You may repeat the option. With --cert an address
+    /// speaks TLS unless `http://` is before it
     #[arg(
         short,
         long,
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:8080"
     )]
-    pub listen: SocketAddr,
-    /// PEM file with the certificate and its chain. The server then speaks only TLS
+    pub listen: Vec<Listen>,
+    /// Answer requests without TLS by leading them to the first address with TLS
+    #[arg(long, requires = "cert")]
+    pub redirect: bool,
+    /// PEM file with the certificate and its chain, for TLS
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
     /// PEM file with the private key of the certificate
@@ -172,6 +177,7 @@ Examples:
   tidegate play http://127.0.0.1:8080/video.mp4 -f json | jq .groups
   tidegate play https://[::1]:8443/video.mp4 --ca cert.pem      or --insecure, for a self-signed certificate
   tidegate play http://127.0.0.1:8080/video.mp4 --http 2        HTTP/2 without TLS
+  tidegate play http://127.0.0.1:8080/show/master.m3u8          HLS or DASH (.mpd), in the best rendition that comes in time
 
 Join time is the time from the request to the first picture, which needs --start of video in the
 buffer. A rebuffering event is a buffer that ran empty. FREQ is the number of these events divided by
@@ -187,7 +193,7 @@ of a server that splits its connections.
 #[derive(Debug, Args)]
 #[command(after_help = PLAY_EXAMPLES, after_long_help = format!("{PLAY_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Play {
-    /// URL of the video (http or https). With several URLs, viewers take them in turn
+    /// URL of the video (http or https), or of a manifest of HLS or DASH. With several URLs, viewers take them in turn
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     /// Number of viewers
@@ -211,6 +217,9 @@ pub struct Play {
     /// Video in the buffer that a player needs to resume after it ran empty [default: --start]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub restart: Option<Duration>,
+    /// Fetch no more of HLS or DASH while this much video is in the buffer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub buffer: Duration,
     /// Length of the server's start-up phase. Goodput is measured after it
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = humantime::parse_duration)]
     pub start_up: Duration,
@@ -226,7 +235,7 @@ pub struct Play {
     /// Accept any certificate, even a forged one
     #[arg(long, conflicts_with = "ca")]
     pub insecure: bool,
-    /// Encoding rate, if the beginning of the file does not give one
+    /// Encoding rate, in place of what the server and the file say
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
     /// Give up when nothing arrives for this time

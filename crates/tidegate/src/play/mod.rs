@@ -73,6 +73,7 @@ fn audience(options: &Play) -> anyhow::Result<Audience> {
         player: Player {
             transport,
             watch: options.watch,
+            buffer: options.buffer,
             range: options.range.map(|range| range.get()),
             patience: Patience {
                 start: options.start,

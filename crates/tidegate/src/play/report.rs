@@ -54,6 +54,7 @@ fn json_of(viewed: &Viewed) -> Value {
         "bytes": viewed.bytes,
         "length": viewed.length,
         "encoding_bits_per_second": viewed.rate.map(Rate::bits_per_second),
+        "switches": viewed.switches,
         "join_seconds": viewed.viewing.and_then(|viewing| viewing.join).map(seconds),
         "rebufferings": viewing(|viewing| viewing.rebufferings.into()),
         "rebuffering_seconds": viewed.viewing.map(|viewing| seconds(viewing.stalled)),

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::adaptive::{Manifest, Segment};
-use crate::server::files::{Folder, Identity};
+use crate::server::disk::Wait;
+use crate::server::files::{Folder, Identity, NoFile};
 
 /// Folders above that of a segment where a manifest may be.
 const LEVELS: usize = 4;
@@ -68,14 +69,32 @@ pub(in crate::server) struct Found {
 
 impl Manifests {
     /// The segment that a path is. The first manifest that states a rate tells, the nearest folder first; otherwise the first one
-    /// that knows how long the segment plays. Blocks on the disk.
-    pub fn find(&self, folder: &Folder, path: &Path, length: u64) -> Option<Found> {
-        let name = path.to_str()?;
+    /// that knows how long the segment plays.
+    ///
+    /// # Errors
+    /// `NotInMemory`, if the disk must be waited for.
+    pub fn find(
+        &self,
+        folder: &Folder,
+        path: &Path,
+        length: u64,
+        wait: Wait,
+    ) -> Result<Option<Found>, NoFile> {
+        let Some(name) = path.to_str() else {
+            return Ok(None);
+        };
         let mut unstated = None;
         for near in path.ancestors().skip(1).take(LEVELS) {
             let shelf = self.near(near);
-            let mut shelf = lock(&shelf);
-            if shelf.update(folder, near) {
+            let mut shelf = match wait {
+                // Who updates it holds it.
+                Wait::Never => match shelf.try_lock() {
+                    Ok(shelf) if shelf.is_fresh() => shelf,
+                    _ => return Err(NoFile::NotInMemory),
+                },
+                Wait::ForDisk => lock(&shelf),
+            };
+            if wait == Wait::ForDisk && shelf.update(folder, near) {
                 self.weigh(near, shelf.weight());
             }
             for known in &shelf.manifests {
@@ -89,12 +108,12 @@ impl Manifests {
                 let manifest = known.path.clone();
                 let found = Found { manifest, segment };
                 if found.segment.stated {
-                    return Some(found);
+                    return Ok(Some(found));
                 }
                 unstated.get_or_insert(found);
             }
         }
-        unstated
+        Ok(unstated)
     }
 
     fn near(&self, path: &Path) -> Arc<Mutex<Shelf>> {
@@ -122,9 +141,14 @@ impl Manifests {
 }
 
 impl Shelf {
+    /// Whether the manifests were compared with the disk just now.
+    fn is_fresh(&self) -> bool {
+        self.checked.is_some_and(|at| at.elapsed() < FRESH)
+    }
+
     /// Compares the manifests with the disk if that was not done just now. Returns whether a manifest was read.
     fn update(&mut self, folder: &Folder, path: &Path) -> bool {
-        if self.checked.is_some_and(|at| at.elapsed() < FRESH) {
+        if self.is_fresh() {
             return false;
         }
         self.checked = Some(Instant::now());
@@ -197,7 +221,7 @@ impl Known {
 
 /// The text of a file that is not longer than `most`.
 fn text(folder: &Folder, path: &Path, most: u64) -> Option<(Vec<u8>, Identity)> {
-    let file = folder.beneath(path).ok()?;
+    let file = folder.beneath(path, Wait::ForDisk).ok()?;
     let metadata = file.metadata().ok()?;
     if !metadata.is_file() || metadata.len() > most {
         return None;
@@ -209,7 +233,8 @@ fn text(folder: &Folder, path: &Path, most: u64) -> Option<(Vec<u8>, Identity)> 
 
 /// The paths of a folder's manifests, in order.
 fn named(folder: &Folder, path: &Path) -> Vec<PathBuf> {
-    let entries = folder.beneath(path).ok().map(rustix::fs::Dir::read_from);
+    let entries = folder.beneath(path, Wait::ForDisk);
+    let entries = entries.ok().map(rustix::fs::Dir::read_from);
     let Some(Ok(entries)) = entries else {
         return Vec::new();
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Folder, NoFile, Target, path_of};
 use crate::media::make::{self, Layout};
+use crate::server::disk::Wait;
 
 #[test]
 fn paths_stay_inside() {
@@ -28,7 +29,7 @@ fn paths_stay_inside() {
 }
 
 fn rate(folder: &Folder, path: &str) -> Option<u64> {
-    match folder.find(Path::new(path), false) {
+    match folder.find(Path::new(path), false, Wait::ForDisk) {
         Ok(Target::File(found)) => found.rate.map(|rate| rate.bits_per_second()),
         other => panic!("{other:?}"),
     }
@@ -48,7 +49,7 @@ fn links_stay_inside() {
     symlink("loop", root.path().join("loop")).unwrap();
     let folder = Folder::open(root.path(), None).unwrap();
     assert!(matches!(
-        folder.find(Path::new("sub/good"), false),
+        folder.find(Path::new("sub/good"), false, Wait::ForDisk),
         Ok(Target::File(_))
     ));
     for path in [
@@ -61,10 +62,10 @@ fn links_stay_inside() {
         "",
         "a/b",
     ] {
-        let found = folder.find(Path::new(path), false);
+        let found = folder.find(Path::new(path), false, Wait::ForDisk);
         assert!(matches!(found, Err(NoFile::NotFound)), "{path}: {found:?}");
     }
-    let Ok(Target::Folder(names)) = folder.find(Path::new(""), true) else {
+    let Ok(Target::Folder(names)) = folder.find(Path::new(""), true, Wait::ForDisk) else {
         panic!("no list");
     };
     assert_eq!(names, ["a", "far", "folder", "loop", "sub/", "up"]);
@@ -77,7 +78,7 @@ fn pipes_are_not_waited_for() {
     rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("pipe"), mode).unwrap();
     let folder = Folder::open(root.path(), None).unwrap();
     assert!(matches!(
-        folder.find(Path::new("pipe"), false),
+        folder.find(Path::new("pipe"), false, Wait::ForDisk),
         Err(NoFile::NotFound)
     ));
 }
@@ -118,4 +119,42 @@ fn dates_that_http_cannot_write_are_cut() {
         let modified = identity.validators().modified;
         assert_eq!(httpdate::fmt_http_date(modified), date);
     }
+}
+
+/// What was found once, and did not change, is found without the disk, and alike.
+#[test]
+fn files_in_memory_need_no_thread() {
+    let root = tempfile::tempdir().unwrap();
+    let video = root.path().join("v.mp4");
+    make::video(&video, Layout::Mp4, Duration::from_secs(10), 1_000_000).unwrap();
+    let folder = Folder::open(root.path(), None).unwrap();
+    let find = |wait| match folder.find(Path::new("v.mp4"), false, wait) {
+        Ok(Target::File(found)) => Ok((found.length, found.rate)),
+        Ok(other) => panic!("{other:?}"),
+        Err(missing) => Err(missing),
+    };
+    // Its headers were not read yet.
+    assert_eq!(find(Wait::Never), Err(NoFile::NotInMemory));
+    let found = find(Wait::ForDisk);
+    assert!(found.is_ok());
+    // Some file systems cannot open files without waiting.
+    let again = find(Wait::Never);
+    assert!(
+        again == found || again == Err(NoFile::NotInMemory),
+        "{again:?}"
+    );
+    fs::write(root.path().join("v.mp4.rate"), "3mbit").unwrap();
+    let changed = find(Wait::ForDisk).unwrap();
+    assert_eq!(
+        changed.1.map(|rate| rate.bits_per_second()),
+        Some(3_000_000)
+    );
+    let again = find(Wait::Never);
+    assert!(
+        again == Ok(changed) || again == Err(NoFile::NotInMemory),
+        "{again:?}"
+    );
+    // After a second the manifests are compared again.
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(find(Wait::Never), Err(NoFile::NotInMemory));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Running, log_to, start_with};
 use crate::server::LogFormat;
+use crate::server::disk::Wait;
 use tidegate_pace::Way;
 
 /// Bytes of a segment: 4 s of 200 kbit/s.
@@ -126,7 +127,9 @@ async fn players_tell_the_rate_where_no_manifest_does() {
     let pace = |target: &str| {
         use crate::server::pace::Pace;
         let folder = crate::server::files::Folder::open(server.folder.path(), None).unwrap();
-        let found = folder.find(Path::new("hls/low/0.ts"), false).unwrap();
+        let found = folder
+            .find(Path::new("hls/low/0.ts"), false, Wait::ForDisk)
+            .unwrap();
         let crate::server::files::Target::File(found) = found else {
             panic!("no file");
         };
@@ -165,7 +168,7 @@ async fn a_manifest_that_changes_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     shows(folder.path());
     let served = crate::server::files::Folder::open(folder.path(), None).unwrap();
-    let rate = |path: &str| match served.find(Path::new(path), false) {
+    let rate = |path: &str| match served.find(Path::new(path), false, Wait::ForDisk) {
         Ok(crate::server::files::Target::File(found)) => {
             let known = found.segment.map(|known| known.segment);
             known.map(|one| (one.rate.bits_per_second(), one.next.bits_per_second()))

@@ -14,6 +14,7 @@ use crate::media::make::{self, Layout};
 use crate::server::Config;
 use crate::server::body::Answer;
 use crate::server::connection::Connection;
+use crate::server::disk::Wait;
 use crate::server::files::{Folder, ServedFile, Target};
 use crate::server::kernel::Sockets;
 use crate::server::metrics::Metrics;
@@ -46,6 +47,7 @@ async fn stage(way: Way, start_up: u64) -> Stage {
         log: None,
         slots: Slots::new(config.limits),
         viewers: Viewers::new(config.start_up),
+        redirect: None,
         config,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,7 +65,12 @@ async fn stage(way: Way, start_up: u64) -> Stage {
 impl Stage {
     fn video(&self, start: u64) -> Answer {
         let path = std::path::Path::new("v.mp4");
-        let Ok(Target::File(found)) = self.connection.shared.folder.find(path, false) else {
+        let Ok(Target::File(found)) =
+            self.connection
+                .shared
+                .folder
+                .find(path, false, Wait::ForDisk)
+        else {
             panic!("no video");
         };
         let ServedFile {

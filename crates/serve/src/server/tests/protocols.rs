@@ -150,6 +150,82 @@ async fn tls_with_either_version() {
     assert!(status == 200 && body == file);
 }
 
+/// Beside an address with TLS one without it, which leads to the first if it is to.
+#[tokio::test]
+async fn plain_addresses_lead_to_tls() {
+    use crate::server::{Config, Server};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let secure = secure(&["http/1.1"], Way::None).await;
+    let path = |name: &str| secure._keys.path().join(name);
+    let config = |listen: &[&str], redirect: bool| {
+        let mut config = Config::new(secure.server.folder.path().to_owned());
+        config.listen = listen.iter().map(|one| one.parse().unwrap()).collect();
+        config.tls = Some((path("cert"), path("key")));
+        config.redirect = redirect;
+        config
+    };
+    let both = ["https://127.0.0.1:0", "http://127.0.0.1:0"];
+    for redirect in [true, false] {
+        let server = Server::bind(config(&both, redirect), None).await.unwrap();
+        let addresses = server.addresses().unwrap();
+        assert!(addresses[0].1 && !addresses[1].1, "{addresses:?}");
+        let port = addresses[0].0.port();
+        let running = tokio::spawn(server.run(std::future::pending()));
+        let ask = async |request: &str| {
+            let mut socket = tokio::net::TcpStream::connect(addresses[1].0)
+                .await
+                .unwrap();
+            socket.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            socket.read_to_end(&mut answer).await.unwrap();
+            super::split(&answer)
+        };
+        let end = "Connection: close\r\n\r\n";
+        let file = format!("GET /abc.txt?a=b HTTP/1.1\r\nHost: localhost:99\r\n{end}");
+        let (status, head, body) = ask(&file).await;
+        if redirect {
+            let to = format!("location: https://localhost:{port}/abc.txt?a=b\r\n");
+            assert!(status == 301 && head.contains(&to), "{head}");
+            // Without a host there is nowhere to lead to.
+            assert_eq!(ask(&format!("GET /abc.txt HTTP/1.0\r\n{end}")).await.0, 400);
+            let evil = format!("GET / HTTP/1.1\r\nHost: a/b\r\n{end}");
+            assert_eq!(ask(&evil).await.0, 400);
+        } else {
+            assert_eq!((status, &body[..]), (200, &b"abcdefghij"[..]));
+        }
+        // With TLS the file comes in either case.
+        let name = ServerName::try_from("localhost").unwrap();
+        let socket = tokio::net::TcpStream::connect(addresses[0].0)
+            .await
+            .unwrap();
+        let mut stream = secure.connector.connect(name, socket).await.unwrap();
+        stream.write_all(file.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(super::split(&answer).0, 200);
+        running.abort();
+    }
+    for (listen, redirect, why) in [
+        (&["127.0.0.1:0"][..], true, "one of https"),
+        (
+            &["http://127.0.0.1:0"],
+            false,
+            "no address uses the certificate",
+        ),
+        (&[], false, "at least one address"),
+    ] {
+        let error = Server::bind(config(listen, redirect), None)
+            .await
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let mut plain = config(&["https://127.0.0.1:0"], false);
+    plain.tls = None;
+    let error = Server::bind(plain, None).await.err().unwrap();
+    assert!(error.to_string().contains("needs a certificate"), "{error}");
+}
+
 #[tokio::test]
 async fn tls_is_paced() {
     let secure = secure(&["h2"], Way::APPLICATION_64K).await;

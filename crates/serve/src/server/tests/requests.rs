@@ -339,3 +339,39 @@ async fn the_first_rule_for_caches_holds() {
         assert!(text.parse::<crate::server::CacheRule>().is_err(), "{text}");
     }
 }
+
+/// The rate that the server would pace at, also if it is not in the file.
+#[tokio::test]
+async fn answers_state_the_rate() {
+    let server = start(|_| {}).await;
+    let (_, head, _) = server.ask("GET", "/v.mp4", &[]).await;
+    assert!(head.contains("tidegate-rate: 800000\r\n"), "{head}");
+    std::fs::write(server.folder.path().join("v.mp4.rate"), "1.5mbit").unwrap();
+    let (status, head, _) = server.ask("HEAD", "/v.mp4", &[]).await;
+    assert!(
+        status == 200 && head.contains("tidegate-rate: 1500000\r\n"),
+        "{head}"
+    );
+    let (_, head, _) = server.ask("GET", "/abc.txt", &[]).await;
+    assert!(!head.contains("tidegate-rate"), "{head}");
+}
+
+/// Several threads serve connections, and end with the server.
+#[tokio::test]
+async fn threads_share_the_connections() {
+    let mut server = start(|config| config.threads = 3).await;
+    let video = std::fs::read(server.folder.path().join("v.mp4")).unwrap();
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name == "connections\n").count()
+    };
+    for _ in 0..6 {
+        let (status, _, body) = server.ask("GET", "/v.mp4", &[]).await;
+        assert!(status == 200 && body == video);
+    }
+    // They have their names by now.
+    assert!(threads() >= 3);
+    server.stop().await;
+}

@@ -1,0 +1,70 @@
+//! What a player of adaptive video fetches: the segments of each representation, in order.
+
+use std::time::Duration;
+
+/// All tracks of a video.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Programme {
+    /// Video and audio, if they are fetched beside one another.
+    pub tracks: Vec<Track>,
+}
+
+/// The same content in several rates.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Track {
+    /// In rising order of their rates.
+    pub renditions: Vec<Rendition>,
+}
+
+/// The segments of one rate.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Rendition {
+    /// In bit/s; 0 if the manifest does not state it.
+    pub rate: u64,
+    /// What comes before all segments.
+    pub first: Option<Part>,
+    /// The segments.
+    pub parts: Vec<Part>,
+}
+
+/// A segment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Path on the server, without a slash in front.
+    pub path: String,
+    /// How long it plays.
+    pub plays: Duration,
+    /// The bytes of the file that it has, if not all: the first, and how many.
+    pub range: Option<(u64, u64)>,
+}
+
+/// Why a manifest cannot be played.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgrammeError {
+    /// It is damaged, or one of its playlists is.
+    #[error("the manifest cannot be read")]
+    Unreadable,
+    /// It names no segments.
+    #[error("the manifest names no segments")]
+    Empty,
+    /// It goes on while it is played.
+    #[error("the manifest is of a live stream, which is not played: play a recorded one")]
+    Live,
+    /// A part of the format.
+    #[error("the manifest has {0}, which are not played")]
+    Unsupported(&'static str),
+    /// Its segments are on another server.
+    #[error("the manifest leads to another server, or out of its folder")]
+    Elsewhere,
+}
+
+impl Part {
+    /// A whole file.
+    pub(super) fn whole(path: String, plays: Duration) -> Self {
+        Self {
+            path,
+            plays,
+            range: None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Memory of connections that are gone.
+#![allow(unsafe_code)]
+
+/// Fewer connections leave too little behind.
+const MANY: usize = 500;
+
+/// Gives memory back to the system when many connections ended. The C library keeps it otherwise, in pieces between others.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Most connections at a time since it was last given back.
+    most: usize,
+}
+
+impl Memory {
+    /// So many connections are open now. Returns whether memory should be given back.
+    pub fn is_left(&mut self, open: usize) -> bool {
+        self.most = self.most.max(open);
+        let left = self.most >= MANY && open <= self.most / 2;
+        if left {
+            self.most = open;
+        }
+        left
+    }
+}
+
+/// Gives it back. This takes milliseconds.
+pub(super) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number, and may be called at any time from any thread (malloc_trim(3)).
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+
+    #[test]
+    fn memory_is_given_back_once_after_many() {
+        let mut memory = Memory::default();
+        let up: Vec<bool> = (0..=1000).map(|open| memory.is_left(open)).collect();
+        assert!(!up.contains(&true));
+        let down = (0..1000).rev().filter(|open| memory.is_left(*open));
+        assert_eq!(down.collect::<Vec<_>>(), [500, 250]);
+        let few = (0..400)
+            .chain((0..400).rev())
+            .any(|open| memory.is_left(open));
+        assert!(!few);
+    }
+}
