@@ -1,5 +1,7 @@
 //! Two captures of the same traffic: what happened between their places, in words and in panels.
 
+mod crossing;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -8,6 +10,8 @@ use tidegate_trace::pair::{Diagnosis, MOST_PACKETS, Passage, Position, Way, posi
 
 use crate::curve::Point;
 use crate::panel::{Axis, Mark, Panel};
+
+pub use crossing::Crossing;
 
 /// Packets of each capture that are compared. A browser's memory holds fewer of them.
 pub const MOST: usize = if cfg!(target_arch = "wasm32") {
@@ -21,12 +25,14 @@ const PARTS: u32 = 40;
 /// A comparison that is shown.
 pub struct Between {
     pub panels: Vec<Panel>,
+    /// The packets that most of the panels draw; none where the captures share none.
+    pub crossing: Option<Crossing>,
 }
 
 /// Compares two captures, in the order in which they are named.
-pub fn compare(names: &[Arc<str>; 2], diagnosis: &Diagnosis) -> (Between, Value) {
-    let told = told(names, diagnosis);
-    let panels = draw(diagnosis);
+pub fn compare(names: &[Arc<str>; 2], diagnosis: Diagnosis) -> (Between, Value) {
+    let told = told(names, &diagnosis);
+    let (panels, start) = draw(&diagnosis);
     let ways = told.ways.iter().map(|way| {
         let lines = way
             .lines
@@ -45,13 +51,21 @@ pub fn compare(names: &[Arc<str>; 2], diagnosis: &Diagnosis) -> (Between, Value)
         "panels": panels.iter().map(Panel::to_json).collect::<Vec<_>>(),
         "seconds": seconds,
     });
-    (Between { panels }, story)
+    let to_b = diagnosis.main_way().to_b;
+    let [there, back] = diagnosis.ways;
+    let way = if to_b { there } else { back };
+    let crossing = diagnosis.clocks.map(|clocks| {
+        let behind = if to_b { 0.0 } else { clocks.offset };
+        Crossing::new(way, (clocks.at, start + behind))
+    });
+    (Between { panels, crossing }, story)
 }
 
-/// The panels of the way that lost most, and the transit times of the other one.
-fn draw(diagnosis: &Diagnosis) -> Vec<Panel> {
+/// The panels of the way that lost most, and the transit times of the other one. And when they begin, by A's clock: nanoseconds since the
+/// clocks were compared.
+fn draw(diagnosis: &Diagnosis) -> (Vec<Panel>, f64) {
     let (Some(clocks), way) = (diagnosis.clocks, diagnosis.main_way()) else {
-        return Vec::new();
+        return (Vec::new(), 0.0);
     };
     // By A's clock, in nanoseconds since the clocks were compared: as a number of 64 bits that is exact.
     let at = |way: &Way, passage: &Passage| {
@@ -75,7 +89,7 @@ fn draw(diagnosis: &Diagnosis) -> Vec<Panel> {
     panels.push(back);
     panels.push(in_bursts(way));
     panels.retain(|panel| !panel.curves.is_empty());
-    panels
+    (panels, start)
 }
 
 fn title(way: &Way) -> &'static str {

@@ -11,7 +11,7 @@ use tidegate_trace::read::{Capture, ReadError};
 use tidegate_trace::{Analysis, Options};
 
 use crate::acks::Acks;
-use crate::between::{self, Between};
+use crate::between::{self, Between, Crossing};
 use crate::complete;
 use crate::files::Files;
 use crate::lab::{self, Ran};
@@ -24,6 +24,8 @@ use crate::summary;
 use crate::table::Table;
 use crate::turn;
 
+const NOT_COMPARED: &str =
+    "no captures of the same traffic were compared: choose two and compare them";
 const NO_TRANSFER: &str = "no transfer is shown: choose one in the table";
 
 /// What the page gets.
@@ -104,10 +106,12 @@ impl<F: Files> Desk<F> {
             }
             Request::Compare { captures } => self.compare(captures).and_then(json),
             Request::BetweenPanel { panel, view } => {
-                let between = self.between.as_ref();
-                let between = between.ok_or("no captures were compared")?;
+                let between = self.between.as_ref().ok_or(NOT_COMPARED)?;
                 Ok(Reply::Numbers(find(&between.panels, &panel)?.draw(view)))
             }
+            Request::BetweenPacket { at } => json(self.crossing()?.packet(at)),
+            Request::BetweenMeasure { from, to } => json(self.crossing()?.measure(from, to)),
+            Request::BetweenPackets { from, to } => Ok(Reply::Text(self.crossing()?.csv(from, to))),
             Request::Examples => json(lab::examples()),
             Request::Check { scenario } => lab::check(&scenario).and_then(json),
             Request::Complete { scenario, at } => json(complete::complete(&scenario, at)),
@@ -124,6 +128,7 @@ impl<F: Files> Desk<F> {
                 let panels = self.ran()?.panels(point);
                 Ok(Reply::Numbers(find(panels, &panel)?.draw(view)))
             }
+            Request::Results => Ok(Reply::Text(self.ran()?.csv().to_owned())),
             Request::Capture { name } => Ok(Reply::Bytes(self.ran()?.capture(&name)?.to_vec())),
         }
     }
@@ -190,7 +195,7 @@ impl<F: Files> Desk<F> {
             Ok(gathered)
         };
         let diagnosis = Diagnosis::new(gather(a, &names[0])?, gather(b, &names[1])?);
-        let (between, told) = between::compare(&names, &diagnosis);
+        let (between, told) = between::compare(&names, diagnosis);
         self.between = Some(between);
         Ok(told)
     }
@@ -213,6 +218,12 @@ impl<F: Files> Desk<F> {
 
     fn picture(&self) -> Result<&Picture, String> {
         self.picture.as_ref().ok_or_else(|| NO_TRANSFER.to_owned())
+    }
+
+    fn crossing(&self) -> Result<&Crossing, String> {
+        let between = self.between.as_ref();
+        let crossing = between.and_then(|between| between.crossing.as_ref());
+        crossing.ok_or_else(|| NOT_COMPARED.to_owned())
     }
 
     fn panel(&self, key: &str, view: View) -> Result<Reply, String> {

@@ -14,6 +14,7 @@ use tidegate_lab::scenario::{Group, Scenario, ScenarioError};
 use tidegate_lab::summary::{self, Throughput};
 use tidegate_table::{Extra, Row, Value as Cell, convert};
 
+use crate::csv;
 use crate::curve::Point;
 use crate::files::{Files, Live};
 use crate::panel::{Mark, Panel};
@@ -64,6 +65,8 @@ pub struct Ran {
     columns: Value,
     /// The values of each point by the names of their columns, as in JSON of the command line.
     points: Vec<Map<String, Value>>,
+    /// The same as a table, as the command line writes it.
+    csv: String,
     seconds: f64,
     /// Of each point's first seed.
     panels: Vec<Vec<Panel>>,
@@ -109,11 +112,13 @@ pub fn simulate(text: &str, files: &impl Files) -> Result<Ran, String> {
         Ok(())
     })
     .map_err(|error| error.to_string())?;
-    let (columns, points) = table(&scenario, &points.finish());
+    let rows = points.finish();
+    let (columns, points) = table(&scenario, &rows);
     Ok(Ran {
         title: scenario.title().to_owned(),
         columns,
         points,
+        csv: csv(&scenario, &rows),
         seconds,
         panels,
         captures: captures.into_captures(),
@@ -124,6 +129,11 @@ impl Ran {
     /// The panels of a point.
     pub fn panels(&self, point: usize) -> &[Panel] {
         self.panels.get(point).map_or(&[], |panels| panels)
+    }
+
+    /// The points as CSV, with the columns of `tidegate lab run --format csv`.
+    pub fn csv(&self) -> &str {
+        &self.csv
     }
 
     /// A capture by its name.
@@ -148,11 +158,32 @@ impl Ran {
     }
 }
 
+/// The columns that a scenario adds: what its sweep varies, and what each group of flows got.
+fn extras(parameters: &LabParameters, scenario: &Scenario) -> Vec<Extra> {
+    let varied = parameters.columns().iter().cloned();
+    varied.chain(LabParameters::shares(scenario)).collect()
+}
+
+fn csv(scenario: &Scenario, rows: &[LabPointRow]) -> String {
+    let parameters = LabParameters::new(scenario);
+    let extras = extras(&parameters, scenario);
+    let columns = || LabPointRow::columns().iter();
+    let names = columns().map(|column| column.name.to_owned());
+    let head = names.chain(extras.iter().map(|extra| extra.name.clone()));
+    let mut lines = vec![head.collect::<Vec<String>>()];
+    for row in rows {
+        let mut more = row.extras(&parameters, scenario);
+        more.resize(extras.len(), Cell::Missing);
+        let cells = columns().map(|column| (column.get)(row)).chain(more);
+        lines.push(cells.map(|cell| csv::field(cell.to_string())).collect());
+    }
+    lines.iter().map(|cells| cells.join(",") + "\n").collect()
+}
+
 /// The columns of the points and their values.
 fn table(scenario: &Scenario, rows: &[LabPointRow]) -> (Value, Vec<Map<String, Value>>) {
     let parameters = LabParameters::new(scenario);
-    let varied = parameters.columns().iter().cloned();
-    let extras: Vec<Extra> = varied.chain(LabParameters::shares(scenario)).collect();
+    let extras = extras(&parameters, scenario);
     let columns = LabPointRow::columns().iter();
     let fixed = columns
         .map(|column| json!({ "name": column.name, "unit": column.unit, "doc": column.doc }));

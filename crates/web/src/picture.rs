@@ -113,7 +113,12 @@ impl Picture {
             .filter_map(|i| Some((i, self.sent.get(i)?)));
         let distance = |sent: &Sent| (self.since(sent.at) - at).abs();
         let nearest = near.min_by(|one, other| distance(one.1).total_cmp(&distance(other.1)));
-        nearest.map_or(Value::Null, |(place, _)| self.told(place))
+        nearest.map_or(Value::Null, |(place, sent)| {
+            // Of packets at the same time a lost one is of interest.
+            let at = self.since(sent.at);
+            let mut same = self.within(at, at);
+            self.told(same.find(|&i| self.sent[i].lost()).unwrap_or(place))
+        })
     }
 
     /// A packet by its place in the order of time, or the first lost one from there on.

@@ -88,6 +88,25 @@ pub enum Request {
         /// What part of it, on how many pixels.
         view: View,
     },
+    /// The packet of the comparison that the first place saw nearest to a time.
+    BetweenPacket {
+        /// Seconds since the pictures begin.
+        at: f64,
+    },
+    /// What happened in a part of the comparison.
+    BetweenMeasure {
+        /// Its beginning in seconds since the pictures begin.
+        from: f64,
+        /// Its end.
+        to: f64,
+    },
+    /// The packets of a part of the comparison as CSV.
+    BetweenPackets {
+        /// Its beginning in seconds since the pictures begin.
+        from: f64,
+        /// Its end.
+        to: f64,
+    },
     /// The scenarios that come with Tidegate.
     Examples,
     /// Reads a scenario, and says how much it is to simulate.
@@ -141,6 +160,8 @@ pub enum Request {
         /// What part of it, on how many pixels.
         view: View,
     },
+    /// The points of the scenario that was run, as CSV.
+    Results,
     /// A capture of the scenario that was run, in pcap format.
     Capture {
         /// Its name.

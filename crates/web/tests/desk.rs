@@ -458,6 +458,30 @@ fn two_captures_tell_what_happened_between_their_places() {
     assert!((depth / 60e3 - 1.0).abs() < 0.1, "{depth}");
     let lost = points("between-flight", "lost");
     assert!(!lost.is_empty() && !points("transit", "queue").is_empty());
+    // What a person points at, measures and saves are the packets of these curves.
+    let packet = ask(
+        &mut desk,
+        json!({ "ask": "between-packet", "at": lost[0].0 }),
+    );
+    assert_eq!(packet["fate"], "lost", "{packet}");
+    assert_eq!(
+        (&packet["at_s"], &packet["transit_s"]),
+        (&json!(lost[0].0), &Value::Null)
+    );
+    let whole = json!({ "ask": "between-measure", "from": 0, "to": told["seconds"] });
+    let all = ask(&mut desk, whole);
+    let drops = format!("drops {} data packets", all["lost"]);
+    assert!(headline.contains(&drops), "{headline}: {drops}");
+    let median = all["transit_median_s"].as_f64().expect("a time");
+    assert!((median - 0.010).abs() < 0.002, "{median}");
+    let part = json!({ "ask": "between-packets", "from": 0, "to": told["seconds"] });
+    let Ok(Reply::Text(csv)) = desk.answer(&part.to_string()) else {
+        panic!("no table");
+    };
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    assert_eq!(all["packets"], rows.len());
+    let fate = |row: &&str| row.split(',').nth(7) == Some("lost");
+    assert_eq!(all["lost"], rows.into_iter().filter(fate).count());
     // Captures of other traffic have nothing in common, and what was not read cannot be compared.
     let same = json!({ "ask": "compare", "captures": [0, 7] });
     assert!(desk.answer(&same.to_string()).is_err());

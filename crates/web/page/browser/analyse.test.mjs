@@ -61,7 +61,8 @@ test("a transfer's story has the sentences of tidegate explain", async () => {
   const told = execFileSync(program(), ["explain", "--json", "--flow", "0", "--segment", "0", POLICED], {
     encoding: "utf8",
   });
-  const { headline, evidence, advice, ruled_out, not_known } = JSON.parse(told);
+  // Commands, which stand between backticks in a terminal, are set as code.
+  const { headline, evidence, advice, ruled_out, not_known } = JSON.parse(told.replaceAll("`", ""));
   await onPage({}, async (page) => {
     await open(page, POLICED);
     await explain(page, 0);
@@ -179,6 +180,44 @@ test("the keyboard alone suffices, and the address brings the view back", async 
     await page.waitForTimeout(400);
     assert.match(await page.textContent(".story"), /segment 2 of/);
     assert.equal(new URL(page.url()).hash, address);
+  });
+});
+
+test("an address whose capture is not open says which one to open, in a page that is open too", async () => {
+  const hash = "#capture=policed-1500kbit.pcap.xz&flow=0&segment=1&side=server&from=2&to=3";
+  await onPage({ hash }, async (page) => {
+    assert.match(await page.textContent(".awaited"), /policed-1500kbit\.pcap\.xz.*open it/);
+    await open(page, SHAPED);
+    await table(page);
+    assert.match(await page.textContent(".awaited"), /policed-1500kbit\.pcap\.xz/);
+    await open(page, POLICED);
+    await page.waitForSelector(".panel canvas");
+    assert.equal(await page.locator(".awaited").count(), 0);
+    assert.match(await page.textContent(".story"), /segment 1 of policed/);
+    assert.match(await page.textContent(".picture > p"), /^2\.000000 s to 3\.000000 s/);
+    // Another address, as a person pastes it.
+    await page.evaluate((hash) => {
+      location.hash = hash;
+    }, "#capture=shaped-1500kbit.pcap.xz&flow=0&segment=3&side=server");
+    await page.waitForFunction(() =>
+      document.querySelector(".story")?.textContent.includes("segment 3 of shaped"),
+    );
+    // The browser's buttons lead between views and do not close captures.
+    await page.click(".views button:has-text('Lab')");
+    await page.waitForSelector("textarea");
+    await page.goBack();
+    await page.waitForSelector(".panel canvas");
+    assert.match(await page.textContent(".story"), /segment 3 of shaped/);
+    await page.goForward();
+    await page.waitForSelector("textarea");
+  });
+});
+
+test("a person without a capture sees an example", async () => {
+  await onPage({}, async (page) => {
+    await page.click("text=Show an example");
+    await page.waitForSelector(".panel canvas", { timeout: 60_000 });
+    assert.match(await page.textContent("h2"), /^A policer limited this transfer to 5\.\d+ Mbit\/s/);
   });
 });
 

@@ -5,7 +5,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, open, program, root, staged, onPage as withPage } from "./serve.mjs";
+import { accessible, open, program, root, saved, staged, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -75,7 +75,29 @@ test("two captures are compared in the words of tidegate diagnose, by keyboard, 
     const panels = await page.$$eval(".comparison .panel", (all) => all.map((one) => one.dataset.panel));
     assert.deepEqual(panels, ["transit", "between-flight", "back", "position"]);
     await page.focus(".comparison .picture");
+    // All packets from A to B, as the program counts them.
+    await page.keyboard.press("m");
+    await page.waitForFunction(() => document.querySelector(".said").textContent.includes("selected"));
+    const [, packets, lost] = / (\d+) packets, .* (\d+) lost/.exec(await page.textContent(".said"));
+    const counted = wanted.find((line) => /^ {2}packets/.test(line));
+    assert.equal(lost, /drops (\d+) data packets/.exec(wanted[0])[1]);
+    const text = String(await saved(page, ".comparison .picture > p button"));
+    const rows = text.trim().split("\n").slice(1);
+    assert.equal(rows.length, Number(packets));
+    // Diagnose leaves out those that B could not have seen any more.
+    const covered = rows.filter((row) => !row.includes(",uncovered,"));
+    assert.equal(covered.length, Number(/packets +(\d+),/.exec(counted)[1]));
+    assert.equal(rows.filter((row) => row.includes(",lost,")).length, Number(lost));
+    await page.keyboard.press("Escape");
+    await page.focus(".comparison .picture");
     await page.keyboard.press("+");
+    const over = page.locator("[data-panel=transit] .u-over");
+    await over.hover({ position: { x: 200, y: 40 } });
+    await page.waitForFunction(() =>
+      /^Packet from A to B at .*10\.0 ms on its way|lost between/.test(
+        document.querySelector(".said").textContent,
+      ),
+    );
     await page.waitForTimeout(500);
     await accessible(page);
     address = new URL(page.url()).hash;
@@ -99,6 +121,8 @@ test("two captures are compared in the words of tidegate diagnose, by keyboard, 
     await open(page, [FRONT, BACK]);
     await page.waitForSelector(".comparison canvas");
     assert.equal(await page.textContent("#compared"), wanted[0]);
+    await page.waitForTimeout(500);
+    assert.equal(new URL(page.url()).hash, address);
   });
 });
 

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, onPage, program, root, staged } from "./serve.mjs";
+import { accessible, onPage, program, root, saved, staged } from "./serve.mjs";
 
 const folder = resolve(root, "crates/lab/scenarios");
 const examples = readdirSync(folder).map((file) => file.replace(".toml", ""));
@@ -42,6 +42,9 @@ for (const name of examples) {
       await page.fill("textarea", text);
       await run(page);
       assert.deepEqual(await results(page), wanted);
+      assert.equal(await page.inputValue(".scenario select"), text === whole ? name : "");
+      const csv = execFileSync(program(), ["lab", "run", "--quiet", "-f", "csv", path], { encoding: "utf8" });
+      assert.equal(String(await saved(page, "[aria-label='Save the results of run 1 as CSV']")), csv);
     });
   });
 }
@@ -163,7 +166,7 @@ test("a slider changes the text, and a run with another scheme stands beside the
     assert.equal(second, first);
     await accessible(page);
     if (process.env.UPDATE_SCREENSHOTS) {
-      await page.setViewportSize({ width: 1440, height: 1600 });
+      await page.setViewportSize({ width: 1440, height: 1160 });
       await page.waitForTimeout(500);
       await page.screenshot({ path: resolve(root, "docs/img/page-lab.png") });
     }

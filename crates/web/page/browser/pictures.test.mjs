@@ -134,6 +134,37 @@ test("packets are stepped through with the keyboard", async () => {
   });
 });
 
+test("a pointer shows the values of all curves there, and a drag with Shift measures", async () => {
+  await onTransfer(async (page) => {
+    const over = page.locator("[data-panel=throughput] .u-over");
+    await over.scrollIntoViewIfNeeded();
+    const box = await over.boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await page.waitForFunction(() => document.querySelector("[data-panel=throughput] .values div"));
+    const values = (panel) =>
+      page.$$eval(`[data-panel=${panel}] .values > *`, (all) => all.map((one) => one.textContent));
+    const [at, ...lines] = await values("throughput");
+    assert.match(at, /^5\.6\d+ s$/);
+    assert.match(lines[0], /^throughput: payload sent: [\d.]+ [kM]?bit\/s$/);
+    // 1.50 Mbit/s on the link, without headers.
+    assert.equal(lines.at(-1), "the limit as payload: 1.43 Mbit/s");
+    // The other pictures show theirs at the same time.
+    assert.equal((await values("tokens"))[0], at);
+    await page.keyboard.down("Shift");
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.75, box.y + box.height / 2, { steps: 3 });
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    await page.waitForFunction(() => document.querySelector(".said").textContent.includes("selected"));
+    const [, count] = /selected: (\d+) packets/.exec(await page.textContent(".said"));
+    assert.ok(Number(count) > 100, count);
+    await page.click("text=Leave the selection");
+    await page.waitForFunction(() => !document.querySelector(".said").textContent.includes("selected"));
+    await page.click("text=Measure what is shown");
+    await page.waitForFunction(() => document.querySelector(".said").textContent.includes("selected"));
+  });
+});
+
 test("throughput and goodput are counted in windows that a person chooses", async () => {
   await onTransfer(async (page) => {
     const range = "[data-panel=throughput] input";

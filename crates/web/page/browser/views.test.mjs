@@ -105,6 +105,9 @@ test("one finger moves the pictures, and two zoom them", { skip: touchless }, as
       const text = await page.textContent(".picture > p");
       return text.match(/[\d.]+(?= s)/g).map(Number);
     };
+    // A touch tells of the packet there.
+    await over.tap({ position: { x: box.width / 2, y: box.height / 2 } });
+    await page.waitForFunction(() => /^Packet \d+ at /.test(document.querySelector(".said").textContent));
     const [, whole] = await shown();
     await touch("touchStart", 0.4, 0.6);
     for (const by of [0.05, 0.1, 0.15, 0.2]) await touch("touchMove", 0.4 - by, 0.6 + by);

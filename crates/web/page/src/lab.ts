@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { Engine } from "./engine/engine";
 import type { Checked, Completion, Example, Limiter, Live, Simulated, Size } from "./engine/types";
-import { go, linked, open } from "./state";
+import { go, linked, open, save } from "./state";
 import { SCENARIOS } from "./studies";
 import { format } from "./url";
 
@@ -41,8 +41,12 @@ function said(error: unknown): string {
 /** Texts that are known by a name: an example's, or a study's scenario. */
 const named = new Map<string, string>();
 /** The name of the text, until a person changes it. */
-export const name = computed(() => [...named].find(([, known]) => known === text.value)?.[0] ?? "");
-let wanted = linked;
+export const name = computed(() => {
+  const now = text.value;
+  return [...named].find(([, known]) => known === now)?.[0] ?? "";
+});
+/** For the lab that has not begun yet. */
+let wanted: string | undefined;
 
 /** Loads the examples, and shows the one that the address names. */
 export async function begin(): Promise<void> {
@@ -51,13 +55,24 @@ export async function begin(): Promise<void> {
   const found = await checker.ask<Example[]>({ ask: "examples" });
   for (const { name, text } of found) named.set(name, text);
   examples.value = found;
-  if (wanted !== undefined && (named.has(wanted) || SCENARIOS.has(wanted))) await use(wanted);
-  else text.value = wanted ?? found[0]?.text ?? "";
+  await show(wanted ?? found[0]?.name ?? "");
 }
+
+/** Shows a scenario: the one of this name, or this text. */
+async function show(scenario: string): Promise<void> {
+  if (named.has(scenario) || SCENARIOS.has(scenario)) await use(scenario);
+  else text.value = scenario;
+}
+
+effect(() => {
+  const scenario = linked.value;
+  if (scenario === undefined) return;
+  wanted = scenario;
+  if (examples.peek().length > 0) void show(scenario);
+});
 
 /** Takes a scenario by its name. */
 export async function use(chosen: string): Promise<void> {
-  // For the lab that has not begun yet.
   wanted = chosen;
   const load = SCENARIOS.get(chosen);
   if (load && !named.has(chosen)) named.set(chosen, await load());
@@ -149,14 +164,27 @@ export function close(run: Run): void {
   runs.value = runs.value.filter((one) => one !== run);
 }
 
+/** Saves a run's points with all their columns. */
+export async function saveResults(run: Run): Promise<void> {
+  const text = await run.engine.text({ ask: "results" });
+  save(`run-${run.number}.csv`, new Blob([text], { type: "text/csv" }));
+}
+
 /** Opens a capture that a tap of the simulation made. */
 export async function analyse(run: Run, name: string): Promise<void> {
   const bytes = await run.engine.bytes({ ask: "capture", name });
   go("analyse");
-  await open([new File([bytes], `${name}.pcap`)]);
+  await open([new File([bytes], `run-${run.number}-${name}`)]);
 }
 
-/** Puts the scenario into the address, which can then be sent to others. */
-export function link(): void {
+/** Puts the scenario into the address, which can then be sent to others, and copies it. Says what it did. */
+export async function link(): Promise<string> {
   history.replaceState(null, "", format({ view: "lab", scenario: name.value || text.value }));
+  try {
+    await navigator.clipboard.writeText(location.href);
+    return "The link is copied.";
+  } catch {
+    // Browsers copy only where a person allows it, and from pages that are encrypted or of this machine.
+    return "The link is in the address bar: copy it from there.";
+  }
 }

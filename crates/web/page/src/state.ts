@@ -7,10 +7,12 @@ import type {
   Arrangement,
   Column,
   Comparison,
+  Example,
   Line,
   Moment,
   Place,
   ReadReport,
+  Request,
   Story,
 } from "./engine/types";
 import { serves } from "./key";
@@ -51,14 +53,45 @@ export const view = signal<View>("analyse");
 export const trouble = signal<string | null>(null);
 export const busy = computed(() => captures.value.some((one) => !one.report && !one.error));
 
+/** What the address names and the page has not shown yet, such as a transfer whose capture is not open. */
 let address = parse(location.hash);
 if (address.view) view.value = address.view;
 /** The scenario that the address names: an example, or a text. */
-export const linked = address.scenario;
-export const linkedStudy = address.study;
+export const linked = signal(address.scenario);
+export const linkedStudy = signal(address.study);
+export const linkedSubscriber = signal(address.subscriber);
+/** The captures that the address names, as long as they are not open. */
+export const awaited = signal(named());
 let next = 0;
 
 worker.onRead = (number, read) => change(number, { read });
+
+function named(): string[] {
+  const { capture, first, second } = address;
+  return [capture, first, second].filter((name) => name !== undefined);
+}
+
+/** Forgets what the address names: it is shown, or a person looks at something else. */
+function arrived(): void {
+  address = {};
+  awaited.value = [];
+}
+
+// Another address was opened in this page, or a person went back.
+addEventListener("hashchange", () => {
+  address = parse(location.hash);
+  batch(() => {
+    trouble.value = null;
+    view.value = address.view ?? "analyse";
+    linked.value = address.scenario;
+    linkedStudy.value = address.study;
+    linkedSubscriber.value = address.subscriber;
+    awaited.value = named();
+  });
+  if (view.value !== "analyse") return;
+  if (captures.value.length > 0) void restore();
+  else void refresh();
+});
 
 function change(number: number, what: Partial<Capture>): void {
   captures.value = captures.value.map((one) => (one.number === number ? { ...one, ...what } : one));
@@ -110,13 +143,13 @@ export const comparing = signal(false);
 export const between = signal<{ from: number; to: number }>({ from: 0, to: 1 });
 
 /** Compares two captures of the same traffic that were taken at two places. */
-export async function compare(a: number, b: number): Promise<void> {
+export async function compare(a: number, b: number, view?: { from: number; to: number }): Promise<void> {
   trouble.value = null;
   comparing.value = true;
   try {
     const told = await engine.ask<Comparison>({ ask: "compare", captures: [a, b] });
     batch(() => {
-      between.value = { from: 0, to: told.seconds };
+      between.value = view ?? { from: 0, to: told.seconds };
       comparison.value = { of: [a, b], told };
     });
     write();
@@ -131,14 +164,20 @@ export function leaveComparison(): void {
   write();
 }
 
+/** Moves the view of the comparison's pictures. */
+export function lookBetween(from: number, to: number): void {
+  between.value = within(from, to, comparison.value?.told.seconds ?? 1);
+  write();
+}
+
 /** Asks `tidegate web` which captures its folders hold. */
 export async function refresh(): Promise<void> {
   if (!served) return;
   try {
     listed.value = await list();
-    // The address may name one of them.
-    const named = listed.value.filter(({ name }) => name === address.capture);
-    if (named.length > 0) await openListed(named);
+    // The address may name some of them.
+    const wanted = listed.value.filter(({ name }) => awaited.value.includes(name));
+    if (wanted.length > 0) await openListed(wanted);
   } catch (error) {
     say(error);
   }
@@ -179,6 +218,7 @@ export function close(): void {
     place.value = null;
     story.value = null;
     comparison.value = null;
+    explaining.value = null;
     trouble.value = null;
     edition.value += 1;
   });
@@ -208,11 +248,19 @@ export function lines(from: number, count: number): Promise<Line[]> {
   return engine.ask<Line[]>({ ask: "lines", from, count });
 }
 
+/** The transfer whose packets are being read: its capture is read once more for them. */
+export const explaining = signal<Place | null>(null);
+
 /** Shows the story and the picture of a transfer. */
 export async function explain(where: Place, view?: { from: number; to: number }): Promise<void> {
   const { capture, flow, segment, from_client } = where;
-  trouble.value = null;
-  place.value = where;
+  arrived();
+  change(capture, { read: 0 });
+  batch(() => {
+    trouble.value = null;
+    place.value = where;
+    explaining.value = where;
+  });
   try {
     const told = await engine.ask<Story>({ ask: "explain", capture, flow, segment, from_client });
     if (place.value !== where) return;
@@ -231,6 +279,7 @@ export async function explain(where: Place, view?: { from: number; to: number })
   } catch (error) {
     say(error);
   }
+  if (explaining.value === where) explaining.value = null;
 }
 
 export function leave(): void {
@@ -244,17 +293,22 @@ export function leave(): void {
 /** Changes between the page's views. */
 export function go(to: View): void {
   trouble.value = null;
+  if (view.value === to) return;
   view.value = to;
-  if (to === "analyse") write();
-  else history.replaceState(null, "", format({ view: to }));
+  // The browser's button leads back to the view before, and not out of the page.
+  history.pushState(null, "", to === "analyse" ? here() : format({ view: to }));
+}
+
+/** A part of a time, moved and narrowed until it lies within. */
+export function within(from: number, to: number, whole: number): { from: number; to: number } {
+  const width = Math.min(Math.max(to - from, 1e-6), whole);
+  const left = Math.min(Math.max(from, 0), whole - width);
+  return { from: left, to: left + width };
 }
 
 /** Moves the view of the picture, within the transfer. */
 export function look(from: number, to: number): void {
-  const whole = story.value?.seconds ?? 1;
-  const width = Math.min(Math.max(to - from, 1e-6), whole);
-  const left = Math.min(Math.max(from, 0), whole - width);
-  range.value = { from: left, to: left + width };
+  range.value = within(from, to, story.value?.seconds ?? 1);
   write();
 }
 
@@ -275,11 +329,24 @@ export async function countIn(seconds: number | null): Promise<void> {
   }
 }
 
-/** Saves the packets of a part of the transfer. */
-export async function savePackets(from: number, to: number): Promise<void> {
-  const text = await engine.text({ ask: "packets", from, to });
-  save("packets.csv", new Blob([text], { type: "text/csv" }));
+async function saveTable(name: string, request: Request): Promise<void> {
+  try {
+    save(name, new Blob([await engine.text(request)], { type: "text/csv" }));
+  } catch (error) {
+    say(error);
+  }
 }
+
+/** Saves the packets of a part of the transfer. */
+export const savePackets = (from: number, to: number) =>
+  saveTable("packets.csv", { ask: "packets", from, to });
+
+/** Saves the packets of a part of the comparison. */
+export const saveBetween = (from: number, to: number) =>
+  saveTable("between.csv", { ask: "between-packets", from, to });
+
+/** Saves the transfers that the table shows. */
+export const saveCsv = () => saveTable("transfers.csv", { ask: "csv" });
 
 /** Shows what the address names, once its capture is open. */
 async function restore(): Promise<void> {
@@ -294,17 +361,62 @@ async function restore(): Promise<void> {
     if (cause) wanted.cause = cause;
     await arrange(wanted);
   }
-  const named = (name?: string) => captures.value.find((one) => one.report && one.name === name);
-  const [first, second] = [named(address.first), named(address.second)];
-  if (first && second) await compare(first.number, second.number);
-  const capture = named(address.capture);
+  const known = (name?: string) => captures.value.find((one) => one.report && one.name === name);
+  const [first, second, capture] = [known(address.first), known(address.second), known(address.capture)];
+  awaited.value = named().filter((name) => !known(name));
   const { flow, segment, side, from, to, window } = address;
-  address = {};
-  if (window) throughputWindow.value = { seconds: window, chosen: true };
-  if (!capture || flow === undefined || segment === undefined) return;
-  const where = { capture: capture.number, flow, segment, from_client: side === "client" };
   const view = from !== undefined && to !== undefined && from < to ? { from, to } : undefined;
+  const both = address.capture !== undefined;
+  if (first && second && !comparison.value) {
+    await compare(first.number, second.number, both ? undefined : view);
+    if (!both) arrived();
+  }
+  if (!capture || flow === undefined || segment === undefined) return;
+  if (window) throughputWindow.value = { seconds: window, chosen: true };
+  const where = { capture: capture.number, flow, segment, from_client: side === "client" };
+  const shown = place.value;
+  if (
+    story.value &&
+    shown?.capture === where.capture &&
+    shown.flow === flow &&
+    shown.segment === segment &&
+    shown.from_client === where.from_client
+  ) {
+    arrived();
+    if (view) look(view.from, view.to);
+    return;
+  }
   await explain(where, view);
+}
+
+/** The view as an address. */
+function here(): string {
+  const { sort, descending, find, cause, all } = arrangement.value;
+  const table = { ...(sort ? { sort } : {}), descending, find, ...(cause ? { cause } : {}), all };
+  // What the address names is not lost while its capture is not open.
+  if (awaited.value.length > 0) return format({ ...address, ...table });
+  const name = (number?: number) => captures.value.find((one) => one.number === number)?.name ?? "";
+  const where = place.value;
+  const [first, second] = comparison.value?.of ?? [];
+  const part = where && story.value ? range.value : comparison.value && !where ? between.value : null;
+  const hash = format({
+    first: name(first),
+    second: name(second),
+    ...table,
+    ...(where && name(where.capture)
+      ? {
+          capture: name(where.capture),
+          flow: where.flow,
+          segment: where.segment,
+          side: where.from_client ? "client" : "server",
+        }
+      : {}),
+    ...(part ?? {}),
+    ...(where && story.value && throughputWindow.value.chosen
+      ? { window: throughputWindow.value.seconds }
+      : {}),
+  });
+  return hash || location.pathname + location.search;
 }
 
 let writing = 0;
@@ -313,36 +425,25 @@ let writing = 0;
 function write(): void {
   clearTimeout(writing);
   writing = window.setTimeout(() => {
-    if (view.value !== "analyse") return;
-    const { sort, descending, find, cause, all } = arrangement.value;
-    const where = place.value;
-    const name = captures.value.find((one) => one.number === where?.capture)?.name;
-    const shown = where && story.value && range.value;
-    const compared = comparison.value?.of.map(
-      (number) => captures.value.find((one) => one.number === number)?.name ?? "",
-    );
-    const [first = "", second = ""] = compared ?? [];
-    const hash = format({
-      first,
-      second,
-      ...(sort ? { sort } : {}),
-      descending,
-      find,
-      ...(cause ? { cause } : {}),
-      all,
-      ...(where && name
-        ? {
-            capture: name,
-            flow: where.flow,
-            segment: where.segment,
-            side: where.from_client ? "client" : "server",
-          }
-        : {}),
-      ...(shown ? { from: shown.from, to: shown.to } : {}),
-      ...(shown && throughputWindow.value.chosen ? { window: throughputWindow.value.seconds } : {}),
-    });
-    history.replaceState(null, "", hash || location.pathname + location.search);
+    if (view.value === "analyse") history.replaceState(null, "", here());
   }, 300);
+}
+
+/** Opens a capture for those who have none: a policed download, which is simulated in this browser. */
+export async function example(): Promise<void> {
+  const lab = new Engine();
+  try {
+    const all = await lab.ask<Example[]>({ ask: "examples" });
+    const scenario = all.find(({ name }) => name === "capture")?.text ?? "";
+    await lab.ask({ ask: "simulate", scenario });
+    const bytes = await lab.bytes({ ask: "capture", name: "server.pcap" });
+    await open([new File([bytes], "example.pcap")]);
+    const [first] = await lines(0, 1);
+    if (first) await explain(first);
+  } catch (error) {
+    say(error);
+  }
+  lab.end();
 }
 
 /** Saves a text or a picture as a file. */
@@ -352,9 +453,4 @@ export function save(name: string, content: Blob): void {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-export async function saveCsv(): Promise<void> {
-  const text = await engine.text({ ask: "csv" });
-  save("transfers.csv", new Blob([text], { type: "text/csv" }));
 }

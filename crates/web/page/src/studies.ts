@@ -1,5 +1,5 @@
 // The studies: what papers say beside what Tidegate measures. The texts are those of the folder `studies`; vite.studies.ts makes modules of them.
-import { signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { linkedStudy } from "./state";
 import { format } from "./url";
 
@@ -27,7 +27,8 @@ const short = (path: string) => path.replace(/^.*\/studies\//, "").replace(/\.[a
 export const SCENARIOS = new Map(Object.entries(scenarios).map(([path, load]) => [short(path), load]));
 
 export const names = Object.keys(texts).map((path) => short(path).split("/")[0] ?? "");
-export const chosen = signal(names.find((name) => name === linkedStudy) ?? null);
+/** The study that is shown; nothing for the list of all. */
+export const chosen = computed(() => names.find((name) => name === linkedStudy.value) ?? null);
 export const shown = signal<(Study & { printed: string | null }) | null>(null);
 export const trouble = signal<string | null>(null);
 
@@ -46,12 +47,11 @@ async function load(name: string | null): Promise<void> {
 
 /** Shows a study, or the list of all. */
 export function choose(name: string | null): void {
-  chosen.value = name;
-  history.replaceState(null, "", format({ view: "studies", ...(name ? { study: name } : {}) }));
-  void load(name);
+  linkedStudy.value = name ?? undefined;
+  history.pushState(null, "", format({ view: "studies", ...(name ? { study: name } : {}) }));
 }
 
-/** Shows what the address names. */
-export function begin(): void {
-  void load(chosen.value);
+/** Loads what is chosen, as long as the view is open. */
+export function begin(): () => void {
+  return effect(() => void load(chosen.value));
 }

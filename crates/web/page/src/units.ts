@@ -29,7 +29,14 @@ export function time(seconds: number): string {
 export function value(number: number | null, unit: string): string {
   if (number === null || Number.isNaN(number)) return NONE;
   if (unit === "%") return `${digits(number)} %`;
+  // Things are counted.
+  if (unit === "packets" && Number.isInteger(number)) return `${number.toLocaleString("en")} ${unit}`;
   return unit === "s" ? time(number) : scaled(number, unit);
+}
+
+/** A number of things, in words. */
+export function plural(count: number, one: string): string {
+  return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
 }
 
 /** Names for ticks of an axis, all in the unit of the greatest. */
@@ -52,6 +59,12 @@ export function ticks(values: number[], unit: string): string[] {
         ];
   const [scale, name] = units.find(([scale]) => most >= scale) ?? units[units.length - 1] ?? [1, unit];
   return values.map((v) => `${Number((v / scale).toPrecision(6))} ${name}`);
+}
+
+/** A place on an axis from left to right, in words. */
+export function place(at: number, axis: AxisInfo | null): string {
+  if (!axis) return `${at.toFixed(6)} s`;
+  return value(axis.log ? 10 ** at : at, axis.unit);
 }
 
 /** Names for ticks of an axis from left to right: of time, or of what a panel is drawn over. */

@@ -7,6 +7,8 @@ export interface Address {
   view?: (typeof VIEWS)[number];
   scenario?: string;
   study?: string;
+  /** A gate's subscriber. */
+  subscriber?: string;
   /** Two captures that are compared. */
   first?: string;
   second?: string;
@@ -37,6 +39,7 @@ export function parse(hash: string): Address {
     view: VIEWS.find((view) => view === fields.get("view")),
     scenario: fields.get("scenario") ?? undefined,
     study: fields.get("study") ?? undefined,
+    subscriber: fields.get("subscriber") ?? undefined,
     first: fields.get("first") ?? undefined,
     second: fields.get("second") ?? undefined,
     capture: fields.get("capture") ?? undefined,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { unpack } from "../src/draw/curves";
+import { unpack, valueAt } from "../src/draw/curves";
 import { keyed, moved, zoomed } from "../src/draw/gestures";
 import { rounds, svg } from "../src/draw/svg";
 import type { CurveInfo, PanelInfo } from "../src/engine/types";
@@ -86,4 +86,25 @@ test("values have a unit", () => {
   expect(value(999, "B")).toBe("999 B");
   expect(value(null, "B")).toBe("-");
   expect(time(0.0421)).toBe("42.1 ms");
+});
+
+test("what curves show at a time", () => {
+  const info = (mark: "line" | "steps" | "dots" | "dashed" | "bars") => ({
+    key: "",
+    label: "",
+    ink: "blue",
+    mark,
+    points: 3,
+  });
+  const points = Float64Array.from([0, 1, 2, 5, 4, Number.NaN]);
+  const at = (mark: "line" | "steps" | "dots" | "dashed" | "bars", time: number) =>
+    valueAt({ info: info(mark), points }, time, 0.5);
+  expect([at("line", -1), at("line", 0), at("line", 1), at("line", 2)]).toEqual([null, 1, 3, 5]);
+  // No line leads to an interruption, and none goes on behind the last point.
+  expect([at("line", 3), at("line", 9)]).toEqual([null, null]);
+  expect([at("steps", 1.9), at("steps", 2), at("steps", 3.9), at("steps", 5)]).toEqual([1, 5, 5, null]);
+  // A dot is only where it is.
+  expect([at("dots", 0.4), at("dots", 1), at("dots", 1.6), at("dots", -0.4)]).toEqual([1, null, 5, 1]);
+  expect(at("bars", 1)).toBeNull();
+  expect(valueAt({ info: info("dots"), points: new Float64Array() }, 1, 0.5)).toBeNull();
 });

@@ -36,3 +36,34 @@ export function draw(panel: Curves, pen: Pen): void {
     else pen.line(points, info.mark, info.ink);
   }
 }
+
+/** Which of points, in the order of time, is the last one up to a time; −1 if there is none. */
+function before(points: Float64Array, at: number): number {
+  let [low, high] = [0, points.length / 2];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((points[2 * middle] ?? 0) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** The value that a curve shows at a time, or nothing where it shows none. Marks count `near` a time. */
+export function valueAt({ info, points }: Curves["curves"][number], at: number, near: number): number | null {
+  const place = before(points, at);
+  const time = (i: number) => points[2 * i] ?? Number.NaN;
+  const value = (i: number) => points[2 * i + 1] ?? Number.NaN;
+  let found = Number.NaN;
+  if (info.mark === "dots" || info.mark === "crosses") {
+    const closer =
+      at - time(place) <= time(place + 1) - at || Number.isNaN(time(place + 1)) ? place : place + 1;
+    if (Math.abs(time(closer) - at) <= near) found = value(closer);
+  } else if (info.mark === "steps") {
+    // A curve that is over has no value any more.
+    if (!Number.isNaN(time(place + 1)) || at - time(place) <= near) found = value(place);
+  } else if (info.mark !== "bars") {
+    const share = (at - time(place)) / (time(place + 1) - time(place));
+    found = value(place) + (share > 0 ? share * (value(place + 1) - value(place)) : 0);
+  }
+  return Number.isNaN(found) ? null : found;
+}

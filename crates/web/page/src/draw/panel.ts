@@ -1,8 +1,8 @@
 // A panel on the screen: uPlot has the axes and the cursor, the curves are drawn from what the engine sends.
 import uPlot from "uplot";
 import type { PanelInfo, View } from "../engine/types";
-import { places, ticks } from "../units";
-import { type Curves, draw, unpack } from "./curves";
+import { place, places, ticks, value } from "../units";
+import { type Curves, draw, unpack, valueAt } from "./curves";
 import { Raster } from "./raster";
 
 export interface Range {
@@ -16,8 +16,11 @@ export interface Hooks {
   hover: (seconds: number | null) => void;
 }
 
+const FONT = "12px system-ui, sans-serif";
 const HEIGHTS: Record<string, number> = { sequence: 340 };
-const HEIGHT = 190;
+const HEIGHT = 180;
+/** Pixels beside the pointer in which a mark counts as pointed at. */
+const NEAR = 4;
 
 export class PanelPlot {
   readonly plot: uPlot;
@@ -34,6 +37,8 @@ export class PanelPlot {
   private raster = new Raster(1, 1);
   /** Where the pixels of the curves become a picture that can be laid over the grid. */
   private readonly layer = document.createElement("canvas");
+  /** What the curves show where the pointer is. */
+  private readonly values = document.createElement("div");
 
   constructor(
     readonly info: PanelInfo,
@@ -47,15 +52,15 @@ export class PanelPlot {
       stroke: () => hooks.color("text"),
       grid: { stroke: () => hooks.color("grid"), width: 1 },
       ticks: { show: false },
-      font: "12px system-ui, sans-serif",
+      font: FONT,
       values: (_, splits) => names(splits),
     });
-    const across: uPlot.Axis = axis((splits) => places(splits, info.axis));
+    const across: uPlot.Axis = { ...axis((splits) => places(splits, info.axis)), size: 28 };
     // Powers of ten have whole logarithms.
     if (info.axis?.log) across.incrs = [1, 2, 5];
     if (info.axis) {
       across.label = info.axis.title;
-      across.labelFont = "12px system-ui, sans-serif";
+      across.labelFont = FONT;
       across.labelSize = 20;
     }
     this.plot = new uPlot(
@@ -80,6 +85,10 @@ export class PanelPlot {
       this.data(),
       root,
     );
+    this.values.className = "values";
+    // Those who do not see it hear of packets, or read the tables.
+    this.values.ariaHidden = "true";
+    this.plot.over.append(this.values);
     void this.ask();
   }
 
@@ -91,9 +100,33 @@ export class PanelPlot {
   }
 
   private point(plot: uPlot): void {
-    if (!this.over) return;
     const left = plot.cursor.left ?? -1;
-    this.hooks.hover(left < 0 ? null : plot.posToVal(left, "x"));
+    const at = left < 0 ? null : plot.posToVal(left, "x");
+    this.tell(at);
+    if (this.over) this.hooks.hover(at);
+  }
+
+  /** Writes what the curves show at a place, on the side where the pointer is not. */
+  private tell(at: number | null): void {
+    const { values, info } = this;
+    if (at === null && !values.firstChild) return;
+    const { from, to } = this.range;
+    const near = (NEAR / Math.max(this.plot.over.clientWidth, 1)) * (to - from);
+    const lines: HTMLElement[] = (at === null ? [] : this.curves.curves).flatMap((curve) => {
+      const found = valueAt(curve, at ?? 0, near);
+      if (found === null) return [];
+      const line = document.createElement("div");
+      line.className = `key ${curve.info.ink}`;
+      line.textContent = `${curve.info.label}: ${value(found, info.unit)}`;
+      return [line];
+    });
+    if (lines.length > 0) {
+      const head = document.createElement("b");
+      head.textContent = place(at ?? 0, info.axis);
+      lines.unshift(head);
+    }
+    values.replaceChildren(...lines);
+    values.classList.toggle("left", at !== null && at > (from + to) / 2);
   }
 
   /** Whether the pointer is over this panel: the others only follow. */
@@ -175,6 +208,7 @@ export class PanelPlot {
   /** Puts the cursor at a time. */
   pointAt(seconds: number): void {
     this.plot.setCursor({ left: this.place(seconds), top: 0 }, false);
+    this.tell(seconds);
   }
 
   /** Marks a part, or none. */

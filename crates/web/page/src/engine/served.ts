@@ -39,9 +39,8 @@ export class Served implements Answers {
     const headers = { ...authorized, "Content-Type": "application/json" };
     const question = { method: "POST", headers, body: JSON.stringify(request), signal };
     let answered = false;
-    const { ask } = request;
     const watch = async () => {
-      while (!answered && ask === "read") {
+      while (!answered && (request.ask === "read" || request.ask === "explain")) {
         await new Promise((done) => setTimeout(done, 300));
         const told = await fetch(desk, { headers: authorized }).catch(() => null);
         if (!answered && told?.ok) this.onRead(request.capture, Number(await told.text()));

@@ -37,6 +37,9 @@ export type Request =
   | { ask: "measure"; from: number; to: number }
   | { ask: "compare"; captures: [number, number] }
   | { ask: "between-panel"; panel: string; view: View }
+  | { ask: "between-packet"; at: number }
+  | { ask: "between-measure"; from: number; to: number }
+  | { ask: "between-packets"; from: number; to: number }
   | { ask: "summary" }
   | { ask: "summary-panel"; panel: string; view: View }
   | { ask: "examples" }
@@ -47,6 +50,7 @@ export type Request =
   | { ask: "sizes"; kind: string; bps: number; rtt_s: number }
   | { ask: "simulate"; scenario: string }
   | { ask: "point-panel"; point: number; panel: string; view: View }
+  | { ask: "results" }
   | { ask: "capture"; name: string };
 
 /** What the engine answers with: JSON or CSV, numbers, or a file. */
@@ -230,6 +234,28 @@ export interface Comparison {
   ways: { heading: string; lines: { name: string; text: string }[] }[];
   panels: PanelInfo[];
   seconds: number;
+}
+
+/** A packet that passed the places of two captures, or did not. */
+export interface Crossing {
+  at_s: number;
+  to_b: boolean;
+  sender: string;
+  receiver: string;
+  bytes: number;
+  in_flight: number;
+  in_burst: number;
+  fate: string;
+  transit_s: number | null;
+}
+
+/** What happened between the places in a part of the time. */
+export interface Crossed {
+  packets: number;
+  lost: number;
+  bytes: number;
+  bps: number | null;
+  transit_median_s: number | null;
 }
 
 /** What all transfers that the table shows say together. */

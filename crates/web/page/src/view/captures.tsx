@@ -1,5 +1,5 @@
 import { busy, type Capture, captures } from "../state";
-import { value } from "../units";
+import { plural, value } from "../units";
 
 function State({ capture }: { capture: Capture }) {
   const { report, error, size, read } = capture;
@@ -9,8 +9,8 @@ function State({ capture }: { capture: Capture }) {
   }
   return (
     <span class="quiet">
-      {report.packets.toLocaleString("en")} packets, {report.flows.toLocaleString("en")}{" "}
-      {report.flows === 1 ? "flow" : "flows"}, {report.transfers.toLocaleString("en")} transfers
+      {plural(report.packets, "packet")}, {plural(report.flows, "flow")},{" "}
+      {plural(report.transfers, "transfer")}
     </span>
   );
 }

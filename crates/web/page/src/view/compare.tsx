@@ -1,8 +1,23 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { keyed } from "../draw/gestures";
-import type { View } from "../engine/types";
-import { between, captures, compare, comparing, comparison, engine, leaveComparison } from "../state";
+import type { Range } from "../draw/panel";
+import type { Crossed, Crossing, View } from "../engine/types";
+import {
+  between,
+  captures,
+  compare,
+  comparing,
+  comparison,
+  engine,
+  leaveComparison,
+  lookBetween,
+  saveBetween,
+} from "../state";
+import { time, value } from "../units";
+import { Keys, MEASURES, MOVES } from "./keys";
 import { Panel } from "./panel";
+import { SaidLine, Selection, useSaid } from "./said";
 
 /** Chooses two of the captures that are open. */
 export function CompareForm() {
@@ -44,23 +59,54 @@ export function CompareForm() {
   );
 }
 
+const FATES: Record<string, string> = {
+  lost: "lost between the places",
+  missed: "it passed, but the second capture missed it",
+  uncovered: "the second capture was not running then",
+};
+
+function words(packet: Crossing): string {
+  const { at_s, to_b, sender, receiver, bytes, in_flight, in_burst, fate, transit_s } = packet;
+  const facts = [
+    bytes > 0 ? `${bytes} B of data` : "no data",
+    `${value(in_flight, "B")} in flight`,
+    `${value(in_burst, "B")} before it in its burst`,
+    transit_s === null ? (FATES[fate] ?? fate) : `${time(transit_s)} on its way`,
+  ];
+  const way = to_b ? "from A to B" : "from B to A";
+  return `Packet ${way} at ${at_s.toFixed(6)} s, ${sender} > ${receiver}: ${facts.join(", ")}`;
+}
+
+function measured(part: Range, found: Crossed): string {
+  const transit =
+    found.transit_median_s === null ? "" : `, median transit time ${time(found.transit_median_s)}`;
+  return `${time(part.to - part.from)} selected: ${found.packets} packets, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost} lost between the places${transit}`;
+}
+
 const numbers = (panel: string, view: View) => engine.numbers({ ask: "between-panel", panel, view });
 
 /** What `tidegate diagnose` says of two captures, and its pictures over one axis of time. */
 export function ComparisonView() {
+  const state = useSaid(
+    async (at) => {
+      const packet = await engine.ask<Crossing | null>({ ask: "between-packet", at });
+      return packet && words(packet);
+    },
+    async (part) => measured(part, await engine.ask<Crossed>({ ask: "between-measure", ...part })),
+  );
+  const { part, hover, select } = state;
   const shown = comparison.value;
+  useEffect(() => void select(null), [shown]);
   if (!shown) return null;
   const { told, of } = shown;
-  const look = (from: number, to: number) => {
-    const width = Math.min(Math.max(to - from, 1e-6), told.seconds);
-    const left = Math.min(Math.max(from, 0), told.seconds - width);
-    between.value = { from: left, to: left + width };
-  };
   const key = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "m") void select(between.peek());
+    if (event.key === "Escape") void select(null);
     const next = keyed(event.key, between.peek(), told.seconds);
-    if (!next || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!next) return;
     event.preventDefault();
-    look(next.from, next.to);
+    lookBetween(next.from, next.to);
   };
   return (
     <article class="transfer comparison" aria-labelledby="compared">
@@ -100,21 +146,28 @@ export function ComparisonView() {
         class="picture"
         tabIndex={0}
         role="group"
-        aria-label="Pictures of the comparison. Plus and minus zoom, arrow keys move, 0 shows all."
+        aria-label="Pictures of the comparison. Plus and minus zoom, arrow keys move, 0 shows all, M measures what is shown."
         onKeyDown={key}
       >
+        <p class="quiet">
+          The wheel zooms, dragging moves, dragging with Shift measures, a double click shows all.{" "}
+          <Selection state={state} range={between} save={(from, to) => void saveBetween(from, to)} />
+        </p>
+        <Keys keys={[...MOVES, ...MEASURES]} />
         {told.panels.map((info) => (
           <Panel
             key={`${of.join()} ${info.key}`}
             info={info}
             range={between}
-            look={look}
+            look={lookBetween}
             whole={told.seconds}
             numbers={numbers}
-            hover={() => {}}
-            select={() => {}}
+            hover={(at) => void hover(at)}
+            select={(part) => void select(part)}
+            selected={part}
           />
         ))}
+        <SaidLine state={state} />
       </section>
     </article>
   );

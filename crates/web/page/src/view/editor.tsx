@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Completion } from "../engine/types";
-import { complete, text } from "../lab";
+import { complete, runs, text } from "../lab";
 
 /** The line and the column of a place in a text. */
 function placed(text: string, at: number): { line: number; column: number } {
@@ -66,7 +66,7 @@ export function Editor() {
           ref={area}
           spellcheck={false}
           wrap="off"
-          rows={28}
+          rows={runs.value.length > 1 ? 12 : 28}
           value={text.value}
           aria-autocomplete="list"
           aria-controls="offered"

@@ -1,8 +1,9 @@
 import "./lab.css";
+import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { begin, checked, examples, link, live, mistake, name, progress, run, runs, stop, use } from "../lab";
 import { SCENARIOS } from "../studies";
-import { time } from "../units";
+import { plural, time } from "../units";
 import { Editor } from "./editor";
 import { Limiters } from "./limiters";
 import { LiveView } from "./live";
@@ -17,7 +18,6 @@ function State() {
       </p>
     );
   }
-  const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? "" : "s"}`;
   return (
     <p class="quiet" role="status">
       {found &&
@@ -29,6 +29,13 @@ function State() {
 /** Scenarios are edited here, run in this browser, and compared. */
 export function Lab() {
   useEffect(() => void begin(), []);
+  const said = useSignal("");
+  const say = (what: string) => {
+    said.value = what;
+    setTimeout(() => {
+      said.value = "";
+    }, 5000);
+  };
   const isRunning = progress.value !== null;
   const choose = (event: Event) => void use((event.currentTarget as HTMLSelectElement).value);
   return (
@@ -71,9 +78,14 @@ export function Lab() {
               Run
             </button>
           )}
-          <button type="button" title="Puts the scenario into the address of this page" onClick={link}>
+          <button
+            type="button"
+            title="Puts the scenario into the address of this page, and copies it"
+            onClick={() => void link().then(say)}
+          >
             Link
           </button>
+          <output class="quiet">{said.value}</output>
           {isRunning && <progress aria-label="Simulating" max={1} value={progress.value ?? 0} />}
         </div>
         <Limiters />

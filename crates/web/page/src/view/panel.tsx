@@ -25,6 +25,35 @@ function colors(): (ink: string) => string {
   };
 }
 
+/** A picture with its title and its key above it, as it is saved. */
+function titled(
+  info: PanelInfo,
+  picture: HTMLCanvasElement,
+  color: (ink: string) => string,
+): HTMLCanvasElement {
+  const all = document.createElement("canvas");
+  const pen = all.getContext("2d");
+  const head = 48 * devicePixelRatio;
+  all.width = picture.width;
+  all.height = picture.height + head;
+  if (!pen) return all;
+  pen.fillStyle = color("page");
+  pen.fillRect(0, 0, all.width, all.height);
+  pen.drawImage(picture, 0, head);
+  pen.scale(devicePixelRatio, devicePixelRatio);
+  const write = (text: string, ink: string, x: number, y: number) => {
+    pen.fillStyle = color(ink);
+    pen.fillText(text, x, y);
+    return x + pen.measureText(text).width;
+  };
+  pen.font = "bold 13px system-ui, sans-serif";
+  write(info.title, "text", 12, 20);
+  pen.font = "12px system-ui, sans-serif";
+  let x = 12;
+  for (const { label, ink } of info.curves) x = write(label, ink, x, 38) + 14;
+  return all;
+}
+
 interface PanelProps {
   info: PanelInfo;
   /** The part that is shown, which all panels share. */
@@ -77,7 +106,10 @@ export function Panel(props: PanelProps) {
     if (!axis) {
       listen(plot.plot.over, { range: () => range.peek(), whole: () => whole, look, select });
       plot.plot.over.addEventListener("pointerenter", () => plot.setOver(true));
-      plot.plot.over.addEventListener("pointerleave", () => plot.setOver(false));
+      // A finger that is lifted stays where it was: what it touched is told then.
+      plot.plot.over.addEventListener("pointerleave", (event) => {
+        if (event.pointerType !== "touch") plot.setOver(false);
+      });
       ends.push(
         effect(() => {
           if (!seen.value) return;
@@ -121,7 +153,10 @@ export function Panel(props: PanelProps) {
     save(`${info.key}.svg`, new Blob([svg(info, plot.curves, frame)], { type: "image/svg+xml" }));
   };
   const savePng = () => {
-    shown.current?.plot.ctx.canvas.toBlob((blob) => blob && save(`${info.key}.png`, blob), "image/png");
+    const plot = shown.current?.plot;
+    if (!plot) return;
+    const drawn = titled(info, plot.ctx.canvas, colors());
+    drawn.toBlob((blob) => blob && save(`${info.key}.png`, blob), "image/png");
   };
   return (
     <figure class={`panel${led ? " led" : ""}${info.axis ? " spread" : ""}`} data-panel={info.key}>

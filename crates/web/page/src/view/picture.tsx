@@ -5,7 +5,9 @@ import type { Range } from "../draw/panel";
 import type { Measured, Packet, Story, View } from "../engine/types";
 import { countIn, engine, led, look, range, savePackets, throughputWindow } from "../state";
 import { time, value } from "../units";
+import { Keys, MEASURES, MOVES } from "./keys";
 import { Panel } from "./panel";
+import { SaidLine, Selection, useSaid } from "./said";
 
 function words(packet: Packet): string {
   const facts = [`${packet.bytes} B at byte ${packet.seq}`, `${value(packet.in_flight, "B")} in flight`];
@@ -57,41 +59,17 @@ function Shown() {
 
 /** The panels of a transfer: those over one axis of time, and distributions. */
 export function Picture({ story }: { story: Story }) {
-  const said = useSignal("");
-  const selected = useSignal<{ part: Range; found: Measured } | null>(null);
-  const part = useSignal<Range | null>(null);
+  const state = useSaid(
+    async (at) => {
+      const packet = await engine.ask<Packet | null>({ ask: "packet", at });
+      return packet && words(packet);
+    },
+    async (part) => measured(part, await engine.ask<Measured>({ ask: "measure", ...part })),
+  );
+  const { said, part, hover, select } = state;
   const pointed = useSignal<number | null>(null);
   const packet = useRef(-1);
   const root = useRef<HTMLElement>(null);
-  const pointing = useRef({ asked: false, at: null as number | null });
-
-  const hover = async (at: number | null) => {
-    const state = pointing.current;
-    state.at = at;
-    if (at === null) {
-      said.value = "";
-      return;
-    }
-    if (state.asked) return;
-    state.asked = true;
-    while (state.at !== null) {
-      const now: number = state.at;
-      const packet = await engine.ask<Packet | null>({ ask: "packet", at: now }).catch(() => null);
-      if (state.at !== null) said.value = packet ? words(packet) : "";
-      if (state.at === now) break;
-    }
-    state.asked = false;
-  };
-
-  const select = async (wanted: Range | null) => {
-    part.value = wanted;
-    if (!wanted) {
-      selected.value = null;
-      return;
-    }
-    const found = await engine.ask<Measured>({ ask: "measure", ...wanted }).catch(() => null);
-    if (found && part.value === wanted) selected.value = { part: wanted, found };
-  };
 
   /** Goes to a packet, and says what became of it. */
   const step = async (place: number, lost: boolean) => {
@@ -115,8 +93,7 @@ export function Picture({ story }: { story: Story }) {
   useEffect(() => {
     packet.current = -1;
     pointed.value = null;
-    part.value = null;
-    selected.value = null;
+    void select(null);
     said.value = "";
   }, [story]);
 
@@ -129,7 +106,7 @@ export function Picture({ story }: { story: Story }) {
     root.current?.focus({ preventScroll: true });
     const { from, to } = range.peek();
     const title = story.panels.find(({ key }) => key === target.panel)?.title;
-    selected.value = null;
+    state.measured.value = null;
     said.value = `${title}, ${from.toFixed(3)} s to ${to.toFixed(3)} s`;
   }, [target]);
 
@@ -138,6 +115,9 @@ export function Picture({ story }: { story: Story }) {
     switch (event.key) {
       case "m":
         void select(range.peek());
+        return;
+      case "Escape":
+        void select(null);
         return;
       case "n":
         void step(packet.current + 1, false);
@@ -155,10 +135,6 @@ export function Picture({ story }: { story: Story }) {
     look(next.from, next.to);
   };
 
-  const save = () => {
-    const { from, to } = part.peek() ?? range.peek();
-    void savePackets(from, to);
-  };
   const panels = useMemo(() => {
     const over = (spread: boolean) => story.panels.filter(({ axis }) => (axis !== null) === spread);
     return { time: over(false), spread: over(true) };
@@ -192,14 +168,11 @@ export function Picture({ story }: { story: Story }) {
     >
       <p class="quiet">
         <Shown /> The wheel zooms, dragging moves, dragging with Shift measures, a double click shows all.{" "}
-        <button type="button" onClick={save}>
-          {part.value ? "Selected packets as CSV" : "Shown packets as CSV"}
-        </button>
+        <Selection state={state} range={range} save={(from, to) => void savePackets(from, to)} />
       </p>
+      <Keys keys={[...MOVES, ...MEASURES, ["N P", "next and previous packet"], ["L", "next lost packet"]]} />
       {panels.time.map(panel)}
-      <p class="said" role="status">
-        {selected.value ? measured(selected.value.part, selected.value.found) : said.value}
-      </p>
+      <SaidLine state={state} />
       <div class="spreads">{panels.spread.map(panel)}</div>
     </section>
   );

@@ -2,26 +2,31 @@ import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { keyed } from "../draw/gestures";
 import type { View } from "../engine/types";
-import { analyse, close, type Run } from "../lab";
+import { analyse, close, type Run, saveResults } from "../lab";
+import { within } from "../state";
 import { time, value } from "../units";
 import { Panel } from "./panel";
 
-/** What a table has room for; the others are in the columns of `tidegate lab run -f csv`. */
-const SHOWN = [
-  "throughput_bps",
-  "normalised_mean",
-  "normalised_p99",
-  "drop_rate",
-  "jain_median",
-  "rtt_p50_ms",
-  "rtt_p95_ms",
-  "transfers",
-  "transfer_p50_s",
+/** What a table has room for, in words; the others are in the CSV. Shares are shown in per cent. */
+const SHOWN: [name: string, title: string, share?: true][] = [
+  ["throughput_bps", "throughput"],
+  ["normalised_mean", "of the limit", true],
+  ["normalised_p99", "99 % of windows below", true],
+  ["drop_rate", "dropped", true],
+  ["jain_median", "fairness (Jain)"],
+  ["rtt_p50_ms", "RTT"],
+  ["rtt_p95_ms", "RTT, 95 % below"],
+  ["transfers", "transfers done"],
+  ["transfer_p50_s", "median time of one"],
 ];
 
-function text(cell: string | number | boolean | null | undefined, unit: string): string {
+function text(
+  cell: string | number | boolean | null | undefined,
+  { unit, share }: { unit: string; share: boolean },
+): string {
   if (cell === null || cell === undefined) return "-";
   if (typeof cell !== "number") return String(cell);
+  if (share) return value(cell * 100, "%");
   if (unit === "bit/s" || unit === "B") return value(cell, unit);
   if (unit === "ms") return time(cell / 1e3);
   if (unit === "s") return time(cell);
@@ -35,9 +40,7 @@ export function RunView({ run }: { run: Run }) {
   const range = useSignal({ from: 0, to: result.seconds });
   const whole = result.seconds;
   const look = (from: number, to: number) => {
-    const width = Math.min(Math.max(to - from, 1e-6), whole);
-    const left = Math.min(Math.max(from, 0), whole - width);
-    range.value = { from: left, to: left + width };
+    range.value = within(from, to, whole);
   };
   const chosen = point.value;
   const numbers = useMemo(
@@ -46,10 +49,16 @@ export function RunView({ run }: { run: Run }) {
     [run, chosen],
   );
   const columns = [
-    ...SHOWN.flatMap((name) => result.columns.filter((column) => column.name === name)),
+    ...SHOWN.flatMap(([name, title, share = false]) =>
+      result.columns.flatMap((column) => (column.name === name ? { ...column, title, share } : [])),
+    ),
     // What each group of flows got.
-    ...result.columns.filter(({ name }) => name.startsWith("share_")),
-  ];
+    ...result.columns.flatMap((column) =>
+      column.name.startsWith("share_")
+        ? { ...column, title: column.name.replaceAll("_", " "), share: true }
+        : [],
+    ),
+  ].filter(({ name }) => result.points.some(({ values }) => values[name] != null));
   const key = (event: KeyboardEvent) => {
     const next = keyed(event.key, range.peek(), whole);
     if (!next || event.target !== event.currentTarget) return;
@@ -62,6 +71,13 @@ export function RunView({ run }: { run: Run }) {
         {run.number}. {result.title}{" "}
         <button type="button" aria-label={`Close run ${run.number}`} onClick={() => close(run)}>
           Close
+        </button>{" "}
+        <button
+          type="button"
+          aria-label={`Save the results of run ${run.number} as CSV`}
+          onClick={() => void saveResults(run)}
+        >
+          CSV
         </button>
       </h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Results">
@@ -71,7 +87,7 @@ export function RunView({ run }: { run: Run }) {
               <th scope="col">point</th>
               {columns.map((column) => (
                 <th key={column.name} scope="col" title={column.doc}>
-                  {column.name.replace(/_(bps|ms|s)$/, "").replaceAll("_", " ")}
+                  {column.title}
                 </th>
               ))}
             </tr>
@@ -95,7 +111,7 @@ export function RunView({ run }: { run: Run }) {
                   </button>
                 </th>
                 {columns.map((column) => (
-                  <td key={column.name}>{text(values[column.name], column.unit)}</td>
+                  <td key={column.name}>{text(values[column.name], column)}</td>
                 ))}
               </tr>
             ))}

@@ -1,6 +1,7 @@
 import type { Moment, Story } from "../engine/types";
 import { lead, leave } from "../state";
 import { value } from "../units";
+import { Coded } from "./coded";
 
 interface Item {
   name?: string;
@@ -19,7 +20,7 @@ function List({ title, items }: { title: string; items: Item[] }) {
           const said = (
             <>
               {name && <b>{name}: </b>}
-              {text}
+              <Coded text={text} />
             </>
           );
           return (

@@ -2,14 +2,10 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Summary, View } from "../engine/types";
 import { edition, engine, range } from "../state";
-import { value } from "../units";
+import { plural, value } from "../units";
 import { Panel } from "./panel";
 
 const numbers = (panel: string, view: View) => engine.numbers({ ask: "summary-panel", panel, view });
-
-function plural(count: number, one: string): string {
-  return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
-}
 
 /** What the transfers that the table shows say together. */
 export function SummaryView() {

@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column, Line } from "../engine/types";
 import { arrange, arranged, arrangement, columns, edition, explain, lines, place, saveCsv } from "../state";
+import { plural } from "../units";
 import { MOST_PARTS, PART, part, SPARE, scrolled, TALLEST } from "./window";
 
 const ROW = 30;
@@ -57,6 +58,7 @@ function Row({
           key={column.key}
           role="gridcell"
           class={`cell ${column.key}${column.number ? " number" : ""}${column.key === "verdict" ? ` cause ${line?.cause ?? ""}` : ""}`}
+          title={column.number ? undefined : line?.cells[i]}
         >
           {line?.cells[i] ?? "…"}
         </span>
@@ -105,7 +107,7 @@ function Tools() {
         </label>
       )}
       <span role="status" class="quiet">
-        {counts ? `${counts.shown.toLocaleString("en")} of ${counts.all.toLocaleString("en")} transfers` : ""}
+        {counts ? `${counts.shown.toLocaleString("en")} of ${plural(counts.all, "transfer")}` : ""}
       </span>
       <button type="button" onClick={() => void saveCsv()}>
         CSV
