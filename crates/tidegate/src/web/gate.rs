@@ -18,9 +18,10 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::OnceCell;
 
 use super::key::{self, Key};
 
@@ -80,6 +81,8 @@ pub struct Gate {
     key: Arc<Key>,
     /// Whether the page may change limits.
     change: bool,
+    /// Whether the token may, once the gate has said so.
+    allowed: OnceCell<bool>,
 }
 
 impl Gate {
@@ -107,7 +110,29 @@ impl Gate {
             token: token.transpose()?,
             key,
             change,
+            allowed: OnceCell::new(),
         })
+    }
+
+    /// What the page may do, and why it may not do more.
+    async fn access(&self) -> Value {
+        let allowed = || async {
+            // The gate refuses every method but GET to a token that only reads, and answers this one to others with 405.
+            let asked = self.answer(&Method::OPTIONS, "/v1/status", &[]).await;
+            match asked.status() {
+                StatusCode::FORBIDDEN => Ok(false),
+                status if status.is_server_error() => Err(()),
+                _ => Ok(true),
+            }
+        };
+        let why = if !self.change {
+            "start `tidegate web` with `--gate-change`"
+        } else if self.allowed.get_or_try_init(allowed).await == Ok(&false) {
+            "start `tidegate web` with a token that may also change limits: this one only reads"
+        } else {
+            return json!({ "change": true });
+        };
+        json!({ "change": false, "why": why })
     }
 
     async fn answer(&self, method: &Method, path: &str, body: &[u8]) -> Response {
@@ -201,7 +226,7 @@ async fn forward(
     let path = uri.path_and_query().map_or("", |whole| whole.as_str());
     let path = path.strip_prefix("/gate").unwrap_or_default();
     match wanted(&method, path) {
-        Some(Wanted::Access) => axum::Json(json!({ "change": gate.change })).into_response(),
+        Some(Wanted::Access) => axum::Json(gate.access().await).into_response(),
         Some(Wanted::Change) if !gate.change => refused(
             StatusCode::FORBIDDEN,
             "this page only shows the gate: start `tidegate web` with --gate-change to change limits",
@@ -228,7 +253,7 @@ fn wanted(method: &Method, path: &str) -> Option<Wanted> {
     let is_name = |name: &str| !name.is_empty() && !name.contains('/');
     match (method.as_str(), path, rest) {
         ("GET", "/access", _) => Some(Wanted::Access),
-        ("GET", "/v1/status" | "/v1/subscribers", _) => Some(Wanted::State),
+        ("GET", "/v1/status" | "/v1/subscribers" | "/v1/events", _) => Some(Wanted::State),
         ("GET", _, Some(name)) if is_name(name) => Some(Wanted::State),
         ("PATCH", _, Some(name)) if is_name(name) => Some(Wanted::Change),
         ("DELETE", _, Some(rest)) => {
@@ -247,6 +272,7 @@ mod tests {
     fn the_page_asks_for_little() {
         let of = |method: &str, path: &str| wanted(&method.parse().expect("a method"), path);
         assert_eq!(of("GET", "/v1/subscribers?limit=5"), Some(Wanted::State));
+        assert_eq!(of("GET", "/v1/events?limit=5"), Some(Wanted::State));
         assert_eq!(of("GET", "/v1/subscribers/a%2Fb"), Some(Wanted::State));
         assert_eq!(of("PATCH", "/v1/subscribers/alice"), Some(Wanted::Change));
         assert_eq!(

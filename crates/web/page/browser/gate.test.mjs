@@ -15,8 +15,11 @@ const control = join(folder, "state/control.sock");
 const CONFIGURATION = `
 state = "${folder}/state"
 pins = "/sys/fs/bpf/tidegate-page-${process.pid}"
+events = "${folder}/events.jsonl"
 [api]
 listen = "unix:${folder}/api.sock"
+token = "${folder}/api.token"
+read-token = "${folder}/read.token"
 [[interface]]
 name = "wan"
 side = "core"
@@ -64,6 +67,7 @@ exec "$TIDEGATE" gate run "$FILE"
 let gate;
 let shown;
 let changed;
+let reader;
 let browser;
 
 const told = (path) =>
@@ -74,6 +78,9 @@ const told = (path) =>
 before(async () => {
   if (skip) return;
   writeFileSync(file, CONFIGURATION);
+  for (const name of ["api", "read"]) {
+    writeFileSync(join(folder, `${name}.token`), `${name}-0123456789abcdef`, { mode: 0o600 });
+  }
   gate = spawn("unshare", ["-n", "sh", "-c", SPACE], {
     env: { ...process.env, TIDEGATE: program(), FILE: file, TRAFFIC },
     stdio: ["ignore", "ignore", "inherit"],
@@ -88,15 +95,22 @@ before(async () => {
       await new Promise((done) => setTimeout(done, 100));
     }
   }
-  const api = ["--gate", `unix:${folder}/api.sock`];
-  shown = await serve(api);
-  changed = await serve([...api, "--gate-change"]);
+  const api = (token) => [
+    "--gate",
+    `unix:${folder}/api.sock`,
+    "--gate-token",
+    join(folder, `${token}.token`),
+  ];
+  shown = await serve(api("api"));
+  changed = await serve([...api("api"), "--gate-change"]);
+  reader = await serve([...api("read"), "--gate-change"]);
   browser = await browse();
 });
 after(async () => {
   await browser?.close();
   shown?.end();
   changed?.end();
+  reader?.end();
   if (!gate) return;
   // What keeps the limits in force after the gate's end.
   execFileSync("nsenter", [
@@ -140,8 +154,14 @@ test("rates, drops and the heaviest subscribers are those of the gate", { skip }
     await row(page, "alice").locator("button").press("Enter");
     await page.waitForSelector(".subscriber canvas");
     await page.waitForFunction(() => document.querySelectorAll(".subscriber tbody tr").length === 4);
-    assert.match(await page.textContent(".subscriber"), /This page only shows the gate/);
+    assert.match(await page.textContent(".subscriber"), /This page only shows the gate.*--gate-change/);
     assert.equal(await page.locator("form.change").count(), 0);
+    // The address names the subscriber, and brings it back.
+    assert.match(page.url(), /subscriber=alice/);
+    await page.reload();
+    await page.waitForSelector(".subscriber canvas");
+    assert.equal(await page.textContent(".subscriber h2"), "alice");
+    await page.waitForFunction(() => document.querySelectorAll(".subscriber tbody tr").length === 4);
     await accessible(page);
     if (process.env.UPDATE_SCREENSHOTS) {
       await page.waitForTimeout(20_000);
@@ -182,6 +202,21 @@ test("a plan is changed when a person confirms it, and taken back", { skip }, as
       document.querySelector("form.change [role=status]").textContent.startsWith("The file"),
     );
     assert.equal(told("/v1/subscribers/bob").down.rate, 8_000_000);
+    // What happened, as the gate's log has it: the latest first.
+    await page.waitForFunction(() => document.querySelectorAll(".events tbody tr").length === 2);
+    const lines = await page.$$eval(".events tbody tr", (rows) => rows.map((row) => row.textContent));
+    assert.match(lines[0], /set.*reset/);
+    assert.match(lines[1], /set.*down 3\.00 Mbit\/s; plan slow/);
+    await accessible(page);
+  });
+});
+
+test("a token that only reads shows the gate and changes nothing", { skip }, async () => {
+  await onGate(reader, {}, async (page) => {
+    await row(page, "bob").locator("button").press("Enter");
+    await page.waitForSelector(".subscriber canvas");
+    assert.match(await page.textContent(".subscriber"), /only shows the gate.*this one only reads/);
+    assert.equal(await page.locator("form.change").count(), 0);
   });
 });
 
@@ -195,9 +230,9 @@ test("without the key of the address, the server tells nothing of the gate", { s
   assert.equal((await ask("v1/status", ours)).status, 200);
   assert.equal((await ask("v1/stop", ours, "POST")).status, 404);
   assert.equal((await ask("v1/subscribers/nobody", ours)).status, 404);
-  const [reader] = shown.address.split("#");
+  const [looking] = shown.address.split("#");
   const its = new URLSearchParams(shown.address.split("#")[1]).get("key");
-  const refused = await fetch(`${reader}gate/v1/subscribers/bob`, {
+  const refused = await fetch(`${looking}gate/v1/subscribers/bob`, {
     method: "PATCH",
     headers: { Authorization: `Bearer ${its}`, "Content-Type": "application/json" },
     body: '{"down": "1mbit"}',

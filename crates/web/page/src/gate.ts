@@ -2,6 +2,8 @@
 
 import { batch, computed, signal } from "@preact/signals";
 import { key, serves } from "./key";
+import { linkedSubscriber } from "./state";
+import { format } from "./url";
 
 // docs/reference/gate-api.md describes these.
 interface Counted {
@@ -24,6 +26,11 @@ export interface Subscriber {
   name: string;
   plan: string;
   set: boolean;
+  suspended: boolean;
+  /** Why `plan` is in force instead of `base_plan`. */
+  turn: string | null;
+  base_plan?: string;
+  usage?: { month: string; down_bytes: number; up_bytes: number; quota_bytes: number | null };
   matches: string[];
   down: Limited | null;
   up: Limited | null;
@@ -40,6 +47,13 @@ export interface Status {
   down: Counted;
   up: Counted;
   unlimited: { reason: string; packets: number }[];
+}
+/** What happened to a subscriber, as the gate's log has it. */
+export interface Happened {
+  time: string;
+  by: string;
+  event: string;
+  [what: string]: unknown;
 }
 interface Page {
   matched: number;
@@ -68,6 +82,8 @@ export interface QueueRates {
 
 /** The gate counts anew at most once a second, and most people do not read faster than this. */
 const INTERVAL_MS = 2000;
+/** Events of a subscriber that are shown. */
+const EVENTS = 20;
 /** Points of time that are kept: five minutes. */
 const KEPT = 150;
 /** Subscribers that are asked for at a time: the most that the gate lists. Others are found by name. */
@@ -77,13 +93,17 @@ const MOST = 10_000;
 export const known = serves("gate") && key !== "";
 
 export const mayChange = signal(false);
+/** What to do to be allowed to. */
+export const mayNot = signal("");
 export const status = signal<Status | null>(null);
 export const listed = signal<Listed[]>([]);
 export const matched = signal(0);
 export const find = signal("");
-export const chosen = signal<string | null>(null);
+export const chosen = computed(() => linkedSubscriber.value ?? null);
 export const detail = signal<Subscriber | null>(null);
 export const queues = signal<QueueRates[]>([]);
+/** What happened to the subscriber, the latest first. */
+export const happened = signal<Happened[]>([]);
 export const trouble = signal<string | null>(null);
 /** Seconds since the page looks at the gate. */
 export const now = signal(0);
@@ -177,10 +197,14 @@ async function look(): Promise<void> {
   const name = chosen.peek();
   const filter = find.peek();
   const query = `v1/subscribers?limit=${MOST}${filter ? `&name=${encodeURIComponent(filter)}` : ""}`;
-  const [gate, page, one] = await Promise.all([
+  const [gate, page, one, events] = await Promise.all([
     ask<Status>("v1/status"),
     ask<Page>(query),
     name === null ? null : ask<Subscriber>(path(name)),
+    // A gate of an earlier version has none.
+    name === null
+      ? []
+      : ask<Happened[]>(`v1/events?limit=${EVENTS}&subscriber=${encodeURIComponent(name)}`).catch(() => []),
   ]);
   const at = seconds();
   total.add(at - gate.age_s, gate.down, gate.up);
@@ -197,6 +221,7 @@ async function look(): Promise<void> {
     if (name !== chosen.peek()) return;
     detail.value = one;
     queues.value = one ? took(one) : [];
+    happened.value = events.toReversed();
   });
 }
 
@@ -208,7 +233,9 @@ async function step(): Promise<void> {
   turn += 1;
   const mine = turn;
   try {
-    mayChange.value = (await ask<{ change: boolean }>("access")).change;
+    const { change, why } = await ask<{ change: boolean; why?: string }>("access");
+    mayChange.value = change;
+    mayNot.value = why ?? "";
     await look();
   } catch (error) {
     trouble.value = error instanceof Error ? error.message : String(error);
@@ -236,10 +263,12 @@ function again(): void {
 
 export function choose(name: string | null): void {
   batch(() => {
-    chosen.value = name;
+    linkedSubscriber.value = name ?? undefined;
     detail.value = null;
     queues.value = [];
+    happened.value = [];
   });
+  history.pushState(null, "", format({ view: "gate", ...(name === null ? {} : { subscriber: name }) }));
   if (name !== null) again();
 }
 

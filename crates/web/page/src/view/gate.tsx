@@ -7,15 +7,19 @@ import {
   chosen,
   detail,
   find,
+  type Happened,
   type History,
+  happened,
   historyOf,
   known,
   type Listed,
   listed,
   matched,
   mayChange,
+  mayNot,
   now,
   queues,
+  type Subscriber,
   search,
   status,
   total,
@@ -24,6 +28,7 @@ import {
 } from "../gate";
 import { value } from "../units";
 import { Change } from "./change";
+import { Coded } from "./coded";
 import { Panel } from "./panel";
 
 /** Subscribers in the table: more are found by name. */
@@ -240,27 +245,88 @@ function Queues() {
   );
 }
 
+/** What a log's event says besides when, who and what. */
+function details(event: Happened): string {
+  const { time, by, event: what, subscriber, ...rest } = event;
+  const told = Object.entries(rest).map(
+    ([key, found]) =>
+      `${key.replaceAll("_", " ")} ${typeof found === "number" && /^(down|up)$/.test(key) ? value(found, "bit/s") : [found].flat().join(", ")}`,
+  );
+  return told.join("; ");
+}
+
+/** What happened to the subscriber, where the gate keeps a log. */
+function Events() {
+  if (happened.value.length === 0) return null;
+  return (
+    <section aria-labelledby="events">
+      <h3 id="events">What changed lately</h3>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Events">
+        <table class="events">
+          <thead>
+            <tr>
+              {["time", "event", "what", "by"].map((title) => (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {happened.value.map((event) => (
+              <tr key={`${event.time} ${event.event}`}>
+                <th scope="row">
+                  <time dateTime={event.time}>{new Date(event.time).toLocaleString("en-GB")}</time>
+                </th>
+                <td>{event.event}</td>
+                <td>{details(event)}</td>
+                <td>{event.by}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+const TURNS: Record<string, string> = { schedule: "the time of day", quota: "its volume" };
+
+/** The plan of a subscriber and what it used, in sentences. */
+function terms(one: Subscriber): string {
+  const { plan, base_plan, turn, usage } = one;
+  const said = [`Plan ${plan}${one.set ? ", set live" : ""}.`];
+  if (one.suspended) said.unshift("Suspended: all its packets are dropped.");
+  if (turn)
+    said.push(`It is in force instead of ${base_plan ?? "another"} because of ${TURNS[turn] ?? turn}.`);
+  if (usage) {
+    const { month, down_bytes, up_bytes, quota_bytes } = usage;
+    const of = quota_bytes === null ? "" : ` of ${value(quota_bytes, "B")}`;
+    said.push(`Since ${month} it used ${value(down_bytes + up_bytes, "B")}${of}.`);
+  }
+  return said.join(" ");
+}
+
 function One({ name }: { name: string }) {
   const history = useMemo(() => () => historyOf(name), [name]);
-  const one = detail.value;
+  const one = detail.value?.name === name ? detail.value : null;
   return (
     <article class="subscriber" aria-labelledby="subscriber">
       <h2 id="subscriber">{name}</h2>
       {one && (
         <p class="quiet">
-          Plan {one.plan}
-          {one.set ? ", set live" : ""}. Recognised by {one.matches.join(", ")}.
+          {terms(one)} Recognised by {one.matches.join(", ")}.
         </p>
       )}
       {one && mayChange.value && <Change key={name} subscriber={one} />}
       {!mayChange.value && (
         <p class="quiet">
-          This page only shows the gate. To change limits here, start <code>tidegate web</code> with{" "}
-          <code>--gate-change</code>.
+          This page only shows the gate. To change limits here, <Coded text={mayNot.value} />.
         </p>
       )}
       <Rate key={name} info={ONE} history={history} />
-      <Queues />
+      {one && <Queues />}
+      {one && <Events />}
     </article>
   );
 }
