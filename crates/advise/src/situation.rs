@@ -7,7 +7,7 @@ use crate::setting::Setting;
 /// Most flows that share a limit in a simulation.
 pub const MOST_FLOWS: usize = 200;
 /// The congestion controls that senders may have, as in scenarios.
-pub const CONTROLS: [&str; 6] = ["cubic", "bbr", "reno", "vegas", "dctcp", "prague"];
+pub const CONTROLS: [&str; 7] = ["cubic", "bbr", "bbr3", "reno", "vegas", "dctcp", "prague"];
 /// A video has this share of what a user gets if all get the same.
 const VIDEO: f64 = 0.8;
 /// No video needs more: the bitrate of one in 1080p.

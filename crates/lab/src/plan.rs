@@ -258,6 +258,45 @@ pub enum QueueKind {
         /// Most packets, in both queues.
         packets: u64,
     },
+    /// CAKE.
+    Cake(CakePlan),
+}
+
+/// The settings of CAKE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CakePlan {
+    /// The round trip that it is tuned for.
+    pub rtt: Nanos,
+    /// How code points choose tins.
+    pub tins: Tins,
+    /// What shares the rate of a tin evenly.
+    pub isolation: Isolation,
+    /// Most bytes, in all tins; `None`: four bandwidth-delay products, at least 4 MiB.
+    pub limit: Option<u64>,
+}
+
+/// CAKE's tins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tins {
+    /// One.
+    BestEffort,
+    /// Best effort, low priority, and what is sensitive to delay.
+    Diffserv3,
+    /// Best effort, low priority, video and voice.
+    Diffserv4,
+}
+
+/// What shares the rate evenly in CAKE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Isolation {
+    /// Flows.
+    Flows,
+    /// Sources, and the flows of each.
+    Sources,
+    /// Destinations, and the flows of each.
+    Destinations,
+    /// Sources and destinations, and the flows of each.
+    Triple,
 }
 
 /// How packets are classified by their headers.

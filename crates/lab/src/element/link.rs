@@ -4,8 +4,11 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use tidegate_limiter::{Nanos, Rate};
 
+use super::cake::Cake;
 use super::codel::{Aim, CoDel};
 use super::droptail::DropTail;
 use super::dualpi2::DualPi2;
@@ -13,6 +16,7 @@ use super::fq_codel::FqCoDel;
 use super::pie::Pie;
 use super::red::Red;
 use crate::capacity::Capacity;
+use crate::packet::wire::Wire;
 use crate::packet::{PacketId, Packets};
 use crate::plan::QueueKind;
 use crate::random::Random;
@@ -36,20 +40,32 @@ enum Queue {
     Pie(Pie),
     FqCoDel(FqCoDel),
     DualPi2(DualPi2),
+    Cake(Cake),
 }
 
 impl Link {
     /// An idle link; its rate must not be 0.
-    pub fn new(rate: Rate, queue: &QueueKind, random: Random) -> Self {
-        Self::with(Server::constant(rate), rate, queue, random)
+    pub fn new(rate: Rate, queue: &QueueKind, wires: &Arc<[Wire]>, random: Random) -> Self {
+        Self::with(Server::constant(rate), rate, queue, wires, random)
     }
 
     /// An idle link whose rate varies. Queues that need a rate get the nominal one.
-    pub fn varying(capacity: &Capacity, queue: &QueueKind, random: Random) -> Self {
-        Self::with(capacity.into(), capacity.nominal(), queue, random)
+    pub fn varying(
+        capacity: &Capacity,
+        queue: &QueueKind,
+        wires: &Arc<[Wire]>,
+        random: Random,
+    ) -> Self {
+        Self::with(capacity.into(), capacity.nominal(), queue, wires, random)
     }
 
-    fn with(server: Server, rate: Rate, queue: &QueueKind, random: Random) -> Self {
+    fn with(
+        server: Server,
+        rate: Rate,
+        queue: &QueueKind,
+        wires: &Arc<[Wire]>,
+        random: Random,
+    ) -> Self {
         let queue = match *queue {
             QueueKind::DropTail { bytes, packets } => {
                 Queue::DropTail(DropTail::new(bytes, packets))
@@ -104,6 +120,7 @@ impl Link {
                 threshold,
                 packets,
             } => Queue::DualPi2(DualPi2::new(target, update, threshold, packets)),
+            QueueKind::Cake(cake) => Queue::Cake(Cake::new(cake, rate, wires, random)),
         };
         Self {
             server,
@@ -129,6 +146,7 @@ impl Link {
             Queue::Pie(queue) => queue.offer(now, id, packets),
             Queue::FqCoDel(queue) => queue.offer(now, id, packets),
             Queue::DualPi2(queue) => queue.offer(now, id, packets),
+            Queue::Cake(queue) => queue.offer(now, id, packets),
         }
         if self.sending.is_none() {
             self.send_next(now, packets);
@@ -160,6 +178,7 @@ impl Link {
             Queue::Pie(queue) => queue.bytes(),
             Queue::FqCoDel(queue) => queue.bytes(),
             Queue::DualPi2(queue) => queue.bytes(),
+            Queue::Cake(queue) => queue.bytes(),
         }
     }
 
@@ -171,6 +190,7 @@ impl Link {
             Queue::Pie(queue) => queue.take(now, packets),
             Queue::FqCoDel(queue) => queue.take(now, packets),
             Queue::DualPi2(queue) => queue.take(now, packets),
+            Queue::Cake(queue) => queue.take(now, packets),
         };
         if let Some(id) = next {
             self.begin(now, id, packets);

@@ -1,5 +1,6 @@
 //! The elements that packets pass: one file for each, and one match to choose among them.
 
+pub mod cake;
 pub mod codel;
 pub mod custom;
 pub mod delay;
@@ -62,11 +63,11 @@ impl Element {
                 Self::Delay(delay::Delay::new(*delay, *jitter, random))
             }
             ElementKind::Link { rate, queue } => {
-                Self::Link(Box::new(link::Link::new(*rate, queue, random)))
+                Self::Link(Box::new(link::Link::new(*rate, queue, wires, random)))
             }
-            ElementKind::Varying { capacity, queue } => {
-                Self::Link(Box::new(link::Link::varying(capacity, queue, random)))
-            }
+            ElementKind::Varying { capacity, queue } => Self::Link(Box::new(link::Link::varying(
+                capacity, queue, wires, random,
+            ))),
             ElementKind::Loss { probability, burst } => {
                 Self::Loss(loss::Loss::new(*probability, *burst, random))
             }

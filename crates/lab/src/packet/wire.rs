@@ -113,6 +113,12 @@ impl Wire {
         self.key(0, 0).host_hash(self.hash_key, false)
     }
 
+    /// The hashes of the addresses of server and client.
+    pub fn ends_hashes(&self) -> [u32; 2] {
+        let key = self.key(0, 0);
+        [true, false].map(|source| key.host_hash(self.hash_key, source))
+    }
+
     /// The flow's connection of this number.
     pub fn connection(&self, number: u32) -> Connection {
         let mut random = Random::new(self.seed, Owner::Connection(self.flow, number));

@@ -56,7 +56,7 @@ impl Row for LabFlowRow {
 
 const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
-    cc: Text [""] "Its congestion control: reno, cubic, bbr, vegas or dctcp; missing for udp." = |r| congestion_control(&r.plan);
+    cc: Text [""] "Its congestion control, as the key `cc` of scenarios; missing for udp." = |r| congestion_control(&r.plan);
     delay_ms: Real ["ms"] "Its round-trip delay without the elements." = |r| millis(r.plan.delay);
     start_s: Real ["s"] "When it began to send." = |r| seconds(r.outcome.start);
     end_s: Real ["s"] "When its last byte was received, or the simulation ended." = |r| seconds(r.outcome.end);

@@ -180,6 +180,14 @@ impl<'a> Fields<'a> {
         self.quantity(key, quantity::bytes, not_zero)
     }
 
+    /// A size that is not 0; `None` if it is `auto`.
+    pub fn auto_bytes(&self, key: &str) -> Result<Option<u64>, Mistake> {
+        match self.node(key)?.map(|node| &node.value) {
+            Some(Value::Text(text)) if text == "auto" => Ok(None),
+            _ => self.positive_bytes(key),
+        }
+    }
+
     /// A number of bytes that fits into 32 bits, as every reasonable value does.
     pub fn small_bytes(
         &self,

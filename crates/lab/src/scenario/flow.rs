@@ -41,6 +41,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
     let recoveries = [
         ("conservative", Recovery::Conservative),
         ("slow-start", Recovery::SlowStart),
+        ("quic", Recovery::Quic),
     ];
     let slow_starts = [
         ("linux", SlowStart::Linux),
@@ -49,6 +50,12 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
     let mss = f.integer("mss", SEGMENT)?;
     let window = f.integer("initial-window", 1..=10_000)?;
     let threshold = f.integer("slow-start-threshold", 2..=1_000_000)?;
+    let recovery = f.word("recovery", &recoveries)?;
+    let recovery = recovery.unwrap_or(default.recovery);
+    let sack = f.truth("sack")?.unwrap_or(default.sack);
+    if recovery == Recovery::Quic && !sack {
+        return Err(f.wrong("recovery", "QUIC's recovery needs `sack = true`"));
+    }
     let tcp = TcpConfig {
         mss: mss.map_or(default.mss, |mss| mss as u32),
         initial_window: window.map_or(default.initial_window, |window| window as u32),
@@ -56,7 +63,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         slow_start: f
             .word("slow-start", &slow_starts)?
             .unwrap_or(default.slow_start),
-        recovery: f.word("recovery", &recoveries)?.unwrap_or(default.recovery),
+        recovery,
         pacing: f.truth("pacing")?.unwrap_or(default.pacing),
         rate_limit: f.rate("rate-limit")?,
         slow_start_threshold: threshold.map(|segments| segments as u32),
@@ -69,7 +76,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         read_block: f
             .small_bytes("read-block", 1..=1 << 30)?
             .unwrap_or(default.read_block),
-        sack: f.truth("sack")?.unwrap_or(default.sack),
+        sack,
         timestamps: f.truth("timestamps")?.unwrap_or(default.timestamps),
         ecn: f.truth("ecn")?.unwrap_or(default.ecn),
         rack: f.truth("rack")?.unwrap_or(default.rack),

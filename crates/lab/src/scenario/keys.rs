@@ -29,7 +29,7 @@ section! { LINK = "kind = \"link\"", "Sends one packet after the other from a qu
     "rates": "pairs", "none", "A capacity that changes in steps: the time from which on each rate holds, and the rate, such as `[[\"0s\", \"20mbit\"], [\"5s\", \"0bit\"], [\"6s\", \"5mbit\"]]`. A rate of 0 is off.";
     "period": "time", "none", "After this time, `rates` begin again.";
     "trace": "a file", "none", "A capacity that was recorded, as a file in Mahimahi's format: each line is the millisecond at which a packet of 1,500 bytes may leave, and the file repeats. The file is looked for in the scenario's folder.";
-    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, `\"dualpi2\"`, or a table with their settings. `auto` is drop-tail with a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets. Queues that need a rate take the largest of `rates`, or the mean of a trace.";
+    "queue": "a size, packets, a name or a table", "auto", "Its queue: `\"64kB\"` or `\"100 packets\"` for drop-tail, `\"codel\"`, `\"red\"`, `\"pie\"`, `\"fq-codel\"`, `\"dualpi2\"`, `\"cake\"`, or a table with their settings. `auto` is drop-tail with a bandwidth-delay product at the longest round trip of the flows that pass, at least 10 full packets. Queues that need a rate take the largest of `rates`, or the mean of a trace.";
 }
 section! { DROP_TAIL = "queue = { kind = \"drop-tail\" }", "First in, first out.";
     "kind": "a name", "drop-tail", "The discipline.";
@@ -73,6 +73,13 @@ section! { DUALPI2 = "queue = { kind = \"dualpi2\" }", "DualPI2, RFC 9332: one q
     "update": "time", "16ms", "How often the probability of drops and marks is updated.";
     "threshold": "time", "800us", "Delay from which the queue of L4S senders marks by itself: none there, all from 0.4 ms more on.";
     "packets": "number", "10000", "Most packets, in both.";
+}
+section! { CAKE = "queue = { kind = \"cake\" }", "CAKE's queue, as in Linux: tins by code point, shares by host and flow, COBALT for each flow. Packets of senders that know ECN are marked. The link is the shaper.";
+    "kind": "a name", "", "The discipline.";
+    "rtt": "time", "100ms", "The round trip that it is tuned for: the interval of COBALT, whose target is a twentieth of it.";
+    "tins": "\"besteffort\", \"diffserv3\" or \"diffserv4\"", "diffserv3", "How code points choose tins. A tin above best effort goes first up to a quarter of the rate (video: half of it), low priority up to a sixteenth.";
+    "isolation": "\"flows\", \"dual-src\", \"dual-dst\" or \"triple\"", "triple", "What shares the rate of a tin evenly: flows; sources, destinations or both, and then the flows of each.";
+    "limit": "size", "auto", "Most bytes. `auto` is four bandwidth-delay products at `rtt`, at least 4 MiB.";
 }
 section! { LOSS = "kind = \"loss\"", "Drops at random.";
     "probability": "number", "", "Share of packets that are lost, 0 to 1.";
@@ -179,11 +186,11 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "address": "address", "10.0.0.N", "The server's IPv4 address. The default follows the aggregate's number. Clients have 10.128.0.1 and so on.";
     "client": "address", "10.128.0.N", "The client's IPv4 address, in 10.128.0.0/9. The default differs for each flow: flows that name the same address belong to one client.";
     "port": "number", "443", "The server's port. Clients have 10000 and so on.";
-    "cc": "\"reno\", \"cubic\", \"bbr\", \"vegas\", \"dctcp\" or \"prague\"", "cubic", "Congestion control.";
+    "cc": "\"reno\", \"cubic\", \"bbr\", \"bbr3\", \"vegas\", \"dctcp\" or \"prague\"", "cubic", "Congestion control: `bbr` is version 1, `bbr3` is version 3 by draft-ietf-ccwg-bbr-06.";
     "mss": "number", "1448", "Largest payload of a segment in bytes.";
     "initial-window": "number", "10", "Segments sent before the first acknowledgement.";
     "slow-start": "\"linux\" or \"hystart++\"", "linux", "How slow start ends before a loss: as in Linux (CUBIC has HyStart, Reno has nothing), or by HyStart++ of RFC 9406, with Reno and CUBIC.";
-    "recovery": "\"conservative\" or \"slow-start\"", "conservative", "How much is sent while losses are repaired: packet conservation first, as in Linux since 4.2, or slow start at once.";
+    "recovery": "\"conservative\", \"slow-start\" or \"quic\"", "conservative", "How losses are repaired: packet conservation first, as in Linux since 4.2, slow start at once, or all of it as QUIC does (RFC 9002), which needs `sack`.";
     "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
     "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
     "slow-start-threshold": "number", "none", "Window in segments from which on it grows slowly, before anything is lost. Linux keeps it by destination.";
@@ -263,6 +270,7 @@ pub const SECTIONS: &[Section] = &[
     PIE,
     FQ_CODEL,
     DUALPI2,
+    CAKE,
     LOSS,
     REORDER,
     TAP,

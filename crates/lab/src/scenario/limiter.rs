@@ -62,7 +62,7 @@ fn at_field<'a>(f: &'a Fields<'_>) -> impl Fn(ConfigError) -> Mistake + 'a {
 
 /// The size of a bucket: a bandwidth-delay product, if it is `auto`.
 fn bucket(f: &Fields<'_>, key: &str, rate: Rate, rtt: Nanos) -> Result<u64, Mistake> {
-    Ok(auto(f, key)?.unwrap_or_else(|| sizing::bdp(rate, rtt)))
+    Ok(f.auto_bytes(key)?.unwrap_or_else(|| sizing::bdp(rate, rtt)))
 }
 
 fn policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
@@ -115,7 +115,9 @@ fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig,
         );
         return Err(f.wrong("weights", message));
     }
-    let burst = auto(f, "burst")?.unwrap_or_else(|| sizing::phantom(rate, rtt));
+    let burst = f
+        .auto_bytes("burst")?
+        .unwrap_or_else(|| sizing::phantom(rate, rtt));
     if form == Form::WaterFilling {
         let config = WaterFillingConfig::new(rate, burst, &weights);
         return config.map(LimiterConfig::from).map_err(at_field(f));
@@ -129,7 +131,9 @@ fn fair_policer(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig,
 }
 
 fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake> {
-    let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::phantom(rate, rtt));
+    let queue = f
+        .auto_bytes("queue")?
+        .unwrap_or_else(|| sizing::phantom(rate, rtt));
     let config = PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))?;
     Ok(config.with_ecn(ecn(f)?).into())
 }
@@ -140,7 +144,9 @@ fn ecn(f: &Fields<'_>) -> Result<bool, Mistake> {
 }
 
 fn bc_pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<PhantomQueuesConfig, Mistake> {
-    let queue = auto(f, "queue")?.unwrap_or_else(|| sizing::controlled(rate, rtt));
+    let queue = f
+        .auto_bytes("queue")?
+        .unwrap_or_else(|| sizing::controlled(rate, rtt));
     PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))
 }
 
@@ -156,14 +162,6 @@ fn shaper(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mista
         None => config.with_queue_bytes(bucket(f, "queue", rate, rtt)?),
     };
     config.map(LimiterConfig::from).map_err(at_field(f))
-}
-
-/// A size that may be `auto`.
-fn auto(f: &Fields<'_>, key: &str) -> Result<Option<u64>, Mistake> {
-    match f.node(key)?.map(|node| &node.value) {
-        Some(Value::Text(text)) if text == "auto" => Ok(None),
-        _ => f.positive_bytes(key),
-    }
 }
 
 /// The fate of each colour. Green packets pass.

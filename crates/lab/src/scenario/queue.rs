@@ -4,9 +4,9 @@ use tidegate_limiter::Nanos;
 use tidegate_notation::{Mistake, Node, Table, Value, quantity};
 
 use super::fields::Fields;
-use super::keys::{CODEL, DROP_TAIL, DUALPI2, FQ_CODEL, PIE, RED};
+use super::keys::{CAKE, CODEL, DROP_TAIL, DUALPI2, FQ_CODEL, PIE, RED};
 use crate::MILLISECOND;
-use crate::plan::QueueKind;
+use crate::plan::{CakePlan, Isolation, QueueKind, Tins};
 
 /// Most queues, or packets in a queue, because each costs memory.
 const MANY: u64 = 1_000_000;
@@ -20,6 +20,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
         ("pie", "pie"),
         ("fq-codel", "fq-codel"),
         ("dualpi2", "dualpi2"),
+        ("cake", "cake"),
     ];
     let name = match &node.value {
         Value::Table(table) => match table.get("kind") {
@@ -59,6 +60,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
         "pie" => PIE,
         "fq-codel" => FQ_CODEL,
         "dualpi2" => DUALPI2,
+        "cake" => CAKE,
         _ => DROP_TAIL,
     };
     let what = format!("a {name} queue");
@@ -119,6 +121,7 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
             threshold: f.time("threshold")?.unwrap_or(800_000),
             packets: packets(10_000)?,
         },
+        "cake" => QueueKind::Cake(cake(&f)?),
         _ => {
             let bytes = f.positive_bytes("bytes")?;
             let packets = f.integer("packets", 1..=MANY)?;
@@ -128,4 +131,26 @@ pub(super) fn queue(node: &Node) -> Result<Option<QueueKind>, Mistake> {
             QueueKind::DropTail { bytes, packets }
         }
     }))
+}
+
+fn cake(f: &Fields<'_>) -> Result<CakePlan, Mistake> {
+    let tins = [
+        ("besteffort", Tins::BestEffort),
+        ("diffserv3", Tins::Diffserv3),
+        ("diffserv4", Tins::Diffserv4),
+    ];
+    let isolations = [
+        ("flows", Isolation::Flows),
+        ("dual-src", Isolation::Sources),
+        ("dual-dst", Isolation::Destinations),
+        ("triple", Isolation::Triple),
+    ];
+    Ok(CakePlan {
+        rtt: f.positive_time("rtt")?.unwrap_or(100 * MILLISECOND),
+        tins: f.word("tins", &tins)?.unwrap_or(Tins::Diffserv3),
+        isolation: f
+            .word("isolation", &isolations)?
+            .unwrap_or(Isolation::Triple),
+        limit: f.auto_bytes("limit")?,
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_limiter::{LimiterConfig, Nanos, Program};
 
 use crate::RunError;
+use crate::element::cake::Cake;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::packet::ETHERNET_HEADER;
@@ -81,6 +82,7 @@ pub fn check_memory(plan: &Plan) -> Result<(), (usize, RunError)> {
         ElementKind::Limiter { config, .. } => Limiter::memory(config, plan.flows.len()),
         kind => match kind.queue() {
             Some(QueueKind::FqCoDel { flows, .. }) => FqCoDel::memory(*flows),
+            Some(QueueKind::Cake(cake)) => Cake::memory(cake.tins),
             _ => 0,
         },
     });
@@ -224,7 +226,7 @@ fn check_queue(queue: &QueueKind) -> Result<(), RunError> {
                 "DualPI2's update is at least 100us; RFC 9332 takes 16ms".into()
             })
         }
-        QueueKind::DropTail { .. } | QueueKind::CoDel { .. } => Ok(()),
+        QueueKind::DropTail { .. } | QueueKind::CoDel { .. } | QueueKind::Cake(_) => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@ mod arbitrary;
 mod connections;
 mod custom;
 mod limiters;
+mod today;
 
 use super::*;
 use crate::outcome::DROP_STEPS;

@@ -15,6 +15,9 @@ pub enum Recovery {
     /// Two for each delivered segment whenever the window is below the threshold: Linux before 4.2,
     /// PRR-SSRB always.
     SlowStart,
+    /// As QUIC, RFC 9002: losses are also found as QUIC finds them, probe timeouts take the place of retransmission
+    /// timeouts, and the window is reduced at once.
+    Quic,
 }
 
 /// How slow start ends before a loss.

@@ -62,7 +62,7 @@ pub struct Advise {
     /// Users who share the limit: the first has all of --flows, each other one has one connection
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Users")]
     pub users: usize,
-    /// Congestion controls of the servers, which they have in turn: cubic, bbr, reno, vegas, dctcp, prague
+    /// Congestion controls of the servers, which they have in turn: cubic, bbr, bbr3, reno, vegas, dctcp, prague
     #[arg(
         long,
         value_name = "NAMES",

@@ -14,7 +14,13 @@ fn link(rate: u64, packets: Option<u64>) -> Link {
         bytes: None,
         packets,
     };
-    Link::new(Rate::from_bits_per_second(rate), &queue, random())
+    let no_flows = Arc::from(Vec::new());
+    Link::new(
+        Rate::from_bits_per_second(rate),
+        &queue,
+        &no_flows,
+        random(),
+    )
 }
 
 fn packet(packets: &mut Packets, bytes: u32) -> PacketId {

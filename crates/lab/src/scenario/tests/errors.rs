@@ -125,7 +125,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "cc = [",
             "cc = [1, ",
-            "a.toml:17:7: `cc` is one of reno, cubic, bbr, vegas, dctcp, prague, not a number",
+            "a.toml:17:7: `cc` is one of reno, cubic, bbr, bbr3, vegas, dctcp, prague, not a number",
         ),
         (
             "[[flow]]",

@@ -68,6 +68,28 @@ fn queues() -> impl Strategy<Value = QueueKind> {
                 packets,
             }
         ),
+        (
+            1u64..300,
+            0usize..3,
+            0usize..4,
+            prop::option::of(1u64..100_000)
+        )
+            .prop_map(move |(rtt, tins, isolation, limit)| {
+                let tins = [Tins::BestEffort, Tins::Diffserv3, Tins::Diffserv4][tins];
+                let isolation = [
+                    Isolation::Flows,
+                    Isolation::Sources,
+                    Isolation::Destinations,
+                    Isolation::Triple,
+                ][isolation];
+                let rtt = rtt * ms;
+                QueueKind::Cake(CakePlan {
+                    rtt,
+                    tins,
+                    isolation,
+                    limit,
+                })
+            }),
     ]
 }
 

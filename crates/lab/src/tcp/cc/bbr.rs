@@ -8,8 +8,8 @@ use super::{AckSample, LossState, Window, micros};
 use crate::MILLISECOND;
 
 mod aggregation;
-mod bandwidth;
-mod filter;
+pub(super) mod bandwidth;
+pub(super) mod filter;
 mod lt_bw;
 mod min_rtt;
 #[cfg(test)]

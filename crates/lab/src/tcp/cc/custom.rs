@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use tidegate_limiter::Nanos;
 
-use super::{AckSample, LossState, Window};
+use super::{AckSample, LossState, LostSegment, Window};
 
 /// Congestion control by the callbacks of Linux (`struct tcp_congestion_ops`), as
 /// [`CongestionControl`](super::CongestionControl) calls those of the lab. It must depend only on its
@@ -27,6 +27,9 @@ pub trait Controller: CloneController + fmt::Debug + Send {
 
     /// The retransmission timer marked segments lost. This is their number over the connection.
     fn on_lost(&mut self, _lost_total: u64) {}
+
+    /// A segment was marked lost, for any reason (`skb_marked_lost` of Google's kernels).
+    fn on_segment_lost(&mut self, _now: Nanos, _lost: &LostSegment, _window: &Window) {}
 
     /// The sender's state changes (`set_state`), just before it does.
     fn on_state(&mut self, _now: Nanos, _state: LossState, _window: &mut Window) {}

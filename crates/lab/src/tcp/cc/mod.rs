@@ -10,6 +10,7 @@
 use tidegate_limiter::Nanos;
 
 mod bbr;
+mod bbr3;
 mod cubic;
 mod custom;
 mod dctcp;
@@ -25,6 +26,7 @@ mod vegas;
 pub use custom::{CloneController, Controller, CustomAlgorithm, Restart, Start};
 
 use bbr::Bbr;
+use bbr3::Bbr3;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use prague::Prague;
@@ -41,6 +43,8 @@ pub enum Algorithm {
     Cubic,
     /// BBR version 1, with its detector of policers.
     Bbr,
+    /// BBR version 3, draft-ietf-ccwg-bbr.
+    Bbr3,
     /// Vegas, as in Linux.
     Vegas,
     /// DCTCP, RFC 8257 as in Linux.
@@ -53,10 +57,11 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The algorithms that come with the lab.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Reno,
         Self::Cubic,
         Self::Bbr,
+        Self::Bbr3,
         Self::Vegas,
         Self::Dctcp,
         Self::Prague,
@@ -68,6 +73,7 @@ impl Algorithm {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Bbr3 => "bbr3",
             Self::Vegas => "vegas",
             Self::Dctcp => "dctcp",
             Self::Prague => "prague",
@@ -123,6 +129,10 @@ pub struct AckSample {
     pub marked: u32,
     /// Marked lost by this one.
     pub lost: u32,
+    /// In flight when the latest of the acknowledged segments had been sent, with that segment; 0 without a segment.
+    pub tx_in_flight: u32,
+    /// Marked lost since that segment was sent.
+    pub lost_since: u32,
     /// The round trip of the latest acknowledged segment that was sent once.
     pub rtt: Option<Nanos>,
     /// Smoothed round trip, RFC 6298.
@@ -158,6 +168,19 @@ pub struct AckSample {
     pub snd_una: u64,
 }
 
+/// A segment that was marked lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LostSegment {
+    /// In flight when it had been sent, with it.
+    pub tx_in_flight: u32,
+    /// Segments marked lost since it was sent, this one included.
+    pub lost_since: u32,
+    /// Delivered so far over the connection.
+    pub delivered: u64,
+    /// It was sent while the application had nothing more to send.
+    pub app_limited: bool,
+}
+
 /// A congestion control algorithm with its state.
 #[derive(Debug, Clone)]
 pub enum CongestionControl {
@@ -167,6 +190,8 @@ pub enum CongestionControl {
     Cubic(Cubic),
     /// BBR version 1. It is ten times as large as the others.
     Bbr(Box<Bbr>),
+    /// BBR version 3.
+    Bbr3(Box<Bbr3>),
     /// Delay instead of loss.
     Vegas(Vegas),
     /// Reduced by the share of marks.
@@ -186,6 +211,7 @@ impl CongestionControl {
             Algorithm::Reno => Self::Reno(Reno::default()),
             Algorithm::Cubic => Self::Cubic(Cubic::new(mss, now)),
             Algorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss, now, seed))),
+            Algorithm::Bbr3 => Self::Bbr3(Box::new(Bbr3::new(mss, now, seed))),
             Algorithm::Vegas => Self::Vegas(Vegas::default()),
             Algorithm::Dctcp => Self::Dctcp(Dctcp::default()),
             Algorithm::Prague => Self::Prague(Prague::new(mss)),
@@ -199,7 +225,12 @@ impl CongestionControl {
         match self {
             Self::Reno(reno) => reno.use_hystart_plus(paced),
             Self::Cubic(cubic) => cubic.use_hystart_plus(paced),
-            Self::Bbr(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {}
+            Self::Bbr(_)
+            | Self::Bbr3(_)
+            | Self::Vegas(_)
+            | Self::Dctcp(_)
+            | Self::Prague(_)
+            | Self::Custom(_) => {}
         }
     }
 
@@ -208,6 +239,7 @@ impl CongestionControl {
     pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>, window: &mut Window) {
         match self {
             Self::Bbr(bbr) => bbr.on_established(now, rtt, window),
+            Self::Bbr3(bbr) => bbr.on_established(now, rtt, window),
             Self::Custom(custom) => custom.on_established(now, rtt, window),
             Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {}
         }
@@ -220,6 +252,7 @@ impl CongestionControl {
             Self::Reno(reno) => reno.ssthresh(window),
             Self::Cubic(cubic) => cubic.ssthresh(window),
             Self::Bbr(bbr) => bbr.ssthresh(window),
+            Self::Bbr3(bbr) => bbr.ssthresh(window),
             Self::Vegas(vegas) => vegas.ssthresh(window),
             Self::Dctcp(dctcp) => dctcp.ssthresh(window),
             Self::Prague(prague) => prague.ssthresh(window),
@@ -234,7 +267,26 @@ impl CongestionControl {
         match self {
             Self::Bbr(bbr) => bbr.on_lost(lost_total),
             Self::Custom(custom) => custom.on_lost(lost_total),
-            Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {}
+            Self::Reno(_)
+            | Self::Cubic(_)
+            | Self::Bbr3(_)
+            | Self::Vegas(_)
+            | Self::Dctcp(_)
+            | Self::Prague(_) => {}
+        }
+    }
+
+    /// A segment was marked lost, for any reason (`skb_marked_lost` of Google's kernels).
+    pub fn on_segment_lost(&mut self, now: Nanos, lost: &LostSegment, window: &Window) {
+        match self {
+            Self::Bbr3(bbr) => bbr.on_segment_lost(now, lost, window),
+            Self::Custom(custom) => custom.on_segment_lost(now, lost, window),
+            Self::Reno(_)
+            | Self::Cubic(_)
+            | Self::Bbr(_)
+            | Self::Vegas(_)
+            | Self::Dctcp(_)
+            | Self::Prague(_) => {}
         }
     }
 
@@ -244,6 +296,7 @@ impl CongestionControl {
             Self::Reno(reno) => reno.on_state(state),
             Self::Cubic(cubic) => cubic.on_state(now, state),
             Self::Bbr(bbr) => bbr.on_state(state),
+            Self::Bbr3(bbr) => bbr.on_state(state, window),
             Self::Vegas(vegas) => vegas.on_state(state),
             Self::Dctcp(dctcp) => dctcp.on_state(state, window),
             Self::Prague(prague) => prague.on_state(now, state, window),
@@ -258,6 +311,7 @@ impl CongestionControl {
             Self::Reno(_) | Self::Dctcp(_) | Self::Prague(_) => {}
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
             Self::Bbr(bbr) => bbr.on_restart(now, window),
+            Self::Bbr3(bbr) => bbr.on_restart(now, window),
             Self::Vegas(vegas) => vegas.on_restart(),
             Self::Custom(custom) => custom.on_restart(restart, window),
         }
@@ -266,7 +320,7 @@ impl CongestionControl {
     /// Called for every acknowledgement that acknowledges something (`pkts_acked`), in every state.
     pub fn on_acked(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) {
         match self {
-            Self::Bbr(_) | Self::Prague(_) => {}
+            Self::Bbr(_) | Self::Bbr3(_) | Self::Prague(_) => {}
             Self::Reno(reno) => reno.on_acked(sample, window),
             Self::Cubic(cubic) => cubic.on_acked(now, sample, window),
             Self::Vegas(vegas) => vegas.on_acked(sample),
@@ -282,7 +336,7 @@ impl CongestionControl {
         match self {
             Self::Reno(reno) => reno.cong_avoid(sample, window),
             Self::Cubic(cubic) => cubic.cong_avoid(now, sample, window),
-            Self::Bbr(_) | Self::Prague(_) => {}
+            Self::Bbr(_) | Self::Bbr3(_) | Self::Prague(_) => {}
             Self::Vegas(vegas) => vegas.cong_avoid(sample, window),
             Self::Dctcp(dctcp) => dctcp.cong_avoid(sample, window),
             Self::Custom(custom) => custom.cong_avoid(now, sample, window),
@@ -295,6 +349,10 @@ impl CongestionControl {
     pub fn control(&mut self, now: Nanos, sample: &AckSample, window: &mut Window) -> bool {
         match self {
             Self::Bbr(bbr) => {
+                bbr.control(now, sample, window);
+                true
+            }
+            Self::Bbr3(bbr) => {
                 bbr.control(now, sample, window);
                 true
             }
@@ -311,6 +369,7 @@ impl CongestionControl {
     pub fn phase(&self) -> Option<&'static str> {
         match self {
             Self::Bbr(bbr) => Some(bbr.phase()),
+            Self::Bbr3(bbr) => Some(bbr.phase()),
             Self::Custom(custom) => custom.phase(),
             Self::Reno(_) | Self::Cubic(_) | Self::Vegas(_) | Self::Dctcp(_) | Self::Prague(_) => {
                 None
@@ -319,13 +378,16 @@ impl CongestionControl {
     }
 
     /// Segments that may leave together, if the algorithm bounds them (`tso_segs`): Prague those of a quarter of a
-    /// millisecond, so that its bursts do not fill the short queues of L4S.
+    /// millisecond, so that its bursts do not fill the short queues of L4S; BBR version 3 those of a millisecond.
     pub(crate) fn burst(&self, window: &Window, mss: u32) -> Option<u32> {
-        let rate = window
-            .pacing_rate
-            .filter(|_| matches!(self, Self::Prague(_)))?;
-        let segments = (rate >> 12) / u64::from(mss.max(1));
-        Some(u32::try_from(segments).unwrap_or(u32::MAX).max(1))
+        match self {
+            Self::Prague(_) => {
+                let segments = (window.pacing_rate? >> 12) / u64::from(mss.max(1));
+                Some(u32::try_from(segments).unwrap_or(u32::MAX).max(1))
+            }
+            Self::Bbr3(bbr) => Some(bbr.quantum(window)),
+            _ => None,
+        }
     }
 
     /// The window before a reduction that was unnecessary (`undo_cwnd`).
@@ -334,6 +396,7 @@ impl CongestionControl {
             Self::Reno(reno) => reno.undo(window),
             Self::Cubic(cubic) => cubic.undo(window),
             Self::Bbr(bbr) => bbr.undo(window),
+            Self::Bbr3(bbr) => bbr.undo(window),
             Self::Vegas(vegas) => vegas.undo(window),
             Self::Dctcp(dctcp) => dctcp.undo(window),
             Self::Prague(prague) => prague.undo(window),

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use tidegate_limiter::Nanos;
 
-use super::{AckSample, CongestionControl, LossState, Start, Window, micros};
+use super::{AckSample, CongestionControl, LossState, LostSegment, Start, Window, micros};
+use crate::random::{Owner, Random};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
@@ -31,6 +32,9 @@ struct Flying {
     first_sent: Nanos,
     delivered: u64,
     delivered_at: Nanos,
+    /// In flight with it, and lost before it.
+    in_flight: u32,
+    lost: u64,
 }
 
 /// The sender and its path.
@@ -44,6 +48,9 @@ pub(super) struct Path {
     pub lost: u64,
     pub state: LossState,
     bottleneck: Bottleneck,
+    /// The share of segments that are lost at random.
+    loss: f64,
+    random: Random,
     rtt: Nanos,
     /// When the link is free, or when the bucket was empty.
     busy: Nanos,
@@ -85,6 +92,8 @@ impl Path {
             lost: 0,
             state: LossState::Open,
             bottleneck,
+            loss: 0.0,
+            random: Random::new(1, Owner::Hash),
             rtt,
             busy: 0,
             acks: VecDeque::new(),
@@ -98,6 +107,11 @@ impl Path {
             srtt: None,
             min_rtt: Nanos::MAX,
         }
+    }
+
+    /// From now on this share of the segments is lost at random.
+    pub(super) fn lose(&mut self, probability: f64) {
+        self.loss = probability;
     }
 
     /// Segments waiting at the link.
@@ -153,9 +167,12 @@ impl Path {
                 first_sent: self.first_sent,
                 delivered: self.delivered,
                 delivered_at: self.delivered_at,
+                in_flight: self.in_flight + 1,
+                lost: self.lost,
             }));
             self.in_flight += 1;
-            if let Some(at) = self.pass() {
+            let gone = self.loss > 0.0 && self.random.chance(self.loss);
+            if let Some(at) = self.pass().filter(|_| !gone) {
                 self.acks.push_back((at + self.rtt, number));
             }
             if let Some(rate) = self.window.pacing_rate {
@@ -203,6 +220,7 @@ impl Path {
         let send_phase = segment.sent_at - segment.first_sent;
         let interval = send_phase.max(self.now - segment.delivered_at);
         let prior_delivered = segment.delivered;
+        let (tx_in_flight, lost_before) = (segment.in_flight, segment.lost);
         self.first_sent = segment.sent_at;
         self.delivered_at = self.now;
         self.last_ack = self.now;
@@ -214,6 +232,8 @@ impl Path {
             acked: 1,
             acked_cumulatively: 1,
             lost,
+            tx_in_flight,
+            lost_since: (self.lost - lost_before) as u32,
             rtt: Some(rtt),
             srtt: self.srtt,
             in_flight: self.in_flight,
@@ -235,7 +255,10 @@ impl Path {
             self.window.ssthresh = self.cc.ssthresh(self.now, &self.window);
             self.set_state(LossState::Recovery);
             self.recovery_end = sample.snd_nxt;
-            if !matches!(self.cc, CongestionControl::Bbr(_)) {
+            if !matches!(
+                self.cc,
+                CongestionControl::Bbr(_) | CongestionControl::Bbr3(_)
+            ) {
                 self.window.cwnd = self.window.ssthresh;
             }
         } else if self.state != LossState::Open && self.una >= self.recovery_end {
@@ -257,12 +280,18 @@ impl Path {
     fn find_lost(&mut self, acked: usize) -> u32 {
         let mut lost = 0;
         for segment in self.flight.iter_mut().take(acked.saturating_sub(2)) {
-            if segment.as_ref().is_some_and(|segment| !segment.acked) {
-                *segment = None;
+            if let Some(gone) = segment.take_if(|segment| !segment.acked) {
                 lost += 1;
+                self.lost += 1;
+                let gone = LostSegment {
+                    tx_in_flight: gone.in_flight,
+                    lost_since: (self.lost - gone.lost) as u32,
+                    delivered: self.delivered,
+                    app_limited: false,
+                };
+                self.cc.on_segment_lost(self.now, &gone, &self.window);
             }
         }
-        self.lost += u64::from(lost);
         self.in_flight -= lost;
         lost
     }

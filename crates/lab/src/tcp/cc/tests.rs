@@ -29,6 +29,8 @@ fn sample(n: &[u64]) -> AckSample {
         acked_cumulatively: n[1] as u32,
         marked: (n[0] / 2) as u32,
         lost: n[2] as u32,
+        tx_in_flight: n[6] as u32,
+        lost_since: n[2] as u32,
         rtt: Some(n[3]).filter(|_| !n[4].is_multiple_of(3)),
         srtt: Some(n[5]).filter(|_| !n[4].is_multiple_of(5)),
         in_flight: n[6] as u32,
@@ -53,6 +55,7 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::Reno),
         Just(Algorithm::Cubic),
         Just(Algorithm::Bbr),
+        Just(Algorithm::Bbr3),
         Just(Algorithm::Vegas),
         Just(Algorithm::Dctcp)
     ]
@@ -65,7 +68,7 @@ proptest! {
         mss in any::<u32>(),
         cwnd in 1u32..,
         calls in prop::collection::vec(
-            (0..8u8, number(), prop::collection::vec(number(), 18)), 1..60),
+            (0..9u8, number(), prop::collection::vec(number(), 18)), 1..60),
     ) {
         let mut window = Window { cwnd, ssthresh: u32::MAX, pacing_rate: None };
         let mut cc = CongestionControl::new(algorithm, Start { mss, now: calls[0].1, seed: calls[0].1 });
@@ -82,10 +85,20 @@ proptest! {
                 4 => cc.on_acked(now, &sample, &mut window),
                 5 => cc.cong_avoid(now, &sample, &mut window),
                 6 => prop_assert!(cc.undo(&window) >= window.cwnd),
+                7 => {
+                    let lost = LostSegment {
+                        tx_in_flight: numbers[0] as u32,
+                        lost_since: numbers[1] as u32,
+                        delivered: numbers[2],
+                        app_limited: numbers[3].is_multiple_of(3),
+                    };
+                    cc.on_segment_lost(now, &lost, &window);
+                }
                 _ => {
                     cc.on_lost(sample.lost_total);
                     let controls = cc.control(now, &sample, &mut window);
-                    prop_assert_eq!(controls, algorithm == Algorithm::Bbr);
+                    let own = matches!(algorithm, Algorithm::Bbr | Algorithm::Bbr3);
+                    prop_assert_eq!(controls, own);
                 }
             }
             prop_assert!(window.cwnd > 0);

@@ -83,7 +83,11 @@ impl Sender {
         if segment.ack < self.una {
             if self.sack && !segment.sacks.is_empty() {
                 self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
-                self.judge(now, 0, &mut ack);
+                if self.quic.is_some() {
+                    self.judge_quic(now, &ack);
+                } else {
+                    self.judge(now, 0, &mut ack);
+                }
             }
             return;
         }
@@ -99,7 +103,7 @@ impl Sender {
         }
         self.window_probes = 0;
         if self.board.front().is_none() {
-            if ack.duplicate {
+            if ack.duplicate && self.quic.is_none() {
                 self.judge(now, 0, &mut ack);
             }
             if matches!(self.timer, Some((Timer::ClosedWindow, _))) {
@@ -110,6 +114,11 @@ impl Sender {
             return;
         }
         self.clean(now, prior_highest, &mut ack);
+        if self.quic.is_some() {
+            self.judge_quic(now, &ack);
+            self.control_since(now, (delivered, lost), ack);
+            return;
+        }
         self.rack
             .adapt(ack.rate.prior_delivered(), self.rate.delivered);
         self.end_probe(now, segment.ack, &ack);
@@ -122,6 +131,11 @@ impl Sender {
         if ack.restart_timer {
             self.restart_timer(now);
         }
+        self.control_since(now, (delivered, lost), ack);
+    }
+
+    /// Moves the window for what was delivered and lost since these counts.
+    fn control_since(&mut self, now: Nanos, (delivered, lost): (u64, u64), ack: Ack) {
         let delivered = (self.rate.delivered - delivered) as u32;
         let lost = (self.rate.lost - lost) as u32;
         self.control(now, delivered, lost, ack);
@@ -269,6 +283,9 @@ impl Sender {
         }
         if !sent.sacked {
             self.rack.on_delivered(now, sent, self.rtt.smallest());
+            if let Some(quic) = &mut self.quic {
+                quic.on_delivered(now, sent, self.rtt.smallest());
+            }
             if !sent.again && !sent.ever_again {
                 // Filled by the first transmission, after others had overtaken it.
                 if seq < highest {
@@ -326,6 +343,9 @@ impl Sender {
                         .is_some_and(|echo| is_before(echo, clock(sent.sent_at)));
                 if !needless {
                     self.rack.on_delivered(now, &sent, self.rtt.smallest());
+                    if let Some(quic) = &mut self.quic {
+                        quic.on_delivered(now, &sent, self.rtt.smallest());
+                    }
                 }
             }
             if let Some(snapshot) = sent.snapshot.take() {
@@ -400,6 +420,8 @@ impl Sender {
                 None => 0,
             },
             lost,
+            tx_in_flight: ack.rate.in_flight(),
+            lost_since: ack.rate.lost_since(self.rate.lost),
             rtt: ack.rtt,
             srtt: self.rtt.smoothed(),
             in_flight: self.board.in_flight(),
@@ -430,7 +452,10 @@ impl Sender {
             // With much reordering the window grows on selective acknowledgements too.
             let progress = ack.acked > 0 || ack.sacked && self.reordering > REORDERING;
             if self.in_reduction() {
-                self.reduce(delivered, lost, ack.una_advanced);
+                // QUIC reduces the window when recovery begins.
+                if self.quic.is_none() {
+                    self.reduce(delivered, lost, ack.una_advanced);
+                }
             } else if progress {
                 self.cc.cong_avoid(now, &sample, &mut self.window);
                 self.window_moved(now);

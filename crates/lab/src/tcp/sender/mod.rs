@@ -7,6 +7,7 @@
 mod ack;
 mod pacing;
 mod prr;
+mod quic;
 mod rack;
 mod rate;
 mod recovery;
@@ -25,6 +26,7 @@ use super::config::Marks;
 use super::{Algorithm, Recovery, Sacks, SlowStart, TcpConfig};
 use pacing::Pacer;
 use prr::Reduction;
+use quic::Quic;
 use rack::Rack;
 use rate::Delivery;
 use rtt::RoundTrip;
@@ -156,6 +158,8 @@ pub(super) struct Sender {
     known_sacks: Sacks,
     rtt: RoundTrip,
     rack: Rack,
+    /// What takes the place of Linux's recovery, if it is QUIC's.
+    quic: Option<Box<Quic>>,
     rate: Delivery,
     reduction: Reduction,
     pacer: Pacer,
@@ -224,7 +228,7 @@ impl Sender {
             ace: config
                 .marks()
                 .and_then(|marks| marks.accurate.then_some(Marks::FIRST)),
-            by_time: config.sack && config.rack,
+            by_time: config.sack && config.rack && config.recovery != Recovery::Quic,
             recovery: config.recovery,
             paced: config.pacing,
             forgetful: config.slow_start_after_idle,
@@ -251,6 +255,8 @@ impl Sender {
             known_sacks: Sacks::default(),
             rtt: RoundTrip::new(config.min_rto),
             rack: Rack::new(),
+            quic: (config.sack && config.recovery == Recovery::Quic)
+                .then(|| Box::new(Quic::new(config.delayed_ack))),
             rate: Delivery::new(now),
             reduction: Reduction::default(),
             pacer: Pacer::new(config.rate_limit),
@@ -300,6 +306,9 @@ impl Sender {
             self.rtt.sample_smallest(now, rtt);
             self.rtt.sample(rtt, self.una, self.next);
             self.latest_rtt = Some(rtt);
+            if let Some(quic) = &mut self.quic {
+                quic.sample(rtt);
+            }
         }
         // RFC 6928 §2: a lost SYN is a sign of congestion; Linux forgives the first.
         if losses > 1 {
@@ -392,10 +401,15 @@ impl Sender {
         matches!(self.state, LossState::Recovery | LossState::Cwr)
     }
 
-    fn mark_lost(&mut self, number: u64) {
+    fn mark_lost(&mut self, now: Nanos, number: u64) {
         if self.board.mark_lost(number) {
             self.rate.lost += 1;
             self.counts.lost += 1;
+            let sent = self.board.get(number);
+            if let Some(snapshot) = sent.and_then(|sent| sent.snapshot.as_ref()) {
+                let lost = self.rate.lost(snapshot);
+                self.cc.on_segment_lost(now, &lost, &self.window);
+            }
         }
     }
 

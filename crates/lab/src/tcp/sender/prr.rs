@@ -66,7 +66,7 @@ impl Reduction {
             let conserve = (delivered - sent).max(i64::from(ack.delivered));
             let more = match recovery {
                 Recovery::Conservative => ack.una_advanced && ack.lost == 0,
-                Recovery::SlowStart => true,
+                Recovery::SlowStart | Recovery::Quic => true,
             };
             below.min(conserve + i64::from(more))
         };

@@ -119,7 +119,7 @@ impl Sender {
                 break;
             }
             match self.rack.remaining(now, sent, window) {
-                0 => self.mark_lost(number),
+                0 => self.mark_lost(now, number),
                 remaining => wait = wait.max(remaining),
             }
         }

@@ -3,6 +3,8 @@
 
 use tidegate_limiter::Nanos;
 
+use super::super::cc::LostSegment;
+
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +30,10 @@ pub(super) struct Snapshot {
     delivered: u64,
     delivered_at: Nanos,
     first_sent_at: Nanos,
+    /// In flight with the segment (`tx.in_flight` of Google's kernels).
+    in_flight: u32,
+    /// The lower half of the count of segments marked lost.
+    lost: u32,
     app_limited: bool,
 }
 
@@ -47,6 +53,17 @@ impl RateSample {
         self.latest.map_or(0, |latest| latest.delivered)
     }
 
+    /// In flight when the latest of the segments had been sent; 0 without a segment.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.latest.map_or(0, |latest| latest.in_flight)
+    }
+
+    /// Of this many segments marked lost, those since then.
+    pub(super) fn lost_since(&self, lost: u64) -> u32 {
+        self.latest
+            .map_or(0, |latest| (lost as u32).wrapping_sub(latest.lost))
+    }
+
     /// Whether the application had too little to send.
     pub(super) fn app_limited(&self) -> bool {
         self.latest.is_some_and(|latest| latest.app_limited)
@@ -64,8 +81,9 @@ impl Delivery {
         }
     }
 
-    /// A segment is sent (`tcp_rate_skb_sent`). After silence both phases begin here.
-    pub(super) fn on_sent(&mut self, now: Nanos, nothing_out: bool) -> Snapshot {
+    /// A segment is sent (`tcp_rate_skb_sent`), and `in_flight` are on their way with it. After silence both phases begin
+    /// here.
+    pub(super) fn on_sent(&mut self, now: Nanos, nothing_out: bool, in_flight: u32) -> Snapshot {
         if nothing_out {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -74,7 +92,19 @@ impl Delivery {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
+            in_flight,
+            lost: self.lost as u32,
             app_limited: self.app_limited_until.is_some(),
+        }
+    }
+
+    /// A segment sent then was marked lost, and counted.
+    pub(super) fn lost(&self, at: &Snapshot) -> LostSegment {
+        LostSegment {
+            tx_in_flight: at.in_flight,
+            lost_since: (self.lost as u32).wrapping_sub(at.lost),
+            delivered: self.delivered,
+            app_limited: at.app_limited,
         }
     }
 

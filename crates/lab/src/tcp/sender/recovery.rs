@@ -99,7 +99,7 @@ impl Sender {
             self.enter_recovery(now, ack.ece);
         }
         if self.sack && !self.by_time && mark {
-            self.mark_by_count(begun);
+            self.mark_by_count(now, begun);
         }
         self.resend = Resend::Lost;
     }
@@ -127,7 +127,7 @@ impl Sender {
             };
             let first = self.board.first();
             if lost && self.board.get(first).is_some_and(|sent| !sent.lost) {
-                self.mark_lost(first);
+                self.mark_lost(now, first);
             }
         } else if self.by_time {
             let before = self.board.retrans_out;
@@ -145,7 +145,7 @@ impl Sender {
 
     /// RFC 6675 §4: a segment is lost if this many above it were acknowledged selectively
     /// (`tcp_mark_head_lost`); at least the first, as recovery begins.
-    fn mark_by_count(&mut self, begun: bool) {
+    fn mark_by_count(&mut self, now: Nanos, begun: bool) {
         let mut left = self.reordering;
         let Some(mut number) = self.board.highest_sacked() else {
             return;
@@ -161,12 +161,12 @@ impl Sender {
             let from = self.marked_below.max(first);
             for lost in from..number {
                 if self.board.get(lost).is_some_and(|sent| !sent.lost) {
-                    self.mark_lost(lost);
+                    self.mark_lost(now, lost);
                 }
             }
             self.marked_below = self.marked_below.max(number);
         } else if begun && self.board.get(first).is_some_and(|sent| !sent.lost) {
-            self.mark_lost(first);
+            self.mark_lost(now, first);
         }
     }
 

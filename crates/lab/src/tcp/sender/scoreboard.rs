@@ -145,6 +145,11 @@ impl Scoreboard {
         }
     }
 
+    /// The order of the last transmission.
+    pub(super) fn newest_order(&self) -> u64 {
+        self.order
+    }
+
     /// Number of the first segment.
     pub(super) fn first(&self) -> u64 {
         self.base

@@ -60,6 +60,10 @@ impl Sender {
     /// Restarts the retransmission timer, RFC 6298 §5.3. If it replaces a shorter timer, it counts
     /// from the time when the first segment was sent (`tcp_rearm_rto`).
     pub(super) fn rearm_rto(&mut self, now: Nanos) {
+        if self.quic.is_some() {
+            self.set_quic_timer(now);
+            return;
+        }
         let Some(first) = self.board.front() else {
             self.timer = None;
             return;
@@ -77,6 +81,10 @@ impl Sender {
     /// acknowledgement if one segment is in flight, but not after the timeout
     /// (`tcp_schedule_loss_probe`).
     pub(super) fn schedule_probe(&mut self, now: Nanos, restarted: bool) -> bool {
+        if self.quic.is_some() {
+            self.set_quic_timer(now);
+            return true;
+        }
         let Some(first) = self.board.front() else {
             return false;
         };
@@ -119,6 +127,10 @@ impl Sender {
         let Some((timer, _)) = self.timer.filter(|&(_, at)| at <= now) else {
             return;
         };
+        if self.quic.is_some() && timer != Timer::ClosedWindow {
+            self.on_quic_timer(now, timer);
+            return;
+        }
         match timer {
             Timer::Retransmit => {
                 self.timer = None;
@@ -219,7 +231,7 @@ impl Sender {
                     .get(number)
                     .is_some_and(|sent| self.rack.remaining(now, sent, 0) > 0);
             if !recent {
-                self.mark_lost(number);
+                self.mark_lost(now, number);
             }
         }
         self.marked_below = self.board.first();

@@ -37,10 +37,17 @@ impl Sender {
 
     fn transmit_forced(&mut self, now: Nanos, forced: Forced) -> Option<Outgoing> {
         match forced {
+            Forced::First if self.quic.is_some() => {
+                let number = self.board.next_to_resend()?;
+                let outgoing = self.send_again(now, number, true);
+                self.set_quic_timer(now);
+                Some(outgoing)
+            }
             Forced::First => {
                 self.board.front()?;
                 Some(self.send_again(now, self.board.first(), true))
             }
+            Forced::Tail if self.quic.is_some() => self.transmit_probe_quic(now),
             Forced::Tail => {
                 let new = self.next_length().filter(|&(payload, fin)| {
                     self.next + u64::from(payload) + u64::from(fin) <= self.window_end()
@@ -77,7 +84,9 @@ impl Sender {
         }
         let first = number == self.board.first();
         let outgoing = self.send_again(now, number, true);
-        if first && !matches!(self.timer, Some((Timer::Reorder, _))) {
+        if self.quic.is_some() {
+            self.set_quic_timer(now);
+        } else if first && !matches!(self.timer, Some((Timer::Reorder, _))) {
             self.set_timer(Timer::Retransmit, now + self.rtt.rto());
         }
         Some(outgoing)
@@ -219,7 +228,8 @@ impl Sender {
             self.cc.on_restart(Restart { now, idle }, &mut self.window);
         }
         self.last_data = now;
-        let snapshot = self.rate.on_sent(now, nothing_out);
+        let in_flight = self.board.in_flight() + 1;
+        let snapshot = self.rate.on_sent(now, nothing_out, in_flight);
         let end = self.next + u64::from(payload);
         // Linux also pushes the end of every burst of several segments (`__tcp_transmit_skb`).
         let ends_burst = self.burst.0 > 0 && self.burst_left == 1;
@@ -247,8 +257,9 @@ impl Sender {
     }
 
     /// Sends a segment again, counted as in flight unless it is a probe (`tcp_retransmit_skb`).
-    fn send_again(&mut self, now: Nanos, number: u64, counted: bool) -> Outgoing {
-        let snapshot = self.rate.on_sent(now, false);
+    pub(super) fn send_again(&mut self, now: Nanos, number: u64, counted: bool) -> Outgoing {
+        let in_flight = self.board.in_flight() + u32::from(counted);
+        let snapshot = self.rate.on_sent(now, false, in_flight);
         self.board.on_resent(number, now, snapshot, counted);
         if counted {
             self.first_again.get_or_insert(clock(now));

@@ -15,6 +15,7 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         Just(Algorithm::Reno),
         Just(Algorithm::Cubic),
         Just(Algorithm::Bbr),
+        Just(Algorithm::Bbr3),
         Just(Algorithm::Vegas),
         Just(Algorithm::Dctcp)
     ];
@@ -22,14 +23,20 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
         algorithms,
         any::<[bool; 4]>(),
         prop_oneof![Just(3_000u32), Just(64_000), Just(6 << 20)],
-        any::<[bool; 4]>(),
+        any::<[bool; 3]>(),
+        prop_oneof![
+            Just(Recovery::Conservative),
+            Just(Recovery::SlowStart),
+            Just(Recovery::Quic)
+        ],
     )
         .prop_map(
             |(
                 algorithm,
                 [pacing, sack, timestamps, rack],
                 receive_window,
-                [slow, reads_slowly, keeps_little, ecn],
+                [reads_slowly, keeps_little, ecn],
+                recovery,
             )| TcpConfig {
                 algorithm,
                 pacing,
@@ -40,11 +47,7 @@ fn configs() -> impl Strategy<Value = TcpConfig> {
                 receive_window,
                 read_rate: reads_slowly.then(|| Rate::from_bits_per_second(10_000_000)),
                 send_buffer: keeps_little.then_some(20_000),
-                recovery: if slow {
-                    Recovery::SlowStart
-                } else {
-                    Recovery::Conservative
-                },
+                recovery,
                 ..TcpConfig::default()
             },
         )

@@ -5,5 +5,6 @@ mod lossless;
 mod paced;
 mod pipe;
 mod policed;
+mod quic;
 mod recovery;
 mod spurious;

@@ -7,18 +7,18 @@ mod tests;
 /// Nichols' filter, Linux `lib/win_minmax.c`. It is never below the true maximum of the window, but
 /// it may keep a maximum a little too long, or find a later one late.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MaxFilter {
+pub(in super::super) struct MaxFilter {
     /// Time and value, the best first.
     best: [(u64, u32); 3],
 }
 
 impl MaxFilter {
-    pub(super) fn get(&self) -> u32 {
+    pub(in super::super) fn get(&self) -> u32 {
         self.best[0].1
     }
 
     /// Takes a sample whose time is not before the last one's.
-    pub(super) fn update(&mut self, window: u64, time: u64, value: u32) {
+    pub(in super::super) fn update(&mut self, window: u64, time: u64, value: u32) {
         let sample = (time, value);
         let age = |of: (u64, u32)| time.saturating_sub(of.0);
         let [first, second, third] = self.best;

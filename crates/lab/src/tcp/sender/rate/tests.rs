@@ -22,7 +22,7 @@ fn a_steady_flow_has_its_rate() {
             latest = sample.over;
         }
         let nothing_out = out.is_empty();
-        out.push_back((now, rate.on_sent(now, nothing_out)));
+        out.push_back((now, rate.on_sent(now, nothing_out, 1)));
     }
     assert_eq!(latest, Some((5, 50 * MS)));
 }
@@ -33,7 +33,7 @@ fn a_steady_flow_has_its_rate() {
 fn compressed_acknowledgements_do_not_inflate_it() {
     let mut rate = Delivery::new(0);
     let sent: Vec<_> = (0..10u64)
-        .map(|step| (step * 10 * MS, rate.on_sent(step * 10 * MS, step == 0)))
+        .map(|step| (step * 10 * MS, rate.on_sent(step * 10 * MS, step == 0, 1)))
         .collect();
     let mut first = RateSample::default();
     rate.delivered += 1;
@@ -53,7 +53,7 @@ fn compressed_acknowledgements_do_not_inflate_it() {
 #[test]
 fn shorter_than_any_round_trip_is_no_sample() {
     let mut rate = Delivery::new(0);
-    let snapshot = rate.on_sent(0, true);
+    let snapshot = rate.on_sent(0, true, 1);
     let mut sample = RateSample::default();
     rate.delivered += 1;
     rate.on_delivered(0, snapshot, &mut sample);
@@ -66,7 +66,7 @@ fn shorter_than_any_round_trip_is_no_sample() {
 fn silence_of_the_application_marks_samples_until_its_end_is_delivered() {
     let mut rate = Delivery::new(0);
     rate.app_limited_until = Some(1);
-    let limited = rate.on_sent(0, true);
+    let limited = rate.on_sent(0, true, 1);
     let mut sample = RateSample::default();
     rate.delivered = 2;
     rate.on_delivered(0, limited, &mut sample);

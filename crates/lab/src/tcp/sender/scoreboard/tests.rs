@@ -4,12 +4,12 @@ use super::super::rate::Delivery;
 use super::*;
 
 fn push(board: &mut Scoreboard, seq: u64, payload: u32) {
-    let snapshot = Delivery::new(0).on_sent(0, true);
+    let snapshot = Delivery::new(0).on_sent(0, true, 1);
     board.push(Sent::new(seq, payload, false, false, 0, snapshot));
 }
 
 fn resend(board: &mut Scoreboard, number: u64, counted: bool) {
-    let snapshot = Delivery::new(0).on_sent(0, true);
+    let snapshot = Delivery::new(0).on_sent(0, true, 1);
     board.on_resent(number, 0, snapshot, counted);
 }
 
