@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 
 use tidegate_lab::capture::Captures;
 use tidegate_lab::experiment::{Settings, simulate};
-use tidegate_lab::outcome::{FlowOutcome, Outcome};
-use tidegate_lab::scenario::{Run, Scenario, ScenarioError};
+use tidegate_lab::outcome::FlowOutcome;
+use tidegate_lab::plan::FlowPlan;
+use tidegate_lab::scenario::{Group, Run, Scenario, ScenarioError};
 use tidegate_lab::summary::{Throughput, percentile};
 use tidegate_lab::{MILLISECOND, Nanos, RunError};
 
@@ -54,9 +55,12 @@ impl Measure {
         Self::Timeouts,
     ];
 
-    /// Its value in a run, which is one outcome for each group of the scenario.
-    fn of(self, run: &[Outcome], duration: Nanos, timeouts: u64) -> f64 {
-        let flows = || run.iter().flat_map(|outcome| &outcome.flows);
+    /// Those that are known of each flow: a kernel counts timeouts of all its connections together.
+    pub const OF_FLOWS: [Self; 4] = [Self::Goodput, Self::Loss, Self::RttMedian, Self::RttTail];
+
+    /// Its value over the flows of a run, which had these timeouts.
+    fn of(self, flows: &[&FlowOutcome], duration: Nanos, timeouts: u64) -> f64 {
+        let flows = || flows.iter().copied();
         let median = |of: fn(&FlowOutcome) -> Nanos| {
             let mut times: Vec<Nanos> = flows().filter(|f| f.rtt.count > 0).map(of).collect();
             times.sort_unstable();
@@ -156,8 +160,10 @@ impl Comparison {
 /// The results of a point of a scenario on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// In the order of [`Measure::ALL`].
+    /// Of all flows together, in the order of [`Measure::ALL`].
     pub comparisons: Vec<Comparison>,
+    /// Of each flow.
+    pub flows: Vec<ComparedFlow>,
     /// Runs of each side.
     pub runs: u64,
     /// The worst lateness at the 99th percentile of the runs that count.
@@ -169,6 +175,52 @@ pub struct Compared {
     pub bad: u64,
     /// Whether all runs in real time had real-time priority.
     pub real_time: bool,
+}
+
+/// A flow on both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedFlow {
+    /// Its name and number, after that of its aggregate if there are several.
+    pub name: String,
+    /// In the order of [`Measure::OF_FLOWS`].
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The values of a measure in the runs of the kernel, and in those of the lab.
+type Sides = [Vec<f64>; 2];
+
+/// Adds the values of a run of a side.
+fn add(values: &mut [Sides], side: usize, run: &[f64]) {
+    for (sides, &value) in values.iter_mut().zip(run) {
+        sides[side].push(value);
+    }
+}
+
+fn comparisons(measures: &[Measure], values: Vec<Sides>) -> Vec<Comparison> {
+    let both = measures.iter().zip(values);
+    both.map(|(&measure, [kernel, lab])| Comparison {
+        measure,
+        kernel: Spread::of(kernel),
+        lab: Spread::of(lab),
+    })
+    .collect()
+}
+
+/// The names of the flows of all groups.
+fn names(groups: &[Group]) -> Vec<String> {
+    let several = groups.len() > 1 || groups.iter().any(|one| one.plan.aggregates.len() > 1);
+    let of = |group: &Group| -> Vec<String> {
+        let flows = group.plan.flows.iter().zip(&group.numbers);
+        let name = |(flow, number): (&FlowPlan, &u32)| match several {
+            true => format!(
+                "{} {} {number}",
+                group.plan.aggregates[flow.aggregate], flow.name
+            ),
+            false => format!("{} {number}", flow.name),
+        };
+        flows.map(name).collect()
+    };
+    groups.iter().flat_map(of).collect()
 }
 
 /// Why points cannot be compared.
@@ -208,9 +260,12 @@ pub fn point(
     captures: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<Compared, CompareError> {
-    let mut values = [const { [const { Vec::new() }; 2] }; Measure::ALL.len()];
+    let mut values = vec![Sides::default(); Measure::ALL.len()];
+    let mut by_flow: Vec<Vec<Sides>> = Vec::new();
+    let mut flow_names = Vec::new();
     let mut compared = Compared {
         comparisons: Vec::new(),
+        flows: Vec::new(),
         runs,
         lateness: 0,
         repeated: 0,
@@ -264,18 +319,27 @@ pub fn point(
             }
         }
         let duration = groups.first().map_or(0, |group| group.plan.duration);
-        for (measure, values) in Measure::ALL.iter().zip(&mut values) {
-            for ((outcomes, timeouts), values) in sides.iter().zip(values) {
-                values.push(measure.of(outcomes, duration, *timeouts));
+        flow_names = names(&groups);
+        by_flow.resize(
+            flow_names.len(),
+            vec![Sides::default(); Measure::OF_FLOWS.len()],
+        );
+        for (side, (outcomes, timeouts)) in sides.iter().enumerate() {
+            let flows: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.flows).collect();
+            let all = Measure::ALL.map(|measure| measure.of(&flows, duration, *timeouts));
+            add(&mut values, side, &all);
+            for (flow, values) in flows.iter().zip(&mut by_flow) {
+                let one = Measure::OF_FLOWS.map(|measure| measure.of(&[*flow], duration, 0));
+                add(values, side, &one);
             }
         }
     }
-    let both = Measure::ALL.into_iter().zip(values);
-    compared.comparisons = both
-        .map(|(measure, [kernel, lab])| Comparison {
-            measure,
-            kernel: Spread::of(kernel),
-            lab: Spread::of(lab),
+    compared.comparisons = comparisons(&Measure::ALL, values);
+    let flows = flow_names.into_iter().zip(by_flow);
+    compared.flows = flows
+        .map(|(name, values)| ComparedFlow {
+            name,
+            comparisons: comparisons(&Measure::OF_FLOWS, values),
         })
         .collect();
     Ok(compared)

@@ -5,31 +5,38 @@ use tidegate_lab::scenario::Parameter;
 use tidegate_table::convert::{millis, rounded};
 use tidegate_table::{Column, Row, columns};
 
-use crate::compare::{Compared, Comparison, Measure, Verdict};
+use crate::compare::{Compared, ComparedFlow, Comparison, Measure, Verdict};
 
 /// A measure of a point of a sweep, by the kernel's TCP and by the lab's.
 #[derive(Debug, Clone)]
 pub struct LabKernelRow {
     point: u64,
     parameters: String,
+    flow: Option<String>,
     compared: Compared,
     comparison: Comparison,
 }
 
 impl LabKernelRow {
-    /// The measures of a point.
+    /// The measures of all flows of a point together.
     pub fn of(point: usize, parameters: &[Parameter], compared: &Compared) -> Vec<Self> {
-        let row = |&comparison: &Comparison| Self {
-            point: point as u64,
-            parameters: label(parameters).to_string(),
-            compared: Compared {
-                // Each comparison has a separate row.
-                comparisons: Vec::new(),
-                ..compared.clone()
-            },
-            comparison,
+        rows(point, parameters, compared, None, &compared.comparisons).collect()
+    }
+
+    /// The measures of each flow of a point.
+    pub fn by_flow(point: usize, parameters: &[Parameter], compared: &Compared) -> Vec<Self> {
+        let flows = compared.flows.iter();
+        let of = |flow: &'_ ComparedFlow| -> Vec<Self> {
+            rows(
+                point,
+                parameters,
+                compared,
+                Some(&flow.name),
+                &flow.comparisons,
+            )
+            .collect()
         };
-        compared.comparisons.iter().map(row).collect()
+        flows.flat_map(of).collect()
     }
 
     /// A value in the measure's unit.
@@ -41,6 +48,28 @@ impl LabKernelRow {
             Measure::Timeouts => value,
         }
     }
+}
+
+/// A row for each comparison.
+fn rows(
+    point: usize,
+    parameters: &[Parameter],
+    compared: &Compared,
+    flow: Option<&str>,
+    comparisons: &[Comparison],
+) -> impl Iterator<Item = LabKernelRow> {
+    comparisons.iter().map(move |&comparison| LabKernelRow {
+        point: point as u64,
+        parameters: label(parameters).to_string(),
+        flow: flow.map(str::to_owned),
+        compared: Compared {
+            // Each comparison has a separate row.
+            comparisons: Vec::new(),
+            flows: Vec::new(),
+            ..compared.clone()
+        },
+        comparison,
+    })
 }
 
 impl Row for LabKernelRow {
@@ -77,4 +106,5 @@ const KERNEL: &[Column<LabKernelRow>] = columns! { LabKernelRow;
     lateness_p99_ms: Real ["ms"] "How late packets left in real time, 99th percentile of the worst run." = |r| millis(r.compared.lateness);
     repeated: Integer [""] "Runs in real time that were repeated because packets left too late." = |r| r.compared.repeated;
     bad: Integer [""] "Runs that were still too late, or lost packets beside the elements: if there are any, the point says little." = |r| r.compared.bad;
+    flow: Text [""] "Name and number of the flow, after its aggregate if there are several; missing if the row is about all flows together." = |r| r.flow.clone();
 };

@@ -1,5 +1,6 @@
-use super::{Comparison, Measure, Spread, Verdict};
+use super::{Comparison, Measure, Spread, Verdict, names};
 use tidegate_lab::outcome::{Distribution, FlowOutcome, Outcome};
+use tidegate_lab::scenario::{Run, Scenario, Source};
 
 fn compare(kernel: &[f64], lab: &[f64]) -> Comparison {
     Comparison {
@@ -62,6 +63,37 @@ fn measures_are_over_all_flows_of_all_groups() {
         group(vec![flow(500, 60, 6, 30), flow(700, 30, 3, 10)]),
         group(vec![flow(800, 10, 6, 20), flow(0, 0, 0, 0)]),
     ];
-    let of = |measure: Measure| measure.of(&run, tidegate_lab::SECOND, 4);
+    let flows: Vec<_> = run.iter().flat_map(|outcome| &outcome.flows).collect();
+    let of = |measure: Measure| measure.of(&flows, tidegate_lab::SECOND, 4);
     assert_eq!(Measure::ALL.map(of), [16_000.0, 0.15, 20.0, 40.0, 4.0]);
+    let second = |measure: Measure| measure.of(&flows[1..2], tidegate_lab::SECOND, 0);
+    assert_eq!(Measure::OF_FLOWS.map(second), [5_600.0, 0.1, 10.0, 20.0]);
+    let last = |measure: Measure| measure.of(&flows[3..], tidegate_lab::SECOND, 0);
+    assert_eq!(Measure::OF_FLOWS.map(last), [0.0; 4]);
+}
+
+#[test]
+fn flows_are_named_with_their_aggregates_if_there_are_several() {
+    let scenario = |aggregates: &str| {
+        let text = format!(
+            "duration = '1s'\n{aggregates}\n[[element]]\nname = 'e'\nkind = 'policer'\nrate = '8mbit'\n\
+             [[flow]]\nname = 'f'\ncount = 2\nrtt = '10ms'\npath = ['e']"
+        );
+        let source = Source {
+            file: "test",
+            text: &text,
+            settings: &[],
+        };
+        let scenario = Scenario::parse(source).unwrap();
+        let run = Run {
+            point: 0,
+            seed: 1,
+            taps: false,
+        };
+        names(&scenario.groups(run).unwrap())
+    };
+    assert_eq!(scenario(""), ["f 0", "f 1"]);
+    let homes = "[[aggregate]]\nname = 'home'\ncount = 2";
+    let named = ["home-1 f 0", "home-1 f 1", "home-2 f 0", "home-2 f 1"];
+    assert_eq!(scenario(homes), named);
 }

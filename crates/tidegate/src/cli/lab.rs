@@ -119,6 +119,7 @@ Examples:
   sudo tidegate lab kernel --set 'bulk.cc=[\"bbr\"]'  only BBR
   sudo tidegate lab kernel home.toml --runs 5       a scenario of your own
   sudo tidegate lab kernel --runs 1 -o captures/    also writes captures of both sides' taps
+  sudo tidegate lab kernel --by flow                compares each flow instead of all together
   sudo tidegate lab kernel -f csv > kernel.csv
 
 It needs root (or CAP_SYS_ADMIN and CAP_NET_ADMIN) and /dev/net/tun. Without them it ends with exit
@@ -155,9 +156,22 @@ pub struct Kernel {
     /// A folder for captures; it is created if necessary
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// What a block of the table, or a group of rows, is about: all flows of a point, or each flow
+    #[arg(long, value_name = "WHAT", default_value = "point")]
+    pub by: KernelBy,
     /// Format of the printed rows
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
+}
+
+/// What `lab kernel` compares.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KernelBy {
+    /// All flows of a point together
+    Point,
+    /// Each flow
+    Flow,
 }
 
 /// Print a scenario that comes with Tidegate, or list them.

@@ -10,7 +10,7 @@ use tidegate_store::Writer;
 use tidegate_testbed::compare::{self, CompareError, Compared, Comparison, Measure, Verdict};
 use tidegate_testbed::{LabKernelRow, TestbedError};
 
-use crate::cli::lab::Kernel;
+use crate::cli::lab::{Kernel, KernelBy};
 use crate::cli::{Common, Format, RightsError, UsageError};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -59,7 +59,7 @@ pub fn run(options: &Kernel, common: &Common) -> anyhow::Result<Exit> {
     for point in 0..points {
         let folder = options.output.as_deref();
         match compare::point(&scenario, point, options.runs, folder, &stop) {
-            Ok(compared) => view.add(&scenario, point, &compared)?,
+            Ok(compared) => view.add(&scenario, point, &compared, options.by)?,
             Err(CompareError::Lab(RunError::Interrupted)) if stop.load(Ordering::Relaxed) => {
                 view.finish()?;
                 eprintln!("tidegate: interrupted: the results cover the runs that were complete");
@@ -92,10 +92,19 @@ impl View {
         Ok(Self::Rows(Box::new(writer)))
     }
 
-    fn add(&mut self, scenario: &Scenario, point: usize, compared: &Compared) -> io::Result<()> {
+    fn add(
+        &mut self,
+        scenario: &Scenario,
+        point: usize,
+        compared: &Compared,
+        by: KernelBy,
+    ) -> io::Result<()> {
         let parameters = scenario.parameters(point);
         match self {
-            Self::Rows(writer) => writer.rows(&LabKernelRow::of(point, &parameters, compared)),
+            Self::Rows(writer) => writer.rows(&match by {
+                KernelBy::Point => LabKernelRow::of(point, &parameters, compared),
+                KernelBy::Flow => LabKernelRow::by_flow(point, &parameters, compared),
+            }),
             Self::Table(out, paint, headed) => {
                 if !std::mem::replace(headed, true) {
                     writeln!(out, "{}", paint.bold(scenario.title()))?;
@@ -109,8 +118,14 @@ impl View {
                 if !parts.is_empty() {
                     writeln!(out, "{}", paint.bold(&parts.join("  ")))?;
                 }
-                for comparison in &compared.comparisons {
-                    writeln!(out, "{}", line(comparison, *paint))?;
+                match by {
+                    KernelBy::Point => lines(out, &compared.comparisons, *paint)?,
+                    KernelBy::Flow => {
+                        for flow in &compared.flows {
+                            writeln!(out, " {}", flow.name)?;
+                            lines(out, &flow.comparisons, *paint)?;
+                        }
+                    }
                 }
                 writeln!(out, "{}", lateness(compared, *paint))?;
                 // A point takes a minute, so each is shown at once.
@@ -133,6 +148,12 @@ both overlap, ! they do not. LATE: 99th percentile of how late packets left in r
             Self::Rows(writer) => writer.finish()?.commit(),
         }
     }
+}
+
+fn lines(out: &mut Output, comparisons: &[Comparison], paint: Paint) -> io::Result<()> {
+    comparisons
+        .iter()
+        .try_for_each(|comparison| writeln!(out, "{}", line(comparison, paint)))
 }
 
 /// A measure of both sides.
