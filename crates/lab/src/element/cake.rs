@@ -1,5 +1,5 @@
 //! CAKE's queue: tins by code point, flows that share by host, COBALT in each queue. As Linux `sch_cake.c`, described in
-//! "Piece of CAKE" (Høiland-Jørgensen, Täht, Morton, LANMAN 2018; here [Cake18]).
+//! "Piece of CAKE" (Høiland-Jørgensen, Täht, Morton, LANMAN 2018; here Cake18).
 //!
 //! The link is its shaper. Left out: filters of acknowledgements, overheads of ATM and the like, washing of code points,
 //! and the mode for ingress.
