@@ -244,7 +244,7 @@ web-check: web
 web-bench: web build
 	@packaging/setup browser
 	@echo '== measuring the page in Chromium, beside tidegate detect on the same capture'
-	$(CARGO) run --release --locked --package tidegate-bench -- page --record
+	$(CARGO) run --release --locked --package tidegate-bench -- page --record $(if $(TIDEGATE_TRACES),,--losing tenth)
 
 # Known vulnerabilities are looked up where their list can be fetched.
 deny:

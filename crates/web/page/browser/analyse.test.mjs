@@ -116,6 +116,23 @@ test("a capture that is too large for a browser is refused with the command to r
   });
 });
 
+test("a folder that is dropped is refused with the command to run", async () => {
+  await onPage({}, async (page) => {
+    await page.evaluate(() => {
+      const event = new Event("drop", { bubbles: true, cancelable: true });
+      const items = [{ webkitGetAsEntry: () => ({ isDirectory: true, name: "my captures" }) }];
+      Object.defineProperty(event, "dataTransfer", {
+        value: { files: [new File([], "my captures")], items },
+      });
+      document.body.dispatchEvent(event);
+    });
+    assert.match(
+      await page.textContent(".trouble"),
+      /^my captures is a folder.*run beside it: tidegate web '\.\/my captures'$/,
+    );
+  });
+});
+
 /** Waits until all lines have a verdict that begins so. */
 const judged = (page, verdict) =>
   page.waitForFunction((verdict) => {

@@ -107,6 +107,11 @@ function command(name: string): string {
   return `tidegate web ${plain ? name : `'./${name.replaceAll("'", "'\\''")}'`}`;
 }
 
+/** Says how a folder is read that was dropped on the page. */
+export function refuse(folder: string): void {
+  trouble.value = `${folder} is a folder, which this page cannot read: drop the captures in it, or run beside it: ${command(folder)}`;
+}
+
 /** Captures of this browser and those of `tidegate web` are in different engines: only those of one are open. */
 function use(wanted: Answers): void {
   if (engine === wanted) return;

@@ -111,7 +111,8 @@ export class PanelPlot {
     const { values, info } = this;
     if (at === null && !values.firstChild) return;
     const { from, to } = this.range;
-    const near = (NEAR / Math.max(this.plot.over.clientWidth, 1)) * (to - from);
+    // The browser would lay out the page for an element's width.
+    const near = (NEAR * uPlot.pxRatio * (to - from)) / this.size().width;
     const lines: HTMLElement[] = (at === null ? [] : this.curves.curves).flatMap((curve) => {
       const found = valueAt(curve, at ?? 0, near);
       if (found === null) return [];

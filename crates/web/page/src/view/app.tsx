@@ -9,6 +9,7 @@ import {
   go,
   open,
   place,
+  refuse,
   story,
   trouble,
   type View,
@@ -41,10 +42,13 @@ function useDrop(): void {
     const drop = (event: DragEvent) => {
       event.preventDefault();
       classList.remove("dropping");
+      const items = [...(event.dataTransfer?.items ?? [])];
+      const folder = items.map((item) => item.webkitGetAsEntry()).find((entry) => entry?.isDirectory);
       const files = [...(event.dataTransfer?.files ?? [])];
       if (files.length === 0) return;
       go("analyse");
-      void open(files);
+      if (folder) refuse(folder.name);
+      else void open(files);
     };
     addEventListener("dragover", over);
     addEventListener("dragleave", leave);
