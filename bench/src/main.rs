@@ -7,6 +7,7 @@ mod child;
 mod limiters;
 mod page;
 mod record;
+mod server;
 mod short;
 mod stages;
 mod tools;
@@ -43,6 +44,12 @@ enum Command {
     },
     /// Measure the page in the browser, beside `tidegate detect` on the same capture
     Page,
+    /// Measure what the video server costs, beside nginx
+    Server {
+        /// The program to measure, instead of target/release/tidegate
+        #[arg(long)]
+        program: Option<PathBuf>,
+    },
     /// Run a command on one core and print what it used (the benchmark calls itself so)
     #[command(hide = true)]
     Child {
@@ -161,6 +168,16 @@ fn main() -> Result<()> {
         limiters::measure(options.rounds, &mut figures)?;
         if options.record {
             let path = record::write("limiters", options.rounds, &figures.0)?;
+            eprintln!("written to {}", path.display());
+        }
+        return Ok(());
+    }
+    if let Some(Command::Server { program }) = command {
+        let mut figures = Figures::default();
+        let program = program.unwrap_or_else(capture::tidegate);
+        server::measure(&program, options.rounds, &mut figures)?;
+        if options.record {
+            let path = record::write("server", options.rounds, &figures.0)?;
             eprintln!("written to {}", path.display());
         }
         return Ok(());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::programme::{Part, Programme, ProgrammeError, Rendition, Track};
-use super::{MOST_SEGMENTS, Manifest, Pattern, Place, Size, Step, uri};
+use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
+use super::{Manifest, Pattern, Place, Size, Step, uri};
 
 /// Representations of a presentation.
 const MOST_REPRESENTATIONS: usize = 1_000;
@@ -66,7 +66,11 @@ pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
 }
 
 /// What a player of a presentation fetches.
-pub(super) fn programme(path: &str, text: &[u8]) -> Result<Programme, ProgrammeError> {
+pub(super) fn programme(
+    path: &str,
+    text: &[u8],
+    mut room: Room,
+) -> Result<Programme, ProgrammeError> {
     let mut sets = Vec::new();
     let all = parse(path, text, |set| sets.push(set)).ok_or(ProgrammeError::Unreadable)?;
     if all.is_live {
@@ -76,7 +80,6 @@ pub(super) fn programme(path: &str, text: &[u8]) -> Result<Programme, ProgrammeE
         return Err(ProgrammeError::Unsupported("several periods"));
     }
     let mut programme = Programme::default();
-    let mut segments = 0;
     // Of several languages a player chooses one: the first. Text is little, and is left out.
     let mut kinds = vec![Some("text".to_owned()), Some("image".to_owned())];
     for set in sets {
@@ -89,8 +92,7 @@ pub(super) fn programme(path: &str, text: &[u8]) -> Result<Programme, ProgrammeE
         kinds.push(kind);
         let mut track = Track::default();
         for representation in set {
-            let rendition = representation.rendition(all.lasts, MOST_SEGMENTS - segments)?;
-            segments += rendition.parts.len();
+            let rendition = representation.rendition(all.lasts, &mut room)?;
             track.renditions.push(rendition);
         }
         programme.tracks.push(track);
@@ -364,8 +366,12 @@ impl Manifest {
 }
 
 impl Representation {
-    /// What a player fetches of it, at most this many segments. `all` is how long it plays, if that is known.
-    fn rendition(self, all: Option<Duration>, most: usize) -> Result<Rendition, ProgrammeError> {
+    /// What a player fetches of it. `all` is how long it plays, if that is known.
+    fn rendition(
+        self,
+        all: Option<Duration>,
+        room: &mut Room,
+    ) -> Result<Rendition, ProgrammeError> {
         let Self { id, rate, level } = self;
         if !level.named {
             return Err(ProgrammeError::Unsupported(
@@ -387,7 +393,7 @@ impl Representation {
             first: first.map(|path| Part::whole(path, Duration::ZERO)),
             parts: Vec::new(),
         };
-        let times = level.times_of_all(all, most);
+        let times = level.times_of_all(all, room.segments + 1);
         for (i, (begins, lasts)) in (0..).zip(&times) {
             let path = match (&level.media, level.listed.get(i as usize)) {
                 (_, Some(listed)) => path(listed)?,
@@ -398,6 +404,7 @@ impl Representation {
                 // The list ends.
                 (None, None) => break,
             };
+            room.take(&path)?;
             let plays = step.times(*lasts).unwrap_or_default();
             rendition.parts.push(Part::whole(path, plays));
         }

@@ -7,8 +7,8 @@ use m3u8_rs::{
     VariantStream, parse_playlist_res,
 };
 
-use super::programme::{Part, Programme, ProgrammeError, Rendition, Track};
-use super::{MOST_SEGMENTS, Manifest, Place, Size, uri};
+use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
+use super::{Manifest, Place, Size, uri};
 
 /// Playlists that a multivariant playlist may name.
 const MOST_PLAYLISTS: usize = 200;
@@ -158,12 +158,13 @@ pub(super) fn programme(
     path: &str,
     text: &[u8],
     mut other: impl FnMut(&str) -> Option<Vec<u8>>,
+    mut room: Room,
 ) -> Result<Programme, ProgrammeError> {
     let unreadable = |_| ProgrammeError::Unreadable;
     let master = match parse_playlist_res(text).map_err(unreadable)? {
         Playlist::MasterPlaylist(master) => master,
         Playlist::MediaPlaylist(media) => {
-            let renditions = vec![rendition(path, &media, 0)?];
+            let renditions = vec![rendition(path, &media, 0, &mut room)?];
             let tracks = vec![Track { renditions }];
             return Ok(Programme { tracks });
         }
@@ -172,7 +173,7 @@ pub(super) fn programme(
         let path = uri::resolve(path, reference).ok_or(ProgrammeError::Elsewhere)?;
         let text = other(&path).ok_or(ProgrammeError::Unreadable)?;
         match parse_playlist_res(&text) {
-            Ok(Playlist::MediaPlaylist(media)) => rendition(&path, &media, rate),
+            Ok(Playlist::MediaPlaylist(media)) => rendition(&path, &media, rate, &mut room),
             _ => Err(ProgrammeError::Unreadable),
         }
     };
@@ -191,7 +192,12 @@ pub(super) fn programme(
     Ok(programme)
 }
 
-fn rendition(path: &str, media: &MediaPlaylist, rate: u64) -> Result<Rendition, ProgrammeError> {
+fn rendition(
+    path: &str,
+    media: &MediaPlaylist,
+    rate: u64,
+    room: &mut Room,
+) -> Result<Rendition, ProgrammeError> {
     if !media.end_list {
         return Err(ProgrammeError::Live);
     }
@@ -212,11 +218,12 @@ fn rendition(path: &str, media: &MediaPlaylist, rate: u64) -> Result<Rendition, 
     }
     // A range without a beginning follows the last one (RFC 8216, section 4.3.2.2).
     let mut after = 0;
-    for segment in media.segments.iter().take(MOST_SEGMENTS) {
+    for segment in &media.segments {
         let range = span(segment.byte_range.as_ref(), after);
         after = range.map_or(0, |(first, count)| first.saturating_add(count));
         let plays = Duration::try_from_secs_f32(segment.duration).unwrap_or_default();
         let path = resolve(&segment.uri)?;
+        room.take(&path)?;
         rendition.parts.push(Part { path, plays, range });
     }
     Ok(rendition)

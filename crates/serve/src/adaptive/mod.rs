@@ -19,6 +19,7 @@ use tidegate_limiter::Rate;
 use crate::media::PLAUSIBLE;
 
 pub use cmcd::Cmcd;
+use programme::Room;
 pub use programme::{Part, Programme, ProgrammeError, Track};
 
 /// Segments of a manifest that are remembered. Those behind them are sent like other files.
@@ -194,9 +195,13 @@ impl Programme {
         text: &[u8],
         other: impl FnMut(&str) -> Option<Vec<u8>>,
     ) -> Result<Self, ProgrammeError> {
+        let room = Room {
+            segments: MOST_SEGMENTS,
+            bytes: MOST_BYTES,
+        };
         let mut programme = match uri::extension(path) {
-            Some("mpd") => dash::programme(path, text)?,
-            _ => hls::programme(path, text, other)?,
+            Some("mpd") => dash::programme(path, text, room)?,
+            _ => hls::programme(path, text, other, room)?,
         };
         for track in &mut programme.tracks {
             track

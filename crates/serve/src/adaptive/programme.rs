@@ -53,6 +53,9 @@ pub enum ProgrammeError {
     /// A part of the format.
     #[error("the manifest has {0}, which are not played")]
     Unsupported(&'static str),
+    /// It names more than a player keeps in memory.
+    #[error("the manifest names too many segments")]
+    TooLarge,
     /// Its segments are on another server.
     #[error("the manifest leads to another server, or out of its folder")]
     Elsewhere,
@@ -66,5 +69,25 @@ impl Part {
             plays,
             range: None,
         }
+    }
+}
+
+/// What a player may still keep of a manifest.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub segments: usize,
+    /// Bytes of their paths.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// Takes the room for a segment.
+    pub fn take(&mut self, path: &str) -> Result<(), ProgrammeError> {
+        let left = self
+            .segments
+            .checked_sub(1)
+            .zip(self.bytes.checked_sub(path.len()));
+        (self.segments, self.bytes) = left.ok_or(ProgrammeError::TooLarge)?;
+        Ok(())
     }
 }

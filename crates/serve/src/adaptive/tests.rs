@@ -170,6 +170,14 @@ fn no_manifest_needs_much_memory() {
         format!("<AdaptationSet><SegmentTemplate media=\"{long}$Number$\"/>{sets}</AdaptationSet>"),
         "<Period>".repeat(100_000),
     ] {
+        let length = "<MPD mediaPresentationDuration=\"P999999D\">";
+        let played = Programme::read("a.mpd", format!("{length}{text}</MPD>").as_bytes(), |_| {
+            None
+        });
+        let all = played.into_iter().flat_map(|played| played.tracks);
+        let renditions = all.flat_map(|track| track.renditions);
+        let parts = renditions.flat_map(|rendition| rendition.parts);
+        assert!(parts.map(|part| part.path.len()).sum::<usize>() < 2 * MOST_BYTES);
         let read = Manifest::read("a.mpd", text.as_bytes(), |_| None);
         let weight = read.map_or(0, |manifest| manifest.weight());
         assert!(weight < 2 * MOST_BYTES, "{weight}");
@@ -183,6 +191,8 @@ proptest! {
             if let Some(manifest) = Manifest::read(path, text.as_bytes(), |_| Some(text.clone().into())) {
                 let _ = manifest.find("a/b", 1);
             }
+            let _ = Programme::playlists(path, text.as_bytes());
+            let _ = Programme::read(path, text.as_bytes(), |_| Some(text.clone().into()));
         }
     }
 }
@@ -285,24 +295,28 @@ fn players_read_presentations_of_dash() {
         .map(|part| part.plays.as_secs());
     assert_eq!(plays.collect::<Vec<_>>(), [2, 2, 1]);
     // A timeline that is repeated to the end, and hostile numbers.
-    for (attributes, repeated, count) in [
-        (r#"mediaPresentationDuration="PT1M""#, "-1", 30),
+    for (attributes, repeated, expected) in [
+        (r#"mediaPresentationDuration="PT1M""#, "-1", Ok(30)),
         (
             r#"mediaPresentationDuration="P9999999D""#,
             "-1",
-            super::MOST_SEGMENTS,
+            Err(ProgrammeError::TooLarge),
         ),
-        ("", "9223372036854775807", super::MOST_SEGMENTS),
-        ("", "-1", 0),
+        ("", "9223372036854775807", Err(ProgrammeError::TooLarge)),
+        ("", "-1", Ok(0)),
     ] {
         let line = format!(
             r#"<SegmentTemplate media="$Time$.m4s"><SegmentTimeline><S d="2" r="{repeated}"/></SegmentTimeline></SegmentTemplate>"#
         );
-        let all = read(with(attributes, &line)).unwrap();
-        let renditions = all.tracks.iter().flat_map(|track| &track.renditions);
-        let video = renditions.filter(|rendition| rendition.rate >= 1_000_000);
-        let longest = video.map(|rendition| rendition.parts.len()).max();
-        assert_eq!(longest.unwrap_or(0), count, "{repeated}");
+        let longest = read(with(attributes, &line)).map(|all| {
+            let renditions = all.tracks.iter().flat_map(|track| &track.renditions);
+            let video = renditions.filter(|rendition| rendition.rate >= 1_000_000);
+            video
+                .map(|rendition| rendition.parts.len())
+                .max()
+                .unwrap_or(0)
+        });
+        assert_eq!(longest, expected, "{repeated}");
     }
     assert_eq!(
         read(with(r#"type="dynamic""#, numbers)),
