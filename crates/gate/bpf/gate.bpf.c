@@ -3,6 +3,7 @@
 #include "judge.h"
 #include "mark.h"
 #include "parse.h"
+#include "watch.h"
 #include "tc.h"
 #include "xdp.h"
 

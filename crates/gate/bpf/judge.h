@@ -152,7 +152,10 @@ static __always_inline int seated(struct packet *p)
 		count(RACED, p->packets, p->bytes);
 		return PASS;
 	}
-	return step == EXCESS ? p->excess : step;
+	if (step != EXCESS)
+		return step;
+	p->watched |= EXCEEDS;
+	return p->excess;
 }
 
 // The verdict on a parsed packet: PASS, EXCESS, CE, or MARKED plus a code point.
@@ -169,5 +172,6 @@ PART int judge(struct packet *p)
 	if (!set)
 		return PASS;
 	charge(p, set);
+	p->watched |= set->modes;
 	return find(p, set) ? seated(p) : stranger(p);
 }

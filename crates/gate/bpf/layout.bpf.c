@@ -22,4 +22,9 @@ struct {
 	struct key6 key6;
 	struct settings settings;
 	struct tally tally;
+	struct flow_key flow_key;
+	struct flow flow;
+	struct line line;
+	enum watched watched;
+	enum trips trips;
 } shared;

@@ -78,6 +78,10 @@ static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_laye
 		p.ip += tag;
 	}
 	int verdict = judge(&p);
+	if (p.watched & WATCHES)
+		watch(&p, verdict);
+	if (p.watched & SHADOWS)
+		verdict = PASS;
 	p.ip -= tag;
 	if (verdict == EXCESS)
 		return SHOT;

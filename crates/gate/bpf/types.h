@@ -42,6 +42,8 @@ enum sizes {
 	PAGES = 1 << 12,
 	SENDERS = 1 << 10,	// groups of senders of frames without IP, which share a low rate each
 	SEEN = 1536,	// bits for flows without a queue
+	TRIPS = 128,	// groups of round trips of like length
+	WATCHED = 1 << 18,	// subscribers whose round trips are counted
 	ANY_PROTOCOL = 256,
 	COUNTED = 64,	// no code point
 	NONE = 255,
@@ -194,6 +196,53 @@ struct binding {
 	u32 tags;	// the outer one in the upper half
 };
 
+// What is known of a packet that is watched, as bits: it has a header of TCP, with timestamps, an acknowledgement, data. It
+// exceeds the limit, also where it passes. The gate watches flows. It changes and drops nothing.
+enum watched { READ = 1, STAMPED = 2, ANSWERS = 4, CARRIES = 8, EXCEEDS = 16, WATCHES = 32, SHADOWS = 64 };
+// How round trips are grouped, and for how long their counts are kept.
+enum trips {
+	LATELY = 35,	// counts are of the present and the previous 2^LATELY ns
+	LEAST_TRIP = 16,	// the shortest trips are of less than 2^LEAST_TRIP ns
+	STEPS_SHIFT = 3,	// each doubling is divided into 2^STEPS_SHIFT
+};
+// A flow of a subscriber that is watched, see watch.h. Addresses and ports are as on the wire.
+struct flow_key {
+	u32 local[4], remote[4];	// the subscriber's, and the other one; IPv4 mapped
+	u32 ports;	// the subscriber's in the lower half
+	u32 protocol;
+};
+// Its packets in one direction.
+struct way {
+	u64 bytes, excess_bytes;
+	u64 sent;	// when the packet passed that is waited for, ns; 0: none is
+	u32 packets, excess_packets, marked_packets;
+	u32 token;	// what its answer echoes or acknowledges
+	u32 newest;	// the latest timestamp
+	u32 end;	// the sequence number behind the last byte
+	u32 segments, again;	// with data, and those of them that were sent again
+	u32 told_segments, told_again;	// those that the subscriber's counts have
+	u32 trip;	// the latest round trip, in 2^10 ns
+	u16 queue;
+	u16 known;	// whether `end` is known, and whether the packet that is waited for has a timestamp
+};
+struct flow {
+	u64 began, latest;	// ns
+	u32 subscriber, spare;
+	struct way ways[2];
+};
+// What a subscriber's line feels. Of each direction: packets and their answers, segments of TCP with data, and those of them
+// that were sent again.
+struct lately {
+	u32 segments[2], again[2];
+	u16 trips[2][TRIPS];
+};
+struct line {
+	struct bpf_spin_lock lock;
+	u32 window;	// the number of the present time
+	u64 trips[2], segments[2], again[2];
+	struct lately lately[2];	// of times with even and odd numbers
+};
+
 enum link { VLAN, QINQ, PPPOE };
 struct link_key {
 	u32 id;
@@ -228,7 +277,8 @@ struct settings {
 	u8 link_frames;	// a bit for each kind of frame that passes then, at a low rate
 	u8 beside;	// for user space: whether it attaches beside other gates
 	u8 known_sources;	// packets from no subscriber's address are dropped where they come in
-	u8 spare[7];
+	u8 modes;	// of enum watched: WATCHES, SHADOWS
+	u8 spare[6];
 	struct length4 lengths4[2][LENGTHS];	// the longest first
 	struct length6 lengths6[2][LENGTHS];
 };
@@ -251,13 +301,12 @@ struct packet {
 	u32 ports;	// as on the wire
 	struct seat seat;
 	u32 bytes;	// that are charged
-	u32 packets;	// on the wire: a super-packet is several
 	u32 length;	// of the frame, or of all its segments
-	u32 ip;		// offset of the IP header
-	u32 headers;	// bytes before the payload
+	u16 packets;	// on the wire: a super-packet is several
+	u16 ip;		// offset of the IP header
 	u32 plan;	// of its limiter, when the queue was chosen
-	u32 queue;
-	u32 excess;	// the verdict if it exceeds the limit
+	u16 headers;	// bytes before the payload
+	u16 excess;	// the verdict if it exceeds the limit
 	u32 cursor;	// the sharing node that is settled next
 	u32 looked;	// number of queues whose periods were checked
 	u32 flow;	// the hash
@@ -265,7 +314,10 @@ struct packet {
 		u32 host;	// the hash of the subscriber's address, where hosts share the class
 		u32 sender;	// of a frame without IP: a number made of its address and tags
 	};
+	u32 end;	// of TCP: the sequence number behind the last byte
+	u32 stamp, answered;	// its timestamp, and the echoed one; or else what it acknowledges
 	u8 first, queues, hosts;	// of its class
+	u8 queue;
 	u64 now;
 	u64 mac;	// of the sender, if the packet is from a subscriber
 	u32 interface;	// where it came in, likewise
@@ -278,4 +330,5 @@ struct packet {
 	u8 ecn;		// RFC 3168
 	u8 crowded;	// whether its limiter keeps a crowd
 	u8 spoofed;	// its source is a subscriber that is bound to another place
+	u8 watched;	// what is known for watch.h, see enum watched
 };

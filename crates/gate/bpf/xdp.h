@@ -38,6 +38,10 @@ static __always_inline int xdp(struct xdp_md *ctx, u8 direction, int link_layer)
 		type = TYPE_IPV6;
 	xdp_parse_ip(ctx, &p, type);
 	int verdict = judge(&p);
+	if (p.watched & WATCHES)
+		watch(&p, verdict);
+	if (p.watched & SHADOWS)
+		verdict = PASS;
 	if (verdict == EXCESS)
 		return XDP_DROP;
 	if (verdict == CE || verdict >= MARKED)

@@ -87,6 +87,8 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 	}
 	for (u32 i = 0; i < count; i++) {
 		verdicts[i] = found[i] ? seated(all + i) : stranger(all + i);
+		if (set->modes & SHADOWS)
+			verdicts[i] = PASS;
 		if (verdicts[i] == CE || verdicts[i] >= MARKED)
 			mark_packet(packets[i], all + i, verdicts[i]);
 	}

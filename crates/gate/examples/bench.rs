@@ -10,6 +10,8 @@
 //! read. At first, one subscriber after the other gets more than its queues hold during a period of
 //! burst control, and another period passes. So all queues have a backlog then (of twice the rate), and
 //! periods end all the time.
+//! `watched` lines are of packets without a limit whose flows are watched, beside the same packets where they are not: runs
+//! are short, since the machine may do something else in a long one, and the least of many counts.
 //! A scheme and the policer take turns; the ratio is the median of all turns, costs are the
 //! smallest.
 
@@ -34,6 +36,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
 /// Packets that are measured at once.
 const RUNS: u64 = 1_000_000;
 const REPEATS: usize = 5;
+/// Packets of a short run, and the number of runs of each kind, in as many turns.
+const SHORT: u64 = 10_000;
+const SHORT_TURNS: usize = 12;
 /// Turns of a scheme and the policer.
 const TURNS: usize = 9;
 /// Bytes of a packet, as it is charged.
@@ -48,7 +53,17 @@ const PERIOD: f64 = 1e8;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-bench-{}", std::process::id()));
-    let settings = Settings {
+    let settings = settings();
+    let started = Instant::now();
+    let kernel = Kernel::create(&pins, &settings)?;
+    println!("load_programs {:.3} s", started.elapsed().as_secs_f64());
+    let result = measure(&pins);
+    kernel.remove()?;
+    result
+}
+
+fn settings() -> Settings {
+    Settings {
         accounting: Accounting {
             layer: 2,
             overhead: 24,
@@ -58,14 +73,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         link_frames: LinkFrames::default(),
         sources: Sources::Bound,
         beside: false,
+        shadow: false,
+        flows: 0,
         hash: HashKey::from_bytes(*b"a 16 byte secret"),
-    };
-    let started = Instant::now();
-    let kernel = Kernel::create(&pins, &settings)?;
-    println!("load_programs {:.3} s", started.elapsed().as_secs_f64());
-    let result = measure(&pins);
-    kernel.remove()?;
-    result
+    }
 }
 
 fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
@@ -102,6 +113,7 @@ fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
     let seats = MapHandle::from_pinned_path(pins.join("maps/seats4"))?;
     let empty = memlock(&seats)?;
     for subscribers in counts {
+        bench.watched(subscribers)?;
         bench.with(subscribers, 2.0, "")?;
         bench.with(subscribers, 0.5, "light_")?;
     }
@@ -166,6 +178,34 @@ impl Bench {
         Ok(())
     }
 
+    /// What it costs to watch flows, of UDP and of TCP with timestamps.
+    fn watched(&mut self, subscribers: u32) -> Outcome<()> {
+        let gap = BYTES as f64 * 8e9 / (RATE as f64 * f64::from(subscribers));
+        self.seat(0, subscribers, LimiterConfig::Unlimited)?;
+        self.pace(0, subscribers, gap, 0)?;
+        for (protocol, frame) in [("udp", datagram()), ("tcp", segment())] {
+            let mut least = [f64::MAX; 2];
+            for _ in 0..SHORT_TURNS {
+                for (flows, least) in [0, 1 << 16].into_iter().zip(&mut least) {
+                    let settings = Settings {
+                        flows,
+                        ..settings()
+                    };
+                    self.kernel.set_settings(&settings)?;
+                    // The table begins empty.
+                    self.test("bench_gate", &frame, 4 * SHORT)?;
+                    for _ in 0..SHORT_TURNS {
+                        *least = least.min(self.test("bench_gate", &frame, SHORT)?);
+                    }
+                }
+            }
+            let [without, with] = least;
+            println!("unwatched_{protocol}_{subscribers} {without:.1} ns");
+            println!("watched_{protocol}_{subscribers} {with:.1} ns");
+        }
+        Ok(self.kernel.set_settings(&settings())?)
+    }
+
     /// Puts all subscribers of a network on a new plan, and has their queues filled.
     fn fill(
         &mut self,
@@ -211,25 +251,26 @@ impl Bench {
 
     /// Runs a program on this many packets. Returns nanoseconds of one.
     fn run(&self, name: &str, packets: u64) -> Outcome<f64> {
-        let mut frame = vec![
-            2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0x05, 0xdc,
-        ];
-        frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 198, 51, 100, 1]);
-        frame.resize(1_514, 0);
-        let program = self.object.progs_mut().find(|found| found.name() == name);
-        let program = program.ok_or("no such program")?;
+        let frame = datagram();
         let (mut rest, mut total) = (packets, 0.0);
         while rest > 0 {
             let repeat = rest.min(RUNS);
-            let input = ProgramInput {
-                data_in: Some(&frame),
-                repeat: repeat as u32,
-                ..ProgramInput::default()
-            };
-            total += program.test_run(input)?.duration.as_nanos() as f64 * repeat as f64;
+            total += self.test(name, &frame, repeat)? * repeat as f64;
             rest -= repeat;
         }
         Ok(total / packets as f64)
+    }
+
+    /// Runs a program on a frame, this often. Returns nanoseconds of one.
+    fn test(&self, name: &str, frame: &[u8], repeat: u64) -> Outcome<f64> {
+        let program = self.object.progs_mut().find(|found| found.name() == name);
+        let input = ProgramInput {
+            data_in: Some(frame),
+            repeat: repeat as u32,
+            ..ProgramInput::default()
+        };
+        let output = program.ok_or("no such program")?.test_run(input)?;
+        Ok(output.duration.as_nanos() as f64)
     }
 
     /// Packets that passed and packets that did not, of all subscribers of a network.
@@ -265,6 +306,25 @@ impl Bench {
         kernel.seat(Direction::Down, &seats)?;
         Ok(())
     }
+}
+
+/// A frame of UDP over IPv4.
+fn datagram() -> Vec<u8> {
+    let mut frame = vec![
+        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0x05, 0xdc,
+    ];
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 198, 51, 100, 1]);
+    frame.resize(1_514, 0);
+    frame
+}
+
+/// A frame of TCP over IPv4, with timestamps.
+fn segment() -> Vec<u8> {
+    let mut frame = datagram();
+    frame[23] = 6;
+    frame[34 + 12..34 + 14].copy_from_slice(&[8 << 4, 16]);
+    frame[34 + 20..34 + 32].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9]);
+    frame
 }
 
 /// Queues and bucket are so small that they are full as well. Queues with burst control are larger,

@@ -97,6 +97,8 @@ pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), Cha
     new.link_frames = config.link_frames;
     new.sources = config.sources;
     new.beside = config.beside;
+    new.shadow = config.shadow;
+    new.watch = config.watch;
     new.events.clone_from(&config.events);
     new.attachments.clone_from(&config.attachments);
     new.templates.clone_from(&config.plans);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
+use crate::flow::Flow;
 use crate::gate::{Missing, Setting};
+use crate::line::Line;
 use crate::live::MatchChange;
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::table::{LimiterState, Match, PerDirection};
@@ -89,6 +91,23 @@ pub trait Control: Send {
     /// If the gate cannot be read.
     fn limiter(&mut self, number: u32) -> Result<LimiterState, ControlError>;
 
+    /// What the line of a subscriber feels, and its score; `None` if it is not known.
+    ///
+    /// # Errors
+    /// If the gate cannot be read.
+    fn line(
+        &mut self,
+        _subscriber: &Subscriber,
+    ) -> Result<Option<(Line, Option<f64>)>, ControlError> {
+        Ok(None)
+    }
+
+    /// The watched flows of a subscriber.
+    ///
+    /// # Errors
+    /// If there is no such subscriber, nothing is watched, or the gate cannot be read.
+    fn flows(&mut self, name: &str) -> Result<Vec<Flow>, ControlError>;
+
     /// The name of the subscriber that has exactly this address, prefix or tag.
     ///
     /// # Errors
@@ -129,18 +148,31 @@ pub trait Control: Send {
     fn heal(&mut self) -> Vec<Missing>;
 }
 
+/// A subscriber, as it is now.
+#[derive(Debug, Clone)]
+pub struct Inspected {
+    /// The subscriber.
+    pub subscriber: Subscriber,
+    /// Its limiters.
+    pub states: PerDirection<LimiterState>,
+    /// What its line feels, and its score.
+    pub line: Option<(Line, Option<f64>)>,
+}
+
 /// A subscriber, and its limiters as they are now.
 ///
 /// # Errors
 /// If there is no such subscriber, or the gate cannot be read.
-pub fn inspect(
-    control: &mut dyn Control,
-    name: &str,
-) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+pub fn inspect(control: &mut dyn Control, name: &str) -> Result<Inspected, ControlError> {
     let subscriber = control.subscriber(name)?;
     let states = PerDirection {
         down: control.limiter(subscriber.limits.down.limiter)?,
         up: control.limiter(subscriber.limits.up.limiter)?,
     };
-    Ok((subscriber, states))
+    let line = control.line(&subscriber)?;
+    Ok(Inspected {
+        subscriber,
+        states,
+        line,
+    })
 }

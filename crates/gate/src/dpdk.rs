@@ -67,6 +67,14 @@ impl From<DpdkError> for PathError {
     }
 }
 
+/// Whether this data path can do what is asked.
+fn check(settings: &Settings) -> Result<(), DpdkError> {
+    match settings.flows {
+        0 => Ok(()),
+        _ => Err(DpdkError::Watch),
+    }
+}
+
 impl Drop for Dpdk {
     fn drop(&mut self) {
         let mut process = process();
@@ -79,8 +87,9 @@ impl Dpdk {
     /// Makes the data path of this process, with the devices that were [chosen](Devices::choose).
     ///
     /// # Errors
-    /// If there is one already, or DPDK refuses.
+    /// If there is one already, flows are to be watched, or DPDK refuses.
     pub fn create(pins: &Path, settings: &Settings) -> Result<Self, DpdkError> {
+        check(settings)?;
         let mut process = process();
         if process.pins.is_some() {
             return Err(DpdkError::Taken);
@@ -210,6 +219,7 @@ impl DataPath for Dpdk {
     }
 
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
+        check(settings)?;
         self.directory.set(settings);
         Ok(self.directory.publish(&DpdkMaps).map_err(DpdkError::from)?)
     }

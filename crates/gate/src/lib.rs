@@ -16,14 +16,17 @@ pub mod config;
 pub mod control;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+pub mod flow;
 mod gate;
 mod kernel;
 pub mod limits;
+pub mod line;
 pub mod live;
 mod maps;
 pub mod matches;
 mod memory;
 mod path;
+pub mod quality;
 pub mod radius;
 pub mod reading;
 mod room;

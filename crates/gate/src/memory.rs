@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crate::flow::Flow;
+use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
     Attachment, Counters, Direction, LimiterState, Match, Plan, QueueState, Seat, Settings,
@@ -28,6 +30,10 @@ pub struct Contents {
     pub attachments: Vec<Attachment>,
     /// Interfaces that do not exist.
     pub gone: BTreeSet<String>,
+    /// What lines feel.
+    pub lines: Option<Lines>,
+    /// Watched flows, by the numbers of subscribers.
+    pub flows: HashMap<u32, Vec<Flow>>,
     /// A short name of each change that was made.
     pub log: Vec<String>,
     /// Whether it is incomplete, as if its creator had been killed.
@@ -215,6 +221,22 @@ impl DataPath for Memory {
         Ok(limiters
             .map(|number| counters(number).unwrap_or_default())
             .collect())
+    }
+
+    fn lines(&self) -> Result<Option<Lines>, PathError> {
+        Ok(locked(&self.shared).lines.clone())
+    }
+
+    fn line(&self, subscriber: u32) -> Result<Option<Line>, PathError> {
+        let memory = locked(&self.shared);
+        let lines = memory.lines.as_ref();
+        Ok(lines.and_then(|lines| lines.by_subscriber.get(&subscriber).copied()))
+    }
+
+    fn flows(&self, subscriber: u32) -> Result<Option<Vec<Flow>>, PathError> {
+        let memory = locked(&self.shared);
+        let flows = memory.flows.get(&subscriber).cloned();
+        Ok(memory.lines.as_ref().map(|_| flows.unwrap_or_default()))
     }
 
     fn unknown(&self) -> Result<Others, PathError> {

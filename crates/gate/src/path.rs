@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::flow::Flow;
+use crate::line::{Line, Lines};
 use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
 
 /// Numbers of packets that no limiter saw, by the name of the reason.
@@ -108,6 +110,27 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If they cannot be read.
     fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError>;
+    /// What the lines of subscribers feel; `None` if nothing is watched.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn lines(&self) -> Result<Option<Lines>, PathError> {
+        Ok(None)
+    }
+    /// What the line of a subscriber feels, by half the number of its limiters; `None` if it is not known.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn line(&self, _subscriber: u32) -> Result<Option<Line>, PathError> {
+        Ok(None)
+    }
+    /// The watched flows of a subscriber, by the same number; `None` if nothing is watched.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn flows(&self, _subscriber: u32) -> Result<Option<Vec<Flow>>, PathError> {
+        Ok(None)
+    }
     /// Packets that no limiter saw: they match no subscriber, or are malformed.
     ///
     /// # Errors

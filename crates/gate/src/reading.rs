@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::binding::Binding;
 use crate::calendar::{Quota, Why};
+use crate::line::Line;
 use crate::path::{DataPath, Others, PathError};
+use crate::quality::Requirement;
 use crate::state::{GateState, Member};
 use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
 
@@ -34,6 +36,8 @@ pub struct Overview {
     pub attachments: Vec<InterfaceStatus>,
     /// Number of plans in the file.
     pub plans: u64,
+    /// Whether what would be dropped is only counted.
+    pub shadow: bool,
     /// The file with the events.
     pub events: Option<PathBuf>,
     /// A number that another gate is unlikely to have.
@@ -57,6 +61,7 @@ impl Overview {
                 })
                 .collect(),
             plans: state.templates.len() as u64,
+            shadow: state.shadow,
             events: state.events.clone(),
             identity: state.identity(),
             unsettled,
@@ -130,6 +135,11 @@ impl Subscriber {
         }
     }
 
+    /// Its number: half that of its limiters.
+    pub(crate) fn number(&self) -> u32 {
+        self.limits.down.limiter / 2
+    }
+
     /// The plan's name, or `-` if it has no plan.
     pub fn plan_name(&self) -> &str {
         self.plan.as_deref().unwrap_or("-")
@@ -187,6 +197,19 @@ pub struct Reading {
     pub counters: Vec<PerDirection<Counters>>,
     /// Packets that no limiter saw, by reason.
     pub unlimited: Others,
+    /// What lines feel; `None` if nothing is watched.
+    pub felt: Option<Felt>,
+}
+
+/// What lines feel.
+#[derive(Debug, Clone)]
+pub struct Felt {
+    /// That of each subscriber, in the order of the roster. Those without TCP have none.
+    pub lines: Vec<Option<Line>>,
+    /// All of them together.
+    pub all: Line,
+    /// What their scores are of.
+    pub requirement: Requirement,
 }
 
 impl Reading {
@@ -204,12 +227,23 @@ impl Reading {
             .map(|one| PerDirection::new(|direction| counted(one.limits[direction])))
             .collect();
         let unlimited = path.unknown()?;
+        let felt = path.lines()?.zip(state.watch).map(|(found, watch)| {
+            let numbers = roster.subscribers.iter().map(Subscriber::number);
+            Felt {
+                lines: numbers
+                    .map(|number| found.by_subscriber.get(&number).copied())
+                    .collect(),
+                all: found.all,
+                requirement: watch.requirement,
+            }
+        });
         Ok(Self {
             at: began,
             took: began.elapsed(),
             roster,
             counters,
             unlimited,
+            felt,
         })
     }
 

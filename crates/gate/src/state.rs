@@ -10,6 +10,7 @@ use tidegate_limiter::{HashKey, Rate, Scheme};
 use crate::binding::Binding;
 use crate::calendar::Turn;
 use crate::limits::{Limits, PlanTemplate, Template};
+use crate::quality::Watch;
 use crate::subscriber::Declaration;
 use crate::table::{
     Accounting, Attachment, Direction, LinkFrames, Match, Origin, OtherFrames, PerDirection, Seat,
@@ -288,6 +289,12 @@ pub struct GateState {
     /// Whether to attach where another gate is attached already.
     #[serde(default, skip_serializing_if = "is_default")]
     pub beside: bool,
+    /// Whether what would be dropped is only counted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shadow: bool,
+    /// What is watched.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub watch: Option<Watch>,
     /// The file with the events.
     #[serde(default, skip_serializing_if = "is_default")]
     pub events: Option<PathBuf>,
@@ -326,6 +333,8 @@ impl GateState {
             link_frames: LinkFrames::default(),
             sources: Sources::default(),
             beside: false,
+            shadow: false,
+            watch: None,
             events: None,
             attachments: Vec::new(),
             templates: Vec::new(),
@@ -346,6 +355,8 @@ impl GateState {
             link_frames: self.link_frames,
             sources: self.sources,
             beside: self.beside,
+            shadow: self.shadow,
+            flows: self.watch.map_or(0, |watch| watch.flows),
             hash: HashKey::from_bytes((high << 64 | low).to_le_bytes()),
         }
     }

@@ -238,6 +238,10 @@ pub struct Settings {
     pub sources: Sources,
     /// Whether to attach where another gate is attached already.
     pub beside: bool,
+    /// Whether packets pass as they came, and what would happen to them is only counted.
+    pub shadow: bool,
+    /// Most flows that are watched at a time; 0: none is.
+    pub flows: u32,
     /// Secret key of the flow hash.
     pub hash: HashKey,
 }

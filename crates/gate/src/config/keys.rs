@@ -8,6 +8,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "link-frames": "list", "[\"arp\", \"ppp\", \"bridge\"]", "Frames without IP that pass where the others are dropped: `arp`; `ppp` (PPPoE discovery, and PPP's protocols that keep a session); `bridge` (frames to 01:80:c2:00:00:00 up to 0f: spanning tree, LACP, 802.1X); `lldp`. Each sender may have 64 kbit/s of them from the subscribers' side, and 1 Mbit/s towards it.";
     "sources": "\"bound\" or \"known\"", "bound", "Which source addresses may come in at interfaces of side `access`. With `bound`, all but those of subscribers that `from-port`, `from-mac` or `from-vlan` binds to another place. With `known`, also only those of subscribers; others are dropped and counted as `unknown_source_dropped`, but hosts that ask for an address pass at the rate of `link-frames`.";
     "other-gates": "\"refuse\" or \"allow\"", "refuse", "What happens if another gate, with other pins, is attached to an interface already. Both would limit the same packets.";
+    "shadow": "true or false", "false", "With `true` all packets pass as they came. What would be dropped or marked is only counted, by every key of this file: try a file on live traffic. `excess = \"count\"` does this for one plan.";
     "pins": "path", "/sys/fs/bpf/tidegate", "Folder for the kernel's maps and programs. They stay there when the daemon dies. The folder must be in a bpffs. A reload cannot change it.";
     "state": "path", "/run/tidegate", "Folder for the names of what is in the kernel, and the lock. A restart of the machine must empty it, as it empties the kernel. A reload cannot change it.";
     "log": "\"text\" or \"json\"", "text", "How the daemon writes its log.";
@@ -19,6 +20,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "api": "table", "none", "Where the HTTP API listens.";
     "metrics": "table", "none", "Where the metrics are served.";
     "usage": "table", "none", "Where the volumes of months are kept.";
+    "watch": "table", "none", "Watches flows: round trips, segments that are sent again, a score.";
     "radius": "table", "none", "Where RADIUS is answered.";
     "events": "path", "none", "A file to which every change is added, with its time and who made it: a JSON object a line. At 64 MiB it is renamed to the same name with `.1` behind.";
 }
@@ -108,6 +110,13 @@ section! { USAGE = "[usage]", "Counts the bytes that each subscriber used in its
     "file": "path", "", "Where the counts are kept, in a folder that survives restarts of the machine, such as `/var/lib/tidegate/usage.json`. It is written every minute and at the end.";
 }
 
+section! { WATCH = "[watch]", "Watches the flows of subscribers: round-trip times on both sides of the gate, segments of TCP that are sent again, and a score of 0 to 100 by IETF's draft on Quality of Outcome. Not on DPDK.";
+    "flows": "number", "65536", "Most flows that are watched at a time, 1,024 to 16,777,216. Beyond that the flow without packets for the longest time is forgotten. A flow takes about 300 bytes, which are allocated at once.";
+    "p50": "two times", "[\"50ms\", \"400ms\"]", "The median of round trips on the subscriber's side: up to the first it costs no score, from the second on nothing is left of it.";
+    "p95": "two times", "[\"100ms\", \"600ms\"]", "Their 95th percentile, likewise.";
+    "again": "two numbers", "[1, 10]", "The share of segments that are sent again, in per cent, likewise.";
+}
+
 section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber has which address, and change plans. The daemon does that.";
     "accounting": "address", "none", "Where accounting is answered (RFC 2866), such as `\"192.0.2.1:1813\"`.";
     "change": "address", "none", "Where changes of authorization and disconnects are answered (RFC 5176), such as `\"192.0.2.1:3799\"`.";
@@ -118,7 +127,7 @@ section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber 
 /// All sections, in the order of the documentation.
 pub const SECTIONS: &[Section] = &[
     FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
-    USAGE, RADIUS,
+    USAGE, WATCH, RADIUS,
 ];
 
 /// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.

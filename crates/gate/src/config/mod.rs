@@ -12,6 +12,7 @@ mod problem;
 mod roll;
 mod subscriber;
 mod terms;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use keys::{SECTIONS, schema};
 pub use problem::{ConfigErrors, Problem, Skipped};
 
 use crate::limits::{Limits, PlanTemplate};
+use crate::quality::Watch;
 use crate::subscriber::Declaration;
 use crate::table::{
     Accounting, Attachment, Direction, Hook, LinkFrames, Match, OtherFrames, PerDirection, Sources,
@@ -94,6 +96,10 @@ pub struct Config {
     pub metrics: Option<Metrics>,
     /// The file with the volumes of months.
     pub usage: Option<PathBuf>,
+    /// Whether what would be dropped is only counted.
+    pub shadow: bool,
+    /// What is watched.
+    pub watch: Option<Watch>,
     /// The file with the events.
     pub events: Option<PathBuf>,
     /// RADIUS.
@@ -339,6 +345,8 @@ fn read(
         api,
         metrics,
         usage,
+        shadow: f.truth("shadow").unwrap_or(false),
+        watch: f.node("watch").and_then(|node| watch::watch(node, sink)),
         events: f.text("events").map(|path| folder.join(path)),
         radius: f
             .node("radius")

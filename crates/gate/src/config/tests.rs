@@ -2,6 +2,7 @@ mod endpoints;
 mod errors;
 mod lists;
 mod terms;
+mod watch;
 
 use proptest::prelude::*;
 

@@ -8,7 +8,9 @@ use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::config::Config;
+use crate::flow::Flow;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
+use crate::line::Line;
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::GateState;
@@ -156,6 +158,28 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
             Source::Watched(view) => view.path(),
         };
         Ok(path.read(number)?)
+    }
+
+    fn line(
+        &mut self,
+        subscriber: &Subscriber,
+    ) -> Result<Option<(Line, Option<f64>)>, ControlError> {
+        let (state, path) = self.fresh()?;
+        let line = path.line(subscriber.number())?;
+        Ok(line
+            .zip(state.watch)
+            .map(|(line, watch)| (line, watch.requirement.score(&line))))
+    }
+
+    fn flows(&mut self, name: &str) -> Result<Vec<Flow>, ControlError> {
+        let number = self.subscriber(name)?.number();
+        let (state, path) = self.fresh()?;
+        path.flows(number)?.ok_or_else(|| {
+            ControlError::Invalid(format!(
+                "no flows are watched: add [watch] to {} and reload",
+                state.config.display()
+            ))
+        })
     }
 
     fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Adjustment, Control, ControlError, inspect};
+use super::{Adjustment, Control, ControlError, Inspected, inspect};
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
+use crate::flow::Flow;
 use crate::gate::Missing;
 use crate::live::MatchChange;
-use crate::reading::{Overview, Reading, Subscriber, Totals};
+use crate::reading::{Overview, Reading, Totals};
 use crate::table::{Counters, LimiterState, Match, PerDirection};
 use crate::usage::Usage;
 
@@ -103,11 +104,16 @@ impl SharedGate {
     ///
     /// # Errors
     /// If there is no such subscriber, or the gate cannot be read.
-    pub fn subscriber(
-        &self,
-        name: &str,
-    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+    pub fn subscriber(&self, name: &str) -> Result<Inspected, ControlError> {
         inspect(&mut *self.lock().control, name)
+    }
+
+    /// The watched flows of a subscriber.
+    ///
+    /// # Errors
+    /// As of [`Control::flows`].
+    pub fn flows(&self, name: &str) -> Result<Vec<Flow>, ControlError> {
+        self.lock().control.flows(name)
     }
 
     /// Limiters by number, as they are now. Those that are not read by `until` are left out.
@@ -130,11 +136,7 @@ impl SharedGate {
     ///
     /// # Errors
     /// As of [`Control::set`].
-    pub fn set(
-        &self,
-        name: &str,
-        adjustment: &Adjustment,
-    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+    pub fn set(&self, name: &str, adjustment: &Adjustment) -> Result<Inspected, ControlError> {
         let mut inner = self.lock();
         inner.control.set(name, adjustment)?;
         inner.reading = None;
@@ -145,10 +147,7 @@ impl SharedGate {
     ///
     /// # Errors
     /// As of [`Control::holder`].
-    pub fn holder(
-        &self,
-        what: &Match,
-    ) -> Result<(Subscriber, PerDirection<LimiterState>), ControlError> {
+    pub fn holder(&self, what: &Match) -> Result<Inspected, ControlError> {
         let mut inner = self.lock();
         let name = inner.control.holder(what)?;
         inspect(&mut *inner.control, &name)

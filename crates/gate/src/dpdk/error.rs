@@ -23,6 +23,9 @@ pub enum DpdkError {
     /// DPDK runs in this process already.
     #[error("this process has a gate on DPDK already, and a process can have one only")]
     Taken,
+    /// The file has `[watch]`.
+    #[error("flows are not watched on DPDK: remove [watch] from the file")]
+    Watch,
     /// There is no data path.
     #[error("no gate on DPDK is up in this process: {0}")]
     Missing(PathBuf),

@@ -10,6 +10,8 @@ use nix::net::if_::if_nametoindex;
 
 use super::load::is_bpf;
 use super::{Kernel, KernelError};
+use crate::flow::Flow;
+use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
 
@@ -84,6 +86,18 @@ impl DataPath for Kernel {
 
     fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError> {
         Ok(self.counters(limiters)?)
+    }
+
+    fn lines(&self) -> Result<Option<Lines>, PathError> {
+        Ok(self.lines()?)
+    }
+
+    fn line(&self, subscriber: u32) -> Result<Option<Line>, PathError> {
+        Ok(self.line(subscriber)?)
+    }
+
+    fn flows(&self, subscriber: u32) -> Result<Option<Vec<Flow>>, PathError> {
+        Ok(self.flows(subscriber)?)
     }
 
     fn unknown(&self) -> Result<Others, PathError> {

@@ -33,6 +33,8 @@ pub(super) const MAPS: &[(&str, usize)] = &[
     ("shapes", layout::shape::SIZE_OF),
     ("rule_sets", layout::rules::SIZE_OF),
     ("pages", size_of::<u32>()),
+    ("flow_tables", size_of::<u32>()),
+    ("lines", layout::line::SIZE_OF),
 ];
 
 /// The map of the programs' constants, by the end of its name and by the name of its pin.
@@ -160,6 +162,11 @@ fn opened(loads: impl Fn(&str) -> bool) -> Result<OpenObject, KernelError> {
 /// map by number needs CAP_SYS_ADMIN.
 pub(super) fn page(pins: &Path, number: u32) -> PathBuf {
     pins.join("pages").join(number.to_string())
+}
+
+/// Where the table of flows is pinned, likewise.
+pub(super) fn flows(pins: &Path) -> PathBuf {
+    pins.join("pages").join("flows")
 }
 
 /// Makes pages of limiters like the first, pinned.

@@ -16,6 +16,7 @@ mod error;
 mod load;
 mod maps;
 mod sys;
+mod watch;
 
 pub use crate::maps::Stranger;
 pub use crate::table::Seat;
@@ -132,7 +133,15 @@ impl Kernel {
     /// If the kernel refuses.
     pub fn set_settings(&mut self, settings: &Settings) -> Result<(), KernelError> {
         self.directory.set(settings);
-        Ok(self.directory.publish(&self.maps)?)
+        // Packets find the table before they look for it, and as long as they do.
+        if settings.flows > 0 {
+            self.watch(settings.flows)?;
+        }
+        self.directory.publish(&self.maps)?;
+        if settings.flows == 0 {
+            self.watch(0)?;
+        }
+        Ok(())
     }
 
     /// Stores a plan. A plan that a limiter runs under must not be changed: use another number.
@@ -299,6 +308,7 @@ impl Kernel {
     /// If it is not reserved.
     pub fn forget(&mut self, limiter: u32) -> Result<(), KernelError> {
         let (page, place) = self.page(limiter)?;
+        self.forget_line(limiter / 2);
         page.update(&place, &[0; layout::limiter::SIZE_OF], MapFlags::LOCK)
             .map_err(|source| KernelError::map("limiters", source))
     }

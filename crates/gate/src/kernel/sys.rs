@@ -55,6 +55,17 @@ pub(super) fn types(object: &OpenObject) -> io::Result<(OwnedFd, [u32; 2])> {
     }
 }
 
+/// The time of the kernel's programs (`bpf_ktime_get_ns`), in nanoseconds.
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the time lives through the call, which writes it. This clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// A map as a value of another map.
 pub(super) fn number_of(map: &MapHandle) -> [u8; 4] {
     map.as_fd().as_raw_fd().to_ne_bytes()

@@ -21,6 +21,8 @@ mod recorded;
 mod room;
 mod same;
 mod segments;
+mod shadow;
+mod watch;
 
 /// A gate for one test, removed with it.
 struct Gate {
@@ -47,6 +49,8 @@ fn settings() -> Settings {
         link_frames: LinkFrames::default(),
         sources: Sources::Bound,
         beside: false,
+        shadow: false,
+        flows: 0,
         hash: HashKey::from_bytes(*b"a 16 byte secret"),
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Directory {
     bound: HashSet<u32>,
     /// Whether to attach beside other gates.
     pub(crate) beside: bool,
+    /// Bits of `enum watched`.
+    modes: u8,
     /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
     /// not know its key.
     hash: [u64; 11],
@@ -109,6 +111,7 @@ impl Directory {
             known_sources: settings::KNOWN_SOURCES.of(&settings),
             bound: HashSet::new(),
             beside: settings::BESIDE.of(&settings) == 1,
+            modes: settings::MODES.of(&settings),
             hash: settings::HASH.of(&settings),
             lengths4: std::array::from_fn(|_| vec![0; 256]),
             lengths6: std::array::from_fn(|_| vec![0; 129]),
@@ -160,6 +163,11 @@ impl Directory {
         Ok(plans)
     }
 
+    /// Whether flows are watched.
+    pub(crate) fn watches(&self) -> bool {
+        usize::from(self.modes) & layout::WATCHES > 0
+    }
+
     pub(crate) fn set(&mut self, settings: &Settings) {
         self.accounting = settings.accounting;
         self.unknown_drop = u8::from(settings.unknown == Unknown::Drop);
@@ -178,6 +186,13 @@ impl Directory {
             .sum();
         self.known_sources = u8::from(settings.sources == Sources::Known);
         self.beside = settings.beside;
+        self.modes = [
+            (layout::WATCHES, settings.flows > 0),
+            (layout::SHADOWS, settings.shadow),
+        ]
+        .into_iter()
+        .map(|(mode, is_on)| mode as u8 * u8::from(is_on))
+        .sum();
         self.hash = *settings.hash.words();
     }
 
@@ -251,6 +266,7 @@ impl Directory {
                     link_frames: self.link_frames,
                     known_sources: self.known_sources,
                     beside: self.beside,
+                    modes: self.modes,
                     hash: self.hash,
                     ..read
                 };
@@ -384,6 +400,7 @@ impl Directory {
             .with(settings::LINK_FRAMES, self.link_frames)
             .with(settings::KNOWN_SOURCES, self.known_sources)
             .with(settings::BESIDE, u8::from(self.beside))
+            .with(settings::MODES, self.modes)
             .with(settings::LINKS, [down.links, up.links])
             .with(settings::COUNT4, both(|lengths| lengths.ipv4.len()))
             .with(settings::COUNT6, both(|lengths| lengths.ipv6.len()));

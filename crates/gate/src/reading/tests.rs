@@ -44,6 +44,7 @@ fn reading(roster: &Arc<Roster>, passed_bytes: u64) -> Arc<Reading> {
         roster: Arc::clone(roster),
         counters: vec![counters; roster.subscribers.len()],
         unlimited: Vec::new(),
+        felt: None,
     })
 }
 

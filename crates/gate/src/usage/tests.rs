@@ -62,6 +62,7 @@ fn reading(counted: &[(&str, u64)]) -> Reading {
             })
             .collect(),
         unlimited: Vec::new(),
+        felt: None,
     }
 }
 

@@ -66,6 +66,7 @@ pub enum Command {
     Set(Set),
     Assign(Assign),
     Release(Release),
+    Flows(Flows),
     Usage(Usage),
     Top(Top),
     Openapi(Openapi),
@@ -365,6 +366,36 @@ pub struct Release {
     /// Addresses or prefixes as they were assigned, or `vlan N`, `qinq N.N`, `pppoe N`
     #[arg(value_name = "ADDRESS", required = true)]
     pub what: Vec<String>,
+}
+
+const FLOWS_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate gate flows alice              rates over a second, the fastest flows first
+  sudo tidegate gate flows alice --over 10s --limit 5
+  sudo tidegate gate flows alice --json       counters since the flows are watched
+
+ACCESS is the latest round trip between the gate and the subscriber, CORE that on the other side. DROPS are packets
+beyond the limit, MARKS those that the gate marked as congested, AGAIN segments that TCP sent again.
+";
+
+/// Show the flows of one subscriber: rates, drops, marks, round trips.
+///
+/// The configuration must have `[watch]`. Flows are listed that sent in the last minute.
+#[derive(Debug, Args)]
+#[command(after_help = FLOWS_EXAMPLES, after_long_help = format!("{FLOWS_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Flows {
+    /// Name of the subscriber
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Time over which rates are measured
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub over: Duration,
+    /// Print counters as JSON, in the form of the HTTP API
+    #[arg(long, conflicts_with = "over")]
+    pub json: bool,
+    /// Most flows to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
 }
 
 /// Print what each subscriber used in its month, as CSV.

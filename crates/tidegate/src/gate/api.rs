@@ -2,6 +2,7 @@
 
 pub mod access;
 mod addresses;
+mod flows;
 pub mod listen;
 mod refusal;
 mod request;
@@ -22,9 +23,8 @@ use axum::{Extension, Json, Router};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate_gate::change::Report;
-use tidegate_gate::control::{Adjustment, ControlError, SharedGate};
+use tidegate_gate::control::{Adjustment, ControlError, Inspected, SharedGate};
 use tidegate_gate::reading;
-use tidegate_gate::table::{LimiterState, PerDirection};
 use tidegate_serve::server::Certificate;
 use tokio::sync::Notify;
 use utoipa::{OpenApi, ToSchema};
@@ -109,6 +109,11 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/subscribers/{name}",
         answer: |method| on(method, subscriber),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/subscribers/{name}/flows",
+        answer: |method| on(method, flows::flows),
     },
     Route {
         method: Method::PATCH,
@@ -307,7 +312,6 @@ async fn subscribers(
     Ok(Json(page.await?))
 }
 
-type Inspected = (reading::Subscriber, PerDirection<LimiterState>);
 type Detail = Result<Json<SubscriberJson>, Refusal>;
 
 /// One subscriber, as the gate says.
@@ -316,8 +320,7 @@ async fn detail(
     question: impl FnOnce(&Api) -> Result<Inspected, ControlError> + Send + 'static,
 ) -> Detail {
     let told = ask(api, move |api| {
-        let (subscriber, states) = question(api)?;
-        let mut one = view::detail(&subscriber, &states);
+        let mut one = view::detail(&question(api)?);
         api.keeper.fill(&mut one);
         Ok(one)
     });
@@ -505,7 +508,7 @@ async fn description() -> impl IntoResponse {
             in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
             Addresses that are not local always need a token."
     ),
-    paths(status, subscribers, subscriber, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, stop, scrape, description),
+    paths(status, subscribers, subscriber, flows::flows, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

@@ -65,7 +65,11 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
     let number = report.added.len() as u64;
     let limited = plural(number, "subscriber is", "subscribers are");
-    writeln!(out, "{limited} limited until `tidegate gate down`")?;
+    let what = match config.shadow {
+        true => "counted, and not limited (shadow),",
+        false => "limited",
+    };
+    writeln!(out, "{limited} {what} until `tidegate gate down`")?;
     places(&mut out, &Reloaded::from(&report))?;
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;

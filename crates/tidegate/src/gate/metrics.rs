@@ -13,6 +13,7 @@ use tidegate_gate::control::{ControlError, Everything, SharedGate};
 use tidegate_gate::reading::{InterfaceStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
 
+mod felt;
 #[cfg(test)]
 mod tests;
 
@@ -162,6 +163,19 @@ impl Family<'_> {
         Ok(())
     }
 
+    fn reals<L: EncodeLabelSet>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        samples: impl Iterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Gauge;
+        let mut family = encoder.encode_descriptor(self.name, self.help, self.unit, kind)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
     fn gauge(&self, encoder: &mut DescriptorEncoder<'_>, value: f64) -> fmt::Result {
         encoder
             .encode_descriptor(self.name, self.help, self.unit, MetricType::Gauge)?
@@ -211,6 +225,7 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.gate(&mut encoder)?;
         self.subscribers(&mut encoder)?;
+        self.felt(&mut encoder)?;
         self.queues(&mut encoder)?;
         // Last, so that it covers everything above.
         in_seconds(
@@ -267,6 +282,11 @@ impl Scrape {
                 .into_iter()
                 .map(|why| ([("why", why.name())], turned(why) as u64)),
         )?;
+        family(
+            "tidegate_gate_shadow",
+            "1 if nothing is dropped or marked, and counts say what would be",
+        )
+        .gauge(encoder, f64::from(u8::from(overview.shadow)))?;
         family("tidegate_gate_plans", "Plans").gauge(encoder, overview.plans as f64)?;
         family(
             "tidegate_gate_attached",

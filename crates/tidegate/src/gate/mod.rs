@@ -10,6 +10,7 @@ mod commands;
 mod daemon;
 mod dpdk;
 mod events;
+mod flows;
 mod keeper;
 mod logs;
 mod metrics;
@@ -67,6 +68,15 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
                     status::ask(options, state, paint)
                 }
                 gate => status::run(options, &mut gate?, paint),
+            }
+        }
+        Command::Flows(options) => {
+            let paint = Paint::for_stdout(common.color, false);
+            match LocalGate::<D>::watched(state) {
+                Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+                    flows::ask(options, state, paint)
+                }
+                gate => flows::run(options, &mut gate?, paint),
             }
         }
         Command::Usage(_) => commands::usage(state),

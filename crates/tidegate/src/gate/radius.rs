@@ -165,11 +165,11 @@ fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
             .gate
             .holder(what)
             .ok()
-            .map(|(one, _)| one.name.to_string()),
+            .map(|one| one.subscriber.name.to_string()),
         (None, None) => None,
     };
     let accounting = matches!(request.kind, Kind::Begin | Kind::End | Kind::Other);
-    let found = named.and_then(|name| Some(api.gate.subscriber(&name).ok()?.0));
+    let found = named.and_then(|name| Some(api.gate.subscriber(&name).ok()?.subscriber));
     let Some(subscriber) = found else {
         let user = request.user.as_deref();
         // Accounting was received: to send it again would not help.

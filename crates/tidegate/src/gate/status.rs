@@ -9,12 +9,13 @@ use tidegate_gate::control::{Control, ControlError, inspect};
 use tidegate_gate::reading::Reading;
 
 use super::remote::{self, Remote};
+use super::view::felt::{LineJson, SegmentsJson, TripsJson};
 use super::view::{self, Counted, Limited, Page, Status, SubscriberJson};
 use crate::cli::gate::{self, SortStatus};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::table::Paint;
-use crate::units::{bytes, count, percent, plural, rate};
+use crate::units::{bytes, count, percent, plural, rate, time};
 
 #[cfg(test)]
 mod tests;
@@ -184,8 +185,7 @@ pub fn field(text: &str) -> String {
 }
 
 fn subscriber_json(control: &mut dyn Control, name: &str) -> Result<SubscriberJson, ControlError> {
-    let (subscriber, states) = inspect(control, name)?;
-    Ok(view::detail(&subscriber, &states))
+    Ok(view::detail(&inspect(control, name)?))
 }
 
 fn sorted(reading: &Reading, sort: SortStatus, most: usize) -> Vec<SubscriberJson> {
@@ -243,6 +243,10 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         plural(status.subscribers, "subscriber", "subscribers"),
         plural(status.plans, "plan", "plans"),
     )?;
+    if status.shadow {
+        let text = "shadow: nothing is dropped or marked, the counts say what would be";
+        writeln!(out, "  {}", paint.alarm(text))?;
+    }
     if status.unsettled {
         let text = "a change was made only in part: `tidegate gate reload` tries again";
         writeln!(out, "  {}", paint.alarm(text))?;
@@ -257,6 +261,9 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
             marked(counted),
         )?;
     }
+    if let Some(line) = &status.line {
+        felt(out, line, "  ")?;
+    }
     let seen = status.unlimited.iter().filter(|one| one.packets > 0);
     let seen: Vec<String> = seen
         .map(|one| format!("{} {}", count(one.packets), one.reason.replace('_', " ")))
@@ -265,6 +272,29 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         writeln!(out, "  packets without a limiter: {}", seen.join(", "))?;
     }
     writeln!(out)
+}
+
+/// What lines feel, in two lines.
+fn felt(out: &mut impl Write, line: &LineJson, indent: &str) -> io::Result<()> {
+    let trip = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| time((ms * 1e6) as u64));
+    let trips =
+        |trips: &TripsJson| format!("{} (95 %: {})", trip(trips.p50_ms), trip(trips.p95_ms));
+    let score = line
+        .score
+        .map_or("-".to_owned(), |score| format!("{score:.0}"));
+    writeln!(
+        out,
+        "{indent}round trips  access {}, core {}",
+        trips(&line.access),
+        trips(&line.core),
+    )?;
+    let again = |segments: &SegmentsJson| segments.again_share.map_or("-".to_owned(), percent);
+    writeln!(
+        out,
+        "{indent}sent again   {} down, {} up; score {score} of 100",
+        again(&line.down),
+        again(&line.up),
+    )
 }
 
 /// What is to be shown of each direction, with the direction's name.
@@ -379,6 +409,9 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     writeln!(out, "{matches}{live}")?;
     if !one.from.is_empty() {
         writeln!(out, "from {}", one.from.join(", "))?;
+    }
+    if let Some(line) = &one.line {
+        felt(out, line, "")?;
     }
     for (way, limited) in both(&one.down, &one.up) {
         let Some(limited) = limited else {

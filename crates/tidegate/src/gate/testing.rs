@@ -9,8 +9,11 @@ use tidegate_gate::binding::Binding;
 use tidegate_gate::calendar::{Moment, Turn, Why};
 use tidegate_gate::change::Report;
 use tidegate_gate::control::{Adjustment, Control, ControlError};
+use tidegate_gate::flow::{Flow, Way};
+use tidegate_gate::line::{Line, Segments, TripSummary};
 use tidegate_gate::live::MatchChange;
-use tidegate_gate::reading::{InterfaceStatus, Limit, Overview, Reading, Roster, Subscriber};
+use tidegate_gate::quality::Requirement;
+use tidegate_gate::reading::{Felt, InterfaceStatus, Limit, Overview, Reading, Roster, Subscriber};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
@@ -59,6 +62,59 @@ pub fn reading(roster: &Arc<Roster>, bytes: u64) -> Reading {
         ],
         roster: Arc::clone(roster),
         unlimited: vec![("no_subscriber", 7), ("malformed", 0)],
+        felt: Some(Felt {
+            lines: vec![Some(line()); roster.subscribers.len()],
+            all: line(),
+            requirement: Requirement::default(),
+        }),
+    }
+}
+
+/// Round trips of 20 and 60 ms to the subscriber, 8 and 350 to the network; 30 of 1000 segments were sent again.
+pub fn line() -> Line {
+    let trips = |p50: u64, p95: u64| TripSummary {
+        measured: 500,
+        lately: 100,
+        p50: p50 * 1_000_000,
+        p95: p95 * 1_000_000,
+    };
+    let segments = PerDirection {
+        down: Segments {
+            all: 1000,
+            again: 30,
+        },
+        up: Segments::default(),
+    };
+    Line {
+        access: trips(20, 60),
+        core: trips(8, 350),
+        segments,
+        lately: segments,
+    }
+}
+
+/// A flow of TCP from port 443 of 203.0.113.`remote`, which got this number of bytes.
+pub fn flow(remote: u8, bytes: u64) -> Flow {
+    Flow {
+        local: [192, 0, 2, 7].into(),
+        remote: [203, 0, 113, remote].into(),
+        ports: (50_000, 443),
+        protocol: 6,
+        age: 5_000_000_000,
+        idle: 1_000_000,
+        ways: PerDirection {
+            down: Way {
+                passed_packets: bytes / 1000,
+                passed_bytes: bytes,
+                excess_packets: bytes / 10_000,
+                excess_bytes: bytes / 10,
+                marked_packets: 0,
+                segments: Segments::default(),
+                trip: 21_000_000,
+                queue: 3,
+            },
+            up: Way::default(),
+        },
     }
 }
 
@@ -77,6 +133,8 @@ pub struct Fake {
     pub roster: Arc<Roster>,
     /// Bytes that were counted for the subscriber at this index of the roster.
     pub bytes: fn(usize) -> u64,
+    /// Whether it only counts.
+    pub shadow: bool,
     /// The result of reloads.
     pub reload: Result<Report, &'static str>,
 }
@@ -86,6 +144,7 @@ impl Fake {
         Self {
             roster: Arc::new(roster(subscribers)),
             bytes: |index| 1_000_000 * (index as u64 + 1),
+            shadow: false,
             reload: Ok(Report {
                 unchanged: subscribers as usize,
                 ..Report::default()
@@ -116,6 +175,7 @@ impl Control for Fake {
                 renamed: None,
             }],
             plans: 2,
+            shadow: self.shadow,
             events: None,
             identity: 7,
             unsettled: false,
@@ -145,6 +205,15 @@ impl Control for Fake {
             counters: counters(1000),
             queues: vec![queue(3000, 1000), queue(500, 500), queue(0, 0)],
         })
+    }
+
+    fn line(&mut self, _: &Subscriber) -> Result<Option<(Line, Option<f64>)>, ControlError> {
+        Ok(Some((line(), Requirement::default().score(&line()))))
+    }
+
+    fn flows(&mut self, name: &str) -> Result<Vec<Flow>, ControlError> {
+        self.find(name)?;
+        Ok(vec![flow(1, 1_000_000), flow(2, 2_000_000)])
     }
 
     fn set(&mut self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {

@@ -1,12 +1,17 @@
 //! The objects of the HTTP API and of `--json`.
 
+pub mod felt;
+
 use serde::{Deserialize, Serialize};
 use tidegate_gate::change::Report;
+use tidegate_gate::control::Inspected;
 use tidegate_gate::reading::{self, Overview, Reading};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, LimiterState, Match, PerDirection, QueueState,
 };
 use utoipa::ToSchema;
+
+use self::felt::LineJson;
 
 /// The gate as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -23,6 +28,9 @@ pub struct Status {
     pub subscribers: u64,
     /// Number of subscribers that were set live and differ from the configuration.
     pub set: u64,
+    /// Whether packets pass as they came, and what would be dropped or marked is only counted.
+    #[serde(default)]
+    pub shadow: bool,
     /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub unsettled: bool,
     /// Seconds since the counters were read.
@@ -33,6 +41,9 @@ pub struct Status {
     pub up: Counted,
     /// Packets that no limiter saw, by reason.
     pub unlimited: Vec<Unlimited>,
+    /// What all lines feel together, if flows are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineJson>,
 }
 
 /// An interface that the gate attaches to.
@@ -104,6 +115,9 @@ pub struct SubscriberJson {
     pub matches: Vec<String>,
     /// Where its packets come from: `port NAME`, `mac ADDRESS`, `vlan TAG`. Others with its addresses are dropped.
     pub from: Vec<String>,
+    /// What its line feels, if flows are watched and it had TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineJson>,
     /// Packets to the subscriber; null if they have no limiter.
     pub down: Option<Limited>,
     /// Packets from the subscriber; null if they have no limiter.
@@ -341,6 +355,7 @@ impl SubscriberJson {
             quota: subscriber.quota.as_ref().map(|quota| quota.bytes),
             matches: subscriber.matches.iter().map(Match::to_string).collect(),
             from: subscriber.from.texts(),
+            line: None,
             down: limited(Direction::Down),
             up: limited(Direction::Up),
         }
@@ -377,6 +392,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
         plans: overview.plans,
         subscribers: reading.roster.subscribers.len() as u64,
         set: reading.roster.set(),
+        shadow: overview.shadow,
         unsettled: overview.unsettled,
         age_s: reading.at.elapsed().as_secs_f64(),
         down: down.into(),
@@ -389,22 +405,36 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
                 packets,
             })
             .collect(),
+        line: reading
+            .felt
+            .as_ref()
+            .map(|felt| LineJson::new(&felt.all, felt.requirement.score(&felt.all))),
     }
 }
 
 /// A subscriber without its queues: the one at this index in a reading.
 pub fn subscriber(reading: &Reading, index: usize) -> SubscriberJson {
-    SubscriberJson::new(&reading.roster.subscribers[index], reading.counters[index])
+    let line = reading.felt.as_ref().and_then(|felt| {
+        let line = felt.lines[index]?;
+        Some(LineJson::new(&line, felt.requirement.score(&line)))
+    });
+    SubscriberJson {
+        line,
+        ..SubscriberJson::new(&reading.roster.subscribers[index], reading.counters[index])
+    }
 }
 
 /// A subscriber with its queues, from the state of its limiters.
-pub fn detail(
-    subscriber: &reading::Subscriber,
-    states: &PerDirection<LimiterState>,
-) -> SubscriberJson {
+pub fn detail(inspected: &Inspected) -> SubscriberJson {
+    let Inspected {
+        subscriber,
+        states,
+        line,
+    } = inspected;
     let counters = PerDirection::new(|direction| states[direction].counters);
     let queues = |state: &LimiterState| Some(state.queues.iter().map(Queue::from).collect());
     let mut subscriber = SubscriberJson::new(subscriber, counters);
+    subscriber.line = line.map(|(line, score)| LineJson::new(&line, score));
     if let Some(down) = &mut subscriber.down {
         down.queues = queues(&states.down);
     }

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod felt;
 mod flood;
 mod frames;
 mod life;

@@ -134,7 +134,8 @@ fn tells_the_whole_of_a_gate() {
     assert_eq!(overview.file, site.file().display().to_string());
     assert_eq!(overview.plans, 2);
     assert!(overview.attachments[0].attached && !overview.unsettled);
-    let (alice, states) = inspect(&mut gate, "alice").expect("there");
+    let found = inspect(&mut gate, "alice").expect("there");
+    let (alice, states) = (found.subscriber, found.states);
     assert_eq!(alice.matches.len(), 2);
     assert_eq!((states.down.queues.len(), states.up.queues.len()), (16, 16));
 }

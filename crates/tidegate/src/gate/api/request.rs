@@ -49,6 +49,24 @@ impl Filter {
     }
 }
 
+/// How many to list.
+#[derive(Debug, Clone, Copy, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Most {
+    /// Most flows: 100 if not given, at most 10000.
+    pub limit: Option<usize>,
+}
+
+impl Most {
+    /// The number that a query gives.
+    pub fn new(query: Vec<(String, String)>) -> Result<Self, String> {
+        let given = Parameters::new(query, &["limit"])?;
+        Ok(Self {
+            limit: given.limit()?,
+        })
+    }
+}
+
 /// Which events to list.
 #[derive(Debug, Clone, IntoParams)]
 #[into_params(parameter_in = Query)]

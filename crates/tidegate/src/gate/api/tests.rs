@@ -1,4 +1,5 @@
 mod addresses;
+mod flows;
 mod tls;
 
 use std::collections::BTreeSet;
@@ -214,11 +215,17 @@ fn answers_keep_their_form() {
         json!({ "passed_packets": n, "passed_bytes": 1000 * n,
             "excess_packets": n / 10, "excess_bytes": 100 * n, "marked_packets": n / 50 })
     };
+    let trips = |p50: f64, p95: f64| json!({ "p50_ms": p50, "p95_ms": p95, "lately": 100, "measured": 500 });
+    let line = json!({
+        "score": 77.8, "access": trips(20.0, 60.0), "core": trips(8.0, 350.0),
+        "down": { "segments": 1000, "again": 30, "again_share": 0.03 },
+        "up": { "segments": 0, "again": 0, "again_share": null },
+    });
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "file": "/etc/tidegate/gate.toml",
         "attachments": [{ "interface": "eth0", "hook": "tc-egress", "direction": "down", "attached": true }],
-        "plans": 2, "subscribers": 1, "set": 0, "unsettled": false,
+        "plans": 2, "subscribers": 1, "set": 0, "shadow": false, "unsettled": false, "line": line,
         "down": counted(1000), "up": counted(0),
         "unlimited": [{ "reason": "no_subscriber", "packets": 7 }, { "reason": "malformed", "packets": 0 }],
     });
@@ -241,7 +248,7 @@ fn answers_keep_their_form() {
         limited
     };
     let mut subscriber = json!({
-        "name": "s000000", "plan": "gold", "set": false, "suspended": false, "moved": false, "turn": null, "matches": ["vlan 1"], "from": [],
+        "name": "s000000", "plan": "gold", "set": false, "suspended": false, "moved": false, "turn": null, "matches": ["vlan 1"], "from": [], "line": line,
         "down": limited(50_000_000, counted(1000)), "up": limited(10_000_000, counted(0)),
     });
     let page = json!({ "matched": 1, "subscribers": [subscriber], "next": null });

@@ -30,6 +30,12 @@ fn tells_of_the_whole_of_subscribers_and_of_queues() {
         r#"tidegate_gate_subscriber_rate{subscriber="s000000",plan="gold",direction="down"} 50000000"#,
         r#"tidegate_gate_subscriber_bytes_total{subscriber="s000001",direction="down",verdict="passed"} 2000000"#,
         r#"tidegate_gate_queue_length_bytes{subscriber="s000001",direction="down",queue="0"} 3000"#,
+        r#"tidegate_gate_round_trip_seconds{side="access",quantile="0.95"} 0.06"#,
+        r#"tidegate_gate_subscriber_round_trip_seconds{subscriber="s000001",side="core",quantile="0.5"} 0.008"#,
+        // 3 % of segments sent again, of the way from 1 to 10 %.
+        r#"tidegate_gate_subscriber_score{subscriber="s000000"} 77.8"#,
+        r#"tidegate_gate_subscriber_segments_total{subscriber="s000000",direction="down",sent="again"} 30"#,
+        r#"tidegate_gate_subscriber_segments_total{subscriber="s000000",direction="down",sent="new"} 970"#,
         r#"tidegate_gate_queue_magic_bytes{subscriber="s000001",direction="up",queue="1"} 500"#,
         r#"tidegate_gate_queue_bytes_total{subscriber="s000001",direction="up",queue="2",verdict="passed"} 3"#,
     ] {

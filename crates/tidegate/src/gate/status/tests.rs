@@ -13,6 +13,18 @@ fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
 }
 
 #[test]
+fn a_shadow_is_no_limit() {
+    let mut fake = Fake::new(1);
+    fake.shadow = true;
+    let status = view::status(&fake.overview().expect("one"), &fake.read().expect("read"));
+    let whole = text(|out| whole(out, &status, paint()));
+    assert!(
+        whole.contains("shadow: nothing is dropped or marked"),
+        "{whole}"
+    );
+}
+
+#[test]
 fn shows_the_whole_and_the_heaviest_in_80_columns() {
     let mut fake = Fake::new(30);
     fake.set("s000029", &Default::default()).expect("set");

@@ -5,12 +5,12 @@ use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use tidegate_gate::reading::Subscriber;
+use tidegate_gate::reading::{Reading, Subscriber};
 use tidegate_gate::table::Direction;
 
 use super::model::{Load, Model, Rates};
 use crate::cli::gate::SortTop;
-use crate::units::{bytes, count, percent, rate};
+use crate::units::{bytes, count, percent, rate, time};
 
 /// The lines above the list.
 const HEAD: u16 = 4;
@@ -34,6 +34,9 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     let mut title = vec!["tidegate gate".bold(), "  ".into()];
     if let Some(overview) = &model.overview {
         title.push(overview.file.clone().into());
+        if overview.shadow {
+            title.push("  SHADOW: nothing is dropped".red());
+        }
         for one in &overview.attachments {
             let way = one.attachment.direction.name();
             let hook = one.attachment.hook.name();
@@ -89,9 +92,20 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         }
     };
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
-    let header = Row::new([
-        Cell::from(mark(SortTop::Name, "SUBSCRIBER")),
+    // Round trips take the place of the plan on narrow terminals.
+    let felt = model.reading().and_then(|reading| reading.felt.as_ref());
+    let shown = match felt {
+        None => Shown::Plan,
+        Some(_) if width >= WIDE => Shown::Both,
+        Some(_) => Shown::Trips,
+    };
+    let mut header = vec![Cell::from(mark(SortTop::Name, "SUBSCRIBER"))];
+    header.extend(shown.cells(
         Cell::from("PLAN"),
+        right("RTT".into()),
+        right("SCORE".into()),
+    ));
+    header.extend([
         right(mark(SortTop::Down, "DOWN")),
         right("OF".into()),
         right(mark(SortTop::Up, "UP")),
@@ -100,20 +114,21 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         right("MARKS".into()),
         right(mark(SortTop::Active, "FLOWS")),
         right(mark(SortTop::Magic, "MAGIC")),
-    ])
-    .style(Style::new().reversed());
+    ]);
+    let header = Row::new(header).style(Style::new().reversed());
     let rows: Vec<_> = match model.reading() {
         None => Vec::new(),
         Some(reading) => model
             .rows()
-            .map(|(place, rates, load)| row(&reading.roster.subscribers[place], rates, load))
+            .map(|(place, rates, load)| row(reading, place, rates, load, shown))
             .collect(),
     };
     // Two columns of names share the remaining width.
     let plan = if width >= 100 { 14 } else { 8 };
-    let widths = [
-        Constraint::Min(10),
-        Constraint::Length(plan),
+    let mut widths = vec![Constraint::Min(10)];
+    let length = Constraint::Length;
+    widths.extend(shown.cells(length(plan), length(7), length(5)));
+    widths.extend([
         Constraint::Length(11),
         Constraint::Length(4),
         Constraint::Length(11),
@@ -122,11 +137,39 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         Constraint::Length(5),
         Constraint::Length(6),
         Constraint::Length(6),
-    ];
+    ]);
     Table::new(rows, widths).header(header)
 }
 
-fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'static> {
+/// Terminals from this width on have room for all columns.
+const WIDE: u16 = 94;
+
+/// The columns behind the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Plan,
+    Trips,
+    Both,
+}
+
+impl Shown {
+    fn cells<T>(self, plan: T, trip: T, score: T) -> Vec<T> {
+        match self {
+            Self::Plan => vec![plan],
+            Self::Trips => vec![trip],
+            Self::Both => vec![plan, trip, score],
+        }
+    }
+}
+
+fn row(
+    reading: &Reading,
+    place: usize,
+    rates: &Rates,
+    load: Option<&Load>,
+    shown: Shown,
+) -> Row<'static> {
+    let subscriber: &Subscriber = &reading.roster.subscribers[place];
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
     // The share of the limit. Subscribers without a limit have none.
     let share = |direction, bits: f64| match subscriber.limits[direction].rate {
@@ -142,9 +185,25 @@ fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'stat
         0.0 => "-".into(),
         share => percent(share),
     };
-    let cells = [
-        Cell::from(plain(&name)),
+    // What 95 % of the round trips to the subscriber are not longer than, and the score.
+    let (mut trip, mut score) = (None, None);
+    if let Some(felt) = &reading.felt
+        && let Some(line) = &felt.lines[place]
+    {
+        trip = (line.access.lately > 0).then(|| time(line.access.p95));
+        score = felt
+            .requirement
+            .score(line)
+            .map(|score| format!("{score:.0}"));
+    }
+    let or_none = |text: Option<String>| right(text.unwrap_or("-".into()));
+    let mut cells = vec![Cell::from(plain(&name))];
+    cells.extend(shown.cells(
         Cell::from(plain(subscriber.plan_name())),
+        or_none(trip),
+        or_none(score),
+    ));
+    cells.extend([
         right(rate(rates.down)),
         right(share(Direction::Down, rates.down)),
         right(rate(rates.up)),
@@ -156,7 +215,7 @@ fn row(subscriber: &Subscriber, rates: &Rates, load: Option<&Load>) -> Row<'stat
             active => active.to_string(),
         })),
         right(load.map_or("…".into(), magic)),
-    ];
+    ]);
     let style = if rates.down + rates.up + rates.excess > 0.0 {
         Style::new()
     } else {

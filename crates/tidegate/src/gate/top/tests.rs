@@ -12,6 +12,7 @@ use crate::gate::testing::{self, Fake};
 fn reading(roster: &Arc<Roster>, start: Instant, second: u64, bytes: fn(u64) -> u64) -> Reading {
     let mut reading = testing::reading(roster, 0);
     reading.at = start + Duration::from_secs(second);
+    reading.felt = None;
     for (place, counters) in reading.counters.iter_mut().enumerate() {
         let bytes = bytes(place as u64) * second;
         *counters = PerDirection {
@@ -196,4 +197,22 @@ fn a_hundred_thousand_subscribers_are_sorted_between_keys() {
         "{:?}",
         start.elapsed()
     );
+}
+
+#[test]
+fn round_trips_and_scores_are_shown_where_flows_are_watched() {
+    let mut model = model(3);
+    let mut watched = (**model.reading().expect("one")).clone();
+    watched.felt = testing::reading(&watched.roster, 0).felt;
+    model.update(Arc::new(watched));
+    let narrow = screen(&mut model, 80, 12);
+    // The 95th percentile on the subscriber's side.
+    for part in ["RTT", "60.0ms"] {
+        assert!(narrow.contains(part), "{part} in {narrow}");
+    }
+    assert!(!narrow.contains("PLAN"), "{narrow}");
+    let wide = screen(&mut model, 100, 12);
+    for part in ["PLAN", "RTT", "SCORE", "60.0ms", " 78 "] {
+        assert!(wide.contains(part), "{part} in {wide}");
+    }
 }
