@@ -1,7 +1,8 @@
-//! The commands on the page about bridges do what the page says.
+//! The commands on the pages about bridges and routers do what the pages say.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,19 +12,35 @@ use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::Namespace;
 
 /// The sender may wait for this time: a queue that stays empty for longer loses a part of its share.
-const STALL: Duration = Duration::from_millis(20);
+pub const STALL: Duration = Duration::from_millis(20);
 
-/// The commands behind this mark.
-fn commands(mark: &str) -> String {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/how-to/limit-subscribers-on-a-bridge.md"
-    );
+/// Pages.
+const BRIDGE: &str = "limit-subscribers-on-a-bridge";
+const ROUTER: &str = "limit-subscribers-on-a-router";
+
+/// The commands behind this mark of a page.
+pub fn commands(page: &str, mark: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to");
+    let path = format!("{folder}/{page}.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (_, rest) = text
         .split_once(&format!("<!-- gate: {mark} -->\n```sh\n"))
         .unwrap();
     rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// Types the commands into a shell in this folder of a machine, and returns what they print.
+pub fn type_in(machine: &Namespace, folder: &Path, commands: &str) -> String {
+    let path = std::env::var("PATH").unwrap();
+    // Commands are typed by their names.
+    let _ = symlink(TIDEGATE, folder.join("tidegate"));
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", commands]).current_dir(folder);
+    shell.env("PATH", format!("{}:{path}", folder.display()));
+    let output = machine.output(&mut shell).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{commands}\n{said}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A machine with two network cards, and what is behind them.
@@ -32,6 +49,8 @@ struct Machine {
     middle: Namespace,
     home: Namespace,
     folder: tempfile::TempDir,
+    /// The address of the network's host.
+    there: &'static str,
 }
 
 impl Machine {
@@ -39,29 +58,52 @@ impl Machine {
         let [core, middle, home] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
         middle.veth("eth1", &core, "eth0")?;
         middle.veth("eth2", &home, "eth0")?;
-        core.address("eth0", [192, 0, 2, 1].into(), 24)?;
         home.address("eth0", [192, 0, 2, 16].into(), 24)?;
         let folder = tempfile::tempdir().unwrap();
-        symlink(TIDEGATE, folder.path().join("tidegate")).unwrap();
         Ok(Self {
             core,
             middle,
             home,
             folder,
+            there: "192.0.2.1",
         })
+    }
+
+    /// The same, as a bridge between two hosts of one network.
+    fn between() -> Result<Self, TestbedError> {
+        let machine = Self::new()?;
+        machine.core.address("eth0", [192, 0, 2, 1].into(), 24)?;
+        Ok(machine)
+    }
+
+    /// The same, as a router between two networks. The network's host knows a way to the subscriber, if it is
+    /// not to see the router's address only.
+    fn router(knows: bool) -> Result<Self, TestbedError> {
+        let machine = Self {
+            there: "198.51.100.1",
+            ..Self::new()?
+        };
+        let Self {
+            core, middle, home, ..
+        } = &machine;
+        core.address("eth0", [198, 51, 100, 1].into(), 24)?;
+        middle.address("eth1", [198, 51, 100, 2].into(), 24)?;
+        middle.address("eth2", [192, 0, 2, 1].into(), 24)?;
+        for device in ["eth1", "eth2"] {
+            middle.ip(&format!("link set {device} up"))?;
+        }
+        home.ip("route add default via 192.0.2.1")?;
+        if knows {
+            core.ip("route add 192.0.2.0/24 via 198.51.100.2")?;
+        }
+        let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+        middle.enter(forward)?.unwrap();
+        Ok(machine)
     }
 
     /// Types the commands into a shell, and returns what they print.
     fn type_in(&self, commands: &str) -> String {
-        let path = std::env::var("PATH").unwrap();
-        let here = self.folder.path();
-        let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", commands]).current_dir(here);
-        shell.env("PATH", format!("{}:{path}", here.display()));
-        let output = self.middle.output(&mut shell).unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{commands}\n{said}");
-        String::from_utf8(output.stdout).unwrap()
+        type_in(&self.middle, self.folder.path(), commands)
     }
 
     /// What comes through of 60 Mbit/s of datagrams, in Mbit/s with Ethernet headers; and the longest
@@ -73,6 +115,29 @@ impl Machine {
             .enter(|| UdpSocket::bind("0.0.0.0:0"))
             .unwrap()
             .unwrap();
+        Self::pour(&sender, address.parse().unwrap(), &receiver)
+    }
+
+    /// The same from the network to a subscriber that asked for it: a translated address has no other way in. Also
+    /// returns the address that asked.
+    fn answered(&self) -> (f64, Duration, SocketAddr) {
+        let bind = |space: &Namespace, address: &str| {
+            let bound = space.enter(|| UdpSocket::bind(address));
+            bound.unwrap().unwrap()
+        };
+        let sender = bind(&self.core, "198.51.100.1:9000");
+        let receiver = bind(&self.home, "192.0.2.16:9000");
+        receiver.send_to(&[0; 100], "198.51.100.1:9000").unwrap();
+        sender
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+        let (_, asked) = sender.recv_from(&mut [0; 200]).unwrap();
+        let (rate, stall) = Self::pour(&sender, asked, &receiver);
+        (rate, stall, asked)
+    }
+
+    /// What a receiver gets of 60 Mbit/s.
+    fn pour(sender: &UdpSocket, to: SocketAddr, receiver: &UdpSocket) -> (f64, Duration) {
         receiver.set_nonblocking(true).unwrap();
         let (start, end) = (Duration::from_millis(500), Duration::from_millis(2500));
         let (began, mut sent, mut bytes) = (Instant::now(), 0_u32, 0_usize);
@@ -88,7 +153,7 @@ impl Machine {
             // 1242 bytes each.
             let due = (now.as_secs_f64() * 60e6 / 8.0 / 1242.0) as u32;
             while sent < due {
-                sender.send_to(&[0; 1200], &address).unwrap();
+                sender.send_to(&[0; 1200], to).unwrap();
                 sent += 1;
             }
             while let Ok(received) = receiver.recv(&mut buffer) {
@@ -107,8 +172,20 @@ impl Machine {
         let (passed, stall) = if down {
             self.through(&self.core, &self.home, "192.0.2.16")
         } else {
-            self.through(&self.home, &self.core, "192.0.2.1")
+            self.through(&self.home, &self.core, self.there)
         };
+        self.compare(found, down, what, (passed, stall), rate);
+    }
+
+    /// Compares a rate with what it is to be.
+    fn compare(
+        &self,
+        found: &mut Findings,
+        down: bool,
+        what: &str,
+        (passed, stall): (f64, Duration),
+        rate: f64,
+    ) {
         if stall > STALL {
             found.late = found.late.max(stall.as_nanos() as u64);
         }
@@ -124,17 +201,17 @@ fn the_commands_for_a_bridge_limit_and_remove_the_limits() {
     let _alone = alone();
     let test = "the_commands_for_a_bridge_limit_and_remove_the_limits";
     measured(|| {
-        let machine = permitted(test, Machine::new())?;
+        let machine = permitted(test, Machine::between())?;
         let mut found = Findings::default();
-        let said = machine.type_in(&commands("on"));
+        let said = machine.type_in(&commands(BRIDGE, "on"));
         assert!(said.contains("ann"), "{said}");
         machine.measure(&mut found, true, "at first", 20.0);
         machine.measure(&mut found, false, "at first", 5.0);
-        let said = machine.type_in(&commands("change"));
+        let said = machine.type_in(&commands(BRIDGE, "change"));
         assert!(said.contains("40"), "{said}");
         machine.measure(&mut found, true, "changed", 40.0);
         machine.measure(&mut found, false, "changed", 10.0);
-        machine.type_in(&commands("off"));
+        machine.type_in(&commands(BRIDGE, "off"));
         machine.measure(&mut found, true, "without", 60.0);
         machine.measure(&mut found, false, "without", 60.0);
         // The bridge stays, and it alone.
@@ -143,6 +220,35 @@ fn the_commands_for_a_bridge_limit_and_remove_the_limits() {
             .run("find", "/sys/fs/bpf /run -name *tidegate*");
         assert_eq!(left.unwrap(), "");
         machine.middle.ip("link show br0").unwrap();
+        Some(found)
+    });
+}
+
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn the_commands_for_a_router_limit_with_and_without_translation() {
+    let _alone = alone();
+    let test = "the_commands_for_a_router_limit_with_and_without_translation";
+    measured(|| {
+        let mut found = Findings::default();
+        let machine = permitted(test, Machine::router(true))?;
+        machine.type_in(&commands(ROUTER, "routed"));
+        machine.measure(&mut found, true, "routed", 20.0);
+        machine.measure(&mut found, false, "routed", 5.0);
+        machine.type_in("tidegate gate down");
+
+        let machine = permitted(test, Machine::router(false))?;
+        machine.type_in(
+            "nft add table ip nat
+            nft add chain ip nat out '{ type nat hook postrouting priority 100; }'
+            nft add rule ip nat out oifname eth1 masquerade",
+        );
+        machine.type_in(&commands(ROUTER, "translated"));
+        let (passed, stall, asked) = machine.answered();
+        assert_eq!(asked.ip().to_string(), "198.51.100.2");
+        machine.compare(&mut found, true, "translated", (passed, stall), 20.0);
+        machine.measure(&mut found, false, "translated", 5.0);
+        machine.type_in("tidegate gate down");
         Some(found)
     });
 }

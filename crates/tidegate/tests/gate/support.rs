@@ -38,7 +38,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Reports that a test is skipped. The test harness does not capture this.
-fn skip(test: &str, why: &str) {
+pub fn skip(test: &str, why: &str) {
     let mut past = std::io::stderr();
     writeln!(past, "skipped {test}: {why}").unwrap();
 }
